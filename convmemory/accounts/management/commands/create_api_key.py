@@ -1,0 +1,31 @@
+"""`manage.py create_api_key USER [--create] [--name NAME]`: print a new key alone on the last line."""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.core.management.base import BaseCommand, CommandError
+
+from convmemory.accounts.keys import create_key
+from convmemory.accounts.users import user_named
+from convmemory.core.errors import ConvMemoryError
+
+
+class Command(BaseCommand):
+    help = "Make an API key for a user. The key is printed once, alone on the last line."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("user")
+        parser.add_argument("--create", action="store_true", help="make the user if it does not exist")
+        parser.add_argument("--name", default="", help="what the key is for")
+
+    def handle(self, *args: Any, user: str, create: bool, name: str, **options: Any) -> None:
+        try:
+            if create and not User.objects.filter(username=user).exists():
+                User.objects.create_user(user)
+                self.stdout.write(f"Made the user {user!r} (without a password).")
+            key = create_key(owner=user_named(user), name=name)
+        except ConvMemoryError as error:
+            raise CommandError(str(error)) from error
+        self.stdout.write("The key is shown only now:")
+        self.stdout.write(key)

@@ -1,0 +1,128 @@
+"""Routes for conversations, their messages and events, and uploads of transcripts."""
+
+from datetime import datetime
+from typing import Any
+
+from django.http import HttpRequest
+from django.utils import timezone
+from ninja import P, QueryEx, Router, Status
+
+from convmemory.accounts.authentication import caller_of
+from convmemory.conversations import ingest, reading
+from convmemory.conversations.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.importers.content import message_draft
+from convmemory.conversations.models import Conversation
+from convmemory.conversations.schemas import (
+    ConversationIn,
+    ConversationOut,
+    ConversationPage,
+    ConversationPatch,
+    EventPage,
+    MessageIn,
+    MessagePage,
+    MessagesIn,
+)
+
+router = Router(tags=["conversations"])
+
+
+def _drafts(messages: list[MessageIn]) -> list[MessageDraft]:
+    return [message_draft(message.model_dump(exclude_none=True)) for message in messages]
+
+
+@router.post("/conversations", response={201: ConversationOut}, summary="Store a conversation")
+def create_conversation(request: HttpRequest, body: ConversationIn) -> Status[Conversation]:
+    draft = ConversationDraft(
+        messages=_drafts(body.messages),
+        source="api",
+        source_id=body.source_id,
+        title=body.title,
+        agent=body.agent,
+        project=body.project,
+        created_at=body.created_at,
+    )
+    return Status(201, ingest.create_conversation(owner=caller_of(request), draft=draft))
+
+
+@router.get("/conversations", response=ConversationPage, summary="List conversations, newest first")
+def list_conversations(
+    request: HttpRequest,
+    limit: QueryEx[int, P(ge=1, le=100)] = 20,
+    cursor: str = "",
+    agent: str = "",
+    project: str = "",
+    source: str = "",
+    after: datetime | None = None,
+    before: datetime | None = None,
+    archived: bool = False,
+) -> dict[str, Any]:
+    filters = reading.Filters(
+        agent=agent, project=project, source=source, after=after, before=before, archived=archived
+    )
+    rows, next_cursor = reading.page_of_conversations(
+        owner=caller_of(request), filters=filters, limit=limit, cursor=cursor
+    )
+    return {"results": rows, "next_cursor": next_cursor}
+
+
+@router.get("/conversations/{int:conversation_id}", response=ConversationOut, summary="One conversation")
+def show_conversation(request: HttpRequest, conversation_id: int) -> Conversation:
+    return reading.get_conversation(owner=caller_of(request), conversation_id=conversation_id)
+
+
+@router.patch("/conversations/{int:conversation_id}", response=ConversationOut, summary="Rename or archive")
+def change_conversation(request: HttpRequest, conversation_id: int, body: ConversationPatch) -> Conversation:
+    values = body.model_dump(exclude_unset=True, exclude_none=True)
+    if "archived" in values:
+        values["archived_at"] = timezone.now() if values.pop("archived") else None
+    return ingest.change_conversation(owner=caller_of(request), conversation_id=conversation_id, values=values)
+
+
+@router.delete("/conversations/{int:conversation_id}", response={204: None}, summary="Delete for good")
+def delete_conversation(request: HttpRequest, conversation_id: int) -> Status[None]:
+    ingest.delete_conversation(owner=caller_of(request), conversation_id=conversation_id)
+    return Status(204, None)
+
+
+@router.post("/conversations/{int:conversation_id}/messages", response={201: MessagePage}, summary="Append messages")
+def append_messages(request: HttpRequest, conversation_id: int, body: MessagesIn) -> Status[dict[str, Any]]:
+    rows = ingest.append_messages(
+        owner=caller_of(request), conversation_id=conversation_id, drafts=_drafts(body.messages)
+    )
+    return Status(201, {"results": rows})
+
+
+@router.get("/conversations/{int:conversation_id}/messages", response=MessagePage, summary="Read messages")
+def list_messages(
+    request: HttpRequest,
+    conversation_id: int,
+    turn: QueryEx[int | None, P(ge=0)] = None,
+    from_position: QueryEx[int, P(ge=0)] = 0,
+    limit: QueryEx[int, P(ge=1, le=1000)] = 200,
+) -> dict[str, Any]:
+    rows = reading.messages_of(
+        owner=caller_of(request), conversation_id=conversation_id, turn=turn, from_position=from_position, limit=limit
+    )
+    return {"results": rows}
+
+
+@router.get("/events", response=EventPage, summary="Search the event logs of agents")
+def list_events(
+    request: HttpRequest,
+    conversation_id: int | None = None,
+    type: str = "",
+    tool: str = "",
+    level: str = "",
+    after_id: int = 0,
+    limit: QueryEx[int, P(ge=1, le=500)] = 50,
+) -> dict[str, Any]:
+    rows = reading.search_events(
+        owner=caller_of(request),
+        conversation_id=conversation_id,
+        type_=type,
+        tool=tool,
+        level=level,
+        after_id=after_id,
+        limit=limit,
+    )
+    return {"results": rows, "next_after_id": rows[-1].pk if len(rows) == limit else None}

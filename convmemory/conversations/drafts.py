@@ -1,0 +1,65 @@
+"""What comes in, before it is stored: conversations, messages and events as pure values.
+
+Importers, the API and the chat all speak to `ingest.py` in these.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from convmemory.conversations.parts import Part, Role
+
+
+@dataclass(frozen=True, slots=True)
+class MessageDraft:
+    """One message.
+
+    `source_key` names the message within its conversation for as long as the source keeps it (a
+    uuid, a line number); importing again finds the message by it. `injected` marks a user message
+    that no person wrote (reminders, command echoes, compaction notices). `raw` holds the source
+    lines as they were read, zlib-compressed.
+    """
+
+    role: Role
+    parts: tuple[Part, ...]
+    name: str = ""
+    created_at: datetime | None = None
+    model: str = ""
+    source_key: str = ""
+    injected: bool = False
+    raw: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class EventDraft:
+    """One entry of an agent's event log; never embedded."""
+
+    line_number: int
+    type: str
+    level: str = ""
+    tool: str = ""
+    turn_number: int | None = None
+    created_at: datetime | None = None
+    payload: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationDraft:
+    """One conversation. `messages` and `events` are consumed once, in source order.
+
+    (`source`, `source_id`) is unique per owner; without a `source_id` every import is a new
+    conversation. `parent_source_id` names the conversation of the same source that this one was
+    started from (a subagent's parent).
+    """
+
+    messages: Iterable[MessageDraft]
+    source: str = "api"
+    source_id: str = ""
+    title: str = ""
+    agent: str = ""
+    project: str = ""
+    created_at: datetime | None = None
+    parent_source_id: str = ""
+    archived: bool = False
+    events: Iterable[EventDraft] = ()

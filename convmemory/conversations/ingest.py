@@ -1,0 +1,455 @@
+"""The one place that writes conversations: create, append, import again, and number the turns.
+
+Every function takes the owner, works in one transaction under a lock on the conversation's row,
+and sends `turns_changed` once that transaction has committed.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import Any, cast
+
+from django.contrib.auth.models import AbstractBaseUser
+from django.db import connection, transaction
+from django.db.models import Max, Min, OuterRef, Subquery
+from django.utils import timezone
+
+from convmemory.conversations.drafts import ConversationDraft, EventDraft, MessageDraft
+from convmemory.conversations.models import Conversation, Event, Message, MessageSource
+from convmemory.conversations.parts import Role, part_to_json, spoken_text
+from convmemory.conversations.signals import turns_changed
+from convmemory.conversations.turns import TurnMessage, is_real_user_message, number_turns
+from convmemory.core.errors import ConversationBusy, InvalidInput, NotFound
+from convmemory.core.sql import load_sql
+from convmemory.core.text import json_storable, one_line, storable
+
+BATCH = 500
+LEASE = timedelta(minutes=10)
+TITLE_CHARS = 80
+
+
+@dataclass(frozen=True, slots=True)
+class SyncResult:
+    """What one conversation's import did."""
+
+    conversation_id: int
+    created: bool
+    added: int
+    updated: int
+    unchanged: int
+    turns: int
+    events_added: int = 0
+
+
+# --- use cases ------------------------------------------------------------------------------------
+
+
+def create_conversation(*, owner: AbstractBaseUser, draft: ConversationDraft) -> Conversation:
+    """Store a new conversation with its messages. Raises: InvalidInput where its source id is taken."""
+    with transaction.atomic():
+        taken = draft.source_id and Conversation.objects.filter(
+            owner_id=owner.pk, source=draft.source, source_id=draft.source_id
+        )
+        if taken and taken.exists():
+            raise InvalidInput(
+                f"A conversation with source id {draft.source_id!r} exists already: append to it instead."
+            )
+        conversation = _new_conversation(owner, draft)
+        _merge_messages(conversation, draft.messages)
+    return conversation
+
+
+def append_messages(*, owner: AbstractBaseUser, conversation_id: int, drafts: Iterable[MessageDraft]) -> list[Message]:
+    """Add messages at the end and number the turns they complete.
+
+    Raises: NotFound, ConversationBusy while a response is being written.
+    """
+    with transaction.atomic():
+        conversation = lock_conversation(owner=owner, conversation_id=conversation_id)
+        _refuse_busy(conversation)
+        first = conversation.message_count
+        _merge_messages(conversation, drafts, append_only=True)
+    return list(Message.objects.filter(conversation=conversation, position__gte=first).order_by("position"))
+
+
+def sync_conversation(*, owner: AbstractBaseUser, draft: ConversationDraft) -> SyncResult:
+    """Store a conversation of some source, or bring the stored one up to date; never doubles a message.
+
+    Messages are recognised by `source_key`. Stored messages that the source no longer holds stay
+    where they were: nothing is lost.
+    """
+    if not draft.source_id:
+        raise InvalidInput("A conversation that can be imported again needs a source id.")
+    with transaction.atomic():
+        conversation, created = _locked_or_new(owner, draft)
+        _refuse_busy(conversation)
+        merged = _merge_messages(conversation, draft.messages)
+        if not created:
+            _update_headers(conversation, draft)
+        events = _add_events(conversation, draft.events)
+    return SyncResult(
+        conversation_id=conversation.pk,
+        created=created,
+        added=merged.added,
+        updated=merged.updated,
+        unchanged=merged.unchanged,
+        turns=conversation.turn_count,
+        events_added=events,
+    )
+
+
+def link_children(*, owner: AbstractBaseUser) -> int:
+    """Link conversations to parents that arrived after them; how many were linked."""
+    parent = Conversation.objects.filter(
+        owner=OuterRef("owner"), source=OuterRef("source"), source_id=OuterRef("parent_source_id")
+    )
+    orphans = Conversation.objects.filter(owner_id=owner.pk, parent=None).exclude(parent_source_id="")
+    return (
+        orphans.annotate(found=Subquery(parent.values("pk")[:1]))
+        .exclude(found=None)
+        .update(parent_id=Subquery(parent.values("pk")[:1]))
+    )
+
+
+def begin_response(*, owner: AbstractBaseUser, conversation_id: int) -> Conversation:
+    """Mark the conversation as processing, for at most `LEASE`. Raises: NotFound, ConversationBusy."""
+    with transaction.atomic():
+        conversation = lock_conversation(owner=owner, conversation_id=conversation_id)
+        _refuse_busy(conversation)
+        conversation.status = Conversation.Status.PROCESSING
+        conversation.processing_until = timezone.now() + LEASE
+        conversation.save(update_fields=["status", "processing_until"])
+    return conversation
+
+
+def finish_response(
+    *, owner: AbstractBaseUser, conversation_id: int, drafts: Iterable[MessageDraft], failed: bool = False
+) -> Conversation:
+    """Store what the response brought, number the turns, then set the conversation idle (or failed)."""
+    with transaction.atomic():
+        conversation = lock_conversation(owner=owner, conversation_id=conversation_id)
+        _merge_messages(conversation, drafts, append_only=True)
+        conversation.status = Conversation.Status.FAILED if failed else Conversation.Status.IDLE
+        conversation.processing_until = None
+        conversation.save(update_fields=["status", "processing_until"])
+    return conversation
+
+
+def change_conversation(*, owner: AbstractBaseUser, conversation_id: int, values: dict[str, Any]) -> Conversation:
+    """Set title, agent, project or `archived_at`. Raises: NotFound."""
+    limits = {"title": 300, "agent": 100, "project": 300}
+    with transaction.atomic():
+        conversation = lock_conversation(owner=owner, conversation_id=conversation_id)
+        for name, value in values.items():
+            setattr(conversation, name, one_line(storable(value), limits[name]) if name in limits else value)
+        conversation.save(update_fields=list(values))
+    return conversation
+
+
+def delete_conversation(*, owner: AbstractBaseUser, conversation_id: int) -> None:
+    """Delete the conversation and everything derived from it. Raises: NotFound."""
+    with transaction.atomic():
+        lock_conversation(owner=owner, conversation_id=conversation_id).delete()
+
+
+def lock_conversation(*, owner: AbstractBaseUser, conversation_id: int) -> Conversation:
+    """The caller's conversation, its row locked until the transaction ends. Raises: NotFound."""
+    try:
+        return Conversation.objects.select_for_update().get(pk=conversation_id, owner_id=owner.pk)
+    except Conversation.DoesNotExist:
+        raise NotFound(f"There is no conversation {conversation_id}.") from None
+
+
+# --- conversations --------------------------------------------------------------------------------
+
+
+def _refuse_busy(conversation: Conversation) -> None:
+    busy = conversation.status == Conversation.Status.PROCESSING
+    if busy and conversation.processing_until and conversation.processing_until > timezone.now():
+        raise ConversationBusy(f"Conversation {conversation.pk} is being answered: try again when it is idle.")
+
+
+def _locked_or_new(owner: AbstractBaseUser, draft: ConversationDraft) -> tuple[Conversation, bool]:
+    known = Conversation.objects.select_for_update().filter(
+        owner_id=owner.pk, source=draft.source, source_id=storable(draft.source_id)[:300]
+    )
+    conversation = known.first()
+    return (conversation, False) if conversation else (_new_conversation(owner, draft), True)
+
+
+def _new_conversation(owner: AbstractBaseUser, draft: ConversationDraft) -> Conversation:
+    now = timezone.now()
+    return Conversation.objects.create(
+        owner_id=owner.pk,
+        source_id=storable(draft.source_id)[:300],
+        created_at=draft.created_at or now,
+        updated_at=draft.created_at or now,
+        archived_at=now if draft.archived else None,
+        **_headers(draft),
+        **_parent(owner.pk, draft),
+    )
+
+
+def _headers(draft: ConversationDraft) -> dict[str, str]:
+    return {
+        "source": draft.source,
+        "title": one_line(storable(draft.title), 300),
+        "agent": one_line(storable(draft.agent), 100),
+        "project": one_line(storable(draft.project), 300),
+    }
+
+
+def _parent(owner_id: int, draft: ConversationDraft) -> dict[str, str | int | None]:
+    key = storable(draft.parent_source_id)[:300]
+    if not key:
+        return {}
+    found = Conversation.objects.filter(owner_id=owner_id, source=draft.source, source_id=key)
+    return {"parent_source_id": key, "parent_id": found.values_list("pk", flat=True).first()}
+
+
+def _update_headers(conversation: Conversation, draft: ConversationDraft) -> None:
+    values = {**_headers(draft), **_parent(conversation.owner_id, draft)}
+    changed = [name for name, value in values.items() if value and getattr(conversation, name) != value]
+    for name in changed:
+        setattr(conversation, name, values[name])
+    if changed:
+        conversation.save(update_fields=changed)
+
+
+# --- messages -------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Merged:
+    added: int = 0
+    updated: int = 0
+    unchanged: int = 0
+    first_position: int | None = None  # lowest position whose message is new, changed or moved
+
+    def touch(self, position: int) -> None:
+        self.first_position = position if self.first_position is None else min(self.first_position, position)
+
+
+def _merge_messages(
+    conversation: Conversation, drafts: Iterable[MessageDraft], *, append_only: bool = False
+) -> _Merged:
+    """Bring the stored messages in line with `drafts`, renumber what can have changed, announce it."""
+    fields = ("id", "source_key", "content_hash")
+    stored = [] if append_only else list(conversation.messages.order_by("position").values_list(*fields))
+    known = {key: (index, pk, bytes(digest)) for index, (pk, key, digest) in enumerate(stored) if key}
+    merged = _Merged()
+    incoming: list[int] = []  # ids in the source's order
+    next_position = conversation.message_count
+    for batch in _batches(_without_repeats(drafts)):
+        fresh = _split_batch(batch, known, merged)
+        rows = _insert(conversation, [draft for draft in fresh if isinstance(draft, MessageDraft)], next_position)
+        if rows:
+            merged.added += len(rows)
+            merged.touch(next_position)
+            next_position += len(rows)
+        created = iter(rows)
+        incoming.extend(next(created).pk if isinstance(item, MessageDraft) else item for item in fresh)
+    if stored and merged.added:
+        _restore_order([pk for pk, _, _ in stored], incoming, merged)
+    if merged.first_position is not None:
+        _finish(conversation, merged, next_position)
+    return merged
+
+
+def _without_repeats(drafts: Iterable[MessageDraft]) -> Iterator[MessageDraft]:
+    """Each message once: resumed sessions repeat old lines."""
+    seen: set[str] = set()
+    for draft in drafts:
+        if draft.source_key not in seen:
+            yield draft
+        if draft.source_key:
+            seen.add(draft.source_key)
+
+
+def _batches(drafts: Iterable[MessageDraft]) -> Iterator[list[MessageDraft]]:
+    iterator = iter(drafts)
+    while batch := list(islice(iterator, BATCH)):
+        yield batch
+
+
+def _split_batch(
+    batch: list[MessageDraft], known: dict[str, tuple[int, int, bytes]], merged: _Merged
+) -> list[MessageDraft | int]:
+    """Each draft itself where it is new, else the id of its stored row, updated where it changed."""
+    result: list[MessageDraft | int] = []
+    for draft in batch:
+        found = known.get(_source_key(draft)) if draft.source_key else None
+        if found is None:
+            result.append(draft)
+            continue
+        position, pk, digest = found
+        row = _row(draft)
+        if row.content_hash == digest:
+            merged.unchanged += 1
+        else:
+            _update_row(pk, row, draft)
+            merged.updated += 1
+            merged.touch(position)
+        result.append(pk)
+    return result
+
+
+def _source_key(draft: MessageDraft) -> str:
+    return storable(draft.source_key)[:200]
+
+
+def _row(draft: MessageDraft) -> Message:
+    parts = [part_to_json(part) for part in draft.parts]
+    is_real_user = is_real_user_message(draft.role, draft.parts, injected=draft.injected)
+    name = one_line(storable(draft.name), 200)
+    canonical = json.dumps([draft.role, is_real_user, name, parts], sort_keys=True, ensure_ascii=False)
+    return Message(
+        role=draft.role,
+        is_real_user=is_real_user,
+        name=name,
+        model=one_line(storable(draft.model), 200),
+        parts=parts,
+        source_key=_source_key(draft),
+        content_hash=hashlib.sha256(canonical.encode()).digest(),
+        created_at=draft.created_at,
+    )
+
+
+def _insert(conversation: Conversation, drafts: Sequence[MessageDraft], first_position: int) -> list[Message]:
+    rows = [_row(draft) for draft in drafts]
+    for position, row in enumerate(rows, first_position):
+        row.conversation_id = conversation.pk
+        row.position = position
+    Message.objects.bulk_create(rows)
+    MessageSource.objects.bulk_create(
+        MessageSource(message_id=row.pk, data=draft.raw) for row, draft in zip(rows, drafts, strict=True) if draft.raw
+    )
+    return rows
+
+
+def _update_row(pk: int, row: Message, draft: MessageDraft) -> None:
+    values = ("role", "is_real_user", "name", "model", "parts", "content_hash")
+    Message.objects.filter(pk=pk).update(**{name: getattr(row, name) for name in values})
+    if draft.raw:
+        MessageSource.objects.update_or_create(message_id=pk, defaults={"data": draft.raw})
+
+
+def _restore_order(stored: list[int], incoming: list[int], merged: _Merged) -> None:
+    """Put messages that stand in the middle of the source into the middle of the conversation."""
+    order = _merge_order(stored, incoming)
+    known = set(stored)
+    current = [*stored, *(pk for pk in incoming if pk not in known)]
+    moved = [position for position, (old, new) in enumerate(zip(current, order, strict=True)) if old != new]
+    if not moved:
+        return
+    with connection.cursor() as cursor:
+        cursor.execute(
+            load_sql("convmemory.conversations", "set_positions"), [[order[position] for position in moved], moved]
+        )
+    merged.touch(moved[0])
+
+
+def _merge_order(stored: list[int], incoming: list[int]) -> list[int]:
+    """The incoming order, with stored messages that the source dropped kept behind their predecessors."""
+    kept = set(incoming)
+    followers: dict[int | None, list[int]] = {}
+    anchor: int | None = None
+    for pk in stored:
+        if pk in kept:
+            anchor = pk
+        else:
+            followers.setdefault(anchor, []).append(pk)
+    order = list(followers.get(None, []))
+    for pk in incoming:
+        order.append(pk)
+        order.extend(followers.get(pk, []))
+    return order
+
+
+# --- turns ----------------------------------------------------------------------------------------
+
+
+def _finish(conversation: Conversation, merged: _Merged, message_count: int) -> None:
+    """Renumber, update the conversation's counts and dates, and announce the change after commit."""
+    assert merged.first_position is not None
+    first_turn = renumber(conversation, from_position=merged.first_position)
+    newest = conversation.messages.filter(position__gte=merged.first_position).aggregate(at=Max("created_at"))["at"]
+    conversation.message_count = message_count
+    conversation.turns_version += 1
+    conversation.updated_at = _later(conversation, newest, grown=conversation.turns_version > 1)
+    if not conversation.title:
+        conversation.title = _title(conversation)
+    conversation.save(update_fields=["message_count", "turn_count", "turns_version", "updated_at", "title"])
+    conversation_id, owner_id = conversation.pk, conversation.owner_id
+    transaction.on_commit(
+        lambda: turns_changed.send(
+            Conversation, conversation_id=conversation_id, owner_id=owner_id, first_turn=first_turn
+        )
+    )
+
+
+def _later(conversation: Conversation, newest: datetime | None, *, grown: bool) -> datetime:
+    if newest is None:
+        return timezone.now() if grown else conversation.updated_at
+    return max(newest, conversation.updated_at) if grown else newest
+
+
+def _title(conversation: Conversation) -> str:
+    first = conversation.messages.filter(is_real_user=True).order_by("position").first()
+    return one_line(spoken_text(first.typed_parts), TITLE_CHARS) if first else ""
+
+
+def renumber(conversation: Conversation, *, from_position: int) -> int:
+    """Number turns again from the first one that a change at `from_position` can have touched.
+
+    Reads only the messages from there on, writes only numbers that differ, and sets
+    `conversation.turn_count` without saving it. Returns the first turn that can have changed.
+    """
+    before = conversation.messages.filter(position__lt=from_position)
+    first_turn = before.aggregate(last=Max("turn_number"))["last"] or 0
+    start = before.filter(turn_number=first_turn).aggregate(at=Min("position"))["at"] or 0
+    rows = list(
+        conversation.messages.filter(position__gte=start)
+        .order_by("position")
+        .values_list("pk", "role", "is_real_user", "turn_number")
+    )
+    messages = (TurnMessage(cast("Role", role), real) for _, role, real, _ in rows)
+    numbers = number_turns(messages, first_number=first_turn)
+    changed = [(pk, new) for (pk, _, _, old), new in zip(rows, numbers, strict=True) if old != new]
+    if changed:
+        ids, values = zip(*changed, strict=True)
+        with connection.cursor() as cursor:
+            cursor.execute(load_sql("convmemory.conversations", "set_turn_numbers"), [list(ids), list(values)])
+    last = max((number for number in numbers if number is not None), default=first_turn - 1)
+    conversation.turn_count = last + 1
+    return first_turn
+
+
+# --- events ---------------------------------------------------------------------------------------
+
+
+def _add_events(conversation: Conversation, events: Iterable[EventDraft]) -> int:
+    """Append the event log's new lines; how many."""
+    last = Event.objects.filter(conversation=conversation).aggregate(line=Max("line_number"))["line"] or -1
+    new = (event for event in events if event.line_number > last)
+    count = 0
+    while batch := list(islice(new, BATCH)):
+        Event.objects.bulk_create(
+            Event(
+                owner_id=conversation.owner_id,
+                conversation=conversation,
+                line_number=event.line_number,
+                type=one_line(storable(event.type), 100),
+                level=one_line(storable(event.level), 20),
+                tool=one_line(storable(event.tool), 100),
+                turn_number=event.turn_number,
+                created_at=event.created_at,
+                payload=json_storable(event.payload),
+            )
+            for event in batch
+        )
+        count += len(batch)
+    return count

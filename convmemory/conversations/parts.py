@@ -1,0 +1,91 @@
+"""The typed parts of a message, as pure values, and their JSON form in the database.
+
+Text in parts is untrusted; `to_json` removes what PostgreSQL cannot store.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from convmemory.core.text import json_storable
+
+Role = Literal["user", "assistant", "tool", "system"]
+ROLES: tuple[Role, ...] = ("user", "assistant", "tool", "system")
+
+
+@dataclass(frozen=True, slots=True)
+class TextPart:
+    """What a person or a model said, usually Markdown."""
+
+    text: str
+    type: Literal["text"] = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingPart:
+    """A model's reasoning."""
+
+    text: str
+    type: Literal["thinking"] = "thinking"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallPart:
+    """A call of a tool: its name and parameters."""
+
+    id: str
+    name: str
+    input: Mapping[str, Any] = field(default_factory=dict)
+    type: Literal["tool_call"] = "tool_call"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResultPart:
+    """What a tool answered, as text."""
+
+    call_id: str
+    text: str
+    name: str = ""
+    is_error: bool = False
+    type: Literal["tool_result"] = "tool_result"
+
+
+@dataclass(frozen=True, slots=True)
+class AttachmentPart:
+    """A file or image that came with the message; its bytes are not kept, extracted text may be."""
+
+    name: str
+    media_type: str = ""
+    size_bytes: int = 0
+    text: str = ""
+    type: Literal["attachment"] = "attachment"
+
+
+Part = TextPart | ThinkingPart | ToolCallPart | ToolResultPart | AttachmentPart
+_TYPES: dict[str, type[Part]] = {
+    "text": TextPart,
+    "thinking": ThinkingPart,
+    "tool_call": ToolCallPart,
+    "tool_result": ToolResultPart,
+    "attachment": AttachmentPart,
+}
+
+
+def part_to_json(part: Part) -> dict[str, Any]:
+    """The part as a JSON object with its `type` first; empty optional fields are left out."""
+    values = {name: getattr(part, name) for name in part.__slots__ if name != "type"}
+    kept = {name: json_storable(value) for name, value in values.items() if value or name in {"text", "name", "id"}}
+    return {"type": part.type, **kept}
+
+
+def part_from_json(value: Mapping[str, Any]) -> Part:
+    """The inverse of `part_to_json`. Raises: KeyError on an unknown type."""
+    arguments = {name: item for name, item in value.items() if name != "type"}
+    if value["type"] == "tool_result":
+        arguments.setdefault("call_id", "")
+    return _TYPES[value["type"]](**arguments)
+
+
+def spoken_text(parts: Iterable[Part]) -> str:
+    """The text parts joined by blank lines: what was said, without thinking, calls and results."""
+    return "\n\n".join(part.text for part in parts if isinstance(part, TextPart) and part.text.strip())

@@ -1,0 +1,106 @@
+"""Reading conversations and messages: every function takes the caller and sees only what is theirs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.contrib.auth.models import AbstractBaseUser
+from django.db.models import Q, QuerySet
+
+from convmemory.conversations.models import Conversation, Event, Message
+from convmemory.core.cursors import decode_cursor, encode_cursor
+from convmemory.core.errors import InvalidInput, NotFound
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """Which conversations count. None and "" mean: any."""
+
+    agent: str = ""
+    project: str = ""
+    source: str = ""
+    after: datetime | None = None
+    before: datetime | None = None
+    archived: bool | None = False
+
+    def __post_init__(self) -> None:
+        if self.after and self.before and self.after > self.before:
+            raise InvalidInput("`after` is later than `before`: swap the two dates.")
+
+
+EVERYTHING = Filters()
+
+
+def visible_conversations(owner: AbstractBaseUser, filters: Filters = EVERYTHING) -> QuerySet[Conversation]:
+    """The caller's conversations that pass the filters on the conversation itself."""
+    query = Conversation.objects.filter(owner_id=owner.pk)
+    if filters.archived is not None:
+        query = query.filter(archived_at__isnull=not filters.archived)
+    for name in ("agent", "project", "source"):
+        if value := getattr(filters, name):
+            query = query.filter(**{name: value})
+    if filters.after:
+        query = query.filter(updated_at__gte=filters.after)
+    if filters.before:
+        query = query.filter(updated_at__lte=filters.before)
+    return query
+
+
+def get_conversation(*, owner: AbstractBaseUser, conversation_id: int) -> Conversation:
+    """Raises: NotFound for an unknown and for a foreign conversation alike."""
+    found = Conversation.objects.filter(owner_id=owner.pk, pk=conversation_id).first()
+    if found is None:
+        raise NotFound(f"There is no conversation {conversation_id}.")
+    return found
+
+
+def page_of_conversations(
+    *, owner: AbstractBaseUser, filters: Filters, limit: int, cursor: str = ""
+) -> tuple[list[Conversation], str | None]:
+    """The newest conversations first, and the cursor of the next page, if there is one."""
+    query = {"list": "conversations", "filters": repr(filters)}
+    rows = visible_conversations(owner, filters).order_by("-updated_at", "-id")
+    if cursor:
+        rows = rows.filter(_older_than(decode_cursor(query, cursor)))
+    page = list(rows[: limit + 1])
+    if len(page) <= limit:
+        return page, None
+    last = page[limit - 1]
+    return page[:limit], encode_cursor(query, [last.updated_at.isoformat(), last.pk])
+
+
+def _older_than(place: list[Any]) -> Q:
+    at, pk = datetime.fromisoformat(place[0]), int(place[1])
+    return Q(updated_at__lt=at) | Q(updated_at=at, pk__lt=pk)
+
+
+def messages_of(
+    *, owner: AbstractBaseUser, conversation_id: int, turn: int | None = None, from_position: int = 0, limit: int
+) -> list[Message]:
+    """Messages in order, of one turn or from a position on. Raises: NotFound."""
+    conversation = get_conversation(owner=owner, conversation_id=conversation_id)
+    rows = conversation.messages.filter(position__gte=from_position)
+    if turn is not None:
+        rows = rows.filter(turn_number=turn)
+    return list(rows.order_by("position")[:limit])
+
+
+def search_events(
+    *,
+    owner: AbstractBaseUser,
+    conversation_id: int | None = None,
+    type_: str = "",
+    tool: str = "",
+    level: str = "",
+    after_id: int = 0,
+    limit: int = 50,
+) -> Sequence[Event]:
+    """Entries of the caller's event logs, oldest first. Raises: NotFound for a foreign conversation."""
+    rows = Event.objects.filter(owner_id=owner.pk, pk__gt=after_id)
+    if conversation_id is not None:
+        rows = rows.filter(conversation=get_conversation(owner=owner, conversation_id=conversation_id))
+    for name, value in (("type", type_), ("tool", tool), ("level", level)):
+        if value:
+            rows = rows.filter(**{f"{name}__iexact" if name == "level" else name: value})
+    return list(rows.order_by("pk")[:limit])

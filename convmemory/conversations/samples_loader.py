@@ -1,0 +1,23 @@
+"""The sample conversations that a new installation starts with, so that search finds something."""
+
+from importlib import resources
+
+from django.contrib.auth.models import AbstractBaseUser
+
+from convmemory.conversations import ingest
+from convmemory.conversations.importers.base import FileReport, Source
+from convmemory.conversations.importers.plain import PlainImporter
+
+SAMPLES = resources.files("convmemory.conversations") / "samples"
+
+
+def load_samples(owner: AbstractBaseUser) -> int:
+    """Import every sample conversation for `owner`; how many there are. Running it again changes nothing."""
+    importer = PlainImporter()
+    count = 0
+    with resources.as_file(SAMPLES) as folder:
+        for path in sorted(folder.glob("*.json")):
+            for draft in importer.parse(Source(path), FileReport(path=str(path))):
+                ingest.sync_conversation(owner=owner, draft=draft)
+                count += 1
+    return count

@@ -1,0 +1,94 @@
+"""What the conversation routes take and give."""
+
+from datetime import datetime
+from typing import Any
+
+from ninja import Field, Schema
+from pydantic import ConfigDict
+
+
+class MessageIn(Schema):
+    """One message in OpenAI or Anthropic shape."""
+
+    model_config = ConfigDict(extra="allow")
+
+    role: str = Field(description="user, assistant, tool or system")
+    content: Any = Field(None, description="a string, OpenAI parts or Anthropic blocks")
+    name: str | None = Field(None, description="who speaks, where it matters")
+    created_at: datetime | None = None
+
+
+class ConversationIn(Schema):
+    title: str = ""
+    agent: str = ""
+    project: str = ""
+    created_at: datetime | None = None
+    source_id: str = Field(
+        "", description="your own id of this conversation; unique among those you made through the API"
+    )
+    messages: list[MessageIn] = []
+
+
+class MessagesIn(Schema):
+    messages: list[MessageIn] = Field(min_length=1)
+
+
+class ConversationPatch(Schema):
+    title: str | None = None
+    agent: str | None = None
+    project: str | None = None
+    archived: bool | None = None
+
+
+class ConversationOut(Schema):
+    id: int
+    title: str
+    agent: str
+    project: str
+    source: str
+    source_id: str
+    parent_id: int | None
+    status: str
+    message_count: int
+    turn_count: int
+    created_at: datetime
+    updated_at: datetime
+    archived_at: datetime | None
+    url: str = Field(alias="get_absolute_url")
+
+
+class ConversationPage(Schema):
+    results: list[ConversationOut]
+    next_cursor: str | None
+
+
+class MessageOut(Schema):
+    id: int
+    position: int
+    role: str
+    name: str
+    model: str
+    parts: list[dict[str, Any]]
+    turn_number: int | None
+    created_at: datetime | None
+
+
+class MessagePage(Schema):
+    results: list[MessageOut]
+
+
+class EventOut(Schema):
+    id: int
+    conversation_id: int
+    line_number: int
+    type: str
+    level: str
+    tool: str
+    turn_number: int | None
+    created_at: datetime | None
+    payload: dict[str, Any]
+
+
+class EventPage(Schema):
+    results: list[EventOut]
+    next_after_id: int | None

@@ -1,0 +1,49 @@
+"""Which turn each message belongs to. Pure: values in, numbers out.
+
+A turn is a real user message and everything until the next real user message, with at least one
+assistant response. A user message that was cut off before any response joins the next one; a turn
+without a response has no number yet. Numbers start at 0 and are never skipped.
+Source: the glossary in docs/adr/0003-what-a-turn-is.md.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from convmemory.conversations.parts import Part, Role, TextPart
+
+
+@dataclass(frozen=True, slots=True)
+class TurnMessage:
+    """What numbering needs to know of a message."""
+
+    role: Role
+    is_real_user: bool
+
+
+def is_real_user_message(role: Role, parts: Iterable[Part], *, injected: bool = False) -> bool:
+    """Whether a person wrote this: role user, non-blank text, not put there by a harness."""
+    if role != "user" or injected:
+        return False
+    return any(isinstance(part, TextPart) and part.text.strip() for part in parts)
+
+
+def number_turns(messages: Iterable[TurnMessage], *, first_number: int = 0) -> list[int | None]:
+    """The turn number of each message, in order, or None where it has none (yet).
+
+    `messages` starts at the beginning of the conversation, or at the real user message that opens
+    turn `first_number`.
+    """
+    numbers: list[int | None] = []
+    number = first_number - 1
+    opened = answered = False
+    opened_at = 0
+    for index, message in enumerate(messages):
+        if message.is_real_user and (not opened or answered):
+            number += 1
+            opened, answered, opened_at = True, False, index
+        elif message.role == "assistant" and opened:
+            answered = True
+        numbers.append(number if opened else None)
+    if opened and not answered:
+        numbers[opened_at:] = [None] * (len(numbers) - opened_at)
+    return numbers

@@ -1,0 +1,7 @@
+from django.apps import AppConfig
+
+
+class CoreConfig(AppConfig):
+    name = "convmemory.core"
+    label = "core"
+    default_auto_field = "django.db.models.BigAutoField"

@@ -1,0 +1,154 @@
+"""One embedded PostgreSQL per data folder, shared by every process that asks for it.
+
+A process that uses the server holds a shared lock on `<folder>.users` until it ends; the kernel frees
+that lock however a process ends, and forked children keep it with their parent. The last one to leave
+stops the server. Starting, joining and stopping take turns through an exclusive lock on `<folder>.lock`.
+"""
+
+import contextlib
+import fcntl
+import os
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from multiprocessing.util import Finalize
+from pathlib import Path
+
+import psycopg
+
+from convmemory.core.errors import DatabaseUnavailable
+from convmemory.core.postgres import server
+
+DATABASE = "convmemory"
+LOCK_TIMEOUT_S = 330
+LEAVE_PRIORITY = -10  # below 0: after the children that multiprocessing waits for have ended
+
+
+@dataclass(slots=True)
+class _Membership:
+    users_fd: int
+    socket_dir: Path
+
+
+_memberships: dict[Path, _Membership] = {}
+_memberships_lock = threading.RLock()
+
+
+def join(folder: Path, options: Mapping[str, str] | None = None) -> Path:
+    """Makes sure that the server on `folder` runs and stays while this process lives; the folder of its socket.
+
+    `options` are server settings that take effect when this call is the one that starts it.
+    Raises: DatabaseUnavailable.
+    """
+    folder = folder.resolve()
+    with _memberships_lock:
+        if (known := _memberships.get(folder)) is not None:
+            return known.socket_dir
+        with _readable(folder), _start_lock(folder):
+            users_fd = os.open(_beside(folder, "users"), os.O_RDWR | os.O_CREAT, 0o600)
+            fcntl.flock(users_fd, fcntl.LOCK_SH)
+            membership = _memberships[folder] = _Membership(users_fd, folder)
+            Finalize(None, leave, exitpriority=LEAVE_PRIORITY)
+            try:
+                membership.socket_dir = _ensure_running(folder, options or {})
+                _ensure_database(membership.socket_dir)
+            except BaseException:
+                _give_up(folder)
+                raise
+        return membership.socket_dir
+
+
+def revive(folder: Path, options: Mapping[str, str] | None = None) -> bool:
+    """Starts the server again if it died under its users; whether that was needed."""
+    folder = folder.resolve()
+    if (running := server.find(folder)) and running.ready:
+        return False
+    if folder not in _memberships:
+        join(folder, options)
+        return True
+    with _readable(folder), _start_lock(folder):
+        _memberships[folder].socket_dir = _ensure_running(folder, options or {})
+    return True
+
+
+def leave(*, timeout_s: int = server.STOP_TIMEOUT_S) -> None:
+    """Gives up every server this process uses; one that nobody else uses is stopped."""
+    with _memberships_lock:
+        for folder in list(_memberships):
+            # A folder that was deleted has no lock file to open; PostgreSQL ends itself when it notices.
+            with contextlib.suppress(FileNotFoundError), _start_lock(folder):
+                _give_up(folder, timeout_s=timeout_s)
+
+
+def _give_up(folder: Path, *, timeout_s: int = server.STOP_TIMEOUT_S) -> None:
+    # Closed, not unlocked: unlocking would also take the lock away from forked children.
+    os.close(_memberships.pop(folder).users_fd)
+    users_fd = os.open(_beside(folder, "users"), os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(users_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        server.stop(folder, timeout_s=timeout_s)
+    except BlockingIOError:
+        pass
+    finally:
+        os.close(users_fd)
+
+
+def _ensure_running(folder: Path, options: Mapping[str, str]) -> Path:
+    running = server.wait_until_settled(folder) or server.start(folder, options)
+    return running.socket_dir
+
+
+def _ensure_database(socket_dir: Path) -> None:
+    try:
+        _connect(socket_dir, DATABASE).close()
+    except psycopg.OperationalError as error:
+        if f'database "{DATABASE}" does not exist' not in str(error):
+            raise DatabaseUnavailable(f"The embedded PostgreSQL runs but does not answer: {error}") from error
+        with _connect(socket_dir, "postgres") as connection:
+            connection.execute(f"CREATE DATABASE {DATABASE}")
+
+
+def _connect(socket_dir: Path, database: str) -> psycopg.Connection:
+    return psycopg.connect(
+        host=str(socket_dir),
+        port=server.PORT,
+        user=server.SUPERUSER,
+        dbname=database,
+        connect_timeout=30,
+        autocommit=True,
+    )
+
+
+def _beside(folder: Path, suffix: str) -> Path:
+    return folder.with_name(f"{folder.name}.{suffix}")
+
+
+@contextlib.contextmanager
+def _readable(folder: Path) -> Iterator[None]:
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        yield
+    except OSError as error:
+        raise DatabaseUnavailable(
+            f"The embedded database on {folder} cannot be used: {error.strerror} ({error.filename}). Run this command "
+            "as the user who made the folder, choose another with CONVMEMORY_VAR, or set DATABASE_URL."
+        ) from error
+
+
+@contextlib.contextmanager
+def _start_lock(folder: Path) -> Iterator[None]:
+    descriptor = os.open(_beside(folder, "lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    deadline = time.monotonic() + LOCK_TIMEOUT_S
+    try:
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise DatabaseUnavailable(f"Another process has been starting the database on {folder}.") from None
+                time.sleep(0.02)
+        yield
+    finally:
+        os.close(descriptor)

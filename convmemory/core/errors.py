@@ -1,0 +1,41 @@
+"""The errors convmemory raises on purpose.
+
+Each says what is wrong and what to do about it. HTTP codes are chosen at the edge
+(`convmemory/problems.py`), never here.
+"""
+
+
+class ConvMemoryError(Exception):
+    """Root of every error that convmemory raises on purpose."""
+
+
+class InvalidInput(ConvMemoryError):
+    """The caller sent something that cannot be accepted; the message says what to send instead."""
+
+
+class NotFound(ConvMemoryError):
+    """No such thing, or it belongs to somebody else: the same answer for both."""
+
+
+class ConversationBusy(ConvMemoryError):
+    """A response is being written to this conversation; wait for it to end and try again."""
+
+
+class TooLarge(ConvMemoryError):
+    """The input is larger than the server accepts; the message names the limit."""
+
+
+class EmbeddingError(ConvMemoryError):
+    """A text could not be embedded."""
+
+
+class EmbedderUnavailable(EmbeddingError):
+    """The embedding model or endpoint cannot be used now (missing file, wrong key, no answer)."""
+
+
+class DatabaseUnavailable(ConvMemoryError):
+    """The database cannot be reached or started."""
+
+
+class SettingError(ConvMemoryError):
+    """An environment variable holds a value that convmemory cannot use."""

@@ -1,0 +1,46 @@
+"""Small helpers for untrusted text: what PostgreSQL refuses, cutting, hashing."""
+
+import hashlib
+import math
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+_LONE_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+def storable(text: str) -> str:
+    """`text` without what PostgreSQL cannot store: NUL characters and lone surrogates."""
+    if "\x00" in text:
+        text = text.replace("\x00", "")
+    return _LONE_SURROGATES.sub("\ufffd", text)
+
+
+def json_storable(value: Any) -> Any:
+    """`value` as JSON that PostgreSQL's jsonb accepts: no NUL, no lone surrogates, no NaN."""
+    if isinstance(value, str):
+        return storable(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    if isinstance(value, Mapping):
+        return {storable(str(key)): json_storable(item) for key, item in value.items()}
+    if isinstance(value, Iterable):
+        return [json_storable(item) for item in value]
+    return storable(str(value))
+
+
+def cut(text: str, max_chars: int) -> str:
+    """`text` in at most `max_chars` characters, ending in an ellipsis where something was left out."""
+    return text if len(text) <= max_chars else text[: max_chars - 1].rstrip() + "…"
+
+
+def one_line(text: str, max_chars: int) -> str:
+    """`text` with white space folded, cut to `max_chars` characters."""
+    return cut(" ".join(text[: max_chars * 4].split()), max_chars)
+
+
+def content_hash(text: str) -> bytes:
+    """SHA-256 of the text, 32 bytes."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()

@@ -1,0 +1,165 @@
+"""All settings, read once from the environment with typed readers.
+
+Nothing needs to be set: without any variable the product runs on 127.0.0.1 with an embedded
+database under `var/`. The README lists every variable.
+"""
+
+import os
+from pathlib import Path
+
+import dj_database_url
+
+from convmemory.core import conf
+from convmemory.core.secrets import secret_key
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+VAR_DIR = conf.env_path("CONVMEMORY_VAR", BASE_DIR / "var")
+
+DEBUG = conf.env_bool("DEBUG", default=False)
+SECRET_KEY = conf.env_secret("SECRET_KEY") or secret_key(VAR_DIR / "secret_key")
+ALLOWED_HOSTS = conf.env_list("ALLOWED_HOSTS", ("localhost", "127.0.0.1", "[::1]"))
+CSRF_TRUSTED_ORIGINS = conf.env_list("CSRF_TRUSTED_ORIGINS")
+HTTPS_ONLY = conf.env_bool("HTTPS_ONLY", default=False)
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS_ONLY
+SESSION_COOKIE_NAME = "convmemory_session"
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS_ONLY else None
+X_FRAME_OPTIONS = "DENY"
+SECURE_REFERRER_POLICY = "same-origin"
+
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "django.contrib.postgres",
+    "django_htmx",
+    "template_partials",
+    "django_q",
+    "ninja",
+    "convmemory.core",
+    "convmemory.accounts",
+    "convmemory.embeddings",
+    "convmemory.conversations",
+    "memory",
+    "search",
+    "convmemory.ops",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "convmemory.core.middleware.ContentSecurityPolicyMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+]
+
+ROOT_URLCONF = "convmemory.urls"
+ASGI_APPLICATION = "convmemory.asgi.application"
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+
+# --- Database ---------------------------------------------------------------------------------
+
+DATABASE_URL = conf.env_secret("DATABASE_URL")
+DATABASE_POOL_SIZE = conf.env_int("DATABASE_POOL_SIZE", 8, minimum=1)
+DATABASES = {
+    "default": {
+        **(dj_database_url.parse(DATABASE_URL) if DATABASE_URL else {"NAME": "convmemory", "USER": "postgres"}),
+        "ENGINE": "convmemory.core.postgres",
+        "EMBEDDED_PATH": None if DATABASE_URL else VAR_DIR / "postgres",
+        "CONN_MAX_AGE": 0,
+        "OPTIONS": {"pool": {"min_size": 0, "max_size": DATABASE_POOL_SIZE, "timeout": 15}},
+    }
+}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+# --- Embeddings -------------------------------------------------------------------------------
+
+EMBEDDING_PROVIDER = conf.env_str("EMBEDDING_PROVIDER", "local")
+EMBEDDING_MODEL = conf.env_str("EMBEDDING_MODEL", "all-MiniLM-L6-v2")
+EMBEDDING_MODEL_PATH = conf.env_str("EMBEDDING_MODEL_PATH")
+EMBEDDING_BASE_URL = conf.env_str("EMBEDDING_BASE_URL", "https://api.openai.com/v1")
+EMBEDDING_API_KEY = conf.env_secret("EMBEDDING_API_KEY")
+EMBEDDING_DIMENSIONS = conf.env_int("EMBEDDING_DIMENSIONS", 0, minimum=0)
+EMBEDDING_MAX_TOKENS = conf.env_int("EMBEDDING_MAX_TOKENS", 0, minimum=0)
+EMBEDDING_TIMEOUT_S = conf.env_float("EMBEDDING_TIMEOUT_S", 60.0)
+EMBEDDING_THREADS = conf.env_int("EMBEDDING_THREADS", 0, minimum=0)
+
+# --- Ingest -----------------------------------------------------------------------------------
+
+MAX_UPLOAD_MB = conf.env_int("MAX_UPLOAD_MB", 512, minimum=1)
+MAX_REQUEST_MB = conf.env_int("MAX_REQUEST_MB", 64, minimum=1)
+DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_REQUEST_MB * 1024 * 1024
+FILE_UPLOAD_TEMP_DIR = None
+
+# --- Queue ------------------------------------------------------------------------------------
+
+WORKERS = conf.env_int("WORKERS", max(1, os.cpu_count() or 1), minimum=1)
+TASK_TIMEOUT_S = conf.env_int("TASK_TIMEOUT_S", 600, minimum=10)
+REDIS_URL = conf.env_secret("REDIS_URL")
+Q_CLUSTER = {
+    "name": "convmemory",
+    "workers": WORKERS,
+    "timeout": TASK_TIMEOUT_S,
+    "retry": TASK_TIMEOUT_S + 60,
+    "max_attempts": 5,
+    "save_limit": 500,
+    "catch_up": False,
+    "poll": 0.25,
+    "label": "Tasks",
+    **({"redis": REDIS_URL} if REDIS_URL else {"orm": "default"}),
+}
+
+# --- Pages ------------------------------------------------------------------------------------
+
+LOGIN_URL = "login"
+LOGIN_REDIRECT_URL = "home"
+LOGOUT_REDIRECT_URL = "login"
+STATIC_URL = "/static/"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+STATIC_ROOT = VAR_DIR / "static"
+WHITENOISE_USE_FINDERS = True
+WHITENOISE_AUTOREFRESH = DEBUG
+LANGUAGE_CODE = "en-us"
+TIME_ZONE = conf.env_str("TZ", "UTC")
+USE_I18N = False
+USE_TZ = True
+
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+
+LOG_LEVEL = conf.env_str("LOG_LEVEL", "INFO").upper()
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"plain": {"format": "%(levelname)s %(name)s: %(message)s"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "plain"}},
+    "root": {"handlers": ["stderr"], "level": "WARNING"},
+    "loggers": {
+        name: {"level": LOG_LEVEL, "handlers": ["stderr"], "propagate": False}
+        for name in ("convmemory", "memory", "search", "summaries", "django-q")
+    },
+}

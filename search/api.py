@@ -1,0 +1,39 @@
+"""Routes for search and for the state of the index."""
+
+from datetime import datetime
+
+from django.http import HttpRequest
+from ninja import P, QueryEx, Router
+
+from convmemory.accounts.authentication import caller_of
+from convmemory.conversations.reading import Filters
+from search.retrieval import SearchQuery, SearchResults, parse_scope, search
+from search.schemas import IndexStatusOut, SearchPage
+from search.status import IndexStatus, index_status
+
+router = Router(tags=["search"])
+
+
+@router.get("/conversations/search", response=SearchPage, by_alias=False, summary="Find turns")
+def search_conversations(
+    request: HttpRequest,
+    query: QueryEx[str, P(description="2 to 500 characters, as you would ask a person")],
+    limit: QueryEx[int, P(description="1 to 50")] = 20,
+    mode: QueryEx[str, P(description="hybrid, semantic or full_text")] = "hybrid",
+    scope: QueryEx[str, P(description="any of user, assistant, thinking, tool, separated by commas")] = "",
+    agent: str = "",
+    project: str = "",
+    source: str = "",
+    after: datetime | None = None,
+    before: datetime | None = None,
+    archived: bool = False,
+    cursor: str = "",
+) -> SearchResults:
+    filters = Filters(agent=agent, project=project, source=source, after=after, before=before, archived=archived)
+    checked = SearchQuery(text=query, limit=limit, mode=mode, scope=parse_scope(scope), filters=filters)
+    return search(caller=caller_of(request), query=checked, cursor=cursor)
+
+
+@router.get("/index/status", response=IndexStatusOut, summary="How far your archive is indexed")
+def show_index_status(request: HttpRequest) -> IndexStatus:
+    return index_status(owner=caller_of(request))

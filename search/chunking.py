@@ -1,0 +1,28 @@
+"""Splitting a long turn into overlapping chunks that the embedding model can take whole. Pure."""
+
+from collections.abc import Callable, Sequence
+
+# 6,000 tokens with 500 of overlap for a model that takes 8,191; in proportion for others.
+WINDOW_SHARE = 6_000 / 8_191
+OVERLAP_SHARE = 500 / 8_191
+
+Offsets = Sequence[tuple[int, int]]
+
+
+def chunk_text(text: str, *, max_tokens: int, token_offsets: Callable[[str], Offsets]) -> list[str]:
+    """The text whole where it fits, else overlapping chunks of it, in order.
+
+    `token_offsets` gives the character span of every token of a text.
+    """
+    offsets = token_offsets(text)
+    if len(offsets) <= max_tokens:
+        return [text]
+    window = max(1, int(max_tokens * WINDOW_SHARE))
+    step = max(1, window - int(max_tokens * OVERLAP_SHARE))
+    chunks = []
+    for start in range(0, len(offsets), step):
+        end = min(start + window, len(offsets))
+        chunks.append(text[offsets[start][0] : offsets[end - 1][1]])
+        if end == len(offsets):
+            break
+    return chunks

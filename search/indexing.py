@@ -1,0 +1,217 @@
+"""Bringing the index of one conversation up to date: lexical documents, then turn vectors.
+
+Reads messages, writes `TurnDocument`, `TurnEmbedding` and `ConversationIndex`. What is unchanged is
+found by content hash and space, and costs no embedding. Work is stored batch by batch, so that a
+killed run loses one batch at most; an advisory lock, which dies with its connection, keeps two
+workers from doing the same conversation at once.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from django.db import connection, transaction
+from django.utils import timezone
+
+from convmemory.conversations.models import Conversation, Message
+from convmemory.core.errors import EmbeddingError
+from convmemory.core.sql import load_sql
+from convmemory.embeddings.cache import embed_cached
+from convmemory.embeddings.models import EmbeddingSpace
+from convmemory.embeddings.spaces import active_space, embedder_for
+from search.chunking import chunk_text
+from search.models import ConversationIndex, TurnDocument, TurnEmbedding
+from search.texts import TurnMessageText, TurnTexts, searchable, turn_texts
+
+TURNS_PER_BATCH = 64
+LOCK_CLASS = 7_201  # the first key of the advisory locks of this module
+MAX_ATTEMPTS = 5
+
+
+@dataclass(slots=True)
+class IndexResult:
+    """What one run did. `finished` is False where time ran out or another worker holds the conversation."""
+
+    finished: bool = True
+    turns: int = 0
+    computed: int = 0
+    failed: int = 0
+
+
+def index_conversation(*, conversation_id: int, deadline: float = float("inf")) -> IndexResult:
+    """Index every turn of the conversation that is new, changed or missing in the active space.
+
+    Stops between batches once `time.monotonic()` passes `deadline`. Raises: EmbedderUnavailable after
+    the lexical documents are stored, so that full text search works without an embedder.
+    """
+    result = IndexResult()
+    with _advisory_lock(conversation_id) as held:
+        if not held:
+            return IndexResult(finished=False)
+        while (conversation := Conversation.objects.filter(pk=conversation_id).first()) is not None:
+            state, _ = ConversationIndex.objects.get_or_create(
+                conversation=conversation, defaults={"owner_id": conversation.owner_id}
+            )
+            space = active_space()
+            if state.indexed_version == conversation.turns_version and state.space_id == space.pk and not state.error:
+                break
+            if not _index_from(conversation, state, space, result, deadline):
+                result.finished = False
+                break
+    return result
+
+
+@contextmanager
+def _advisory_lock(conversation_id: int) -> Iterator[bool]:
+    keys = [LOCK_CLASS, conversation_id % 2**31]
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_lock(%s, %s)", keys)
+        (held,) = cursor.fetchone()
+        try:
+            yield held
+        finally:
+            if held:
+                cursor.execute("SELECT pg_advisory_unlock(%s, %s)", keys)
+
+
+def _index_from(
+    conversation: Conversation, state: ConversationIndex, space: EmbeddingSpace, result: IndexResult, deadline: float
+) -> bool:
+    """Index from the first turn that can have changed; False where time ran out."""
+    version = conversation.turns_version
+    # A change that is noted while this runs must not be overwritten: it is indexed in the next round.
+    unchanged = ConversationIndex.objects.filter(pk=state.pk, noted_version=state.noted_version)
+    TurnDocument.objects.filter(conversation=conversation, turn_number__gte=conversation.turn_count).delete()
+    TurnEmbedding.objects.filter(conversation=conversation, turn_number__gte=conversation.turn_count).delete()
+    try:
+        for first in range(_first_dirty(conversation, state, space), conversation.turn_count, TURNS_PER_BATCH):
+            if time.monotonic() > deadline:
+                return False
+            last = min(first + TURNS_PER_BATCH, conversation.turn_count) - 1
+            _index_turns(conversation, space, first, last, result)
+            unchanged.update(last_embedded_turn_number=last, dirty_from=last + 1, updated_at=timezone.now())
+    except EmbeddingError as error:
+        ConversationIndex.objects.filter(pk=state.pk).update(
+            error=str(error)[:1000], attempts=state.attempts + 1, updated_at=timezone.now()
+        )
+        raise
+    unchanged.update(
+        space=space,
+        indexed_version=version,
+        noted_version=version,
+        dirty_from=None,
+        last_embedded_turn_number=conversation.turn_count - 1,
+        attempts=0,
+        error="",
+        updated_at=timezone.now(),
+    )
+    return True
+
+
+def _first_dirty(conversation: Conversation, state: ConversationIndex, space: EmbeddingSpace) -> int:
+    every_change_noted = state.noted_version == conversation.turns_version
+    if state.space_id == space.pk and every_change_noted and state.dirty_from is not None:
+        return state.dirty_from
+    return 0
+
+
+def _index_turns(conversation: Conversation, space: EmbeddingSpace, first: int, last: int, result: IndexResult) -> None:
+    turns = load_turns(conversation, first, last)
+    known = dict(
+        TurnDocument.objects.filter(conversation=conversation, turn_number__range=(first, last)).values_list(
+            "turn_number", "content_hash"
+        )
+    )
+    changed = {n: texts for n, texts in turns.items() if bytes(known.get(n, b"")) != texts.content_hash}
+    store_documents(conversation, changed)
+    embedded = TurnEmbedding.objects.filter(conversation=conversation, space=space, turn_number__range=(first, last))
+    current = {(n, bytes(digest)) for n, digest in embedded.values_list("turn_number", "content_hash")}
+    missing = {n: texts for n, texts in turns.items() if (n, texts.content_hash) not in current}
+    _store_embeddings(conversation, space, missing, result)
+    result.turns += len(missing)
+
+
+def load_turns(conversation: Conversation, first: int, last: int) -> dict[int, TurnTexts]:
+    """The texts of turns `first` to `last`, by turn number."""
+    rows = Message.objects.filter(conversation=conversation, turn_number__range=(first, last)).order_by("position")
+    return {
+        number: turn_texts(
+            [
+                TurnMessageText(m.pk, m.role, m.is_real_user, m.name, m.typed_parts, m.created_at)  # type: ignore[arg-type]
+                for m in messages
+            ]
+        )
+        for number, messages in groupby(rows, key=lambda message: message.turn_number)
+        if number is not None
+    }
+
+
+def store_documents(conversation: Conversation, turns: dict[int, TurnTexts]) -> None:
+    """Insert or replace the lexical documents of these turns, in one query."""
+    if not turns:
+        return
+    numbers = list(turns)
+    texts = list(turns.values())
+    parameters: dict[str, Any] = {
+        "owner": conversation.owner_id,
+        "conversation": conversation.pk,
+        "turn_numbers": numbers,
+        "message_ids": [t.message_id for t in texts],
+        "questions": [t.question for t in texts],
+        "created_at": [t.created_at or conversation.created_at for t in texts],
+        "hashes": [t.content_hash for t in texts],
+        "lengths": [len(t.lexical["A"]) + len(t.lexical["B"]) for t in texts],
+        **{weight: [searchable(t.lexical[weight]) for t in texts] for weight in "ABCD"},
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("search", "upsert_turn_documents"), parameters)
+
+
+def _store_embeddings(
+    conversation: Conversation, space: EmbeddingSpace, turns: dict[int, TurnTexts], result: IndexResult
+) -> None:
+    """Embed the turns' chunks and replace their rows, in one transaction."""
+    if not turns:
+        return
+    embedder = embedder_for(space)
+    chunks = [
+        (number, chunk_number, chunk)
+        for number, texts in turns.items()
+        for chunk_number, chunk in enumerate(
+            chunk_text(texts.embedded, max_tokens=embedder.card.max_tokens, token_offsets=embedder.token_spans)
+        )
+    ]
+    batch = embed_cached(space, [chunk for _, _, chunk in chunks])
+    failed = {chunks[index][0]: error for index, error in batch.errors.items()}
+    token_counts = embedder.count_tokens([chunk for _, _, chunk in chunks])
+    rows = [
+        TurnEmbedding(
+            owner_id=conversation.owner_id,
+            conversation=conversation,
+            space=space,
+            turn_number=number,
+            chunk_number=chunk_number,
+            content_hash=turns[number].content_hash,
+            token_count=tokens,
+            embedding=vector,
+        )
+        for (number, chunk_number, _), vector, tokens in zip(chunks, batch.vectors, token_counts, strict=True)
+        if number not in failed
+    ]
+    with transaction.atomic():
+        stale = TurnEmbedding.objects.filter(conversation=conversation, space=space, turn_number__in=list(turns))
+        stale.delete()
+        TurnEmbedding.objects.bulk_create(rows)
+        _note_failures(conversation, list(turns), failed)
+    result.computed += batch.computed
+    result.failed += len(failed)
+
+
+def _note_failures(conversation: Conversation, numbers: Sequence[int], failed: dict[int, str]) -> None:
+    documents = TurnDocument.objects.filter(conversation=conversation)
+    documents.filter(turn_number__in=numbers).exclude(error="").update(error="")
+    for number, error in failed.items():
+        documents.filter(turn_number=number).update(error=error[:1000])

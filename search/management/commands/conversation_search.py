@@ -1,0 +1,62 @@
+"""`manage.py conversation_search --query Q --user U`: search from a terminal."""
+
+import json
+from argparse import ArgumentParser
+from dataclasses import asdict
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.core.serializers.json import DjangoJSONEncoder
+
+from convmemory.accounts.users import user_named
+from convmemory.core.errors import ConvMemoryError
+from convmemory.core.text import one_line
+from search.retrieval import MODES, Hit, SearchQuery, SearchResults, parse_scope, search
+
+
+class Command(BaseCommand):
+    help = "Find the turns in which something was said."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--query", required=True)
+        parser.add_argument("--user", required=True)
+        parser.add_argument("--limit", type=int, default=10)
+        parser.add_argument("--mode", choices=MODES, default="hybrid")
+        parser.add_argument("--scope", default="", help="any of user,assistant,thinking,tool")
+        parser.add_argument("--json", action="store_true")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            query = SearchQuery(
+                text=options["query"],
+                limit=options["limit"],
+                mode=options["mode"],
+                scope=parse_scope(options["scope"]),
+            )
+            results = search(caller=user_named(options["user"]), query=query)
+        except ConvMemoryError as error:
+            raise CommandError(str(error)) from error
+        if options["json"]:
+            self.stdout.write(json.dumps(as_document(results), cls=DjangoJSONEncoder, ensure_ascii=False, indent=2))
+        else:
+            self._print(results)
+
+    def _print(self, results: SearchResults) -> None:
+        for note in results.notes:
+            self.stderr.write(note)
+        for hit in results.hits:
+            self.stdout.write(f"{hit.similarity:.0%} - {hit.conversation_title}")
+            self.stdout.write(f"  {one_line(hit.user_question, 110)}")
+            self.stdout.write(f"  > {one_line(hit.passage, 160)}")
+            self.stdout.write(f"  {hit.created_at:%Y-%m-%d} {hit.agent}  {hit.url}\n")
+        if not results.hits:
+            self.stdout.write("Nothing found.")
+
+
+def as_document(results: SearchResults) -> dict[str, Any]:
+    """The results in the shape of the API's answer."""
+    return {"results": [hit_document(hit) for hit in results.hits], "next_cursor": results.next_cursor}
+
+
+def hit_document(hit: Hit) -> dict[str, Any]:
+    return {**asdict(hit), "url": hit.url}

@@ -1,0 +1,96 @@
+"""What search keeps of each turn: its lexical document and its vectors; and how far indexing has come.
+
+Every row is derived from messages and can be made again; every row carries its owner.
+"""
+
+from django.conf import settings
+from django.contrib.postgres.indexes import GinIndex
+from django.contrib.postgres.search import SearchVectorField
+from django.db import models
+from pgvector.django import HalfVectorField
+
+from convmemory.conversations.models import Conversation
+from convmemory.embeddings.models import EmbeddingSpace
+
+
+class TurnDocument(models.Model):
+    """The lexical document of one turn, and what a hit shows of it.
+
+    In `lexemes` the weights name who said it: A user, B assistant and tool calls, C thinking, D tool output.
+    """
+
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="turn_documents")
+    turn_number = models.PositiveIntegerField()
+    message_id = models.BigIntegerField(help_text="The real user message that opens the turn.")
+    question = models.CharField(max_length=300)
+    created_at = models.DateTimeField()
+    content_hash = models.BinaryField(max_length=32)
+    length = models.PositiveIntegerField(help_text="Characters of what was said.")
+    lexemes = SearchVectorField()
+    error = models.TextField(blank=True, default="", help_text="Why the turn could not be embedded.")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["conversation", "turn_number"], name="turn_document_unique"),
+        ]
+        indexes = [
+            models.Index(fields=["owner"], name="turn_document_owner"),
+            GinIndex(fields=["lexemes"], name="turn_document_lexemes", fastupdate=False),
+        ]
+
+    def __str__(self) -> str:
+        return f"turn {self.turn_number} of conversation {self.conversation_id}"
+
+
+class TurnEmbedding(models.Model):
+    """The vector of one chunk of a turn in one embedding space; the best chunk of a turn counts."""
+
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="turn_embeddings")
+    space = models.ForeignKey(EmbeddingSpace, on_delete=models.CASCADE, related_name="+")
+    turn_number = models.PositiveIntegerField()
+    chunk_number = models.PositiveIntegerField(default=0)
+    content_hash = models.BinaryField(max_length=32, help_text="Of the whole turn, not of the chunk.")
+    token_count = models.PositiveIntegerField()
+    embedding = HalfVectorField()
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["conversation", "space", "turn_number", "chunk_number"], name="turn_embedding_unique"
+            ),
+        ]
+        indexes = [models.Index(fields=["owner", "space"], name="turn_embedding_owner")]
+
+    def __str__(self) -> str:
+        return f"chunk {self.chunk_number} of turn {self.turn_number} of conversation {self.conversation_id}"
+
+
+class ConversationIndex(models.Model):
+    """How far one conversation is indexed in the active space.
+
+    It is up to date when `indexed_version` equals the conversation's `turns_version`. `dirty_from`
+    spares reading turns that did not change; it may be trusted only while `noted_version` shows that
+    every change was noted, else every turn's content hash is compared.
+    """
+
+    conversation = models.OneToOneField(
+        Conversation, on_delete=models.CASCADE, primary_key=True, related_name="index_state"
+    )
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    space = models.ForeignKey(EmbeddingSpace, on_delete=models.SET_NULL, null=True, related_name="+")
+    indexed_version = models.PositiveBigIntegerField(default=0)
+    noted_version = models.PositiveBigIntegerField(default=0)
+    dirty_from = models.PositiveIntegerField(null=True, blank=True)
+    last_embedded_turn_number = models.IntegerField(default=-1)
+    attempts = models.PositiveSmallIntegerField(default=0)
+    error = models.TextField(blank=True, default="")
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["owner"], name="conversation_index_owner")]
+
+    def __str__(self) -> str:
+        return f"index of conversation {self.conversation_id}"

@@ -1,0 +1,38 @@
+"""What the search routes give."""
+
+from datetime import datetime
+
+from ninja import Field, Schema
+
+
+class HitOut(Schema):
+    """One ranked turn."""
+
+    conversation_id: int
+    conversation_title: str
+    turn_number: int
+    message_id: int
+    similarity: float = Field(description="cosine similarity, 0 to 1")
+    score: float = Field(description="fused score, comparable within this query only")
+    user_question: str
+    passage: str
+    url: str
+    matched: list[str] = Field(description="the signals that found it")
+    created_at: datetime
+    agent: str
+    project: str
+
+
+class SearchPage(Schema):
+    results: list[HitOut] = Field(alias="hits")
+    next_cursor: str | None
+    notes: list[str] = []
+
+
+class IndexStatusOut(Schema):
+    turns: int
+    embedded_turns: int
+    messages: int
+    passages: int
+    pending: int
+    failed: int

@@ -1,0 +1,41 @@
+"""Rows and drafts for tests, made through the product's own use cases."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from itertools import count
+
+from django.contrib.auth.models import User
+
+from convmemory.conversations import ingest
+from convmemory.conversations.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.models import Conversation
+from convmemory.conversations.parts import TextPart
+
+NEW_YEAR = datetime(2026, 1, 1, 12, tzinfo=UTC)
+_numbers = count(1)
+
+
+def make_user(name: str = "") -> User:
+    return User.objects.create_user(name or f"user{next(_numbers)}", password="correct horse")
+
+
+def user_says(text: str, **values: object) -> MessageDraft:
+    return MessageDraft(role="user", parts=(TextPart(text),), **values)  # type: ignore[arg-type]
+
+
+def assistant_says(text: str, **values: object) -> MessageDraft:
+    return MessageDraft(role="assistant", parts=(TextPart(text),), **values)  # type: ignore[arg-type]
+
+
+def exchange(*pairs: tuple[str, str]) -> list[MessageDraft]:
+    """User and assistant messages, one pair a turn, with stable source keys."""
+    drafts = []
+    for number, (question, answer) in enumerate(pairs):
+        drafts.append(user_says(question, source_key=f"u{number}"))
+        drafts.append(assistant_says(answer, source_key=f"a{number}"))
+    return drafts
+
+
+def make_conversation(owner: User, messages: Iterable[MessageDraft] = (), **values: object) -> Conversation:
+    draft = ConversationDraft(messages=messages, created_at=NEW_YEAR, **values)  # type: ignore[arg-type]
+    return ingest.create_conversation(owner=owner, draft=draft)

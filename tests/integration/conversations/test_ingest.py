@@ -1,0 +1,227 @@
+"""Storing conversations: numbering in the database, importing again, refusals."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import IntegrityError, connection, transaction
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from convmemory.conversations import ingest
+from convmemory.conversations.drafts import ConversationDraft, EventDraft, MessageDraft
+from convmemory.conversations.models import Conversation, Event, Message
+from convmemory.conversations.parts import TextPart, ToolCallPart, ToolResultPart
+from convmemory.conversations.signals import turns_changed
+from convmemory.core.errors import ConversationBusy, InvalidInput, NotFound
+from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
+
+pytestmark = pytest.mark.django_db
+
+GREETING = [("hello", "hi"), ("how are you?", "fine")]
+
+
+def numbers(conversation: Conversation) -> list[int | None]:
+    return list(conversation.messages.order_by("position").values_list("turn_number", flat=True))
+
+
+def texts(conversation: Conversation) -> list[str]:
+    return [m.parts[0]["text"] for m in conversation.messages.order_by("position")]
+
+
+def draft_of(messages: list[MessageDraft], **values: Any) -> ConversationDraft:
+    return ConversationDraft(messages=messages, source="test", source_id="one", **values)
+
+
+def test_a_new_conversation_is_numbered_titled_and_counted() -> None:
+    conversation = make_conversation(make_user(), exchange(*GREETING))
+    conversation.refresh_from_db()
+    assert numbers(conversation) == [0, 0, 1, 1]
+    assert (conversation.title, conversation.message_count, conversation.turn_count) == ("hello", 4, 2)
+
+
+def test_an_answer_that_comes_later_completes_the_turn() -> None:
+    owner = make_user()
+    conversation = make_conversation(owner, [*exchange(*GREETING), user_says("and you?")])
+    assert numbers(conversation)[-1] is None
+    ingest.append_messages(owner=owner, conversation_id=conversation.pk, drafts=[assistant_says("well")])
+    assert numbers(conversation) == [0, 0, 1, 1, 2, 2]
+
+
+def test_a_turn_grows_when_more_is_said() -> None:
+    owner = make_user()
+    conversation = make_conversation(owner, exchange(*GREETING))
+    more = [
+        MessageDraft("assistant", (ToolCallPart("t", "look", {"at": "sky"}),)),
+        MessageDraft("user", (ToolResultPart("t", "blue"),)),
+        assistant_says("it is blue"),
+    ]
+    ingest.append_messages(owner=owner, conversation_id=conversation.pk, drafts=more)
+    assert numbers(conversation) == [0, 0, 1, 1, 1, 1, 1]
+
+
+def test_numbering_one_more_turn_reads_only_the_end() -> None:
+    owner = make_user()
+    conversation = make_conversation(owner, exchange(*[(f"q{i}", f"a{i}") for i in range(50)]))
+    with CaptureQueriesContext(
+        connection,
+    ) as queries:
+        ingest.append_messages(
+            owner=owner, conversation_id=conversation.pk, drafts=[user_says("last"), assistant_says("yes")]
+        )
+    assert numbers(conversation)[-2:] == [50, 50]
+    assert len(queries) <= 16, [q["sql"] for q in queries]
+
+
+def test_importing_again_adds_nothing_and_tells_nobody() -> None:
+    owner = make_user()
+    first = ingest.sync_conversation(owner=owner, draft=draft_of(exchange(*GREETING)))
+    heard: list[int] = []
+
+    def listen(sender: object, *, conversation_id: int, **kwargs: object) -> None:
+        heard.append(conversation_id)
+
+    turns_changed.connect(listen)
+    try:
+        again = ingest.sync_conversation(owner=owner, draft=draft_of(exchange(*GREETING)))
+    finally:
+        turns_changed.disconnect(listen)
+    assert (first.created, first.added) == (True, 4)
+    assert (again.created, again.added, again.updated, again.unchanged) == (False, 0, 0, 4)
+    assert heard == []
+    assert Conversation.objects.get().turns_version == 1
+
+
+def test_importing_a_grown_file_appends_and_announces_the_first_turn_that_changed(
+    django_capture_on_commit_callbacks: Any,
+) -> None:
+    owner = make_user()
+    ingest.sync_conversation(owner=owner, draft=draft_of(exchange(*GREETING)))
+    heard: list[int] = []
+
+    def listen(sender: object, *, first_turn: int, **kwargs: object) -> None:
+        heard.append(first_turn)
+
+    turns_changed.connect(listen)
+    try:
+        with django_capture_on_commit_callbacks(execute=True):
+            result = ingest.sync_conversation(owner=owner, draft=draft_of(exchange(*GREETING, ("bye", "see you"))))
+    finally:
+        turns_changed.disconnect(listen)
+    assert (result.added, result.unchanged, result.turns) == (2, 4, 3)
+    assert heard == [1]
+
+
+def test_messages_in_the_middle_of_the_source_land_in_the_middle() -> None:
+    owner = make_user()
+    ingest.sync_conversation(owner=owner, draft=draft_of(exchange(*GREETING)))
+    old = exchange(*GREETING)
+    late = [user_says("wait", source_key="w"), assistant_says("ok", source_key="x")]
+    ingest.sync_conversation(owner=owner, draft=draft_of([*old[:2], *late, *old[2:]]))
+    conversation = Conversation.objects.get()
+    assert texts(conversation) == ["hello", "hi", "wait", "ok", "how are you?", "fine"]
+    assert numbers(conversation) == [0, 0, 1, 1, 2, 2]
+
+
+def test_messages_that_the_source_dropped_stay_where_they_were() -> None:
+    owner = make_user()
+    old = exchange(*GREETING)
+    ingest.sync_conversation(owner=owner, draft=draft_of(old))
+    new = [*old[:1], *old[2:], user_says("new", source_key="n"), assistant_says("yes", source_key="m")]
+    ingest.sync_conversation(owner=owner, draft=draft_of(new))
+    assert texts(Conversation.objects.get()) == ["hello", "hi", "how are you?", "fine", "new", "yes"]
+
+
+def test_a_changed_message_is_updated_in_place() -> None:
+    owner = make_user()
+    old = exchange(*GREETING)
+    ingest.sync_conversation(owner=owner, draft=draft_of(old))
+    changed = [*old[:3], replace(old[3], parts=(TextPart("splendid"),))]
+    result = ingest.sync_conversation(owner=owner, draft=draft_of(changed))
+    assert (result.added, result.updated, result.unchanged) == (0, 1, 3)
+    assert texts(Conversation.objects.get())[3] == "splendid"
+    assert Conversation.objects.get().turns_version == 2
+
+
+def test_a_repeated_message_is_stored_once() -> None:
+    owner = make_user()
+    drafts = exchange(*GREETING)
+    ingest.sync_conversation(owner=owner, draft=draft_of([*drafts, *drafts]))
+    assert Message.objects.count() == 4
+
+
+def test_children_find_parents_that_came_later() -> None:
+    owner = make_user()
+    child = replace(draft_of(exchange(("a", "b"))), source_id="one/agent", parent_source_id="one")
+    ingest.sync_conversation(owner=owner, draft=child)
+    ingest.sync_conversation(owner=owner, draft=draft_of(exchange(*GREETING)))
+    assert ingest.link_children(owner=owner) == 1
+    assert Conversation.objects.get(source_id="one/agent").parent == Conversation.objects.get(source_id="one")
+
+
+def test_the_same_source_id_of_two_owners_is_two_conversations() -> None:
+    for owner in (make_user(), make_user()):
+        ingest.sync_conversation(owner=owner, draft=draft_of(exchange(*GREETING)))
+    assert Conversation.objects.count() == 2
+
+
+def test_events_are_added_once() -> None:
+    owner = make_user()
+    events = [EventDraft(line_number=n, type="tool:pre", tool="bash", payload={"n": "\x00"}) for n in range(3)]
+    for _ in range(2):
+        ingest.sync_conversation(owner=owner, draft=draft_of([], events=events))
+    assert Event.objects.count() == 3
+
+
+def test_what_postgresql_refuses_is_removed() -> None:
+    owner = make_user()
+    conversation = make_conversation(owner, [user_says("nul \x00 and \ud800 lone"), assistant_says("ok")])
+    assert texts(conversation)[0] == "nul  and � lone"
+
+
+def test_appending_while_processing_is_refused_until_the_lease_ends() -> None:
+    owner = make_user()
+    conversation = make_conversation(owner, exchange(*GREETING))
+    ingest.begin_response(owner=owner, conversation_id=conversation.pk)
+    with pytest.raises(ConversationBusy):
+        ingest.append_messages(owner=owner, conversation_id=conversation.pk, drafts=[user_says("x")])
+    Conversation.objects.update(processing_until=timezone.now() - timedelta(seconds=1))
+    ingest.append_messages(owner=owner, conversation_id=conversation.pk, drafts=[user_says("x")])
+
+
+def test_the_end_of_a_response_numbers_its_turn_and_frees_the_conversation() -> None:
+    owner = make_user()
+    conversation = make_conversation(owner, [user_says("hello")])
+    ingest.begin_response(owner=owner, conversation_id=conversation.pk)
+    ingest.finish_response(owner=owner, conversation_id=conversation.pk, drafts=[assistant_says("hi")])
+    conversation.refresh_from_db()
+    assert conversation.status == "idle"
+    assert numbers(conversation) == [0, 0]
+
+
+def test_foreign_and_unknown_conversations_are_the_same() -> None:
+    mine, other = make_user(), make_user()
+    conversation = make_conversation(other, exchange(*GREETING))
+    for conversation_id in (conversation.pk, conversation.pk + 999):
+        with pytest.raises(NotFound, match=f"There is no conversation {conversation_id}"):
+            ingest.append_messages(owner=mine, conversation_id=conversation_id, drafts=[user_says("x")])
+
+
+def test_a_taken_source_id_is_refused_on_create() -> None:
+    owner = make_user()
+    make_conversation(owner, source_id="one")
+    with pytest.raises(InvalidInput, match="exists already"):
+        make_conversation(owner, source_id="one")
+
+
+def test_the_database_itself_refuses_two_messages_at_one_position() -> None:
+    conversation = make_conversation(make_user(), exchange(*GREETING))
+
+    def put_all_at_the_start() -> None:
+        Message.objects.filter(conversation=conversation).update(position=0)
+        with connection.cursor() as cursor:
+            cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+
+    with pytest.raises(IntegrityError), transaction.atomic():
+        put_all_at_the_start()

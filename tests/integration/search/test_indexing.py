@@ -1,0 +1,145 @@
+"""The index follows the conversation: nothing twice, nothing missed."""
+
+from datetime import timedelta
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from django.db import connections
+from django.utils import timezone
+
+from convmemory.conversations import ingest
+from convmemory.conversations.models import Conversation
+from convmemory.core.errors import EmbedderUnavailable
+from convmemory.embeddings.cache import EmbeddedBatch, embed_cached
+from search.indexing import LOCK_CLASS, index_conversation
+from search.models import ConversationIndex, TurnDocument, TurnEmbedding
+from search.status import index_status
+from search.sweeping import conversations_to_index
+from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
+
+pytestmark = pytest.mark.django_db
+
+PAIRS = [("how do I boil an egg?", "seven minutes"), ("and potatoes?", "twenty minutes"), ("thanks", "you are welcome")]
+
+
+def test_every_turn_gets_a_document_and_a_vector() -> None:
+    conversation = make_conversation(make_user(), exchange(*PAIRS))
+    result = index_conversation(conversation_id=conversation.pk)
+    assert (result.finished, result.turns, result.computed) == (True, 3, 3)
+    assert TurnDocument.objects.count() == TurnEmbedding.objects.count() == 3
+
+
+def test_indexing_again_computes_nothing() -> None:
+    conversation = make_conversation(make_user(), exchange(*PAIRS))
+    index_conversation(conversation_id=conversation.pk)
+    assert index_conversation(conversation_id=conversation.pk).computed == 0
+
+
+def test_a_lost_signal_costs_reading_but_no_embedding() -> None:
+    owner = make_user()
+    conversation = make_conversation(owner, exchange(*PAIRS))
+    index_conversation(conversation_id=conversation.pk)
+    ingest.append_messages(
+        owner=owner, conversation_id=conversation.pk, drafts=[user_says("one"), assistant_says("two")]
+    )
+    result = index_conversation(conversation_id=conversation.pk)
+    assert (result.turns, result.computed) == (1, 1)
+
+
+def test_a_turn_that_grows_is_embedded_again() -> None:
+    owner = make_user()
+    conversation = make_conversation(owner, exchange(*PAIRS))
+    index_conversation(conversation_id=conversation.pk)
+    before = set(TurnEmbedding.objects.values_list("pk", flat=True))
+    ingest.append_messages(owner=owner, conversation_id=conversation.pk, drafts=[assistant_says("one more thing")])
+    result = index_conversation(conversation_id=conversation.pk)
+    assert result.computed == 1
+    assert set(TurnEmbedding.objects.exclude(turn_number=2).values_list("pk", flat=True)) < before
+    assert "one more thing" in " ".join(TurnDocument.objects.get(turn_number=2).question) or result.turns == 1
+
+
+def test_the_same_text_of_two_owners_is_embedded_once() -> None:
+    computed = [
+        index_conversation(conversation_id=make_conversation(make_user(), exchange(*PAIRS)).pk).computed
+        for _ in range(2)
+    ]
+    assert computed == [3, 0]
+
+
+def test_status_counts_what_waits(django_capture_on_commit_callbacks: Any) -> None:
+    owner = make_user()
+    with django_capture_on_commit_callbacks(execute=True):
+        conversation = make_conversation(owner, exchange(*PAIRS))
+    assert index_status(owner=owner).pending == 3
+    index_conversation(conversation_id=conversation.pk)
+    assert index_status(owner=owner).as_dict() == {
+        "turns": 3, "embedded_turns": 3, "messages": 6, "passages": 0, "pending": 0, "failed": 0,
+    }  # fmt: skip
+    with django_capture_on_commit_callbacks(execute=True):
+        ingest.append_messages(
+            owner=owner, conversation_id=conversation.pk, drafts=[user_says("a"), assistant_says("b")]
+        )
+    assert index_status(owner=owner).pending == 2  # the last turn may have grown, the new one has come
+    assert index_status(owner=make_user()).turns == 0
+
+
+def test_a_text_that_the_model_refuses_fails_alone() -> None:
+    owner = make_user()
+    conversation = make_conversation(owner, exchange(*PAIRS))
+
+    def refuse_second(space: Any, texts: Any) -> EmbeddedBatch:
+        batch = embed_cached(space, texts)
+        return EmbeddedBatch(vectors=batch.vectors, computed=batch.computed, errors={1: "too strange"})
+
+    with patch("search.indexing.embed_cached", refuse_second):
+        result = index_conversation(conversation_id=conversation.pk)
+    assert result.failed == 1
+    assert TurnEmbedding.objects.count() == 2
+    assert TurnDocument.objects.get(turn_number=1).error == "too strange"
+    status = index_status(owner=owner)
+    assert (status.pending, status.failed, status.embedded_turns) == (0, 1, 2)
+
+
+def test_without_an_embedder_words_are_indexed_and_the_sweep_tries_again() -> None:
+    conversation = make_conversation(make_user(), exchange(*PAIRS))
+    with (
+        patch("search.indexing.embed_cached", side_effect=EmbedderUnavailable("no model")),
+        pytest.raises(EmbedderUnavailable),
+    ):
+        index_conversation(conversation_id=conversation.pk)
+    assert TurnDocument.objects.count() == 3
+    state = ConversationIndex.objects.get()
+    assert (state.error, state.attempts) == ("no model", 1)
+    assert conversations_to_index(limit=10) == []  # too soon
+    ConversationIndex.objects.update(updated_at=timezone.now() - timedelta(minutes=3))
+    assert conversations_to_index(limit=10) == [conversation.pk]
+    index_conversation(conversation_id=conversation.pk)
+    assert conversations_to_index(limit=10) == []
+
+
+def test_the_sweep_finds_what_no_signal_announced() -> None:
+    conversation = make_conversation(make_user(), exchange(*PAIRS))
+    assert conversations_to_index(limit=10) == [conversation.pk]
+    index_conversation(conversation_id=conversation.pk)
+    Conversation.objects.update(turns_version=9)
+    assert conversations_to_index(limit=10) == [conversation.pk]
+
+
+def test_a_run_out_of_time_goes_on_where_it_stopped() -> None:
+    conversation = make_conversation(make_user(), exchange(*PAIRS))
+    assert not index_conversation(conversation_id=conversation.pk, deadline=0).finished
+    assert index_conversation(conversation_id=conversation.pk).computed == 3
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_workers_do_not_index_one_conversation_at_once() -> None:
+    conversation = make_conversation(make_user(), exchange(*PAIRS))
+    other = connections.create_connection("default")
+    try:
+        with other.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_lock(%s, %s)", [LOCK_CLASS, conversation.pk])
+        assert not index_conversation(conversation_id=conversation.pk).finished
+    finally:
+        other.close()
+    assert index_conversation(conversation_id=conversation.pk).finished

@@ -1,0 +1,202 @@
+"""Finding turns: modes, scopes, filters, pages of results, and nobody else's data."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from django.contrib.auth.models import AnonymousUser, User
+
+from convmemory.conversations import ingest
+from convmemory.conversations.drafts import MessageDraft
+from convmemory.conversations.models import Conversation
+from convmemory.conversations.parts import TextPart, ThinkingPart, ToolCallPart, ToolResultPart
+from convmemory.conversations.reading import Filters
+from convmemory.core.errors import EmbedderUnavailable, InvalidInput
+from search.indexing import index_conversation
+from search.retrieval import MODES, SearchQuery, SearchResults, search
+from tests.factories import exchange, make_conversation, make_user
+
+pytestmark = pytest.mark.django_db
+
+KITCHEN = [
+    ("how long do I boil an egg?", "Seven minutes for a soft one."),
+    ("my sourdough stays flat", "The starter is too cold; keep it at 26 degrees."),
+    ("which knife for bread?", "A serrated one."),
+]
+
+
+def indexed(owner: User, messages: list[MessageDraft], **values: Any) -> Conversation:
+    conversation = make_conversation(owner, messages, **values)
+    index_conversation(conversation_id=conversation.pk)
+    return conversation
+
+
+def find(owner: Any, text: str, cursor: str = "", **values: Any) -> SearchResults:
+    return search(caller=owner, query=SearchQuery(text=text, **values), cursor=cursor)
+
+
+def turns(results: SearchResults) -> list[int]:
+    return [hit.turn_number for hit in results.hits]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_right_turn_comes_first_in_every_mode(mode: str) -> None:
+    owner = make_user()
+    conversation = indexed(owner, exchange(*KITCHEN), title="Kitchen", agent="chef")
+    hit = find(owner, "sourdough starter too cold", mode=mode).hits[0]
+    assert (hit.conversation_id, hit.turn_number) == (conversation.pk, 1)
+    assert hit.url == f"/conversations/{conversation.pk}?turn=1"
+    assert (hit.conversation_title, hit.agent, hit.user_question) == ("Kitchen", "chef", "my sourdough stays flat")
+    assert "starter" in hit.passage
+
+
+def test_meaning_finds_what_shares_no_word() -> None:
+    owner = make_user()
+    indexed(owner, exchange(*KITCHEN))
+    assert turns(find(owner, "my loaf does not rise", mode="semantic"))[0] == 1
+    assert find(owner, "rise loaf", mode="full_text").hits == []
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_two_users_with_the_same_texts_never_see_each_other(mode: str) -> None:
+    mine, other = make_user(), make_user()
+    own = indexed(mine, exchange(*KITCHEN))
+    indexed(other, exchange(*KITCHEN))
+    assert {hit.conversation_id for hit in find(mine, "sourdough starter", mode=mode).hits} == {own.pk}
+    assert find(make_user(), "sourdough starter", mode=mode).hits == []
+
+
+@pytest.mark.parametrize("caller", [None, AnonymousUser()])
+def test_without_a_caller_the_answer_is_empty(caller: Any) -> None:
+    indexed(make_user(), exchange(*KITCHEN))
+    results = find(caller, "sourdough")
+    assert results.hits == []
+    assert results.notes
+
+
+def test_filters_hold_in_every_leg_and_archived_is_left_out() -> None:
+    owner = make_user()
+    chef = indexed(owner, exchange(*KITCHEN), agent="chef", project="/home/kitchen", source="claude-code")
+    baker = indexed(owner, exchange(*KITCHEN), agent="baker")
+    gone = indexed(owner, exchange(*KITCHEN), agent="gone", archived=True)
+    year = timedelta(days=365)
+    cases = {
+        chef.pk: [Filters(agent="chef"), Filters(project="/home/kitchen"), Filters(source="claude-code")],
+        baker.pk: [Filters(agent="baker")],
+        gone.pk: [Filters(archived=True)],
+    }
+    for mode in MODES:
+        for expected, filters in cases.items():
+            for one in filters:
+                hits = find(owner, "sourdough starter", mode=mode, filters=one).hits
+                assert {hit.conversation_id for hit in hits} == {expected}, (mode, one)
+        now = datetime(2026, 1, 1, 12, tzinfo=UTC)
+        assert {h.conversation_id for h in find(owner, "sourdough", mode=mode).hits} == {chef.pk, baker.pk}
+        assert find(owner, "sourdough", mode=mode, filters=Filters(after=now + year)).hits == []
+        assert find(owner, "sourdough", mode=mode, filters=Filters(before=now - year)).hits == []
+
+
+def test_pages_follow_each_other_without_gap_or_repeat() -> None:
+    owner = make_user()
+    indexed(owner, exchange(*[(f"egg number {n}", f"boiled {n} minutes") for n in range(12)]))
+    everything = turns(find(owner, "boiled egg", limit=50))
+    assert len(everything) == 12
+    seen: list[int] = []
+    cursor = ""
+    while True:
+        page = find(owner, "boiled egg", limit=5, cursor=cursor)
+        seen += turns(page)
+        if page.next_cursor is None:
+            break
+        assert len(page.hits) == 5
+        cursor = page.next_cursor
+    assert seen == everything
+
+
+def test_a_cursor_of_another_query_is_refused() -> None:
+    owner = make_user()
+    indexed(owner, exchange(*KITCHEN))
+    cursor = find(owner, "egg knife", limit=1).next_cursor
+    assert cursor
+    for text, bad in (("another", cursor), ("egg knife", "rubbish"), ("egg knife", "e30")):
+        with pytest.raises(InvalidInput):
+            find(owner, text, cursor=bad)
+
+
+def test_scopes_find_words_where_they_stand() -> None:
+    owner = make_user()
+    indexed(
+        owner,
+        [
+            MessageDraft("user", (TextPart("what is in the pantry?"),)),
+            MessageDraft("assistant", (ThinkingPart("perhaps quinoa"), ToolCallPart("t", "look", {"shelf": "top"}))),
+            MessageDraft("user", (ToolResultPart("t", "amaranth and lentils"),)),
+            MessageDraft("assistant", (TextPart("Some grains."),)),
+        ],
+    )
+    for word, home in (("pantry", "user"), ("grains", "assistant"), ("quinoa", "thinking"), ("amaranth", "tool")):
+        for scope in ("user", "assistant", "thinking", "tool"):
+            hits = find(owner, word, mode="full_text", scope=frozenset({scope})).hits
+            assert bool(hits) == (scope == home), (word, scope)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "to be or not",
+        "🥚🥚",
+        "') OR 1=1 --",
+        "a & b | !c <-> d:*",
+        "\\'\\\\",
+        "SELECT * FROM auth_user;",
+        "x" * 500,
+        "яйцо 数据库",
+        "\x00\x00egg",
+    ],
+)
+def test_strange_queries_are_only_text(text: str) -> None:
+    owner = make_user()
+    indexed(owner, exchange(*KITCHEN))
+    for mode in MODES:
+        find(owner, text, mode=mode)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{"text": "x"}, {"text": "x" * 501}, {"text": "  y "}, {"text": "egg", "limit": 0}, {"text": "egg", "limit": 51},
+     {"text": "egg", "mode": "magic"}, {"text": "egg", "scope": frozenset({"dreams"})}],
+)  # fmt: skip
+def test_bad_queries_are_refused(values: Any) -> None:
+    with pytest.raises(InvalidInput):
+        SearchQuery(**values)
+
+
+def test_dates_the_wrong_way_round_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="swap"):
+        Filters(after=datetime(2026, 2, 1, tzinfo=UTC), before=datetime(2026, 1, 1, tzinfo=UTC))
+
+
+def test_without_an_embedder_words_still_answer_and_it_is_said() -> None:
+    owner = make_user()
+    indexed(owner, exchange(*KITCHEN))
+    with patch("search.dense.query_vector", side_effect=EmbedderUnavailable("the model file is missing")):
+        results = find(owner, "sourdough starter")
+    assert turns(results)[0] == 1
+    assert "the model file is missing" in results.notes[0]
+
+
+def test_a_deleted_conversation_is_gone() -> None:
+    owner = make_user()
+    conversation = indexed(owner, exchange(*KITCHEN))
+    ingest.delete_conversation(owner=owner, conversation_id=conversation.pk)
+    assert find(owner, "sourdough starter").hits == []
+
+
+def test_the_number_of_queries_does_not_grow(django_assert_num_queries: Any) -> None:
+    owner = make_user()
+    for _ in range(3):
+        indexed(owner, exchange(*KITCHEN))
+    find(owner, "sourdough starter")  # warms the space and the query's vector
+    with django_assert_num_queries(6):
+        find(owner, "sourdough starter")
