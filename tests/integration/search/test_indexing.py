@@ -139,7 +139,8 @@ def test_two_workers_do_not_index_one_conversation_at_once() -> None:
     try:
         with other.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_lock(%s, %s)", [LOCK_CLASS, conversation.pk])
-        assert not index_conversation(conversation_id=conversation.pk).finished
+            assert not index_conversation(conversation_id=conversation.pk).finished
+            cursor.execute("SELECT pg_advisory_unlock(%s, %s)", [LOCK_CLASS, conversation.pk])
     finally:
         other.close()
     assert index_conversation(conversation_id=conversation.pk).finished

@@ -1,0 +1,22 @@
+"""The HTTP API under /api/v1: mounts the routers of the apps."""
+
+from ninja import NinjaAPI, Swagger
+
+from convmemory import problems
+from convmemory.accounts.authentication import AUTHENTICATION
+from convmemory.conversations.api import router as conversations
+from convmemory.conversations.imports_api import router as imports
+from convmemory.ops.health_api import router as health
+from search.api import router as search
+
+api = NinjaAPI(
+    title="convmemory",
+    version="1",
+    description="Store conversations, find the turn in which something was said.",
+    auth=AUTHENTICATION,
+    docs=Swagger(settings={"persistAuthorization": False}),
+    urls_namespace="api",
+)
+problems.register(api)
+for router in (search, conversations, imports, health):
+    api.add_router("", router)

@@ -1,0 +1,164 @@
+"""The active space, the embedder of a space, and the check that compares them with the settings."""
+
+import multiprocessing
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from django.db import IntegrityError, connection, transaction
+from pytest_django import Settings
+
+from convmemory.core.errors import EmbedderUnavailable, SettingError
+from convmemory.embeddings import spaces
+from convmemory.embeddings.checks import check_active_space
+from convmemory.embeddings.local import LocalEmbedder
+from convmemory.embeddings.models import EmbeddingSpace
+from convmemory.embeddings.openai_compatible import OpenAIEmbedder
+from convmemory.embeddings.options import EmbeddingOptions
+from tests.support.tiny_bert import write_tiny_bert
+
+
+@pytest.fixture(autouse=True)
+def _own_embedders() -> Iterator[None]:
+    yield
+    for embedder in spaces._opened.by_options.values():
+        if isinstance(embedder, OpenAIEmbedder):
+            embedder.close()
+    spaces._opened.reset()
+
+
+def name_openai(settings: Settings, model: str = "text-embedding-3-small") -> None:
+    settings.EMBEDDING_PROVIDER = "openai"
+    settings.EMBEDDING_MODEL = model
+
+
+@pytest.mark.django_db
+def test_the_first_caller_makes_the_active_space() -> None:
+    space = spaces.active_space()
+    assert (space.provider, space.model, space.dimensions, space.recipe_version) == (
+        "local",
+        "all-MiniLM-L6-v2",
+        384,
+        spaces.RECIPE_VERSION,
+    )
+    assert space.is_active
+    assert spaces.active_space() == space
+
+
+@pytest.mark.django_db(transaction=True)
+def test_several_may_be_first() -> None:
+    def ask(_: int) -> int:
+        try:
+            return spaces.active_space().pk
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(6) as pool:
+        found = set(pool.map(ask, range(6)))
+    assert len(found) == 1
+    assert EmbeddingSpace.objects.count() == 1
+
+
+@pytest.mark.django_db
+def test_other_settings_leave_the_active_space_alone(settings: Settings) -> None:
+    space = spaces.active_space()
+    name_openai(settings)
+    assert spaces.active_space() == space
+    assert isinstance(spaces.embedder_for(space), LocalEmbedder)
+    assert isinstance(spaces.default_embedder(), OpenAIEmbedder)
+
+
+@pytest.mark.django_db
+def test_two_spaces_cannot_be_active() -> None:
+    space = spaces.active_space()
+    with pytest.raises(IntegrityError), transaction.atomic():
+        EmbeddingSpace.objects.create(provider="local", model="b", dimensions=8, recipe_version=1, is_active=True)
+    other = EmbeddingSpace.objects.create(provider="local", model="b", dimensions=8, recipe_version=1)
+    spaces.activate_space(other)
+    assert list(EmbeddingSpace.objects.filter(is_active=True)) == [other]
+    assert spaces.active_space() == other != space
+
+
+@pytest.mark.django_db
+def test_an_embedder_is_made_once_and_follows_the_space(settings: Settings, tmp_path: Path) -> None:
+    local_space = spaces.active_space()
+    assert spaces.embedder_for(local_space) is spaces.default_embedder()
+    settings.EMBEDDING_MODEL_PATH = str(write_tiny_bert(tmp_path / "tiny"))
+    tiny_space = spaces.configured_space()
+    assert tiny_space.model.startswith("tiny@")
+    assert spaces.embedder_for(tiny_space) is spaces.default_embedder()
+    assert spaces.embedder_for(local_space).card.model == "all-MiniLM-L6-v2"
+    settings.EMBEDDING_MODEL_PATH = ""
+    with pytest.raises(EmbedderUnavailable, match=r"set the EMBEDDING_ variables back, or run `manage.py reembed`"):
+        spaces.embedder_for(tiny_space)
+
+
+@pytest.mark.django_db
+def test_a_remote_space_keeps_its_model_and_dimensions(settings: Settings) -> None:
+    name_openai(settings)
+    settings.EMBEDDING_DIMENSIONS = 512
+    space = spaces.configured_space()
+    name_openai(settings, "text-embedding-3-large")
+    settings.EMBEDDING_DIMENSIONS = 0
+    card = spaces.embedder_for(space).card
+    assert (card.model, card.dimensions) == ("text-embedding-3-small", 512)
+
+
+def test_an_unknown_provider_is_named(settings: Settings) -> None:
+    settings.EMBEDDING_PROVIDER = "psychic"
+    with pytest.raises(SettingError, match="EMBEDDING_PROVIDER='psychic' is unknown: use local or openai"):
+        spaces.default_embedder()
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_forked_child_makes_its_own_embedder() -> None:
+    mine = spaces.default_embedder()
+    context = multiprocessing.get_context("fork")
+    queue = context.SimpleQueue()
+    child = context.Process(target=lambda: queue.put(len(spaces._opened.by_options)))
+    child.start()
+    child.join()
+    assert queue.get() == 0
+    assert spaces.default_embedder() is mine
+
+
+def test_the_key_is_not_shown() -> None:
+    options = EmbeddingOptions.from_settings()
+    assert "api_key" not in repr(options)
+
+
+def ids() -> list[str | None]:
+    return [message.id for message in check_active_space(None, databases=["default"])]
+
+
+@pytest.mark.django_db
+def test_the_check_asks_for_reembed_when_the_settings_name_another_model(settings: Settings) -> None:
+    assert ids() == []
+    spaces.active_space()
+    assert ids() == []
+    name_openai(settings)
+    [warning] = check_active_space(None, databases=["default"])
+    assert warning.id == "embeddings.W001"
+    assert "openai/text-embedding-3-small with 1536 dimensions" in warning.msg
+    assert "manage.py reembed" in str(warning.hint)
+
+
+@pytest.mark.django_db
+def test_the_check_asks_for_reembed_after_a_change_of_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    spaces.active_space()
+    monkeypatch.setattr(spaces, "RECIPE_VERSION", spaces.RECIPE_VERSION + 1)
+    assert ids() == ["embeddings.W001"]
+
+
+@pytest.mark.django_db
+def test_the_check_tells_of_settings_that_cannot_be(settings: Settings) -> None:
+    name_openai(settings, "unknown-model")
+    assert ids() == ["embeddings.E001"]
+    settings.EMBEDDING_PROVIDER = "local"
+    assert ids() == ["embeddings.W002"]
+
+
+def test_the_check_leaves_the_database_alone_unless_asked() -> None:
+    assert check_active_space(None, databases=None) == []
+    assert check_active_space(None, databases=["other"]) == []

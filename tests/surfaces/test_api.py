@@ -1,0 +1,262 @@
+"""The HTTP API: shapes, errors as problem JSON, keys, and nobody else's data."""
+
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client
+from django.utils import timezone
+
+from convmemory.accounts.keys import create_key, revoke_key
+from convmemory.accounts.models import ApiKey
+from convmemory.conversations import ingest
+from convmemory.conversations.drafts import ConversationDraft, EventDraft
+from convmemory.conversations.models import Conversation
+from search.indexing import index_conversation
+from tests.factories import exchange, make_conversation, make_user
+
+pytestmark = pytest.mark.django_db
+
+SNAPSHOT = Path(__file__).with_name("openapi.json")
+MESSAGES = [
+    {"role": "user", "content": "what is the capital of Peru?", "name": "Ada"},
+    {"role": "assistant", "content": [{"type": "text", "text": "Lima."}]},
+]
+
+
+class Api:
+    """A caller with a key."""
+
+    def __init__(self, user: User) -> None:
+        self.client = Client(headers={"Authorization": f"Bearer {create_key(owner=user)}"})
+
+    def get(self, path: str, **query: Any) -> Any:
+        return self.client.get(f"/api/v1{path}", query)
+
+    def send(self, method: str, path: str, body: Any) -> Any:
+        data = body if isinstance(body, str) else json.dumps(body)
+        return self.client.generic(method, f"/api/v1{path}", data, content_type="application/json")
+
+
+@pytest.fixture
+def owner() -> User:
+    return make_user()
+
+
+@pytest.fixture
+def api(owner: User) -> Api:
+    return Api(owner)
+
+
+def problem_of(response: Any, status: int) -> str:
+    assert response.status_code == status, response.content
+    assert response.headers["Content-Type"] == "application/problem+json"
+    body = response.json()
+    assert body["status"] == status
+    return str(body["detail"])
+
+
+def test_a_conversation_is_stored_read_changed_and_deleted(api: Api) -> None:
+    created = api.send("POST", "/conversations", {"title": "Geography", "agent": "tutor", "messages": MESSAGES})
+    assert created.status_code == 201
+    number = created.json()["id"]
+    shown = api.get(f"/conversations/{number}").json()
+    assert (shown["title"], shown["message_count"], shown["turn_count"]) == ("Geography", 2, 1)
+    assert shown["url"] == f"/conversations/{number}"
+    messages = api.get(f"/conversations/{number}/messages", turn=0).json()["results"]
+    assert [m["parts"][0]["text"] for m in messages] == ["what is the capital of Peru?", "Lima."]
+    assert messages[0]["name"] == "Ada"
+    more = api.send("POST", f"/conversations/{number}/messages", {"messages": MESSAGES})
+    assert [m["turn_number"] for m in more.json()["results"]] == [1, 1]
+    changed = api.send("PATCH", f"/conversations/{number}", {"title": "Capitals", "archived": True}).json()
+    assert (changed["title"], changed["archived_at"] is None) == ("Capitals", False)
+    assert api.get("/conversations").json()["results"] == []
+    assert len(api.get("/conversations", archived=True).json()["results"]) == 1
+    assert api.send("DELETE", f"/conversations/{number}", "").status_code == 204
+    assert not Conversation.objects.exists()
+
+
+def test_search_answers_in_the_documented_shape(api: Api, owner: User) -> None:
+    conversation = make_conversation(owner, exchange(("what is the capital of Peru?", "Lima.")), title="Geography")
+    index_conversation(conversation_id=conversation.pk)
+    answer = api.get("/conversations/search", query="capital of Peru").json()
+    (hit,) = answer["results"]
+    assert answer["next_cursor"] is None
+    assert set(hit) >= {
+        "conversation_id", "conversation_title", "turn_number", "message_id", "similarity", "score",
+        "user_question", "passage", "url", "matched", "created_at", "agent",
+    }  # fmt: skip
+    assert hit["url"] == f"/conversations/{conversation.pk}?turn=0"
+    assert 0 < hit["similarity"] <= 1
+    assert api.get("/index/status").json()["embedded_turns"] == 1
+
+
+def test_lists_are_paged_by_cursor(api: Api, owner: User) -> None:
+    for number in range(5):
+        make_conversation(owner, title=f"number {number}")
+    seen, cursor = [], ""
+    while cursor is not None:
+        page = api.get("/conversations", limit=2, cursor=cursor).json()
+        seen += [row["id"] for row in page["results"]]
+        cursor = page["next_cursor"]
+    assert len(seen) == len(set(seen)) == 5
+    assert problem_of(api.get("/conversations", limit=2, cursor="nonsense"), 422)
+
+
+def test_event_logs_are_searched_by_type_tool_level_and_conversation(api: Api, owner: User) -> None:
+    events = [
+        EventDraft(line_number=1, type="tool:pre", tool="bash", level="INFO"),
+        EventDraft(line_number=2, type="tool:pre", tool="read", level="INFO"),
+        EventDraft(line_number=3, type="error", level="ERROR"),
+    ]
+    draft = ConversationDraft(messages=[], source="amplifier", source_id="s1", events=events)
+    number = ingest.sync_conversation(owner=owner, draft=draft).conversation_id
+    counts = {
+        "type": len(api.get("/events", type="tool:pre").json()["results"]),
+        "tool": len(api.get("/events", tool="bash", conversation_id=number).json()["results"]),
+        "level": len(api.get("/events", level="error").json()["results"]),
+    }
+    assert counts == {"type": 2, "tool": 1, "level": 1}
+    assert Api(make_user()).get("/events").json()["results"] == []
+
+
+def test_an_upload_is_imported_and_reported(api: Api, owner: User) -> None:
+    lines = "\n".join(json.dumps(message) for message in MESSAGES) + "\nnot json\n"
+    for added in (2, 0):
+        file = SimpleUploadedFile("chat.jsonl", lines.encode())
+        answer = api.client.post("/api/v1/imports", {"file": file})
+        assert answer.status_code == 200, answer.content
+        (report,) = answer.json()["files"]
+        assert report["added"] == added
+        assert "chat.jsonl:3" in json.dumps(report)
+    assert Conversation.objects.get().owner == owner
+
+
+# --- who is calling -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("header", [{}, {"Authorization": "Bearer cvm_wrong"}, {"Authorization": "Basic x"}])
+def test_without_a_right_key_there_is_nothing(header: dict[str, str]) -> None:
+    response = Client(headers=header).get("/api/v1/conversations")
+    assert "create_api_key" in problem_of(response, 401)
+    assert response.headers["WWW-Authenticate"].startswith("Bearer")
+
+
+def test_a_revoked_key_ends(api: Api, owner: User) -> None:
+    assert api.get("/conversations").status_code == 200
+    revoke_key(owner=owner, key_id=ApiKey.objects.get().pk)
+    assert problem_of(api.get("/conversations"), 401)
+
+
+def test_an_inactive_user_is_out(api: Api, owner: User) -> None:
+    User.objects.update(is_active=False)
+    assert problem_of(api.get("/conversations"), 401)
+
+
+def test_keys_are_stored_hashed(owner: User) -> None:
+    key = create_key(owner=owner)
+    assert key not in str(ApiKey.objects.values().get())
+
+
+def test_the_session_cookie_works_and_needs_a_csrf_token_to_write(owner: User) -> None:
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(owner)
+    assert client.get("/api/v1/conversations").status_code == 200
+    refused = client.post("/api/v1/conversations", {"title": "x"}, content_type="application/json")
+    assert refused.status_code in (401, 403)
+    assert not Conversation.objects.exists()
+
+
+@pytest.mark.parametrize("method", ["GET", "PATCH", "DELETE"])
+def test_foreign_and_unknown_conversations_answer_alike(api: Api, method: str) -> None:
+    foreign = make_conversation(make_user(), exchange(("a question", "an answer"))).pk
+    answers = []
+    for number in (foreign, foreign + 1000, 10**30):
+        detail = problem_of(api.send(method, f"/conversations/{number}", {} if method == "PATCH" else ""), 404)
+        answers.append(detail.replace(str(number), "N"))
+    assert len(set(answers)) == 1
+    assert api.get(f"/conversations/{foreign}/messages").status_code == 404
+    assert api.send("POST", f"/conversations/{foreign}/messages", {"messages": MESSAGES}).status_code == 404
+    assert Conversation.objects.filter(pk=foreign).exists()
+
+
+def test_search_sees_only_the_callers_turns(api: Api, owner: User) -> None:
+    for user in (owner, make_user()):
+        conversation = make_conversation(user, exchange(("the same secret text", "indeed")))
+        index_conversation(conversation_id=conversation.pk)
+    for mode in ("hybrid", "semantic", "full_text"):
+        hits = api.get("/conversations/search", query="the same secret text", mode=mode).json()["results"]
+        assert len(hits) == 1
+        assert Conversation.objects.get(pk=hits[0]["conversation_id"]).owner == owner
+
+
+# --- bad input ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "query",
+    [{"query": "x"}, {"query": "x" * 10_000}, {}, {"query": "egg", "limit": 0}, {"query": "egg", "limit": 51},
+     {"query": "egg", "mode": "magic"}, {"query": "egg", "scope": "dreams"}, {"query": "egg", "cursor": "!"},
+     {"query": "egg", "after": "yesterday"}, {"query": "egg", "after": "2026-02-01", "before": "2026-01-01"}],
+)  # fmt: skip
+def test_bad_searches_are_explained(api: Api, query: dict[str, Any]) -> None:
+    assert len(problem_of(api.get("/conversations/search", **query), 422)) > 10
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [[{"content": "no role"}], [{"role": "wizard", "content": "x"}], ["text"], [{"role": "user", "content": 7}]],
+)
+def test_bad_messages_are_explained_and_nothing_is_stored(api: Api, messages: Any) -> None:
+    assert problem_of(api.send("POST", "/conversations", {"messages": MESSAGES + messages}), 422)
+    assert not Conversation.objects.exists()
+
+
+def test_malformed_json_is_a_bad_request(api: Api) -> None:
+    assert problem_of(api.send("POST", "/conversations", '{"title": '), 400)
+
+
+def test_appending_to_a_conversation_that_is_being_answered_conflicts(api: Api, owner: User) -> None:
+    conversation = make_conversation(owner, exchange(("a", "b")))
+    Conversation.objects.update(status="processing", processing_until=timezone.now() + timedelta(minutes=1))
+    answer = api.send("POST", f"/conversations/{conversation.pk}/messages", {"messages": MESSAGES})
+    assert "try again" in problem_of(answer, 409)
+
+
+def test_a_request_that_is_too_large_is_refused(api: Api, settings: Any) -> None:
+    settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 1000
+    body = {"messages": [{"role": "user", "content": "x" * 2000}]}
+    assert "MAX_REQUEST_MB" in problem_of(api.send("POST", "/conversations", body), 413)
+
+
+def test_an_upload_that_is_too_large_is_refused(api: Api, settings: Any) -> None:
+    settings.MAX_UPLOAD_MB = 0
+    answer = api.client.post("/api/v1/imports", {"file": SimpleUploadedFile("a.jsonl", b"{}")})
+    assert "MAX_UPLOAD_MB" in problem_of(answer, 413)
+
+
+# --- the contract ---------------------------------------------------------------------------------
+
+
+def test_health_needs_no_key(client: Client) -> None:
+    for path in ("/health", "/ready", "/api/v1/health", "/api/v1/ready"):
+        assert client.get(path).json() == {"status": "ok"}
+
+
+def test_the_openapi_document_is_the_one_on_record(client: Client, request: pytest.FixtureRequest) -> None:
+    document = client.get("/api/v1/openapi.json").json()
+    if not SNAPSHOT.exists():
+        SNAPSHOT.write_text(json.dumps(document, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        pytest.fail(f"{SNAPSHOT.name} did not exist and was written: look at it, then run again")
+    recorded = json.loads(SNAPSHOT.read_text(encoding="utf-8"))
+    assert document == recorded, f"the API changed: look at the change, then delete {SNAPSHOT.name} and run again"
+
+
+def test_the_docs_page_uses_no_foreign_host(client: Client) -> None:
+    page = client.get("/api/v1/docs").content.decode()
+    assert "swagger" in page.lower()
+    assert "https://" not in page.replace("https://django-ninja.dev", "")
