@@ -105,6 +105,11 @@ EMBEDDING_MAX_TOKENS = conf.env_int("EMBEDDING_MAX_TOKENS", 0, minimum=0)
 EMBEDDING_TIMEOUT_S = conf.env_float("EMBEDDING_TIMEOUT_S", 60.0)
 EMBEDDING_THREADS = conf.env_int("EMBEDDING_THREADS", 0, minimum=0)
 
+# --- Search -----------------------------------------------------------------------------------
+
+LATE_INTERACTION = conf.env_bool("LATE_INTERACTION", default=True)
+MMR_LAMBDA = conf.env_float("MMR_LAMBDA", 0.97)
+
 # --- Ingest -----------------------------------------------------------------------------------
 
 MAX_UPLOAD_MB = conf.env_int("MAX_UPLOAD_MB", 512, minimum=1)
@@ -160,6 +165,7 @@ LOGGING = {
     "root": {"handlers": ["stderr"], "level": "WARNING"},
     "loggers": {
         name: {"level": LOG_LEVEL, "handlers": ["stderr"], "propagate": False}
-        for name in ("convmemory", "memory", "search", "summaries", "django-q")
-    },
+        for name in ("convmemory", "memory", "search", "summaries")
+    }
+    | {"django-q": {"level": "WARNING", "handlers": ["stderr"], "propagate": False}},
 }

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 TURN_BITS = 24
 
 TurnKeys = NDArray[np.int64]
+NO_TURNS: TurnKeys = np.empty(0, np.int64)
 
 
 def turn_keys(conversation_ids: Sequence[int], turn_numbers: Sequence[int]) -> TurnKeys:
@@ -29,3 +30,11 @@ def spread(keys: TurnKeys, found: TurnKeys, scores: NDArray[np.float32]) -> NDAr
         inside = keys[places] == found
         result[places[inside]] = scores[inside]
     return result
+
+
+def best_of_conversation(keys: TurnKeys, scores: NDArray[np.float32]) -> NDArray[np.float32]:
+    """For each turn, the best score of any turn in its conversation."""
+    ids, inverse = np.unique(keys >> TURN_BITS, return_inverse=True)
+    best = np.full(len(ids), -np.inf, np.float32)
+    np.maximum.at(best, inverse, scores)
+    return best[inverse]

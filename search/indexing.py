@@ -1,30 +1,34 @@
-"""Bringing the index of one conversation up to date: lexical documents, then turn vectors.
+"""Bringing the index of one conversation up to date: lexical documents, then passages and turn vectors.
 
-Reads messages, writes `TurnDocument`, `TurnEmbedding` and `ConversationIndex`. What is unchanged is
+Reads messages, writes `TurnDocument`, passages, `TurnEmbedding` and `ConversationIndex`. What is unchanged is
 found by content hash and space, and costs no embedding. Work is stored batch by batch, so that a
 killed run loses one batch at most; an advisory lock, which dies with its connection, keeps two
 workers from doing the same conversation at once.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
 from django.db import connection, transaction
+from django.db.models import Sum
 from django.utils import timezone
 
-from convmemory.conversations.models import Conversation, Message
+from convmemory.conversations.models import Conversation
+from convmemory.conversations.reading import StoredMessage, messages_of_turns
 from convmemory.core.errors import EmbeddingError
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.cache import embed_cached
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space, embedder_for
+from memory.models import Passage
+from memory.passages import store_passages
 from search.chunking import chunk_text
 from search.models import ConversationIndex, TurnDocument, TurnEmbedding
-from search.texts import TurnMessageText, TurnTexts, searchable, turn_texts
+from search.texts import TurnTexts, searchable, turn_texts
 
 TURNS_PER_BATCH = 64
 LOCK_CLASS = 7_201  # the first key of the advisory locks of this module
@@ -38,6 +42,7 @@ class IndexResult:
     finished: bool = True
     turns: int = 0
     computed: int = 0
+    passages_computed: int = 0
     failed: int = 0
 
 
@@ -86,6 +91,7 @@ def _index_from(
     unchanged = ConversationIndex.objects.filter(pk=state.pk, noted_version=state.noted_version)
     TurnDocument.objects.filter(conversation=conversation, turn_number__gte=conversation.turn_count).delete()
     TurnEmbedding.objects.filter(conversation=conversation, turn_number__gte=conversation.turn_count).delete()
+    Passage.objects.filter(conversation=conversation, turn_number__gte=conversation.turn_count).delete()
     try:
         for first in range(_first_dirty(conversation, state, space), conversation.turn_count, TURNS_PER_BATCH):
             if time.monotonic() > deadline:
@@ -104,6 +110,8 @@ def _index_from(
         noted_version=version,
         dirty_from=None,
         last_embedded_turn_number=conversation.turn_count - 1,
+        passages=Passage.objects.filter(conversation=conversation, space=space).count(),
+        spoken_length=conversation.turn_documents.aggregate(sum=Sum("length"))["sum"] or 0,
         attempts=0,
         error="",
         updated_at=timezone.now(),
@@ -119,7 +127,8 @@ def _first_dirty(conversation: Conversation, state: ConversationIndex, space: Em
 
 
 def _index_turns(conversation: Conversation, space: EmbeddingSpace, first: int, last: int, result: IndexResult) -> None:
-    turns = load_turns(conversation, first, last)
+    messages = messages_of_turns(conversation, first, last)
+    turns = texts_of(messages)
     known = dict(
         TurnDocument.objects.filter(conversation=conversation, turn_number__range=(first, last)).values_list(
             "turn_number", "content_hash"
@@ -130,22 +139,17 @@ def _index_turns(conversation: Conversation, space: EmbeddingSpace, first: int, 
     embedded = TurnEmbedding.objects.filter(conversation=conversation, space=space, turn_number__range=(first, last))
     current = {(n, bytes(digest)) for n, digest in embedded.values_list("turn_number", "content_hash")}
     missing = {n: texts for n, texts in turns.items() if (n, texts.content_hash) not in current}
-    _store_embeddings(conversation, space, missing, result)
+    if missing:
+        passages = store_passages(conversation, space, [m for m in messages if m.turn_number in missing], list(missing))
+        result.passages_computed += passages.computed
+        _store_embeddings(conversation, space, missing, passages.errors, result)
     result.turns += len(missing)
 
 
-def load_turns(conversation: Conversation, first: int, last: int) -> dict[int, TurnTexts]:
-    """The texts of turns `first` to `last`, by turn number."""
-    rows = Message.objects.filter(conversation=conversation, turn_number__range=(first, last)).order_by("position")
+def texts_of(messages: Iterable[StoredMessage]) -> dict[int, TurnTexts]:
+    """The texts of each turn, by turn number; `messages` are in order."""
     return {
-        number: turn_texts(
-            [
-                TurnMessageText(m.pk, m.role, m.is_real_user, m.name, m.typed_parts, m.created_at)  # type: ignore[arg-type]
-                for m in messages
-            ]
-        )
-        for number, messages in groupby(rows, key=lambda message: message.turn_number)
-        if number is not None
+        number: turn_texts(list(turn)) for number, turn in groupby(messages, key=lambda message: message.turn_number)
     }
 
 
@@ -163,7 +167,7 @@ def store_documents(conversation: Conversation, turns: dict[int, TurnTexts]) -> 
         "questions": [t.question for t in texts],
         "created_at": [t.created_at or conversation.created_at for t in texts],
         "hashes": [t.content_hash for t in texts],
-        "lengths": [len(t.lexical["A"]) + len(t.lexical["B"]) for t in texts],
+        "lengths": [t.length for t in texts],
         **{weight: [searchable(t.lexical[weight]) for t in texts] for weight in "ABCD"},
     }
     with connection.cursor() as cursor:
@@ -171,11 +175,13 @@ def store_documents(conversation: Conversation, turns: dict[int, TurnTexts]) -> 
 
 
 def _store_embeddings(
-    conversation: Conversation, space: EmbeddingSpace, turns: dict[int, TurnTexts], result: IndexResult
+    conversation: Conversation,
+    space: EmbeddingSpace,
+    turns: dict[int, TurnTexts],
+    errors: dict[int, str],
+    result: IndexResult,
 ) -> None:
-    """Embed the turns' chunks and replace their rows, in one transaction."""
-    if not turns:
-        return
+    """Embed the turns' chunks and replace their rows, in one transaction; `errors` are those of their passages."""
     embedder = embedder_for(space)
     chunks = [
         (number, chunk_number, chunk)
@@ -185,7 +191,7 @@ def _store_embeddings(
         )
     ]
     batch = embed_cached(space, [chunk for _, _, chunk in chunks])
-    failed = {chunks[index][0]: error for index, error in batch.errors.items()}
+    failed = errors | {chunks[index][0]: error for index, error in batch.errors.items()}
     token_counts = embedder.count_tokens([chunk for _, _, chunk in chunks])
     rows = [
         TurnEmbedding(

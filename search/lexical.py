@@ -1,56 +1,211 @@
 """The full text leg: which turns hold which words of the query, weighed by how rare the words are.
 
-PostgreSQL's `ts_rank` knows no inverse document frequency; each term is ranked alone and weighed
-here. One query per search. Source: docs/adr/0005-lexical-score.md.
+PostgreSQL finds the turns and how often each holds a word; BM25 over turns, over neighbours and over
+whole conversations is computed from that here, in arrays. Three queries at most per search.
+Source: docs/adr/0005-lexical-score.md.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from django.db import connection
+from numpy.typing import NDArray
 
 from convmemory.conversations.reading import Filters
 from convmemory.core.sql import load_sql
 from convmemory.core.text import storable
-from search.candidates import TurnKeys, spread, turn_keys
+from search.candidates import NO_TURNS, TURN_BITS, TurnKeys, best_of_conversation, turn_keys
 from search.filters import filter_sql
+from search.query_text import QueryText
 from search.ranking import Scores, inverse_document_frequency
 from search.texts import searchable
 
-SCOPE_WEIGHTS = {"user": "A", "assistant": "B", "thinking": "C", "tool": "D"}
+K1, B = 1.5, 0.75
+NEIGHBOUR_SHARE = 0.5
+MAX_TERMS = 40  # of a very long query, the first
+SCOPE_COLUMNS = {
+    "user": ("spoken", "A"),
+    "assistant": ("spoken", "B"),
+    "thinking": ("unspoken", "C"),
+    "tool": ("unspoken", "D"),
+}
+# ts_rank of a word that stands n times is this sum over 1/i**2, scaled; inverted it gives n back.
+_RANKS = np.cumsum(1.0 / np.arange(1, 257) ** 2) / 1.64493406685
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """The owner's conversations: ids (sorted), number of turns, words spoken."""
+
+    conversations: NDArray[np.int64]
+    turn_counts: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+
+    @property
+    def turns(self) -> int:
+        return int(self.turn_counts.sum())
 
 
 @dataclass(frozen=True, slots=True)
 class LexicalMatches:
-    """Turns that hold any term of the query: keys sorted, one score each (idf-weighted sum of ts_rank)."""
+    """Lexical signals by turn: keys sorted, a score each by signal.
 
+    `matched` are the turns that hold a term and pass the filters; `keys` has their neighbours, too.
+    `word_weights` gives the idf of each word of the query, for late interaction.
+    """
+
+    matched: TurnKeys
     keys: TurnKeys
-    scores: Scores
+    signals: dict[str, Scores]
+    word_weights: dict[str, float] = field(default_factory=dict)
 
 
-def lexical_matches(
-    *, owner_id: int, text: str, scope: frozenset[str], filters: Filters, documents: int
-) -> LexicalMatches:
-    """One SQL query. `documents` is how many turns the owner has, for the idf."""
-    condition, parameters = filter_sql(filters, turn_date="d.created_at")
-    letters = "".join(SCOPE_WEIGHTS[name] for name in sorted(scope))
+def lexical_matches(*, owner_id: int, text: QueryText, scope: frozenset[str], filters: Filters) -> LexicalMatches:
+    """The lexical signals of every turn that any term of the query touches."""
+    corpus = _corpus(owner_id)
+    words = _query_words(text.text)
+    terms = _terms(words)
+    if not terms or not corpus.turns:
+        return LexicalMatches(NO_TURNS, NO_TURNS, {})
+    rows = [row for column in ("spoken", "unspoken") for row in _rows(owner_id, column, terms, text, scope, filters)]
+    keys, counts, lengths = _count_matrix(rows, len(terms))
+    weights = inverse_document_frequency((counts > 0).sum(axis=1), max(corpus.turns, len(keys)))
+    word_weights = _word_weights(words, dict(zip(terms, weights.tolist(), strict=True)), corpus.turns)
+    if not len(keys):
+        return LexicalMatches(NO_TURNS, NO_TURNS, {}, word_weights)
+    return LexicalMatches(keys, *_signals(keys, counts, lengths, weights, corpus), word_weights)
+
+
+# --- what PostgreSQL is asked ---------------------------------------------------------------------
+
+
+def _corpus(owner_id: int) -> Corpus:
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("search", "corpus"), {"owner": owner_id})
+        columns = [np.asarray(column or [], np.int64) for column in cursor.fetchone()]
+    order = np.argsort(columns[0])
+    return Corpus(*(column[order] for column in columns))
+
+
+def _query_words(text: str) -> list[tuple[str, str, bool]]:
+    """(word, lexeme, is a stop word) in the order of the query."""
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("search", "query_words"), [searchable(storable(text))])
+        return list(cursor.fetchall())
+
+
+def _terms(words: Sequence[tuple[str, str, bool]]) -> list[str]:
+    """Distinct lexemes of the words that are no stop words; of all words where all are."""
+    telling = [lexeme for _, lexeme, stop in words if not stop]
+    return list(dict.fromkeys(telling or [lexeme for _, lexeme, _ in words]))[:MAX_TERMS]
+
+
+def _rows(
+    owner_id: int, column: str, terms: Sequence[str], text: QueryText, scope: frozenset[str], filters: Filters
+) -> list[tuple[Any, ...]]:
+    letters = "".join(letter for name, (home, letter) in SCOPE_COLUMNS.items() if home == column and name in scope)
+    if not letters:
+        return []
+    mask = "" if len(letters) == 2 else f":{letters}"
+    condition, parameters = filter_sql(filters, text, document="d")
     parameters |= {
         "owner": owner_id,
-        "text": searchable(storable(text)),
-        "scope": letters,
+        "queries": [_quoted(term) + mask for term in terms],
         "weights": [float(letter in letters) for letter in "DCBA"],
     }
+    statement = load_sql("search", "lexical_matches").replace("{column}", column).replace("{filters}", condition)
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("search", "lexical_matches").replace("{filters}", condition), parameters)
-        rows: list[tuple[Any, ...]] = cursor.fetchall()
-    if not rows:
-        return LexicalMatches(np.empty(0, np.int64), np.empty(0, np.float32))
-    found = [turn_keys(conversations, turns) for _, conversations, turns, _, _ in rows]
-    keys = np.unique(np.concatenate(found))
-    frequency = np.array([len(term_keys) for term_keys in found])
-    weights = inverse_document_frequency(frequency, max(documents, len(keys)))
-    scores = np.zeros(len(keys), np.float32)
-    for term_keys, weight, row in zip(found, weights, rows, strict=True):
-        scores += weight * np.nan_to_num(spread(keys, term_keys, np.asarray(row[3], np.float32)))
-    return LexicalMatches(keys, scores)
+        cursor.execute(statement, parameters)
+        return list(cursor.fetchall())
+
+
+def _quoted(lexeme: str) -> str:
+    """The lexeme as a literal in tsquery's own syntax."""
+    escaped = lexeme.replace("\\", "\\\\").replace("'", "''")
+    return f"'{escaped}'"
+
+
+# --- what is computed from it ---------------------------------------------------------------------
+
+
+def _count_matrix(rows: Sequence[tuple[Any, ...]], terms: int) -> tuple[TurnKeys, Scores, Scores]:
+    """Keys of the matched turns, how often each holds each term (terms, turns), and their lengths."""
+    found = [turn_keys(row[1], row[2]) for row in rows]
+    keys = np.unique(np.concatenate(found)) if found else NO_TURNS
+    counts = np.zeros((terms, len(keys)), np.float32)
+    lengths = np.zeros(len(keys), np.float32)
+    for row, row_keys in zip(rows, found, strict=True):
+        places = np.searchsorted(keys, row_keys)
+        ranks = np.asarray(row[3], np.float64)
+        counts[row[0] - 1, places] += np.searchsorted(_RANKS, ranks - 1e-6) + 1
+        lengths[places] = row[4]
+    return keys, counts, lengths
+
+
+def _signals(
+    keys: TurnKeys, counts: Scores, lengths: Scores, weights: Scores, corpus: Corpus
+) -> tuple[TurnKeys, dict[str, Scores]]:
+    all_keys = _with_neighbours(keys, corpus)
+    places = np.searchsorted(all_keys, keys)
+    wide = np.zeros((len(weights), len(all_keys)), np.float32)
+    wide[:, places] = counts
+    wide_lengths = np.zeros(len(all_keys), np.float32)
+    wide_lengths[places] = lengths
+    saturated = np.where(wide > 0, _RANKS[np.minimum(wide.astype(int), 256) - 1], 0).astype(np.float32)
+    before, after = _shifted(all_keys, saturated)
+    held = (wide > 0) | (before > 0) | (after > 0)
+    lexical = _bm25(wide, wide_lengths, weights, corpus.lengths.sum() / max(corpus.turns, 1))
+    total = max(float(weights.sum()), 1e-6)
+    return all_keys, {
+        "lexical": lexical,
+        "neighbours": weights @ (saturated + NEIGHBOUR_SHARE * (before + after)),
+        "conversation": _conversation_scores(all_keys, wide, corpus),
+        "conversation_best": best_of_conversation(all_keys, lexical),
+        "coverage": weights @ (wide > 0) / total,
+        "neighbour_coverage": weights @ held / total,
+    }
+
+
+def _with_neighbours(keys: TurnKeys, corpus: Corpus) -> TurnKeys:
+    """The keys and those of the turns just before and after them."""
+    everything = np.unique(np.concatenate([keys, keys - 1, keys + 1]))
+    place = np.searchsorted(corpus.conversations, everything >> TURN_BITS).clip(max=len(corpus.conversations) - 1)
+    exists = corpus.conversations[place] == everything >> TURN_BITS
+    exists &= (everything & ((1 << TURN_BITS) - 1)) < corpus.turn_counts[place]
+    kept: TurnKeys = everything[exists | np.isin(everything, keys)]
+    return kept
+
+
+def _shifted(keys: TurnKeys, values: Scores) -> tuple[Scores, Scores]:
+    """The values of the turn before and of the turn after, zero where there is none."""
+    before, after = np.zeros_like(values), np.zeros_like(values)
+    adjacent = np.flatnonzero(np.diff(keys) == 1)
+    before[:, adjacent + 1] = values[:, adjacent]
+    after[:, adjacent] = values[:, adjacent + 1]
+    return before, after
+
+
+def _bm25(counts: Scores, lengths: Scores, weights: Scores, mean_length: float) -> Scores:
+    norm = K1 * (1 - B + B * lengths / max(mean_length, 1.0))
+    scores = weights @ (counts * (K1 + 1) / (counts + norm))
+    return scores.astype(np.float32)
+
+
+def _conversation_scores(keys: TurnKeys, counts: Scores, corpus: Corpus) -> Scores:
+    """BM25 of each turn's whole conversation."""
+    ids, inverse = np.unique(keys >> TURN_BITS, return_inverse=True)
+    sums = np.zeros((len(counts), len(ids)), np.float32)
+    np.add.at(sums.T, inverse, counts.T)
+    place = np.searchsorted(corpus.conversations, ids).clip(max=len(corpus.conversations) - 1)
+    own_lengths = corpus.lengths[place].astype(np.float32)
+    idf = inverse_document_frequency((sums > 0).sum(axis=1), len(corpus.conversations))
+    scores = _bm25(sums, own_lengths, idf, float(corpus.lengths.mean()))
+    return scores[inverse]
+
+
+def _word_weights(words: Sequence[tuple[str, str, bool]], idf: dict[str, float], turns: int) -> dict[str, float]:
+    """The idf of each word; a stop word counts as one that stands in nearly every turn."""
+    common = float(inverse_document_frequency(np.array([int(turns * 0.7)]), turns)[0])
+    return {word: idf.get(lexeme, common) for word, lexeme, _ in words}

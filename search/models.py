@@ -16,7 +16,8 @@ from convmemory.embeddings.models import EmbeddingSpace
 class TurnDocument(models.Model):
     """The lexical document of one turn, and what a hit shows of it.
 
-    In `lexemes` the weights name who said it: A user, B assistant and tool calls, C thinking, D tool output.
+    The weights name who said it: in `spoken` A user, B assistant and tool calls; in `unspoken` C thinking,
+    D tool calls and output. Two columns, because most searches read only what was spoken.
     """
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
@@ -26,8 +27,9 @@ class TurnDocument(models.Model):
     question = models.CharField(max_length=300)
     created_at = models.DateTimeField()
     content_hash = models.BinaryField(max_length=32)
-    length = models.PositiveIntegerField(help_text="Characters of what was said.")
-    lexemes = SearchVectorField()
+    length = models.PositiveIntegerField(help_text="Words of `spoken`, as full text search counts them.")
+    spoken = SearchVectorField()
+    unspoken = SearchVectorField()
     error = models.TextField(blank=True, default="", help_text="Why the turn could not be embedded.")
 
     class Meta:
@@ -36,7 +38,8 @@ class TurnDocument(models.Model):
         ]
         indexes = [
             models.Index(fields=["owner"], name="turn_document_owner"),
-            GinIndex(fields=["lexemes"], name="turn_document_lexemes", fastupdate=False),
+            GinIndex(fields=["spoken"], name="turn_document_spoken", fastupdate=False),
+            GinIndex(fields=["unspoken"], name="turn_document_unspoken", fastupdate=False),
         ]
 
     def __str__(self) -> str:
@@ -85,6 +88,8 @@ class ConversationIndex(models.Model):
     noted_version = models.PositiveBigIntegerField(default=0)
     dirty_from = models.PositiveIntegerField(null=True, blank=True)
     last_embedded_turn_number = models.IntegerField(default=-1)
+    spoken_length = models.PositiveIntegerField(default=0, help_text="Sum of the lengths of its turn documents.")
+    passages = models.PositiveIntegerField(default=0)
     attempts = models.PositiveSmallIntegerField(default=0)
     error = models.TextField(blank=True, default="")
     updated_at = models.DateTimeField(auto_now=True)

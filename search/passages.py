@@ -1,36 +1,139 @@
-"""The sentence of a turn that says most of what was asked, for the hit to show."""
+"""The passage of a turn that a hit shows: where it stands, what it says, which words of the query it holds."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import connection
 
 from convmemory.conversations.models import Message
-from convmemory.conversations.parts import TextPart
-from convmemory.core.text import one_line
+from convmemory.conversations.parts import Part, part_text
+from convmemory.core.sql import load_sql
+from convmemory.embeddings.models import EmbeddingSpace
+from memory.splitting import split_message
+from search.dense import kinds_of, vector_parameter
+from search.query import SearchQuery
 
-PASSAGE_CHARS = 280
-_SENTENCES = re.compile(r"(?<=[.!?])\s+|\n+")
-_WORDS = re.compile(r"\w{3,}")
+PASSAGES_PER_HIT = 8
+WORD_SHARE = 0.6  # how much the query's words weigh against meaning when a hit's passage is chosen
+MAX_CHARS = 400
+_WORD = re.compile(r"\w+")
 
-
-def best_passages(*, owner_id: int, turns: Sequence[tuple[int, int]], text: str) -> dict[tuple[int, int], str]:
-    """For each (conversation, turn) of the owner, its sentence that shares most words with `text`."""
-    wanted = set(_WORDS.findall(text.lower()))
-    rows = Message.objects.filter(
-        conversation__owner_id=owner_id,
-        conversation_id__in={conversation for conversation, _ in turns},
-        turn_number__in={turn for _, turn in turns},
-        role__in=("user", "assistant"),
-    ).order_by("position")
-    best: dict[tuple[int, int], tuple[int, str]] = {}
-    for message in rows:
-        turn = (message.conversation_id, message.turn_number or 0)
-        for sentence in _sentences(message):
-            score = len(wanted.intersection(_WORDS.findall(sentence.lower())))
-            if turn not in best or score > best[turn][0]:
-                best[turn] = (score, sentence)
-    return {turn: one_line(sentence, PASSAGE_CHARS) for turn, (_, sentence) in best.items()}
+Turn = tuple[int, int]
 
 
-def _sentences(message: Message) -> list[str]:
-    said = (part.text for part in message.typed_parts if isinstance(part, TextPart))
-    return [sentence for text in said for sentence in _SENTENCES.split(text) if sentence.strip()]
+@dataclass(frozen=True, slots=True)
+class ShownPassage:
+    """A passage as a hit shows it. `start` and `end` count characters of the part's text, `marks` of `text`."""
+
+    message_id: int
+    part_index: int
+    start: int
+    end: int
+    text: str
+    marks: tuple[tuple[int, int], ...] = ()
+    similarity: float = 0.0
+
+
+def best_passages(
+    *,
+    owner_id: int,
+    query: SearchQuery,
+    space: EmbeddingSpace | None,
+    turns: Sequence[Turn],
+    weights: Mapping[str, float],
+) -> dict[Turn, ShownPassage]:
+    """For each (conversation, turn) of the owner, the passage that answers best. Two queries."""
+    candidates = _nearest(owner_id, query, space, turns) if space else {}
+    bare = [turn for turn in turns if turn not in candidates]
+    texts = _part_texts(owner_id, [place[0] for places in candidates.values() for place in places], bare)
+    candidates |= {turn: _split(texts.get(turn, []), query) for turn in bare}
+    by_message = {message.pk: parts for rows in texts.values() for message, parts in rows}
+    best: dict[Turn, ShownPassage] = {}
+    for turn, places in candidates.items():
+        shown = [_show(place, by_message, weights) for place in places if place[0] in by_message]
+        if shown:
+            best[turn] = max(shown, key=lambda passage: _worth(passage, weights))
+    return best
+
+
+Place = tuple[int, int, int, int, float]  # message, part, start, end, similarity
+
+
+def _nearest(
+    owner_id: int, query: SearchQuery, space: EmbeddingSpace, turns: Sequence[Turn]
+) -> dict[Turn, list[Place]]:
+    parameters: dict[str, Any] = {
+        "owner": owner_id,
+        "space": space.pk,
+        "vector": vector_parameter(space, query.parsed.text),
+        "kinds": kinds_of(query.scope),
+        "conversations": [turn[0] for turn in turns],
+        "turns": [turn[1] for turn in turns],
+        "passages": PASSAGES_PER_HIT,
+    }
+    found: dict[Turn, list[Place]] = {}
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("search", "hit_passages"), parameters)
+        for conversation, turn, *place in cursor.fetchall():
+            found.setdefault((conversation, turn), []).append(tuple(place))
+    return found
+
+
+def _part_texts(
+    owner_id: int, message_ids: Iterable[int], turns: Sequence[Turn]
+) -> dict[Turn, list[tuple[Message, tuple[Part, ...]]]]:
+    """The messages of the passages, and all messages of turns that have none, by turn. One query."""
+    own = Message.objects.filter(conversation__owner_id=owner_id)
+    wanted = own.filter(pk__in=set(message_ids))
+    if turns:
+        wanted |= own.filter(
+            conversation_id__in={turn[0] for turn in turns}, turn_number__in={turn[1] for turn in turns}
+        )
+    found: dict[Turn, list[tuple[Message, tuple[Part, ...]]]] = {}
+    for message in wanted.order_by("position"):
+        key = (message.conversation_id, message.turn_number or 0)
+        found.setdefault(key, []).append((message, message.typed_parts))
+    return found
+
+
+def _split(messages: Sequence[tuple[Message, tuple[Part, ...]]], query: SearchQuery) -> list[Place]:
+    """Passages cut on the spot, where none are stored or no vector is at hand."""
+    return [
+        (message.pk, span.part_index, span.start, span.end, 0.0)
+        for message, parts in messages
+        for span in split_message(parts, is_real_user=message.is_real_user, is_assistant=message.role == "assistant")
+        if span.kind in query.scope
+    ]
+
+
+def _show(place: Place, messages: Mapping[int, tuple[Part, ...]], weights: Mapping[str, float]) -> ShownPassage:
+    message_id, part_index, start, end, similarity = place
+    parts = messages[message_id]
+    text = part_text(parts[part_index])[start:end][:MAX_CHARS] if part_index < len(parts) else ""
+    return ShownPassage(
+        message_id, part_index, start, end, text, tuple(mark_words(text, weights)), round(similarity, 4)
+    )
+
+
+def mark_words(text: str, weights: Mapping[str, float]) -> list[tuple[int, int]]:
+    """Where words of the query stand in `text`; endings may differ, stop words count only in a row of words."""
+    stems = {_stem(word) for word, weight in weights.items() if len(word) > 2 or weight > 1}
+    return [match.span() for match in _WORD.finditer(text) if _stem(match.group().lower()) in stems]
+
+
+def _stem(word: str) -> str:
+    """A rough stem, for marking only."""
+    for ending in ("ingly", "edly", "ings", "ing", "ied", "ies", "ed", "es", "ly", "s"):
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
+            return word[: -len(ending)].rstrip("ie")
+    return word.rstrip("ie") if len(word) > 3 else word
+
+
+def _worth(passage: ShownPassage, weights: Mapping[str, float]) -> float:
+    """Meaning and the share of the query's weighty words that the passage holds."""
+    total = sum(weights.values()) or 1.0
+    stems = {_stem(word): weight for word, weight in weights.items()}
+    held = {_stem(passage.text[start:end].lower()) for start, end in passage.marks}
+    return passage.similarity + WORD_SHARE * sum(stems.get(stem, 0.0) for stem in held) / total

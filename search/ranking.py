@@ -12,8 +12,36 @@ from numpy.typing import NDArray
 
 Scores = NDArray[np.float32]
 
-# Fitted on development sets only, by `manage.py fit_ranking`.
-HYBRID_WEIGHTS: Mapping[str, float] = {"turn": 1.0, "lexical": 1.0}
+# Fitted on development sets only, by `manage.py evaluate --fit`; reasons in docs/adr/0007-fusion.md.
+FIRST_STAGE: Mapping[str, float] = {
+    "passage": 1.0,
+    "turn": 0.6,
+    "lexical": 0.8,
+    "neighbours": 0.7,
+    "conversation": 0.5,
+    "neighbour_coverage": 0.3,
+}
+SECOND_STAGE: Mapping[str, float] = {
+    "late": 1.63,
+    "late_neighbours": 1.72,
+    "late_passage": 1.39,
+    "late_conversation": 1.37,
+    "passage": 0.35,
+    "passage_conversation": 0.61,
+    "turn": 1.61,
+    "lexical": 0.16,
+    "neighbours": 0.48,
+    "conversation": 1.18,
+    "conversation_best": 0.73,
+    "neighbour_coverage": 1.07,
+}
+LEXICAL_ONLY: Mapping[str, float] = {"lexical": 1.0, "neighbours": 0.5, "conversation": 0.4}
+SEMANTIC_ONLY: Mapping[str, float] = {
+    name: weight
+    for name, weight in SECOND_STAGE.items()
+    if name
+    in {"late", "late_neighbours", "late_passage", "late_conversation", "passage", "passage_conversation", "turn"}
+}
 
 
 def scale(scores: Scores) -> Scores:
@@ -22,10 +50,7 @@ def scale(scores: Scores) -> Scores:
     if not seen.any():
         return np.zeros_like(scores)
     low, high = float(np.nanmin(scores)), float(np.nanmax(scores))
-    if not seen.all():
-        low = min(low, 0.0) if low > 0 else low
-    spread = high - low
-    scaled = np.ones_like(scores) if spread <= 0 else (scores - low) / spread
+    scaled = np.ones_like(scores) if high <= low else (scores - low) / (high - low)
     return np.where(seen, scaled, 0.0).astype(np.float32)
 
 
@@ -47,3 +72,21 @@ def inverse_document_frequency(found_in: NDArray[np.int64], documents: int) -> S
 def best_first(scores: Scores, keys: NDArray[np.int64]) -> NDArray[np.int64]:
     """Indices from the highest score to the lowest; ties in a fixed order, the newest first."""
     return np.lexsort((-keys, -scores))
+
+
+def diversify(scores: Scores, similarity: NDArray[np.float32], *, relevance: float) -> NDArray[np.int64]:
+    """Maximal marginal relevance: indices in the order `relevance * score - (1 - relevance) * max similarity`.
+
+    `scores` (n,) are scaled to 0..1 first; `similarity` (n, n) holds cosines. Source: Carbonell and
+    Goldstein, 1998.
+    """
+    scaled = scale(scores)
+    left = list(range(len(scores)))
+    chosen: list[int] = []
+    nearest = np.zeros(len(scores), np.float32)
+    while left:
+        gain = relevance * scaled[left] - (1 - relevance) * nearest[left]
+        best = left.pop(int(np.argmax(gain)))
+        chosen.append(best)
+        nearest = np.maximum(nearest, similarity[best])
+    return np.array(chosen, dtype=np.int64)

@@ -15,7 +15,12 @@ class HitOut(Schema):
     similarity: float = Field(description="cosine similarity, 0 to 1")
     score: float = Field(description="fused score, comparable within this query only")
     user_question: str
-    passage: str
+    passage: str = Field(description="the part of the turn that answers best")
+    marks: list[tuple[int, int]] = Field(description="where words of the query stand in the passage")
+    passage_message_id: int | None = Field(description="the message that holds the passage")
+    passage_part: int
+    passage_start: int = Field(description="characters of the part's text")
+    passage_end: int
     url: str
     matched: list[str] = Field(description="the signals that found it")
     created_at: datetime

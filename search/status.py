@@ -33,13 +33,13 @@ def index_status(*, owner: AbstractBaseUser) -> IndexStatus:
             load_sql("search", "index_status"),
             {"owner": owner.pk, "space": active_space().pk, "max_attempts": MAX_ATTEMPTS},
         )
-        turns, messages, pending, given_up, failed = cursor.fetchone()
+        turns, messages, passages, pending, given_up, failed = cursor.fetchone()
     failed = failed + given_up
     return IndexStatus(
         turns=turns,
         embedded_turns=max(0, turns - pending - failed),
         messages=messages,
-        passages=0,
+        passages=passages,
         pending=pending,
         failed=failed,
     )

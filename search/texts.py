@@ -4,44 +4,31 @@ Text recipe 1: what user and assistant said with their speakers, and tool calls 
 parameters cut at 250 characters each; no thinking, no tool results.
 """
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
 from convmemory.conversations.parts import (
     AttachmentPart,
-    Part,
-    Role,
     TextPart,
     ThinkingPart,
     ToolCallPart,
     ToolResultPart,
+    speaker_of,
+    tool_call_text,
 )
+from convmemory.conversations.reading import StoredMessage
 from convmemory.core.text import content_hash, cut
 
-PARAMETER_CHARS = 250
 TOOL_OUTPUT_CHARS = 4_000
 LEXICAL_CHARS = 200_000  # a tsvector holds 1 MB at most
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _IDENTIFIER = re.compile(r"[A-Za-z0-9]+(?:[._/\\:@#\-]+[A-Za-z0-9]+)+|[A-Za-z]+[A-Z][A-Za-z0-9]*|[A-Za-z]+[0-9]+\w*")
+_WORD = re.compile(r"\w+")
 _SEPARATORS = re.compile(r"[._/\\:@#\-]+")
 _UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\u0e00-\u0e7f]{2,}")
-
-
-@dataclass(frozen=True, slots=True)
-class TurnMessageText:
-    """What indexing reads of one message."""
-
-    message_id: int
-    role: Role
-    is_real_user: bool
-    name: str
-    parts: tuple[Part, ...]
-    created_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +42,17 @@ class TurnTexts:
     lexical: Mapping[str, str] = field(default_factory=dict)  # by weight: A user, B assistant, C thinking, D tool
 
     @property
+    def length(self) -> int:
+        """Words of what was spoken."""
+        return sum(len(_WORD.findall(self.lexical.get(weight, ""))) for weight in "AB")
+
+    @property
     def content_hash(self) -> bytes:
         """SHA-256 over all that is indexed: 32 bytes."""
         return content_hash("\x1f".join([self.embedded, *(self.lexical[key] for key in sorted(self.lexical))]))
 
 
-def turn_texts(messages: Sequence[TurnMessageText]) -> TurnTexts:
+def turn_texts(messages: Sequence[StoredMessage]) -> TurnTexts:
     """The texts of one turn; `messages` are its messages in order, none of them before its question."""
     question = next((m for m in messages if m.is_real_user), messages[0])
     lexical: dict[str, list[str]] = {"A": [], "B": [], "C": [], "D": []}
@@ -76,21 +68,16 @@ def turn_texts(messages: Sequence[TurnMessageText]) -> TurnTexts:
     )
 
 
-def _said(messages: Iterable[TurnMessageText]) -> Iterator[str]:
+def _said(messages: Iterable[StoredMessage]) -> Iterator[str]:
     for message in messages:
         yield from (part.text for part in message.parts if isinstance(part, TextPart) and part.text.strip())
 
 
-def speaker_of(role: Role, name: str) -> str:
-    """Who speaks, as it stands in embedded text."""
-    return name or {"user": "User", "assistant": "Assistant", "tool": "Tool", "system": "System"}[role]
-
-
-def _is_spoken(message: TurnMessageText) -> bool:
+def _is_spoken(message: StoredMessage) -> bool:
     return message.is_real_user or message.role == "assistant"
 
 
-def _embedded_text(message: TurnMessageText) -> str:
+def _embedded_text(message: StoredMessage) -> str:
     if not _is_spoken(message):
         return ""
     pieces = [
@@ -102,16 +89,7 @@ def _embedded_text(message: TurnMessageText) -> str:
     return f"{speaker_of(message.role, message.name)}: {said}" if said else ""
 
 
-def tool_call_text(call: ToolCallPart) -> str:
-    """`name key:value ...` with each value cut at 250 characters."""
-    return " ".join([call.name, *(f"{key}:{cut(_plain(value), PARAMETER_CHARS)}" for key, value in call.input.items())])
-
-
-def _plain(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-
-
-def _lexical_texts(message: TurnMessageText) -> Iterator[tuple[str, str]]:
+def _lexical_texts(message: StoredMessage) -> Iterator[tuple[str, str]]:
     """(weight, text) of each part, each text with its speaker's name where the source gives one."""
     spoken = "A" if message.is_real_user else "B"
     if message.name and _is_spoken(message):

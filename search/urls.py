@@ -1,5 +1,12 @@
-"""Addresses of the pages."""
+"""Addresses of the search page and its parts."""
 
-from django.urls import URLPattern
+from django.urls import path
 
-urlpatterns: list[URLPattern] = []
+from search import views
+
+urlpatterns = [
+    path("", views.search_page, name="home"),
+    path("search", views.search_page, name="search"),
+    path("search/filters", views.filter_choices, name="filter-choices"),
+    path("index/progress", views.index_progress, name="index-progress"),
+]

@@ -1,4 +1,4 @@
-"""Unpacks an uploaded file or archive into a folder, and imports what is in it.
+"""Unpacks an uploaded file or archive into a folder.
 
 Entries cannot leave the folder, links and devices are passed over, and real bytes are counted while
 they are written, so that a small archive cannot fill the disk.
@@ -8,17 +8,12 @@ import bz2
 import gzip
 import lzma
 import tarfile
-import tempfile
 import zipfile
 import zlib
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, cast
 
-from django.contrib.auth.models import AbstractBaseUser
-
-from convmemory.conversations.import_runner import ImportReport, import_paths
-from convmemory.conversations.importers.base import FileReport
 from convmemory.conversations.importers.values import key_of
 from convmemory.core.errors import InvalidInput, TooLarge
 
@@ -61,21 +56,6 @@ class Unpacked:
     def note(self, text: str) -> None:
         if len(self.notes) < MAX_NOTES:
             self.notes.append(text)
-
-
-def import_upload(
-    *, owner: AbstractBaseUser, file: IO[bytes], name: str, format: str = "auto", limits: UnpackLimits | None = None
-) -> ImportReport:
-    """Import an uploaded transcript or archive. Raises: InvalidInput, TooLarge."""
-    with tempfile.TemporaryDirectory(prefix="convmemory-upload-") as folder:
-        unpacked = unpack_upload(file, name, Path(folder), limits or UnpackLimits())
-        paths = (
-            [unpacked.root] if unpacked.files != 1 else [path for path in unpacked.root.rglob("*") if path.is_file()]
-        )
-        report = import_paths(owner=owner, paths=paths, format=format, root=unpacked.root)
-    if unpacked.notes:
-        report.files.insert(0, FileReport(path=name, notes=unpacked.notes))
-    return report
 
 
 def unpack_upload(file: IO[bytes], name: str, target_dir: Path, limits: UnpackLimits) -> Unpacked:

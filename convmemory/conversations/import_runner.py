@@ -3,19 +3,22 @@
 One conversation is one transaction; one that fails is reported and the rest goes on.
 """
 
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import DataError
 
 from convmemory.conversations import ingest
+from convmemory.conversations.archives import UnpackLimits, unpack_upload
 from convmemory.conversations.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.importers.base import FileReport
 from convmemory.conversations.importers.detect import AUTO, Found, Walk
+from convmemory.conversations.importers.values import clean
 from convmemory.core.errors import ConvMemoryError
 
 PROGRESS_EVERY = 500
@@ -70,7 +73,7 @@ def import_paths(
     report = ImportReport()
     tell = progress or (lambda _: None)
     for found in walk.over([Path(path) for path in paths], root=root):
-        file = FileReport(path=found.source.label or str(found.source.path))
+        file = FileReport(path=clean(found.source.label or str(found.source.path)))
         report.files.append(file)
         _import_file(owner, found, file, report, tell)
         tell(report)
@@ -79,9 +82,24 @@ def import_paths(
     return report
 
 
+def import_upload(
+    *, owner: AbstractBaseUser, file: IO[bytes], name: str, format: str = AUTO, limits: UnpackLimits | None = None
+) -> ImportReport:
+    """Import an uploaded transcript or archive. Raises: InvalidInput, TooLarge."""
+    with tempfile.TemporaryDirectory(prefix="convmemory-upload-") as folder:
+        unpacked = unpack_upload(file, name, Path(folder), limits or UnpackLimits())
+        paths = [unpacked.root]
+        if unpacked.files == 1:
+            paths = [path for path in unpacked.root.rglob("*") if path.is_file()]
+        report = import_paths(owner=owner, paths=paths, format=format, root=unpacked.root)
+    if unpacked.notes:
+        report.files.insert(0, FileReport(path=name, notes=unpacked.notes))
+    return report
+
+
 def _import_file(owner: AbstractBaseUser, found: Found, file: FileReport, report: ImportReport, tell: Progress) -> None:
     if found.importer is None:
-        file.errors.append(found.reason)
+        _failed(file, found.reason)
         return
     file.format = found.importer.name
     drafts = found.importer.parse(found.source, file)
@@ -133,4 +151,4 @@ def _counted(messages: Iterable[MessageDraft], report: ImportReport, tell: Progr
 
 def _failed(file: FileReport, reason: str) -> None:
     if len(file.errors) < MAX_STORED_ERRORS:
-        file.errors.append(reason)
+        file.errors.append(clean(reason))

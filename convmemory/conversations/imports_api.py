@@ -1,6 +1,5 @@
 """The route that takes transcripts: one file or an archive, answered with a report per file."""
 
-from dataclasses import asdict
 from typing import Any
 
 from django.conf import settings
@@ -21,4 +20,5 @@ def upload(request: HttpRequest, file: File[UploadedFile], format: Form[str] = "
             f"The file is larger than {settings.MAX_UPLOAD_MB} MB (MAX_UPLOAD_MB): "
             "use `manage.py import_conversations` on the server."
         )
-    return asdict(import_upload(owner=caller_of(request), file=file, name=file.name or "upload", format=format))
+    report = import_upload(owner=caller_of(request), file=file, name=file.name or "upload", format=format)
+    return report.to_json()

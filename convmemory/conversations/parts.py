@@ -3,11 +3,12 @@
 Text in parts is untrusted; `to_json` removes what PostgreSQL cannot store.
 """
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from convmemory.core.text import json_storable
+from convmemory.core.text import cut, json_storable
 
 Role = Literal["user", "assistant", "tool", "system"]
 ROLES: tuple[Role, ...] = ("user", "assistant", "tool", "system")
@@ -61,6 +62,8 @@ class AttachmentPart:
     type: Literal["attachment"] = "attachment"
 
 
+PARAMETER_CHARS = 250
+
 Part = TextPart | ThinkingPart | ToolCallPart | ToolResultPart | AttachmentPart
 _TYPES: dict[str, type[Part]] = {
     "text": TextPart,
@@ -89,3 +92,22 @@ def part_from_json(value: Mapping[str, Any]) -> Part:
 def spoken_text(parts: Iterable[Part]) -> str:
     """The text parts joined by blank lines: what was said, without thinking, calls and results."""
     return "\n\n".join(part.text for part in parts if isinstance(part, TextPart) and part.text.strip())
+
+
+def tool_call_text(call: ToolCallPart) -> str:
+    """`name key:value ...` with each value cut at 250 characters."""
+    return " ".join([call.name, *(f"{key}:{cut(_plain(value), PARAMETER_CHARS)}" for key, value in call.input.items())])
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def part_text(part: Part) -> str:
+    """The part as the one text that passages count their offsets in."""
+    return tool_call_text(part) if isinstance(part, ToolCallPart) else part.text
+
+
+def speaker_of(role: Role, name: str) -> str:
+    """Who speaks, as it stands in embedded text."""
+    return name or {"user": "User", "assistant": "Assistant", "tool": "Tool", "system": "System"}[role]

@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from django.contrib.auth.models import AbstractBaseUser
 from django.db.models import Q, QuerySet
 
 from convmemory.conversations.models import Conversation, Event, Message
+from convmemory.conversations.parts import Part, Role
 from convmemory.core.cursors import decode_cursor, encode_cursor
 from convmemory.core.errors import InvalidInput, NotFound
 
@@ -30,6 +31,31 @@ class Filters:
 
 
 EVERYTHING = Filters()
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMessage:
+    """A message of a numbered turn as a pure value, for what is derived from it."""
+
+    message_id: int
+    turn_number: int
+    role: Role
+    is_real_user: bool
+    name: str
+    parts: tuple[Part, ...]
+    created_at: datetime | None = None
+
+
+def messages_of_turns(conversation: Conversation, first: int, last: int) -> list[StoredMessage]:
+    """The messages of turns `first` to `last`, in order. One query; the caller has checked the owner."""
+    rows = conversation.messages.filter(turn_number__range=(first, last)).order_by("position")
+    return [
+        StoredMessage(
+            row.pk, row.turn_number, cast("Role", row.role), row.is_real_user, row.name, row.typed_parts, row.created_at
+        )
+        for row in rows
+        if row.turn_number is not None
+    ]
 
 
 def visible_conversations(owner: AbstractBaseUser, filters: Filters = EVERYTHING) -> QuerySet[Conversation]:

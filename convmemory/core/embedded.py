@@ -72,26 +72,24 @@ def revive(folder: Path, options: Mapping[str, str] | None = None) -> bool:
     return True
 
 
-def leave(*, timeout_s: int = server.STOP_TIMEOUT_S) -> None:
-    """Gives up every server this process uses; one that nobody else uses is stopped."""
+def leave(*, timeout_s: int = server.STOP_TIMEOUT_S, patience_s: float = 0.0) -> None:
+    """Gives up every server this process uses; one that nobody else uses is stopped.
+
+    `patience_s` is how long to wait for other users, for a caller that has just ended them.
+    """
     with _memberships_lock:
         for folder in list(_memberships):
             # A folder that was deleted has no lock file to open; PostgreSQL ends itself when it notices.
             with contextlib.suppress(FileNotFoundError), _start_lock(folder):
-                _give_up(folder, timeout_s=timeout_s)
+                _give_up(folder, timeout_s=timeout_s, patience_s=patience_s)
 
 
-def _give_up(folder: Path, *, timeout_s: int = server.STOP_TIMEOUT_S) -> None:
+def _give_up(folder: Path, *, timeout_s: int = server.STOP_TIMEOUT_S, patience_s: float = 0.0) -> None:
     # Closed, not unlocked: unlocking would also take the lock away from forked children.
     os.close(_memberships.pop(folder).users_fd)
-    users_fd = os.open(_beside(folder, "users"), os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(users_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        server.stop(folder, timeout_s=timeout_s)
-    except BlockingIOError:
-        pass
-    finally:
-        os.close(users_fd)
+    with _locked(_beside(folder, "users"), patience_s) as alone:
+        if alone:
+            server.stop(folder, timeout_s=timeout_s)
 
 
 def _ensure_running(folder: Path, options: Mapping[str, str]) -> Path:
@@ -138,17 +136,28 @@ def _readable(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _start_lock(folder: Path) -> Iterator[None]:
-    descriptor = os.open(_beside(folder, "lock"), os.O_RDWR | os.O_CREAT, 0o600)
-    deadline = time.monotonic() + LOCK_TIMEOUT_S
-    try:
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise DatabaseUnavailable(f"Another process has been starting the database on {folder}.") from None
-                time.sleep(0.02)
+    with _locked(_beside(folder, "lock"), LOCK_TIMEOUT_S) as locked:
+        if not locked:
+            raise DatabaseUnavailable(f"Another process has been starting the database on {folder} for minutes.")
         yield
+
+
+@contextlib.contextmanager
+def _locked(path: Path, patience_s: float) -> Iterator[bool]:
+    """Whether the exclusive lock on `path` could be had within `patience_s`; held until the end."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    deadline = time.monotonic() + patience_s
+    try:
+        while not (locked := _try_lock(descriptor)) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        yield locked
     finally:
         os.close(descriptor)
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -3,6 +3,7 @@ WITH state AS (
     SELECT
         c.turn_count,
         c.message_count,
+        coalesce(i.passages, 0) AS passages,
         CASE
             WHEN c.turns_version = 0 THEN 0
             WHEN i.conversation_id IS NULL THEN c.turn_count
@@ -19,6 +20,7 @@ WITH state AS (
 SELECT
     coalesce(sum(turn_count), 0),
     coalesce(sum(message_count), 0),
+    coalesce(sum(passages), 0),
     coalesce(sum(behind) FILTER (WHERE NOT given_up), 0),
     coalesce(sum(behind) FILTER (WHERE given_up), 0),
     (SELECT count(*) FROM search_turndocument AS d WHERE d.owner_id = %(owner)s AND d.error <> '')

@@ -98,7 +98,8 @@ def test_search_answers_in_the_documented_shape(api: Api, owner: User) -> None:
 def test_lists_are_paged_by_cursor(api: Api, owner: User) -> None:
     for number in range(5):
         make_conversation(owner, title=f"number {number}")
-    seen, cursor = [], ""
+    seen: list[int] = []
+    cursor: str | None = ""
     while cursor is not None:
         page = api.get("/conversations", limit=2, cursor=cursor).json()
         seen += [row["id"] for row in page["results"]]

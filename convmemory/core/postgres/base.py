@@ -83,7 +83,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
 def unreachable_message(conn_params: dict[str, Any], reason: psycopg.OperationalError) -> str:
     place = f"{conn_params.get('host', 'localhost')}:{conn_params.get('port', 5432)}/{conn_params.get('dbname', '')}"
     return (
-        f"The database at {place} does not accept a connection: {' '.join(str(reason).split())} "
+        f"The database at {place} does not accept a connection: {str(reason).partition(chr(10))[0]}. "
         "Check DATABASE_URL (or leave it empty for the embedded PostgreSQL) and that the server runs."
     )
 

@@ -74,7 +74,7 @@ def test_status_counts_what_waits(django_capture_on_commit_callbacks: Any) -> No
     assert index_status(owner=owner).pending == 3
     index_conversation(conversation_id=conversation.pk)
     assert index_status(owner=owner).as_dict() == {
-        "turns": 3, "embedded_turns": 3, "messages": 6, "passages": 0, "pending": 0, "failed": 0,
+        "turns": 3, "embedded_turns": 3, "messages": 6, "passages": 6, "pending": 0, "failed": 0,
     }  # fmt: skip
     with django_capture_on_commit_callbacks(execute=True):
         ingest.append_messages(

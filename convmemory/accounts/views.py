@@ -1,0 +1,110 @@
+"""Account pages (API keys, password), and `signed_in`, which every page of the product passes through.
+
+Domain errors become pages here as they become problem JSON at the edge of the API.
+"""
+
+import logging
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, cast
+
+from django.contrib import messages
+from django.contrib.auth.models import User
+from django.contrib.auth.views import PasswordChangeView, redirect_to_login
+from django.db import InterfaceError, OperationalError
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse_lazy
+from django.utils.cache import patch_vary_headers
+from django.views.decorators.http import require_http_methods, require_POST
+from django_htmx.http import HttpResponseClientRedirect
+from django_htmx.middleware import HtmxDetails
+
+from convmemory.accounts.forms import NewKeyForm
+from convmemory.accounts.keys import create_key, revoke_key
+from convmemory.accounts.models import ApiKey
+from convmemory.core.errors import ConversationBusy, InvalidInput, NotFound
+
+logger = logging.getLogger(__name__)
+P = ParamSpec("P")
+
+
+class PageRequest(HttpRequest):
+    """A request of somebody who is signed in."""
+
+    htmx: HtmxDetails
+    user: User
+
+
+def signed_in(view: Callable[Concatenate[PageRequest, P], HttpResponse]) -> Callable[..., HttpResponse]:
+    """Lets only signed-in people in, keeps pages out of shared caches, and shows domain errors as pages."""
+
+    @wraps(view)
+    def wrapper(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
+        caller = cast("PageRequest", request)
+        try:
+            if not request.user.is_authenticated:
+                return _to_login(caller)
+            response = view(caller, *args, **kwargs)
+        except NotFound as error:
+            raise Http404(str(error)) from error
+        except InvalidInput as error:
+            return render(request, "400.html", {"reason": str(error)}, status=400)
+        except ConversationBusy as error:
+            return render(request, "400.html", {"reason": str(error)}, status=409)
+        except (OperationalError, InterfaceError):
+            logger.exception("The database failed while answering %s", request.path)
+            return render(None, "503.html", status=503)  # with a request it would ask for the user
+        response.headers.setdefault("Cache-Control", "private, no-cache")
+        patch_vary_headers(response, ["Cookie", "HX-Request", "HX-Target"])
+        return response
+
+    return wrapper
+
+
+def _to_login(request: PageRequest) -> HttpResponse:
+    answer = redirect_to_login(request.get_full_path())
+    if request.htmx:  # a part of a page cannot log in: the whole page has to
+        return HttpResponseClientRedirect(redirect_to_login(request.htmx.current_url_abs_path or "/").url)
+    return answer
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def keys(request: PageRequest) -> HttpResponse:
+    """The caller's keys, and a form for a new one. A new key is in the answer to its POST and nowhere else."""
+    new_key = ""
+    form = NewKeyForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        new_key = create_key(owner=request.user, name=form.cleaned_data["name"])
+        form = NewKeyForm()
+    active = list(ApiKey.objects.filter(owner_id=request.user.pk, revoked_at=None).order_by("-created_at"))
+    context = {
+        "keys": active,
+        "form": form,
+        "new_key": new_key,
+        "search_address": request.build_absolute_uri("/api/v1/conversations/search"),
+    }
+    response = render(request, "accounts/keys.html", context)
+    response.headers["Cache-Control"] = "private, no-store"
+    return response
+
+
+@require_POST
+@signed_in
+def revoke(request: PageRequest, key_id: int) -> HttpResponse:
+    """Revoke one key; programs that use it are refused from now on."""
+    revoke_key(owner=request.user, key_id=key_id)
+    messages.success(request, "The key is revoked.")
+    return redirect("keys")
+
+
+class ChangePassword(PasswordChangeView):
+    """The form for a new password."""
+
+    template_name = "accounts/password.html"
+    success_url = reverse_lazy("password")
+
+    def form_valid(self, form: Any) -> HttpResponse:
+        messages.success(self.request, "Your password is changed. Other browsers are signed out.")
+        return super().form_valid(form)

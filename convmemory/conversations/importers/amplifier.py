@@ -1,0 +1,190 @@
+"""Session folders of Microsoft Amplifier: `transcript.jsonl`, `metadata.json`, `events.jsonl`.
+
+The transcript is the truth; metadata gives names and the parent, events are kept beside the messages.
+Each of the files may be missing or damaged. Messages have no ids and are named by their line.
+Source: microsoft/amplifier-app-cli `session_store.py`, microsoft/amplifier-module-hooks-logging.
+"""
+
+import itertools
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from convmemory.conversations.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.importers.amplifier_events import events_path, read_events
+from convmemory.conversations.importers.base import FileReport, Source
+from convmemory.conversations.importers.content import ROLES_BY_NAME, message_draft
+from convmemory.conversations.importers.lines import JsonObject, read_objects
+from convmemory.conversations.importers.values import key_of, mapping_of, packed, short_hash, text_of, time_of
+from convmemory.conversations.parts import Part, TextPart, ToolResultPart, spoken_text
+from convmemory.core.errors import InvalidInput
+from convmemory.core.text import one_line
+
+TRANSCRIPT = "transcript.jsonl"
+METADATA = "metadata.json"
+MAX_METADATA_BYTES = 16 * 1024 * 1024
+MAX_RESULT_CHARS = 1_000_000
+REMINDER = "<system-reminder>"
+TITLE_CHARS = 80
+
+_METADATA_KEYS = frozenset(
+    {"session_id", "bundle", "last_turn", "parent_id", "turn_count", "working_dir", "recovered", "incremental"}
+)
+_SESSION_NAME = re.compile(r"[0-9a-f]{8}[0-9a-f-]*(_.+)?", re.IGNORECASE)
+_SPAN = re.compile(r"-[0-9a-f]{16}$", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class AmplifierImporter:
+    """Reads one session folder."""
+
+    name: str = "amplifier"
+
+    def sniff(self, source: Source) -> int | None:
+        """See `Importer.sniff`. Takes the folder, not the files in it."""
+        if not source.is_folder:
+            return None
+        if any(_is_message(item.value) for item in source.head_objects):
+            return 95
+        if any("type" in item.value for item in source.head_objects):
+            return None  # the transcript of another program
+        known = _METADATA_KEYS & _metadata(source.path, FileReport(path="")).keys()
+        beside = (source.path / TRANSCRIPT).exists() or events_path(source.path) is not None
+        return 70 if known and (beside or source.path.parent.name == "sessions") else None
+
+    def parse(self, source: Source, report: FileReport) -> Iterator[ConversationDraft]:
+        """See `Importer.parse`."""
+        metadata = _metadata(source.path, report)
+        messages = _messages(source.path / TRANSCRIPT, metadata, report)
+        opening = list(itertools.islice(messages, 1))
+        has_events = events_path(source.path) is not None
+        if not opening:
+            report.note("a session without any message")
+            if not has_events:
+                return
+        yield ConversationDraft(
+            messages=itertools.chain(opening, messages),
+            source=self.name,
+            source_id=_session_id(source.path, metadata, opening),
+            title=text_of(metadata.get("name")) or _title(opening),
+            agent=_agent(metadata),
+            project=text_of(metadata.get("working_dir")),
+            created_at=_created_at(metadata, opening),
+            parent_source_id=_parent_id(source.path, metadata),
+            events=read_events(source.path, report) if has_events else (),
+        )
+
+
+def _is_message(value: Mapping[str, Any]) -> bool:
+    role = value.get("role")
+    return isinstance(role, str) and role in ROLES_BY_NAME and ("content" in value or "tool_calls" in value)
+
+
+def _metadata(folder: Path, report: FileReport) -> dict[str, Any]:
+    """What both metadata files say; the session's own wins. A damaged file is reported and passed over."""
+    found: dict[str, Any] = {}
+    for path in (folder / "context-intelligence" / METADATA, folder / METADATA):
+        if not path.is_file():
+            continue
+        try:
+            with path.open("rb") as file:
+                value = json.loads(file.read(MAX_METADATA_BYTES), strict=False)
+        except (OSError, ValueError, RecursionError) as error:
+            report.skip(path.relative_to(folder).as_posix(), f"not readable: {error}")
+            continue
+        found.update((key, item) for key, item in mapping_of(value).items() if item not in (None, ""))
+    return found
+
+
+def _messages(path: Path, metadata: Mapping[str, Any], report: FileReport) -> Iterator[MessageDraft]:
+    if not path.is_file():
+        report.note(f"no {TRANSCRIPT}")
+        return
+    model = text_of(metadata.get("model"))
+    for item in read_objects(path, on_issue=report.line_issue):
+        try:
+            draft = message_draft(item.value, unknown=report.unknown)
+        except InvalidInput as error:
+            report.skip(item.number, str(error))
+            continue
+        if draft.parts:
+            yield _finished(draft, item, model)
+
+
+def _finished(draft: MessageDraft, item: JsonObject, model: str) -> MessageDraft:
+    """The message with its key, its model, and by whom it was really written."""
+    draft = replace(draft, source_key=_line_key(item), raw=packed(item.raw))
+    if draft.role == "assistant":
+        return replace(draft, model=draft.model or model)
+    if draft.role == "tool":
+        return replace(draft, parts=tuple(map(_with_error_flag, draft.parts)))
+    if draft.role == "user" and item.value.get("tool_call_id"):
+        return _as_result(draft, item)
+    if draft.role == "user" and spoken_text(draft.parts).lstrip().startswith(REMINDER):
+        return replace(draft, role="system", injected=True)
+    return draft
+
+
+def _line_key(item: JsonObject) -> str:
+    return f"line:{item.number}" + (f".{item.index}" if item.index else "")
+
+
+def _as_result(draft: MessageDraft, item: JsonObject) -> MessageDraft:
+    """A user message that carries a tool's answer."""
+    texts = [part.text for part in draft.parts if isinstance(part, TextPart)]
+    result = ToolResultPart(call_id=key_of(text_of(item.value.get("tool_call_id"))), text="\n\n".join(texts))
+    rest = tuple(part for part in draft.parts if not isinstance(part, TextPart))
+    return replace(draft, role="tool", parts=(result, *rest))
+
+
+def _with_error_flag(part: Part) -> Part:
+    """The result marked as an error where its JSON says so: `{"success": false, "error": …, "output": …}`."""
+    if not isinstance(part, ToolResultPart) or not part.text.startswith("{") or len(part.text) > MAX_RESULT_CHARS:
+        return part
+    try:
+        value = json.loads(part.text, strict=False)
+    except (ValueError, RecursionError):
+        return part
+    return replace(part, is_error=part.is_error or value.get("success") is False or bool(value.get("error")))
+
+
+def _title(opening: list[MessageDraft]) -> str:
+    said = (spoken_text(draft.parts) for draft in opening if draft.role == "user" and not draft.injected)
+    return one_line(next(said, ""), TITLE_CHARS)
+
+
+def _created_at(metadata: Mapping[str, Any], opening: list[MessageDraft]) -> datetime | None:
+    given = (time_of(metadata.get(key)) for key in ("created", "started_at"))
+    return next((time for time in given if time), opening[0].created_at if opening else None)
+
+
+def _agent(metadata: Mapping[str, Any]) -> str:
+    bundle = text_of(metadata.get("bundle")).removeprefix("bundle:").strip()
+    return bundle or text_of(metadata.get("agent_name")) or "amplifier"
+
+
+def _session_id(folder: Path, metadata: Mapping[str, Any], opening: list[MessageDraft]) -> str:
+    """The session's id; where neither metadata nor the folder's name is one, the name with its first message."""
+    given = text_of(metadata.get("session_id"))
+    if given or _SESSION_NAME.fullmatch(folder.name) or not opening:
+        return key_of(given or folder.name, max_chars=290)
+    first = opening[0]
+    return key_of(f"{folder.name}:{short_hash(repr((first.role, first.parts)))}", max_chars=290)
+
+
+def _parent_id(folder: Path, metadata: Mapping[str, Any]) -> str:
+    """The session that started this one: as metadata says, else by the name `<parent>…_<agent>`."""
+    given = text_of(metadata.get("parent_id"))
+    if given or "_" not in folder.name:
+        return key_of(given, max_chars=290)
+    stem = folder.name.partition("_")[0]
+    try:
+        siblings = [path.name for path in folder.parent.iterdir() if path.is_dir() and "_" not in path.name]
+    except OSError:
+        siblings = []
+    parents = [name for name in siblings if stem.startswith(name)]
+    return key_of(max(parents, key=len) if parents else _SPAN.sub("", stem), max_chars=290)

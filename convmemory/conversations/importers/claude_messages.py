@@ -1,0 +1,183 @@
+"""The second reading of a Claude Code file: its lines as messages, in file order.
+
+Assistant lines with one message id are joined; what the harness wrote becomes a system message, also
+the CLI's own answers in the assistant's name (model `<synthetic>`: API errors, usage limits).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from convmemory.conversations.drafts import MessageDraft
+from convmemory.conversations.importers.base import FileReport
+from convmemory.conversations.importers.claude_prompts import read_prompt
+from convmemory.conversations.importers.claude_queue import Place, Segment
+from convmemory.conversations.importers.claude_scan import queued_command
+from convmemory.conversations.importers.content import content_parts
+from convmemory.conversations.importers.lines import JsonObject
+from convmemory.conversations.importers.payloads import without_payloads
+from convmemory.conversations.importers.values import clean, key_of, mapping_of, packed, text_of, time_of
+from convmemory.conversations.parts import AttachmentPart, Part, TextPart, ToolCallPart, ToolResultPart
+
+
+@dataclass(slots=True)
+class _Answer:
+    """An assistant message that is being put together from its lines."""
+
+    message_id: str
+    key: str
+    model: str
+    created_at: datetime | None
+    by_harness: bool
+    parts: list[Part] = field(default_factory=list)
+    lines: list[bytes] = field(default_factory=list)
+
+    def add(self, parts: Iterable[Part], line: bytes) -> None:
+        calls = {part.id for part in self.parts if isinstance(part, ToolCallPart) and part.id}
+        self.parts.extend(part for part in parts if not (isinstance(part, ToolCallPart) and part.id in calls))
+        self.lines.append(line)
+
+    def draft(self) -> MessageDraft:
+        return MessageDraft(
+            role="system" if self.by_harness else "assistant",
+            parts=tuple(self.parts),
+            created_at=self.created_at,
+            model=self.model,
+            source_key=self.key,
+            injected=self.by_harness,
+            raw=packed(*self.lines),
+        )
+
+
+@dataclass(slots=True)
+class MessageReader:
+    """Turns lines into messages. `plan` is the queue's say in which places hold prompts."""
+
+    report: FileReport
+    plan: Mapping[Place, list[Segment]] = field(default_factory=dict)
+    _seen: set[int] = field(default_factory=set)
+    _tool_names: dict[str, str] = field(default_factory=dict)
+    _answer: _Answer | None = None
+
+    def read(self, lines: Iterable[JsonObject]) -> Iterator[MessageDraft]:
+        """The messages of these lines."""
+        for item in lines:
+            kind = item.value.get("type")
+            if kind == "assistant":
+                yield from self._assistant(item)
+            elif kind == "user":
+                yield from self._after_answer(self._user(item))
+            elif kind == "queue-operation" and item.value.get("operation") == "enqueue":
+                yield from self._after_answer(self._queued(item, ()))
+            elif kind == "attachment" and queued_command(item.value)[0]:
+                prompt = mapping_of(item.value.get("attachment")).get("prompt")
+                yield from self._after_answer(self._queued(item, self._parts(item, prompt)))
+        yield from self._finished_answer()
+
+    def _after_answer(self, drafts: list[MessageDraft]) -> Iterator[MessageDraft]:
+        if drafts:
+            yield from self._finished_answer()
+            yield from drafts
+
+    def _finished_answer(self) -> Iterator[MessageDraft]:
+        answer, self._answer = self._answer, None
+        if answer and answer.parts:
+            yield answer.draft()
+
+    def _assistant(self, item: JsonObject) -> Iterator[MessageDraft]:
+        content = self._fresh_content(item)
+        if content is None:
+            return
+        message = mapping_of(item.value["message"])
+        message_id, model = text_of(message.get("id")), text_of(message.get("model"))
+        if self._answer is None or not message_id or self._answer.message_id != message_id:
+            yield from self._finished_answer()
+            self._answer = _Answer(
+                message_id=message_id,
+                key=_key(item),
+                model=model,
+                created_at=time_of(item.value.get("timestamp")),
+                by_harness=model == "<synthetic>" or item.value.get("isApiErrorMessage") is True,
+            )
+        parts = self._parts(item, content)
+        self._tool_names.update((part.id, part.name) for part in parts if isinstance(part, ToolCallPart))
+        self._answer.add(parts, item.raw)
+
+    def _user(self, item: JsonObject) -> list[MessageDraft]:
+        content = self._fresh_content(item)
+        if content is None:
+            return []
+        parts = self._parts(item, content)
+        results = tuple(self._named(part) for part in parts if isinstance(part, ToolResultPart))
+        files = tuple(part for part in parts if isinstance(part, AttachmentPart))
+        prompt = read_prompt(item.value)
+        draft = self._base(item)
+        drafts: list[MessageDraft] = []
+        if results:
+            drafts.append(replace(draft, role="tool", parts=results))
+            draft = replace(draft, source_key=f"{draft.source_key}:text")
+        if prompt.typed:
+            drafts.extend(self._prompts(item.place, prompt.typed, files, draft))
+        elif prompt.harness:
+            harness: tuple[Part, ...] = (_text_part(prompt.harness), *files)
+            drafts.append(replace(draft, role="system", parts=harness, injected=True))
+        elif files:
+            drafts.append(replace(draft, parts=files))
+        return drafts
+
+    def _prompts(
+        self, place: Place, typed: str, files: tuple[Part, ...], draft: MessageDraft
+    ) -> Iterator[MessageDraft]:
+        """What a person typed, parted where several queued prompts came back as one."""
+        segments = self.plan.get(place) or [("", typed)]
+        if len(segments) == 1:
+            segments = [(segments[0][0], typed)]
+        for number, (key, text) in enumerate(segments):
+            own_key = f"{draft.source_key}:{number}" if number else draft.source_key
+            parts: tuple[Part, ...] = (_text_part(text), *files)
+            yield replace(draft, parts=parts if number == 0 else parts[:1], source_key=key_of(key or own_key))
+
+    def _queued(self, item: JsonObject, parts: Iterable[Part]) -> list[MessageDraft]:
+        """A queue entry or an attachment, where the plan says that it is the prompt's place."""
+        segments = self.plan.get(item.place)
+        if not segments:
+            return []
+        files = tuple(part for part in parts if isinstance(part, AttachmentPart))
+        return list(self._prompts(item.place, segments[0][1], files, self._base(item)))
+
+    def _fresh_content(self, item: JsonObject) -> str | list[Any] | None:
+        """The line's content where it has any and the file has not had the line before."""
+        content = mapping_of(item.value.get("message")).get("content")
+        if not isinstance(content, (str, list)):
+            self.report.skip(item.number, f"a line of type {item.value.get('type')} without message content")
+            return None
+        uuid = hash(text_of(item.value.get("uuid")) or item.place)
+        if uuid in self._seen:
+            return None
+        self._seen.add(uuid)
+        return content
+
+    def _parts(self, item: JsonObject, content: object) -> list[Part]:
+        return content_parts(content, unknown=self.report.unknown) if isinstance(content, (str, list)) else []
+
+    def _named(self, part: ToolResultPart) -> ToolResultPart:
+        return part if part.name else replace(part, name=self._tool_names.get(part.call_id, ""))
+
+    def _base(self, item: JsonObject) -> MessageDraft:
+        return MessageDraft(
+            role="user",
+            parts=(),
+            created_at=time_of(item.value.get("timestamp")),
+            source_key=_key(item),
+            raw=packed(item.raw),
+        )
+
+
+def _key(item: JsonObject) -> str:
+    place = f"line:{item.number}" + (f".{item.index}" if item.index else "")
+    return key_of(text_of(item.value.get("uuid")) or place)
+
+
+def _text_part(text: str) -> TextPart:
+    return TextPart(clean(without_payloads(text)))

@@ -1,0 +1,156 @@
+"""Follows Claude Code's prompt queue, so that each queued prompt is imported once, and none is lost.
+
+A prompt typed while the agent works is enqueued. Mostly it comes back later as a user line or as a
+`queued_command` attachment, alone or joined with others; sometimes the queue entry is all there is.
+The latest place that holds the text wins. Whichever place it is, the message keeps the entry's key, so
+that importing a file again after it grew finds the same message.
+"""
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+
+from convmemory.conversations.importers.claude_prompts import is_queued_prompt
+from convmemory.conversations.importers.values import short_hash
+
+MAX_OPEN = 500  # older entries than that are taken as never coming back
+
+Place = tuple[int, int]
+"""Line number and index on that line."""
+
+Segment = tuple[str, str]
+"""A message's key ("" for that of its line) and its text."""
+
+
+@dataclass(slots=True, eq=False)
+class _Entry:
+    text: str
+    key: str
+    place: Place
+    start: int = 0  # where the text stands in the prompt that took it up
+    handed_over: bool = False  # given to the model in mid-turn: a later prompt is another one
+
+
+@dataclass(slots=True)
+class QueueTracker:
+    """Fed with the lines of a session in order; then `plan` says which place yields which messages."""
+
+    _open: list[_Entry] = field(default_factory=list)  # may still come back
+    _waiting: list[_Entry | None] = field(default_factory=list)  # in the queue; None is a notification
+    _settled: list[_Entry] = field(default_factory=list)
+    _rests: dict[Place, list[tuple[int, str]]] = field(default_factory=dict)
+    _counts: Counter[str] = field(default_factory=Counter)
+
+    def enqueue(self, place: Place, text: str) -> None:
+        text = _normal(text)
+        if not is_queued_prompt(text):
+            self._waiting.append(None)
+            return
+        name = short_hash(text, 16)
+        entry = _Entry(text, f"queue:{name}:{self._counts[name]}", place)
+        self._counts[name] += 1
+        self._open.append(entry)
+        self._waiting.append(entry)
+        if len(self._open) > MAX_OPEN:
+            self._settled.append(self._open.pop(0))
+
+    def remove(self, text: str) -> None:
+        """An entry left the queue for the model, in mid-turn; which one is said only sometimes."""
+        named = [entry for entry in self._waiting if entry and text and entry.text == _normal(text)]
+        entry = named[0] if named else self._next()
+        certain = bool(named) or None not in self._waiting
+        if entry in self._waiting:
+            self._waiting.remove(entry)
+        if entry and certain:
+            entry.handed_over = True
+
+    def dequeue(self) -> None:
+        """The queue's next entry starts a turn: it comes back as a user line."""
+        if self._waiting:
+            self._waiting.pop(0)
+
+    def pop_all(self, text: str) -> None:
+        """Entries went back to the editor: they were never said (or will be typed again)."""
+        waiting = [entry for entry in self._waiting if entry]
+        gone = waiting
+        if text.strip():
+            lines = f"\n{_normal(text)}\n"
+            pool = waiting + [entry for entry in self._open if not entry.handed_over and entry not in waiting]
+            gone = [entry for entry in pool if f"\n{entry.text}\n" in lines]
+        self._waiting = [entry for entry in self._waiting if entry not in gone]
+        self._open = [entry for entry in self._open if entry not in gone]
+
+    def attachment(self, place: Place, text: str, key: str) -> None:
+        """A prompt handed over as an attachment; it can still come back as a user line."""
+        text = _normal(text)
+        for entry in self._take_up(place, text):
+            entry.handed_over = True
+            self._open.append(entry)
+        for number, (start, piece) in enumerate(self._rests.pop(place)):
+            own_key = f"{key}:{number}" if number else key
+            self._open.append(_Entry(piece, own_key, place, start, handed_over=True))
+
+    def prompt(self, place: Place, text: str) -> None:
+        """A user line that a person typed."""
+        text = _normal(text)
+        self._settled.extend(self._take_up(place, text))
+        if self._rests[place]:
+            self._close_handed_over()
+
+    def plan(self) -> dict[Place, list[Segment]]:
+        """The messages of every place that the queue has a say in; an attachment not named yields none."""
+        segments: dict[Place, list[tuple[int, str, str]]] = defaultdict(list)
+        for entry in (*self._settled, *self._open):
+            segments[entry.place].append((entry.start, entry.key, entry.text))
+        for place, rests in self._rests.items():
+            if place in segments:
+                segments[place].extend((start, "", text) for start, text in rests)
+        return {place: [(key, text) for _, key, text in sorted(found)] for place, found in segments.items()}
+
+    def _next(self) -> _Entry | None:
+        return next((entry for entry in self._waiting if entry), None)
+
+    def _take_up(self, place: Place, text: str) -> list[_Entry]:
+        """Move every open entry found in the text to this place; what is left of the text goes to `_rests`."""
+        framed = f"\n{text}\n"
+        taken: list[_Entry] = []
+        spans: list[tuple[int, int]] = []
+        for entry in reversed(self._open):
+            at = _free_span(framed, f"\n{entry.text}\n", spans)
+            if at is not None:
+                entry.place, entry.start = place, at
+                spans.append((at, at + len(entry.text) + 1))
+                taken.append(entry)
+        self._open = [entry for entry in self._open if entry not in taken]
+        self._rests[place] = _uncovered(framed, sorted(spans))
+        return taken
+
+    def _close_handed_over(self) -> None:
+        self._settled.extend(entry for entry in self._open if entry.handed_over)
+        self._open = [entry for entry in self._open if not entry.handed_over]
+
+
+def _normal(text: str) -> str:
+    return "\n".join(line.rstrip() for line in text.strip().splitlines())
+
+
+def _free_span(framed: str, wanted: str, spans: list[tuple[int, int]]) -> int | None:
+    """Where `wanted` stands outside of `spans`; neighbours may share a line break."""
+    at = framed.find(wanted)
+    while at >= 0:
+        end = at + len(wanted) - 1
+        if all(end <= start or at >= stop for start, stop in spans):
+            return at
+        at = framed.find(wanted, at + 1)
+    return None
+
+
+def _uncovered(framed: str, spans: list[tuple[int, int]]) -> list[tuple[int, str]]:
+    """The pieces of text between the spans, with where they start."""
+    rests: list[tuple[int, str]] = []
+    position = 0
+    for start, stop in (*spans, (len(framed), len(framed))):
+        piece = framed[position:start].strip()
+        if piece:
+            rests.append((position, piece))
+        position = max(position, stop)
+    return rests

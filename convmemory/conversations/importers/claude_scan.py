@@ -1,0 +1,206 @@
+"""The first reading of a Claude Code file: its title, its queue, its sidechains, how far it goes.
+
+Holds places and short texts, never messages; `claude_messages.py` reads those from the places.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from convmemory.conversations.importers.base import FileReport
+from convmemory.conversations.importers.claude_prompts import Prompt, read_prompt, user_texts
+from convmemory.conversations.importers.claude_queue import QueueTracker
+from convmemory.conversations.importers.lines import JsonObject, read_objects
+from convmemory.conversations.importers.values import mapping_of, text_of, time_of
+from convmemory.core.text import one_line
+
+MESSAGE_TYPES = frozenset({"user", "assistant"})
+OTHER_TYPES = frozenset(
+    {
+        *("summary", "file-history-snapshot", "queue-operation", "custom-title", "ai-title", "agent-name"),
+        *("last-prompt", "mode", "permission-mode", "pr-link", "frame-link", "worktree-state", "relocated"),
+        *("bridge-session", "started", "result", "progress", "attachment", "system"),
+    }
+)
+TITLE_CHARS = 80
+
+
+@dataclass(slots=True)
+class Sidechain:
+    """A subagent's messages inside its parent's file, by (offset, line number, index)."""
+
+    name: str
+    places: list[tuple[int, int, int]] = field(default_factory=list)
+    title: str = ""
+    created_at: datetime | None = None
+
+
+@dataclass(slots=True)
+class _SideLine:
+    uuid: str
+    parent: str
+    agent_id: str
+    place: tuple[int, int, int]
+    is_message: bool
+    title: str
+    created_at: datetime | None
+
+
+@dataclass(slots=True)
+class Scan:
+    """What the first reading found."""
+
+    end: int  # the file's length then: what is written later belongs to the next import
+    subagent: bool
+    session_id: str = ""
+    cwd: str = ""
+    created_at: datetime | None = None
+    messages: int = 0
+    first_prompt: str = ""
+    custom_title: str = ""
+    ai_title: str = ""
+    summaries: dict[str, str] = field(default_factory=dict)  # by the uuid they are about
+    uuids: set[int] = field(default_factory=set)  # hashes of the uuids of this file's messages
+    queue: QueueTracker = field(default_factory=QueueTracker)
+    side_lines: list[_SideLine] = field(default_factory=list)
+
+    @property
+    def title(self) -> str:
+        """The name the user gave, else the one a model gave, a summary of this very session, its first prompt."""
+        own = [text for leaf, text in self.summaries.items() if hash(leaf) in self.uuids]
+        return self.custom_title or self.ai_title or (own[-1] if own else "") or self.first_prompt
+
+
+def scan_file(path: Path, report: FileReport, *, subagent: bool) -> Scan:
+    """Read the file once. In a subagent's own file every line is its own. Raises: InvalidInput."""
+    scan = Scan(end=_size(path), subagent=subagent)
+    for item in read_objects(path, on_issue=report.line_issue, until=scan.end):
+        kind = text_of(item.value.get("type"))
+        if kind not in MESSAGE_TYPES and kind not in OTHER_TYPES:
+            report.unknown(kind or "(no type)")
+            continue
+        scan.session_id = scan.session_id or text_of(item.value.get("sessionId"))
+        scan.cwd = scan.cwd or text_of(item.value.get("cwd"))
+        if item.value.get("isSidechain") is True and not subagent:
+            scan.side_lines.append(_side_line(item))
+        else:
+            _scan_line(scan, item, kind)
+    return scan
+
+
+def sidechains(scan: Scan) -> list[Sidechain]:
+    """The scan's sidechains in file order; one for each agent id, or each root where there are no ids."""
+    parents = {line.uuid: line.parent for line in scan.side_lines if line.uuid}
+    roots: dict[str, str] = {}
+    found: dict[str, Sidechain] = {}
+    for line in scan.side_lines:
+        if not line.is_message:
+            continue
+        name = f"agent-{line.agent_id}" if line.agent_id else _root(line.uuid, parents, roots)
+        chain = found.setdefault(name, Sidechain(name))
+        chain.places.append(line.place)
+        chain.title = chain.title or line.title
+        chain.created_at = chain.created_at or line.created_at
+    return list(found.values())
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0  # opening it will say why
+
+
+def _scan_line(scan: Scan, item: JsonObject, kind: str) -> None:
+    value = item.value
+    if kind in MESSAGE_TYPES:
+        _scan_message(scan, item, kind)
+    elif kind == "queue-operation":
+        _scan_queue_operation(scan.queue, item)
+    elif kind == "attachment":
+        text, key = queued_command(value)
+        if text:
+            scan.messages += 1
+            scan.first_prompt = scan.first_prompt or one_line(text, TITLE_CHARS)
+            scan.queue.attachment(item.place, text, key)
+    elif kind == "custom-title":
+        scan.custom_title = text_of(value.get("customTitle")) or scan.custom_title
+    elif kind == "ai-title":
+        scan.ai_title = text_of(value.get("aiTitle")) or scan.ai_title
+    elif kind == "summary" and text_of(value.get("leafUuid")):
+        scan.summaries[value["leafUuid"]] = text_of(value.get("summary"))
+
+
+def _scan_message(scan: Scan, item: JsonObject, kind: str) -> None:
+    uuid = text_of(item.value.get("uuid"))
+    if uuid and hash(uuid) in scan.uuids:
+        return
+    if not isinstance(mapping_of(item.value.get("message")).get("content"), (str, list)):
+        return
+    if uuid:
+        scan.uuids.add(hash(uuid))
+    scan.messages += 1
+    scan.created_at = scan.created_at or time_of(item.value.get("timestamp"))
+    prompt = read_prompt(item.value) if kind == "user" else Prompt("", "")
+    if prompt.typed:
+        scan.first_prompt = scan.first_prompt or one_line(prompt.typed, TITLE_CHARS)
+        scan.queue.prompt(item.place, prompt.typed)
+
+
+def _scan_queue_operation(queue: QueueTracker, item: JsonObject) -> None:
+    operation, text = item.value.get("operation"), queue_text(item.value)
+    if operation == "enqueue":
+        if text:
+            queue.enqueue(item.place, text)
+    elif operation == "remove":
+        queue.remove(text)
+    elif operation == "dequeue":
+        queue.dequeue()
+    elif operation == "popAll":
+        queue.pop_all(text)
+
+
+def queue_text(value: Mapping[str, Any]) -> str:
+    """The text of a queue operation."""
+    return "\n\n".join(user_texts(value.get("content")))
+
+
+def queued_command(value: Mapping[str, Any]) -> tuple[str, str]:
+    """(text, key) of a prompt that came as an attachment; an empty text for any other attachment."""
+    attachment = mapping_of(value.get("attachment"))
+    kind = text_of(mapping_of(attachment.get("origin")).get("kind")) or "human"
+    mode = text_of(attachment.get("commandMode")) or "prompt"
+    if attachment.get("type") != "queued_command" or mode != "prompt" or kind != "human" or attachment.get("isMeta"):
+        return "", ""
+    text = "\n\n".join(user_texts(attachment.get("prompt")))
+    return (text if not text.lstrip().startswith("<task-notification>") else ""), text_of(value.get("uuid"))
+
+
+def _side_line(item: JsonObject) -> _SideLine:
+    value = item.value
+    title = one_line(read_prompt(value).typed, TITLE_CHARS) if value.get("type") == "user" else ""
+    return _SideLine(
+        uuid=text_of(value.get("uuid")),
+        parent=text_of(value.get("parentUuid")),
+        agent_id=text_of(value.get("agentId")),
+        place=(item.offset, item.number, item.index),
+        is_message=text_of(value.get("type")) in MESSAGE_TYPES,
+        title=title,
+        created_at=time_of(value.get("timestamp")),
+    )
+
+
+def _root(uuid: str, parents: dict[str, str], roots: dict[str, str]) -> str:
+    """The first line of the chain that this one belongs to."""
+    path: list[str] = []
+    seen: set[str] = set()
+    while uuid not in roots and parents.get(uuid) in parents and uuid not in seen:
+        path.append(uuid)
+        seen.add(uuid)
+        uuid = parents[uuid]
+    root = roots.get(uuid, uuid)
+    for step in (*path, uuid):
+        roots[step] = root
+    return root

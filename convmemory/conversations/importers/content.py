@@ -1,0 +1,256 @@
+"""Message content in OpenAI and Anthropic shape, read into typed parts.
+
+Used by every importer and by the HTTP API. Content is a string or a list of blocks; payloads in
+base64 are dropped, an attachment or a short marker names what was there.
+Source: https://platform.openai.com/docs/api-reference, https://docs.anthropic.com/en/api/messages
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from convmemory.conversations.drafts import MessageDraft
+from convmemory.conversations.importers.attachments import ATTACHMENT_TYPES, attachment_of
+from convmemory.conversations.importers.payloads import marker, value_without_payloads, without_payloads
+from convmemory.conversations.importers.values import clean, key_of, mapping_of, text_of, time_of
+from convmemory.conversations.parts import Part, Role, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
+from convmemory.core.errors import InvalidInput
+
+OnUnknown = Callable[[str], None]
+
+ROLES_BY_NAME: dict[str, Role] = {
+    "user": "user",
+    "human": "user",
+    "assistant": "assistant",
+    "tool": "tool",
+    "function": "tool",
+    "system": "system",
+    "developer": "system",
+}
+TEXT_TYPES = frozenset({"text", "input_text", "output_text", "refusal", "summary_text"})
+CALL_TYPES = frozenset({"tool_call", "function_call", "function", "custom", "custom_tool_call"})
+RESULT_TYPES = frozenset({"function_call_output", "custom_tool_call_output"})
+TIME_KEYS = ("created_at", "timestamp", "create_time", "created", "time")
+
+
+def refuse_unknown(kind: str) -> None:
+    """For callers who want an error instead of a count. Raises: InvalidInput."""
+    raise InvalidInput(f"Content of type {kind!r} is not known: send text, images, documents, tool calls or results.")
+
+
+def message_draft(value: Mapping[str, Any], *, unknown: OnUnknown = refuse_unknown) -> MessageDraft:
+    """One message `{role, content, name?, created_at?, tool_calls?, tool_call_id?}` of either shape.
+
+    Raises: InvalidInput where the role is missing or unknown, or the content is neither text nor blocks.
+    """
+    role = role_of(value)
+    parts = message_parts(value, role=role, unknown=unknown)
+    if role == "user" and parts and all(isinstance(part, ToolResultPart) for part in parts):
+        role = "tool"
+    return MessageDraft(
+        role=role,
+        parts=parts,
+        name=text_of(value.get("name")) if role != "tool" else "",
+        created_at=first_time(value),
+        model=text_of(value.get("model")) if role == "assistant" else "",
+    )
+
+
+def role_of(value: Mapping[str, Any]) -> Role:
+    """The role of a message. Raises: InvalidInput."""
+    given = value.get("role")
+    if given is None and value.get("type") in ("function_call", "reasoning", "custom_tool_call"):
+        return "assistant"
+    if given is None and value.get("type") in RESULT_TYPES:
+        return "tool"
+    role = ROLES_BY_NAME.get(given.strip().lower()) if isinstance(given, str) else None
+    if role is None:
+        what = "has no role" if given is None else f"has the unknown role {str(given)[:40]!r}"
+        raise InvalidInput(f"A message {what}: give one of user, assistant, tool, system.")
+    return role
+
+
+def first_time(value: Mapping[str, Any]) -> datetime | None:
+    """When the message was written, under any of the usual names, or None."""
+    places = (value, mapping_of(value.get("metadata")))
+    times = (time_of(place.get(key)) for place in places for key in TIME_KEYS)
+    return next((time for time in times if time), None)
+
+
+def message_parts(value: Mapping[str, Any], *, role: Role, unknown: OnUnknown) -> tuple[Part, ...]:
+    """All parts of a message: reasoning, content and the tool calls that stand beside it."""
+    content = value.get("content")
+    if content is None and value.get("role") is None:
+        return tuple(content_parts([value], unknown=unknown))  # an item of the Responses API
+    if role == "tool" and not _holds_results(content):
+        return (_tool_message_result(value),)
+    parts: list[Part] = []
+    for key in ("reasoning_content", "reasoning", "thinking"):
+        if isinstance(value.get(key), str):
+            parts.extend(_thinking(value[key]))
+            break
+    parts.extend(content_parts(content, unknown=unknown))
+    if isinstance(value.get("refusal"), str):
+        parts.extend(_text(value["refusal"]))
+    known = {part.id for part in parts if isinstance(part, ToolCallPart) and part.id}
+    parts.extend(call for call in _calls_beside(value) if not call.id or call.id not in known)
+    if content is None and not parts and "content" not in value:
+        raise InvalidInput("A message has no content: give a string, a list of parts, or tool_calls.")
+    return tuple(parts)
+
+
+def content_parts(content: object, *, unknown: OnUnknown = refuse_unknown) -> list[Part]:
+    """The parts of a message's content: None, a string, one block or a list of blocks and strings.
+
+    Raises: InvalidInput where it is something else, and whatever `unknown` raises.
+    """
+    if content is None:
+        return []
+    if isinstance(content, str):
+        return _text(content)
+    if isinstance(content, Mapping):
+        return block_parts(content, unknown=unknown)
+    if not isinstance(content, (list, tuple)):
+        raise InvalidInput(f"Content is {type(content).__name__}: give a string or a list of parts.")
+    parts: list[Part] = []
+    for block in content:
+        if isinstance(block, str):
+            parts.extend(_text(block))
+        elif isinstance(block, Mapping):
+            parts.extend(block_parts(block, unknown=unknown))
+        else:
+            unknown(type(block).__name__)
+    return parts
+
+
+def block_parts(block: Mapping[str, Any], *, unknown: OnUnknown) -> list[Part]:
+    """The parts that one block stands for: usually one, none where it holds nothing to keep."""
+    kind = block.get("type")
+    if kind is None and isinstance(block.get("text"), str):
+        kind = "text"
+    if not isinstance(kind, str):
+        unknown("(no type)")
+        return []
+    if kind in TEXT_TYPES:
+        return _text(_text_value(block, kind))
+    if kind in ("thinking", "reasoning"):
+        return _thinking(_reasoning_text(block))
+    if kind in CALL_TYPES or kind.endswith("tool_use"):
+        return [tool_call(block)]
+    if kind in RESULT_TYPES or kind.endswith("tool_result"):
+        return [tool_result(block)]
+    if kind in ATTACHMENT_TYPES:
+        return [attachment_of(block, kind)]
+    if kind not in ("redacted_thinking", "fallback", "item_reference"):
+        unknown(kind)
+    return []
+
+
+def tool_call(block: Mapping[str, Any]) -> ToolCallPart:
+    """A call in any of its shapes: tool_use, tool_call, function_call, `tool_calls[]` entries."""
+    inner = mapping_of(block.get("function")) or mapping_of(block.get("custom")) or block
+    given: object = next((inner[key] for key in ("input", "arguments") if key in inner), None)
+    name = next((text for text in (text_of(inner.get(key)) for key in ("name", "tool")) if text), "")
+    return ToolCallPart(
+        id=key_of(text_of(block.get("call_id")) or text_of(block.get("id"))),
+        name=name,
+        input=value_without_payloads(_arguments(given)),
+    )
+
+
+def tool_result(block: Mapping[str, Any]) -> ToolResultPart:
+    """A result in any of its shapes; its content as one text."""
+    return ToolResultPart(
+        call_id=_call_id(block),
+        text=result_text(block["content"] if "content" in block else block.get("output")),
+        name=text_of(block.get("name")),
+        is_error=block.get("is_error") is True,
+    )
+
+
+def result_text(content: object) -> str:
+    """What a tool answered, as text: strings and text blocks joined, a marker for anything binary."""
+    if isinstance(content, str):
+        return clean(without_payloads(content))
+    if content is None:
+        return ""
+    if not isinstance(content, (list, tuple)):
+        content = [content]
+    return "\n".join(text for text in map(_result_piece, content) if text)
+
+
+def _result_piece(item: object) -> str:
+    if isinstance(item, str):
+        return clean(without_payloads(item))
+    if isinstance(item, Mapping):
+        kind = item.get("type")
+        if kind in TEXT_TYPES:
+            return clean(without_payloads(_text_value(item, str(kind))))
+        if kind in ATTACHMENT_TYPES:
+            part = attachment_of(item, str(kind))
+            return part.text or marker(part.media_type or part.name, part.size_bytes)
+    return clean(json.dumps(value_without_payloads(item), ensure_ascii=False, default=str))
+
+
+def _holds_results(content: object) -> bool:
+    """Whether a tool message brings its own result blocks."""
+    blocks: Iterable[object] = content if isinstance(content, (list, tuple)) else ()
+    return any(isinstance(block, Mapping) and str(block.get("type")).endswith("tool_result") for block in blocks)
+
+
+def _tool_message_result(value: Mapping[str, Any]) -> ToolResultPart:
+    if not {"content", "output"} & value.keys():
+        raise InvalidInput("A tool message has no content: give what the tool answered.")
+    return tool_result(value)
+
+
+def _calls_beside(value: Mapping[str, Any]) -> list[ToolCallPart]:
+    calls = value.get("tool_calls")
+    listed = [item for item in calls if isinstance(item, Mapping)] if isinstance(calls, list) else []
+    if isinstance(value.get("function_call"), Mapping):
+        listed.append(value["function_call"])
+    return [tool_call(item) for item in listed]
+
+
+def _call_id(block: Mapping[str, Any]) -> str:
+    names = ("tool_use_id", "tool_call_id", "call_id")
+    return key_of(next((text for text in (text_of(block.get(name)) for name in names) if text), ""))
+
+
+def _arguments(given: object) -> Mapping[str, Any]:
+    """Parameters as an object, whether they come as one or as a JSON string of one."""
+    if isinstance(given, str):
+        try:
+            given = json.loads(given, strict=False)
+        except (ValueError, RecursionError):
+            return {"arguments": given}
+    if isinstance(given, Mapping):
+        return given
+    return {} if given is None else {"arguments": given}
+
+
+def _text_value(block: Mapping[str, Any], kind: str) -> str:
+    text = block.get("text") if "text" in block else block.get(kind)
+    if isinstance(text, Mapping):
+        text = text.get("value")
+    return text if isinstance(text, str) else ""
+
+
+def _reasoning_text(block: Mapping[str, Any]) -> str:
+    for key in ("thinking", "text", "reasoning"):
+        if isinstance(block.get(key), str):
+            return str(block[key])
+    lists = (block.get(key) for key in ("summary", "content"))
+    items = (item for listed in lists if isinstance(listed, list) for item in listed)
+    return "\n\n".join(text_of(mapping_of(item).get("text")) for item in items)
+
+
+def _text(text: str) -> list[Part]:
+    text = clean(without_payloads(text))
+    return [TextPart(text)] if text.strip() else []
+
+
+def _thinking(text: str) -> list[Part]:
+    text = clean(without_payloads(text))
+    return [ThinkingPart(text)] if text.strip() else []

@@ -1,0 +1,237 @@
+"""Messages in OpenAI or Anthropic shape, as JSON or as JSON lines.
+
+A list of messages, a list of conversations `{"messages": [...]}`, one such object, or either as JSON
+lines. A conversation is named by its own id, else by the file's name and its opening.
+"""
+
+import itertools
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from convmemory.conversations.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.importers.base import FileReport, Source
+from convmemory.conversations.importers.content import ROLES_BY_NAME, first_time, message_draft
+from convmemory.conversations.importers.foreign import foreign_format
+from convmemory.conversations.importers.lines import read_objects, unreadable
+from convmemory.conversations.importers.payloads import value_without_payloads
+from convmemory.conversations.importers.values import key_of, mapping_of, packed, short_hash, text_of
+from convmemory.core.errors import InvalidInput, TooLarge
+
+MAX_DOCUMENT_BYTES = 512 * 1024 * 1024
+MAX_OPENING = 20
+MIN_GLOBAL_ID_CHARS = 8
+
+_CONTENT_KEYS = frozenset({"content", "tool_calls", "function_call"})
+_OPEN_LINE_ENDS = (b"{", b"[", b",", b":")
+_Entry = tuple[str, Mapping[str, Any], bytes]
+"""Place of a message, the message, the bytes it was read from."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlainImporter:
+    """Reads one JSON or JSON lines file."""
+
+    name: str = "plain"
+
+    def sniff(self, source: Source) -> int | None:
+        """See `Importer.sniff`."""
+        if source.is_folder:
+            return None
+        if _begins_plainly(source):
+            return 50
+        if foreign_format(source):
+            return None
+        head = source.head
+        if not (_is_document(source) or source.is_one_long_line) or b'"sessionId"' in head or b'"parentUuid"' in head:
+            return None
+        if b'"messages"' in head or (b'"role"' in head and b'"content"' in head):
+            return 40  # a document over several lines, or a line longer than the head
+        return None
+
+    def parse(self, source: Source, report: FileReport) -> Iterator[ConversationDraft]:
+        """See `Importer.parse`. Raises: also TooLarge for a JSON document that must be read at once."""
+        foreign = foreign_format(source)
+        if foreign and not _begins_plainly(source):
+            raise InvalidInput(f"{foreign[0].upper()}{foreign[1:]}: not supported yet.")
+        names = _Names(source)
+        if _is_document(source):
+            yield from _document(_load(source), names, report)
+        else:
+            yield from _lines(source, names, report)
+
+
+class _Names:
+    """Gives each conversation of a file an id that stays the same when the file is imported again."""
+
+    def __init__(self, source: Source) -> None:
+        self.stem = source.path.stem
+        self._used: Counter[str] = Counter()
+
+    def conversation(self, value: Mapping[str, Any], opening: Iterable[object]) -> str:
+        """Its own id where that is worldwide, the file's name and id where short, else name and opening."""
+        given = next((text for text in map(_id_of, map(value.get, ("id", "conversation_id", "uuid"))) if text), "")
+        if len(given) >= MIN_GLOBAL_ID_CHARS and not given.isdigit():
+            return self._unique(given)
+        if given:
+            return self._unique(f"{self.stem}:{given}")
+        return self._unique(f"{self.stem}:{short_hash(_dumped(list(opening)))}")
+
+    def _unique(self, name: str) -> str:
+        self._used[name] += 1
+        count = self._used[name]
+        return key_of(name if count == 1 else f"{name}:{count}", max_chars=290)
+
+
+def _begins_plainly(source: Source) -> bool:
+    """Whether a whole line of the file's head is a message or a conversation, and it is no Codex session."""
+    plain = any(_is_message(item.value) or _is_conversation(item.value) for item in source.head_objects)
+    return plain and "Codex" not in foreign_format(source)
+
+
+def _id_of(value: object) -> str:
+    return str(value) if isinstance(value, int) else text_of(value).strip()
+
+
+def _dumped(value: object) -> str:
+    """The value as JSON, the same each time; too deeply nested levels are left out."""
+    try:
+        return json.dumps(value, ensure_ascii=False, sort_keys=True)
+    except RecursionError:
+        return json.dumps(value_without_payloads(value), ensure_ascii=False, sort_keys=True)
+
+
+def _is_message(value: Mapping[str, Any]) -> bool:
+    role = value.get("role")
+    return isinstance(role, str) and role.lower() in ROLES_BY_NAME and not value.keys().isdisjoint(_CONTENT_KEYS)
+
+
+def _is_conversation(value: Mapping[str, Any]) -> bool:
+    messages = value.get("messages")
+    if isinstance(value.get("conversations"), list):
+        return any(map(_is_conversation, map(mapping_of, value["conversations"][:5])))
+    return isinstance(messages, list) and (not messages or any("role" in mapping_of(item) for item in messages))
+
+
+def _is_document(source: Source) -> bool:
+    """Whether the file is one JSON value over several lines, or an array."""
+    head = source.head.lstrip(b"\xef\xbb\xbf \t\r\n\0")
+    if head.startswith(b"["):
+        return True
+    first_line, line_break, _ = head.partition(b"\n")
+    return bool(line_break) and head.startswith(b"{") and first_line.rstrip().endswith(_OPEN_LINE_ENDS)
+
+
+def _load(source: Source) -> Any:
+    try:
+        size = source.path.stat().st_size
+        if size > MAX_DOCUMENT_BYTES:
+            raise TooLarge(
+                f"A JSON document of {size // 1024**2} MB is read only up to {MAX_DOCUMENT_BYTES // 1024**2} MB: "
+                "write it as JSON lines, one message or conversation a line."
+            )
+        text = source.path.read_bytes().decode("utf-8-sig", "replace")
+    except OSError as error:
+        raise unreadable(source.path, error) from error
+    try:
+        return json.loads(text, strict=False)
+    except json.JSONDecodeError as error:
+        raise InvalidInput(
+            f"Not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}. "
+            "The file may be cut off: export it again, or write it as JSON lines."
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"Not readable JSON: {error}.") from error
+
+
+def _document(value: Any, names: _Names, report: FileReport) -> Iterator[ConversationDraft]:
+    if isinstance(value, Mapping) and isinstance(value.get("conversations"), list):
+        value = value["conversations"]
+    items = value if isinstance(value, list) else [value]
+    loose: list[_Entry] = []
+    for number, item in enumerate(items, 1):
+        if not isinstance(item, Mapping):
+            report.skip(f"item {number}", "neither a message nor a conversation")
+        elif isinstance(item.get("messages"), list):
+            yield from _listed(item, names, report, place=f"item {number}, " if len(items) > 1 else "", raw=b"")
+        else:
+            loose.append((f"message {number}", item, b""))
+    yield from _conversation({}, iter(loose), names, report)
+
+
+def _lines(source: Source, names: _Names, report: FileReport) -> Iterator[ConversationDraft]:
+    objects = read_objects(source.path, on_issue=report.line_issue)
+    first = next(objects, None)
+    if first is None:
+        report.note("a file without any message")
+        return
+    if isinstance(first.value.get("conversations"), list):
+        yield from _document(first.value, names, report)
+        return
+    every = itertools.chain([first], objects)
+    if not isinstance(first.value.get("messages"), list):
+        # JSON lines of messages: the first one may name the conversation
+        header = {"conversation_id": first.value.get("conversation_id")}
+        entries = ((_line(item.number, item.index), item.value, item.raw) for item in every)
+        yield from _conversation(header, entries, names, report)
+        return
+    for item in every:
+        if isinstance(item.value.get("messages"), list):
+            yield from _listed(item.value, names, report, place=f"{_line(item.number, item.index)}, ", raw=item.raw)
+        else:
+            report.skip(item.number, "no conversation, while the file's first line is one")
+
+
+def _line(number: int, index: int) -> str:
+    return f"{number}.{index}" if index else str(number)
+
+
+def _listed(
+    value: Mapping[str, Any], names: _Names, report: FileReport, *, place: str, raw: bytes
+) -> Iterator[ConversationDraft]:
+    """A conversation object. Its line is kept with its first message."""
+    listed = [item if isinstance(item, Mapping) else {} for item in value["messages"]]
+    entries = ((f"{place}message {number}", item, b"") for number, item in enumerate(listed, 1))
+    yield from _conversation(value, entries, names, report, raw=raw)
+
+
+def _conversation(
+    value: Mapping[str, Any], entries: Iterator[_Entry], names: _Names, report: FileReport, *, raw: bytes = b""
+) -> Iterator[ConversationDraft]:
+    opening: list[_Entry] = []
+    for entry in itertools.islice(entries, MAX_OPENING):
+        opening.append(entry)
+        if entry[1].get("role") in ("user", "human"):
+            break
+    if not opening:
+        return
+    yield ConversationDraft(
+        messages=_messages(itertools.chain(opening, entries), report, raw),
+        source="plain",
+        source_id=names.conversation(value, [item for _, item, _ in opening]),
+        title=text_of(value.get("title")) or text_of(value.get("name")),
+        agent=text_of(value.get("agent")),
+        project=text_of(value.get("project")),
+        created_at=first_time(value) or first_time(opening[0][1]),
+        archived=value.get("archived") is True,
+    )
+
+
+def _messages(entries: Iterable[_Entry], report: FileReport, raw: bytes) -> Iterator[MessageDraft]:
+    used: set[str] = set()
+    for number, (place, value, line) in enumerate(entries, 1):
+        try:
+            draft = message_draft(value, unknown=report.unknown)
+        except InvalidInput as error:
+            report.skip(place, str(error))
+            continue
+        if not draft.parts:
+            continue
+        key = next((text for text in (text_of(value.get(name)) for name in ("id", "uuid")) if text), "")
+        key = key if key and key not in used else f"message:{number}"
+        used.add(key)
+        source = line or raw or _dumped(value).encode("utf-8", "replace")
+        raw = b""
+        yield replace(draft, source_key=key_of(key), raw=packed(source))

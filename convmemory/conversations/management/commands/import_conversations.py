@@ -1,0 +1,106 @@
+"""`manage.py import_conversations PATH... --user U`: import transcripts of coding agents and chats.
+
+Progress goes to standard error, the report to standard output.
+"""
+
+import json
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.contrib.auth.models import AbstractBaseUser
+from django.core.management.base import BaseCommand, CommandError
+
+from convmemory.conversations.import_runner import ImportReport, import_paths
+from convmemory.conversations.importers.base import FileReport
+from convmemory.conversations.importers.detect import AUTO, FORMATS
+
+QUIET_FILES = 100
+SHOWN_TYPES = 10
+COLUMNS = ("conversations", "messages", "added", "updated", "unchanged", "turns", "skipped")
+TITLES = ("conv.", "messages", "new", "updated", "same", "turns", "skipped")
+
+
+class Command(BaseCommand):
+    help = "Import conversations from transcripts: Amplifier sessions, Claude Code sessions, JSON or JSON lines."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("paths", nargs="+", metavar="PATH", type=Path, help="a file, or a folder to walk")
+        parser.add_argument("--user", required=True, help="the user who will own the conversations")
+        parser.add_argument("--format", default=AUTO, choices=FORMATS, help="default: found out per file")
+        parser.add_argument("--json", action="store_true", dest="as_json", help="print the report as one JSON document")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        owner = _user(options["user"])
+        self._told = 0
+        report = import_paths(
+            owner=owner, paths=options["paths"], format=options["format"], progress=self._show_progress
+        )
+        if sys.stderr.isatty():
+            self.stderr.write("\r\033[K", ending="")
+        if options["as_json"]:
+            self.stdout.write(json.dumps(report.to_json(), indent=1, ensure_ascii=False))
+        else:
+            self._print(report)
+        if not report.recognised:
+            raise CommandError("Nothing was imported: no path holds a transcript that can be read.", returncode=1)
+
+    def _show_progress(self, report: ImportReport) -> None:
+        files = len(report.files)
+        line = f"{files} files, {report.messages_read} messages"
+        if sys.stderr.isatty():
+            self.stderr.write(f"\r\033[K{line}", ending="")
+        elif files >= self._told + QUIET_FILES:
+            self._told = files
+            self.stderr.write(line)
+
+    def _print(self, report: ImportReport) -> None:
+        width = min(70, max((len(file.path) for file in report.files), default=4))
+        self.stdout.write(_row("file", "format", TITLES, width))
+        for file in report.files:
+            self.stdout.write(_row(file.path, file.format or "-", _counts(file), width))
+            for line in _details(file):
+                self.stdout.write(f"    {line}")
+        totals = [report.total(name) for name in COLUMNS]
+        self.stdout.write(_row("total", "", totals, width))
+        self.stdout.write(
+            f"{report.recognised} of {len(report.files)} files imported: {totals[0]} conversations, "
+            f"{totals[2]} messages new, {totals[3]} updated, {totals[4]} unchanged, {totals[5]} turns, "
+            f"{totals[6]} lines skipped."
+        )
+        if report.ignored_files:
+            self.stdout.write(f"{report.ignored_files} other files in the folders are no .jsonl, .ndjson or .json.")
+
+
+def _user(name: str) -> AbstractBaseUser:
+    users = get_user_model()
+    try:
+        return users.objects.get_by_natural_key(name)
+    except users.DoesNotExist:
+        raise CommandError(
+            f"There is no user {name!r}. Make one with: python manage.py create_api_key {name} --create"
+        ) from None
+
+
+def _counts(file: FileReport) -> list[int]:
+    return [getattr(file, name) for name in COLUMNS]
+
+
+def _row(path: str, format: str, cells: Any, width: int) -> str:
+    shown = path if len(path) <= width else f"…{path[1 - width :]}"
+    return f"{shown:<{width}}  {format:<11}" + "".join(f"{cell:>10}" for cell in cells)
+
+
+def _details(file: FileReport) -> list[str]:
+    """What there is to say about a file besides its counts."""
+    lines = [f"error: {error}" for error in file.errors] + [f"note: {note}" for note in file.notes]
+    lines += [f"{'repaired' if issue.kept else 'skipped'} {issue.place}: {issue.reason}" for issue in file.issues]
+    hidden = file.skipped + file.repaired - len(file.issues)
+    if hidden > 0:
+        lines.append(f"and {hidden} more")
+    if file.unknown_types:
+        counted = ", ".join(f"{kind} ({count})" for kind, count in list(file.unknown_types.items())[:SHOWN_TYPES])
+        lines.append(f"unknown types passed over: {counted}")
+    return lines

@@ -1,0 +1,14 @@
+"""Addresses of the conversation pages and of the import page."""
+
+from django.urls import path
+
+from convmemory.conversations import views
+
+urlpatterns = [
+    path("conversations/<int:conversation_id>", views.conversation, name="conversation"),
+    path("conversations/<int:conversation_id>/messages/<int:position>/parts/<int:index>", views.part, name="part"),
+    path("conversations/<int:conversation_id>/rename", views.rename, name="rename-conversation"),
+    path("conversations/<int:conversation_id>/archive", views.archive, name="archive-conversation"),
+    path("conversations/<int:conversation_id>/delete", views.delete, name="delete-conversation"),
+    path("import", views.import_files, name="import"),
+]

@@ -1,0 +1,268 @@
+"""Pages of one conversation, and the import page.
+
+`/conversations/{id}` answers a whole page, the main area alone (htmx, after a click on a result) or more
+messages (htmx, while scrolling), all at the same address. Everything works with plain links and forms.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import IO, Any, cast
+from urllib.parse import urlencode
+
+from django.conf import settings
+from django.contrib import messages
+from django.core.files.uploadedfile import UploadedFile
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from convmemory.accounts.views import PageRequest, signed_in
+from convmemory.conversations import ingest, reading
+from convmemory.conversations.import_runner import ImportReport, import_upload
+from convmemory.conversations.models import Conversation
+from convmemory.conversations.parts import ToolCallPart
+from convmemory.conversations.rendering import view_messages, view_part
+from convmemory.conversations.windows import Window, window_after, window_around, window_before
+from convmemory.core.errors import InvalidInput, NotFound, TooLarge
+
+LIST_LIMIT = 30
+CHILDREN_SHOWN = 50
+SPOKEN = ("user", "assistant")
+MAX_POSITION = 2**31 - 1
+ACCEPTED = (".zip", ".tar", ".tar.gz", ".tgz", ".gz", ".json", ".jsonl")
+
+
+@dataclass(frozen=True, slots=True)
+class SearchBox:
+    """What the search form above the list holds; it travels in the address from page to page."""
+
+    q: str = ""
+    mode: str = "hybrid"
+    scope: tuple[str, ...] = SPOKEN
+    agent: str = ""
+    project: str = ""
+    after: str = ""
+    before: str = ""
+    archived: bool = False
+
+    @classmethod
+    def of(cls, request: HttpRequest) -> "SearchBox":
+        given = request.GET
+        plain = {name: given.get(name, "").strip() for name in ("agent", "project", "after", "before")}
+        scope = tuple(name for value in given.getlist("scope") for name in value.split(",") if name)
+        return cls(
+            q=given.get("q", "").strip(),
+            mode=given.get("mode") or "hybrid",
+            scope=scope or SPOKEN,
+            archived=given.get("archived") in ("1", "true", "on"),
+            **plain,
+        )
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What differs from the empty form, for an address."""
+        values: dict[str, Any] = {"q": self.q, "mode": self.mode if self.mode != "hybrid" else ""}
+        values["scope"] = ",".join(self.scope) if set(self.scope) != set(SPOKEN) else ""
+        values |= {name: getattr(self, name) for name in ("agent", "project", "after", "before")}
+        values["archived"] = "1" if self.archived else ""
+        return {name: value for name, value in values.items() if value}
+
+    @property
+    def query_string(self) -> str:
+        return urlencode(self.parameters)
+
+    @property
+    def has_filters(self) -> bool:
+        return bool(self.parameters.keys() - {"q"})
+
+
+# --- one conversation -----------------------------------------------------------------------------
+
+
+@require_safe
+@signed_in
+def conversation(request: PageRequest, conversation_id: int) -> HttpResponse:
+    """The conversation around `?turn=N`, before or after a position, or from its start."""
+    found = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
+    box = SearchBox.of(request)
+    window, continues = _window_of(request, found)
+    context = {
+        "conversation": found,
+        "window": window,
+        "views": view_messages(window.messages, turn_before=window.turn_before, target=window.target),
+        "box": box,
+        "keep": box.query_string,
+    }
+    if request.htmx and continues:
+        context["continues"] = continues
+        return render(request, "conversations/conversation.html#messages", context)
+    context |= _head(request, found, window)
+    if request.htmx:
+        return render(request, "conversations/conversation.html#main", context)
+    return render(request, "conversations/conversation.html", context | _recent(request, box))
+
+
+def _window_of(request: PageRequest, found: Conversation) -> tuple[Window, str]:
+    """The window that the address asks for, and on which side it continues another one: "before", "after" or ""."""
+    before, after = (_number(request, name) for name in ("before", "after"))
+    if before is not None:
+        return window_before(found, before), "before"
+    if after is not None:
+        return window_after(found, after), "after"
+    return window_around(found, _number(request, "turn")), ""
+
+
+def _number(request: PageRequest, name: str) -> int | None:
+    """A whole number from the address. Raises: InvalidInput."""
+    text = request.GET.get(name, "")
+    if not text:
+        return None
+    if not text.isascii() or not text.isdigit() or len(text) > 10 or int(text) > MAX_POSITION:
+        raise InvalidInput(f"{name}={text[:40]!r} is not a number that a conversation has: use 0, 1, 2, …")
+    return int(text)
+
+
+def _head(request: PageRequest, found: Conversation, window: Window) -> dict[str, Any]:
+    """What stands above the messages: relatives, and the turns before and after the target."""
+    own = Conversation.objects.filter(owner_id=request.user.pk)
+    relatives = {"parent": own.filter(pk=found.parent_id).first() if found.parent_id else None}
+    children = list(own.filter(parent_id=found.pk).order_by("created_at", "pk")[: CHILDREN_SHOWN + 1])
+    wanted = _number(request, "turn")
+    turn = window.target
+    return relatives | {
+        "children": children[:CHILDREN_SHOWN],
+        "more_children": len(children) > CHILDREN_SHOWN,
+        "project_name": project_name(found.project),
+        "missing_turn": wanted if turn is None else None,
+        "last_turn": found.turn_count - 1,
+        "previous_turn": turn - 1 if turn else None,
+        "next_turn": turn + 1 if turn is not None and turn + 1 < found.turn_count else None,
+    }
+
+
+def _recent(request: PageRequest, box: SearchBox) -> dict[str, Any]:
+    """The first page of the list in the sidebar; with a query in the address, the results are loaded there instead."""
+    if box.parameters:
+        return {}
+    rows, cursor = reading.page_of_conversations(owner=request.user, filters=reading.EVERYTHING, limit=LIST_LIMIT)
+    return {"rows": list_rows(rows), "next_cursor": cursor}
+
+
+@dataclass(frozen=True, slots=True)
+class ListRow:
+    """A conversation in the sidebar."""
+
+    conversation: Conversation
+    project_name: str
+
+
+def list_rows(rows: list[Conversation]) -> list[ListRow]:
+    """The conversations as the sidebar lists them."""
+    return [ListRow(row, project_name(row.project)) for row in rows]
+
+
+def project_name(project: str) -> str:
+    """The last component of a project's path."""
+    return project.replace("\\", "/").rstrip("/").rpartition("/")[2]
+
+
+@require_safe
+@signed_in
+def part(request: PageRequest, conversation_id: int, position: int, index: int) -> HttpResponse:
+    """One part of a message in full, for those that the conversation page cuts."""
+    found = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
+    message = found.messages.filter(position=min(position, MAX_POSITION)).first()
+    parts = message.typed_parts if message else ()
+    if message is None or index >= len(parts):
+        raise NotFound(f"Conversation {conversation_id} has no such part.")
+    tools = {part.id: part.name for part in parts if isinstance(part, ToolCallPart)}
+    context = {
+        "conversation": found,
+        "message": message,
+        "part": view_part(parts[index], index, tools=tools, whole=True),
+        "box": SearchBox(),
+    }
+    return render(request, "conversations/part.html#body" if request.htmx else "conversations/part.html", context)
+
+
+# --- changing it ----------------------------------------------------------------------------------
+
+
+@require_POST
+@signed_in
+def rename(request: PageRequest, conversation_id: int) -> HttpResponse:
+    """Give the conversation another title."""
+    title = request.POST.get("title", "").strip()
+    if not title:
+        raise InvalidInput("A conversation's title cannot be empty: write at least one character.")
+    changed = _change(request, conversation_id, {"title": title})
+    return redirect(changed)
+
+
+@require_POST
+@signed_in
+def archive(request: PageRequest, conversation_id: int) -> HttpResponse:
+    """Take the conversation out of lists and search (`archived=1`), or back into them (`archived=0`)."""
+    archived = request.POST.get("archived", "1") == "1"
+    changed = _change(request, conversation_id, {"archived_at": timezone.now() if archived else None})
+    messages.success(request, "Archived: search and lists leave it out." if archived else "Back in search and lists.")
+    return redirect(changed)
+
+
+def _change(request: PageRequest, conversation_id: int, values: Mapping[str, Any]) -> Conversation:
+    return ingest.change_conversation(owner=request.user, conversation_id=conversation_id, values=dict(values))
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def delete(request: PageRequest, conversation_id: int) -> HttpResponse:
+    """Ask first, then delete for good."""
+    found = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
+    if request.method != "POST":
+        return render(request, "conversations/delete.html", {"conversation": found, "box": SearchBox()})
+    ingest.delete_conversation(owner=request.user, conversation_id=conversation_id)
+    messages.success(request, f"“{found.title or 'Untitled conversation'}” is deleted.")
+    return redirect("home")
+
+
+# --- importing ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """What came of one uploaded file."""
+
+    name: str
+    report: ImportReport | None = None
+    error: str = ""
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def import_files(request: PageRequest) -> HttpResponse:
+    """A form for transcripts and archives; after an upload, the report per file."""
+    uploads = [_import(request, file) for file in request.FILES.getlist("file")] if request.method == "POST" else []
+    context = {
+        "box": SearchBox(),
+        "uploads": uploads,
+        "nothing_chosen": request.method == "POST" and not uploads,
+        "max_upload_mb": settings.MAX_UPLOAD_MB,
+        "accepted": ",".join(ACCEPTED),
+        "upload_address": request.build_absolute_uri(reverse("api:upload")),
+        "username": request.user.get_username(),
+    }
+    failed = context["nothing_chosen"] or any(upload.error for upload in uploads)
+    return render(request, "conversations/import.html", context, status=422 if failed else 200)
+
+
+def _import(request: PageRequest, file: "UploadedFile[Any]") -> Upload:
+    """Import one uploaded file; what is wrong with it is said in its place, the other files go on."""
+    name = file.name or "upload"
+    if (file.size or 0) > settings.MAX_UPLOAD_MB * 1024 * 1024:
+        return Upload(name, error=f"Larger than {settings.MAX_UPLOAD_MB} MB (MAX_UPLOAD_MB): use the command instead.")
+    try:
+        return Upload(name, import_upload(owner=request.user, file=cast("IO[bytes]", file), name=name))
+    except (InvalidInput, TooLarge) as error:
+        return Upload(name, error=str(error))

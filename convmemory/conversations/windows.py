@@ -1,0 +1,89 @@
+"""Which messages of a conversation a page shows: a window around a turn, and the ones before and after it.
+
+Positions are dense (0, 1, 2, ...), so a window is a range of positions: a conversation of any length costs
+the same two queries. Takes a conversation that was already found to be the caller's.
+"""
+
+from dataclasses import dataclass
+
+from django.db.models import Min
+
+from convmemory.conversations.models import Conversation, Message
+from convmemory.conversations.parts import TextPart, ThinkingPart
+from convmemory.conversations.rendering import TEXT_CHARS, TOOL_CHARS
+
+WINDOW_MESSAGES = 40
+MESSAGES_BEFORE_TURN = 8
+WINDOW_CHARS = 120_000
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Messages in order. `earlier` and `later` are positions to load from, None at the ends."""
+
+    messages: list[Message]
+    turn_before: int | None
+    earlier: int | None
+    later: int | None
+    target: int | None = None
+
+
+def window_around(conversation: Conversation, turn: int | None) -> Window:
+    """The messages around the first one of `turn`; from the start where there is no such turn."""
+    first = None
+    if turn is not None:
+        first = conversation.messages.filter(turn_number=turn).aggregate(at=Min("position"))["at"]
+    start = max(0, min((first or 0) - MESSAGES_BEFORE_TURN, conversation.message_count - WINDOW_MESSAGES))
+    target = turn if first is not None else None
+    return _window(conversation, start, start + WINDOW_MESSAGES, keep=first or 0, target=target)
+
+
+def window_before(conversation: Conversation, position: int) -> Window:
+    """The messages that stand right before `position`."""
+    return _window(conversation, max(0, position - WINDOW_MESSAGES), position, keep=position - 1)
+
+
+def window_after(conversation: Conversation, position: int) -> Window:
+    """The messages from `position` on."""
+    return _window(conversation, max(0, position), position + WINDOW_MESSAGES, keep=position)
+
+
+def _window(conversation: Conversation, start: int, end: int, *, keep: int, target: int | None = None) -> Window:
+    """One query; the row before `start` only tells whether the first message opens its turn."""
+    rows = list(conversation.messages.filter(position__gte=start - 1, position__lt=end).order_by("position"))
+    before = [row for row in rows if row.position < start]
+    messages = rows[len(before) :]
+    first, last = _within_budget([_weight(message) for message in messages], keep - start)
+    before += messages[:first]
+    messages = messages[first:last]
+    return Window(
+        messages=messages,
+        turn_before=before[-1].turn_number if before else None,
+        earlier=messages[0].position if messages and messages[0].position > 0 else None,
+        later=_next_position(conversation, messages),
+        target=target,
+    )
+
+
+def _next_position(conversation: Conversation, messages: list[Message]) -> int | None:
+    following = messages[-1].position + 1 if messages else conversation.message_count
+    return following if following < conversation.message_count else None
+
+
+def _within_budget(weights: list[int], keep: int) -> tuple[int, int]:
+    """The slice around index `keep` that weighs at most `WINDOW_CHARS`: what follows comes before what precedes."""
+    first = last = min(max(keep, 0), max(len(weights) - 1, 0))
+    room = WINDOW_CHARS
+    while last < len(weights) and (room > 0 or last == first):
+        room -= weights[last]
+        last += 1
+    while first > 0 and room > 0:
+        first -= 1
+        room -= weights[first]
+    return first, last
+
+
+def _weight(message: Message) -> int:
+    """About how many characters of the message a page shows."""
+    limits = (TEXT_CHARS if isinstance(part, (TextPart, ThinkingPart)) else TOOL_CHARS for part in message.typed_parts)
+    return sum(min(len(str(part)), limit) for part, limit in zip(message.parts, limits, strict=True))

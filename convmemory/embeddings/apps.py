@@ -1,0 +1,10 @@
+from django.apps import AppConfig
+
+
+class EmbeddingsConfig(AppConfig):
+    name = "convmemory.embeddings"
+    label = "embeddings"
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from convmemory.embeddings import checks  # noqa: F401 (registers them)

@@ -1,0 +1,44 @@
+"""System checks: whether the settings name a model that can be used, and whether it is the active one.
+
+They ask the database, so Django runs them with `migrate` and with `check --database default` only.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.apps import AppConfig
+from django.core.checks import CheckMessage, Error, Tags, Warning, register
+from django.db import DatabaseError
+
+from convmemory.core.errors import EmbedderUnavailable, SettingError
+from convmemory.embeddings.models import EmbeddingSpace
+from convmemory.embeddings.spaces import default_embedder, space_key
+
+
+@register(Tags.database)
+def check_active_space(
+    app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None = None, **_: Any
+) -> list[CheckMessage]:
+    """embeddings.E001: settings that cannot be; W001: `manage.py reembed` is needed; W002: no model."""
+    if "default" not in (databases or ()):
+        return []
+    try:
+        key = space_key(default_embedder().card)
+    except SettingError as error:
+        return [Error(str(error), id="embeddings.E001")]
+    except EmbedderUnavailable as error:
+        return [Warning(str(error), id="embeddings.W002")]
+    try:
+        active = EmbeddingSpace.objects.filter(is_active=True).first()
+    except DatabaseError:  # not migrated yet
+        return []
+    if active is None or all(getattr(active, name) == value for name, value in key.items()):
+        return []
+    return [
+        Warning(
+            f"The settings name {key['provider']}/{key['model']} with {key['dimensions']} dimensions, recipe "
+            f"{key['recipe_version']}, but what is stored was embedded with {active}, which stays in use.",
+            hint="Run `manage.py reembed` to change over, or set the EMBEDDING_ variables back.",
+            id="embeddings.W001",
+        )
+    ]

@@ -1,0 +1,126 @@
+"""What an embedder is: the protocols, the card that describes one, and how a refused text is told.
+
+Everything that turns text into vectors implements `Embedder`; models that run here also implement
+`TokenEmbedder`, whose token vectors come out of the same forward pass. Vectors are float32 arrays
+of unit length, so that a dot product is the cosine.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convmemory.core.errors import EmbeddingError
+
+Vector = NDArray[np.float32]
+TokenIds = NDArray[np.int32]
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCard:
+    """What is known of a model without loading it.
+
+    `max_tokens` counts a text's own tokens, as `count_tokens` does: a text within it is read whole,
+    of a longer one the rest is cut off. `licence` is empty where it is not known.
+    """
+
+    provider: str
+    model: str
+    dimensions: int
+    max_tokens: int
+    licence: str
+    has_token_vectors: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """A text's tokens without special ones, not cut: `ids` (t,), `spans` t pairs of character offsets."""
+
+    ids: TokenIds
+    spans: list[Span]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenEmbedding:
+    """A text's vector (dim,) with its token ids (t,) and token vectors (t, dim), no special tokens."""
+
+    vector: Vector
+    token_ids: TokenIds
+    token_vectors: Vector
+
+
+class TextsRefused(EmbeddingError):
+    """Some texts of a batch could not be embedded; the others were."""
+
+    def __init__(self, errors: dict[int, str], vectors: Vector) -> None:
+        """`errors`: reason by index; `vectors`: (n, dim), rows of zeros where a text was refused."""
+        self.errors = errors
+        self.vectors = vectors
+        first = min(errors)
+        super().__init__(f"{len(errors)} of {len(vectors)} texts could not be embedded; text {first}: {errors[first]}")
+
+
+class Embedder(Protocol):
+    """Turns texts into vectors. Safe to use from several threads."""
+
+    @property
+    def card(self) -> ModelCard:
+        """What the model is. Reads small files at most."""
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """The number of tokens of each text, comparable with `card.max_tokens`."""
+
+    def token_spans(self, text: str) -> list[Span]:
+        """Where each token of `text` stands, for cutting it to a token budget."""
+
+    def embed_passages(self, texts: Sequence[str]) -> Vector:
+        """Vectors (n, dim) in the order of `texts`.
+
+        Raises:
+            TextsRefused: the model refuses some texts; the error carries the vectors of the others.
+            EmbedderUnavailable: the model cannot be used now.
+        """
+
+    def embed_query(self, text: str) -> Vector:
+        """The vector (dim,) of a question. Raises as `embed_passages` does."""
+
+
+@runtime_checkable
+class TokenEmbedder(Embedder, Protocol):
+    """An embedder that also yields its token vectors."""
+
+    def tokenize(self, text: str) -> Tokens:
+        """All tokens of `text` with their offsets."""
+
+    def embed_passages_with_tokens(self, texts: Sequence[str]) -> Iterator[TokenEmbedding]:
+        """One embedding a text, in order; some 65,000 token vectors are held at a time."""
+
+    def embed_query_tokens(self, text: str) -> TokenEmbedding:
+        """A question's vector with its token vectors."""
+
+
+def embed_each(embedder: Embedder, texts: Sequence[str]) -> list[Vector | EmbeddingError]:
+    """A vector (dim,) or the error for each text, in order: one bad text costs the others nothing.
+
+    Raises:
+        EmbedderUnavailable: the model cannot be used now.
+    """
+    if not texts:
+        return []
+    try:
+        return list(embedder.embed_passages(texts))
+    except TextsRefused as refusal:
+        return [
+            EmbeddingError(refusal.errors[index]) if index in refusal.errors else vector
+            for index, vector in enumerate(refusal.vectors)
+        ]
+
+
+def unit_rows(vectors: Vector) -> Vector:
+    """`vectors` (..., dim) scaled to unit length; a row of zeros stays as it is."""
+    lengths = np.sqrt(np.einsum("...i,...i->...", vectors, vectors))[..., None]
+    unit: Vector = vectors / np.maximum(lengths, np.finfo(np.float32).tiny)
+    return unit

@@ -1,0 +1,45 @@
+"""Embedding spaces and the cache of vectors, both keyed so that the same text is embedded once."""
+
+from django.db import models
+from django.db.models import Q
+
+
+class EmbeddingSpace(models.Model):
+    """Vectors that may be compared with each other: one model, one length, one way to write texts for it."""
+
+    provider = models.CharField(max_length=32)
+    model = models.CharField(max_length=200)
+    dimensions = models.PositiveIntegerField()
+    recipe_version = models.PositiveIntegerField()
+    is_active = models.BooleanField(default=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["provider", "model", "dimensions", "recipe_version"], name="embeddings_space_unique"
+            ),
+            models.UniqueConstraint(fields=["is_active"], condition=Q(is_active=True), name="embeddings_space_active"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.provider}/{self.model}, {self.dimensions} dimensions, recipe {self.recipe_version}"
+
+
+class CachedVector(models.Model):
+    """The vector of a passage's text: float16, little endian, `2 * space.dimensions` bytes.
+
+    It holds no text and belongs to nobody: the hash of a text gives it back, nothing gives the text back.
+    """
+
+    space = models.ForeignKey(EmbeddingSpace, on_delete=models.CASCADE, db_index=False)
+    content_hash = models.BinaryField(max_length=32)
+    vector = models.BinaryField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["space", "content_hash"], name="embeddings_vector_unique"),
+        ]
+
+    def __str__(self) -> str:
+        return bytes(self.content_hash).hex()

@@ -1,0 +1,201 @@
+"""Writes a BERT encoder as a graph of fused ONNX Runtime operators, straight from its safetensors.
+
+The graph reads `input_ids` and `mask` (b, t) int32 and gives `hidden` (b, t, dim) float32, the last
+hidden states. It is built once for given weights and kept as `<cache>/<sha256>/model-v1.onnx` with
+its weights beside it, where the processes of a machine share them by memory mapping.
+
+Source: com.microsoft operators, https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
+"""
+
+import os
+import shutil
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from convmemory.core.errors import EmbedderUnavailable
+from convmemory.embeddings.model_folder import BertConfig, model_file, read_config, weights_digest
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from onnx import ModelProto
+
+GRAPH_FILE = "model-v1.onnx"
+WEIGHTS_FILE = "model-v1.weights"
+
+_MICROSOFT = "com.microsoft"
+_ONNX_OPSET = 17
+_ONNX_IR = 10
+_STALE_BUILD_S = 3600.0
+
+
+def cached_graph(folder: Path, cache_folder: Path, *, expected_sha256: str | None = None) -> Path:
+    """The graph of the model in `folder`, built now if these weights were never built before.
+
+    Several processes may ask at once: each builds in a folder of its own and moves the result into place.
+
+    Raises:
+        EmbedderUnavailable: files are missing, are not what they should be, or cannot be written.
+    """
+    digest = weights_digest(folder, cache_folder)
+    if expected_sha256 and digest != expected_sha256:
+        raise EmbedderUnavailable(
+            f"{folder / 'model.safetensors'} is damaged or not the expected model (SHA-256 {digest}, expected "
+            f"{expected_sha256}): run `make setup` to install it again."
+        )
+    target = cache_folder / digest
+    if not (target / GRAPH_FILE).is_file() or not (target / WEIGHTS_FILE).is_file():
+        try:
+            _build_into(target, folder)
+        except OSError as error:
+            raise EmbedderUnavailable(f"The model cannot be prepared in {target}: {error}.") from error
+    return target / GRAPH_FILE
+
+
+def build_graph(weights: dict[str, "NDArray[Any]"], config: BertConfig) -> "ModelProto":
+    """The encoder as an ONNX model.
+
+    Raises:
+        KeyError: a tensor that BERT has is not among `weights`.
+    """
+    graph = _Graph(weights, config)
+    hidden = graph.embed()
+    for layer in range(config.layers):
+        hidden = graph.encode(layer, hidden, output="hidden" if layer == config.layers - 1 else f"layer{layer}")
+    return graph.model()
+
+
+class _Graph:
+    """Collects nodes and weights."""
+
+    def __init__(self, weights: dict[str, "NDArray[Any]"], config: BertConfig) -> None:
+        self._tensors = {name.removeprefix("bert."): tensor for name, tensor in weights.items()}
+        self._config = config
+        self._nodes: list[Any] = []
+        self._initializers: list[Any] = []
+
+    def embed(self) -> str:
+        """Word, position and token type embeddings, summed and normalised.
+
+        Only token type 0 occurs, so its embedding is added to the words' and one look-up is saved.
+        """
+        words = self._tensors["embeddings.word_embeddings.weight"]
+        types = self._tensors["embeddings.token_type_embeddings.weight"]
+        inputs = [
+            "input_ids",
+            "",
+            self._weight("words", words.astype(np.float32) + types[0].astype(np.float32)),
+            self._tensor("embeddings.position_embeddings.weight"),
+            "",
+            self._tensor("embeddings.LayerNorm.weight"),
+            self._tensor("embeddings.LayerNorm.bias"),
+            "mask",
+        ]
+        self._node("EmbedLayerNormalization", inputs, "embedded", "lengths", epsilon=self._config.layer_norm_epsilon)
+        return "embedded"
+
+    def encode(self, layer: int, hidden: str, *, output: str) -> str:
+        """One transformer layer: attention and feed-forward, each added to its input and normalised."""
+        block = f"encoder.layer.{layer}."
+        parts = [f"{block}attention.self.{name}" for name in ("query", "key", "value")]
+        weights = np.concatenate([self._tensors[f"{part}.weight"].T for part in parts], axis=1)
+        biases = np.concatenate([self._tensors[f"{part}.bias"] for part in parts])
+        inputs = [hidden, self._weight(f"{block}qkv", weights), self._weight(f"{block}qkv.bias", biases), "lengths"]
+        self._node("Attention", inputs, f"{block}context", num_heads=self._config.heads)
+        attended = self._project_and_add(f"{block}attention.output.", f"{block}context", hidden, f"{block}attended")
+
+        dense = f"{block}intermediate.dense"
+        self._node("MatMul", [attended, self._transposed(f"{dense}.weight")], f"{block}wide", domain="")
+        self._node("BiasGelu", [f"{block}wide", self._tensor(f"{dense}.bias")], f"{block}active")
+        return self._project_and_add(f"{block}output.", f"{block}active", attended, output)
+
+    def model(self) -> "ModelProto":
+        from onnx import TensorProto, helper
+
+        inputs = [helper.make_tensor_value_info(name, TensorProto.INT32, ["b", "t"]) for name in ("input_ids", "mask")]
+        shape: list[str | int | None] = ["b", "t", self._config.dimensions]
+        outputs = [helper.make_tensor_value_info("hidden", TensorProto.FLOAT, shape)]
+        graph = helper.make_graph(self._nodes, "bert", inputs, outputs, self._initializers)
+        opsets = [helper.make_opsetid("", _ONNX_OPSET), helper.make_opsetid(_MICROSOFT, 1)]
+        return helper.make_model(graph, opset_imports=opsets, ir_version=_ONNX_IR)
+
+    def _project_and_add(self, prefix: str, value: str, skip: str, output: str) -> str:
+        self._node("MatMul", [value, self._transposed(f"{prefix}dense.weight")], f"{prefix}dense", domain="")
+        inputs = [
+            f"{prefix}dense",
+            skip,
+            self._tensor(f"{prefix}LayerNorm.weight"),
+            self._tensor(f"{prefix}LayerNorm.bias"),
+            self._tensor(f"{prefix}dense.bias"),
+        ]
+        self._node("SkipLayerNormalization", inputs, output, epsilon=self._config.layer_norm_epsilon)
+        return output
+
+    def _node(self, kind: str, inputs: list[str], *outputs: str, domain: str = _MICROSOFT, **attributes: Any) -> None:
+        from onnx import helper
+
+        self._nodes.append(helper.make_node(kind, inputs, list(outputs), domain=domain, **attributes))
+
+    def _tensor(self, name: str) -> str:
+        return self._weight(name, self._tensors[name])
+
+    def _transposed(self, name: str) -> str:
+        return self._weight(name, self._tensors[name].T)
+
+    def _weight(self, name: str, array: "NDArray[Any]") -> str:
+        from onnx import numpy_helper
+
+        self._initializers.append(numpy_helper.from_array(np.ascontiguousarray(array, dtype=np.float32), name))
+        return name
+
+
+def _build_into(target: Path, folder: Path) -> None:
+    target.mkdir(parents=True, exist_ok=True)
+    _remove_stale_builds(target.parent)
+    build = Path(tempfile.mkdtemp(prefix="build-", dir=target.parent))
+    try:
+        _write_model(build, folder)
+        for name in (WEIGHTS_FILE, GRAPH_FILE):  # the graph last: it is what says that both are there
+            with (build / name).open("rb") as file:
+                os.fsync(file.fileno())
+            (build / name).chmod(0o644)
+            (build / name).replace(target / name)
+    finally:
+        shutil.rmtree(build, ignore_errors=True)
+
+
+def _write_model(build: Path, folder: Path) -> None:
+    from onnx import save_model
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    weights_file = model_file(folder, "model.safetensors")
+    config = read_config(folder)
+    try:
+        model = build_graph(load_file(weights_file), config)
+    except SafetensorError as error:
+        raise EmbedderUnavailable(f"{weights_file} is not a safetensors file: {error}.") from error
+    except KeyError as error:
+        raise EmbedderUnavailable(f"{weights_file} has no tensor {error}: it is not a BERT encoder.") from error
+    save_model(
+        model,
+        str(build / GRAPH_FILE),
+        save_as_external_data=True,
+        all_tensors_to_one_file=True,
+        location=WEIGHTS_FILE,
+        size_threshold=1024,
+    )
+
+
+def _remove_stale_builds(cache_folder: Path) -> None:
+    """Delete what builds left behind that were killed."""
+    for build in cache_folder.glob("build-*"):
+        try:
+            stale = time.time() - build.stat().st_mtime > _STALE_BUILD_S
+        except FileNotFoundError:
+            continue
+        if stale:
+            shutil.rmtree(build, ignore_errors=True)

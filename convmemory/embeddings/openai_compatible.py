@@ -1,0 +1,314 @@
+"""Embeddings from any server that speaks OpenAI's `POST /embeddings`.
+
+Sends texts in batches limited by items and tokens. The `openai` client repeats what may pass (408,
+409, 429, 5xx, time-outs, lost connections) with back-off and honours Retry-After up to two minutes.
+A text that the server refuses is found by halving its batch, so that the others get their vectors.
+"""
+
+import base64
+import binascii
+import threading
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from convmemory.core import tokens
+from convmemory.core.errors import EmbedderUnavailable, SettingError
+from convmemory.core.text import one_line, storable
+from convmemory.embeddings.embedder import ModelCard, Span, TextsRefused, Vector, unit_rows
+from convmemory.embeddings.options import OPENAI, EmbeddingOptions
+
+if TYPE_CHECKING:
+    from openai import APIError, OpenAI
+
+
+class _Known(NamedTuple):
+    """A model of OpenAI's. Source: https://platform.openai.com/docs/guides/embeddings"""
+
+    dimensions: int
+    max_tokens: int
+    can_shorten: bool
+
+
+KNOWN_MODELS = {
+    "text-embedding-3-small": _Known(1536, 8191, can_shorten=True),
+    "text-embedding-3-large": _Known(3072, 8191, can_shorten=True),
+    "text-embedding-ada-002": _Known(1536, 8191, can_shorten=False),
+}
+DEFAULT_MAX_TOKENS = 512
+MAX_DIMENSIONS = 4000
+"""What an HNSW index over halfvec holds at most."""
+
+MAX_RETRIES = 4
+QUERY_RETRIES = 1
+QUERY_TIMEOUT_S = 15.0
+
+# OpenAI takes 2,048 texts and 300,000 tokens a request; common servers take 32 texts unless told otherwise.
+_KNOWN_BATCH = 1024
+_OTHER_BATCH = 32
+_BATCH_TOKENS = 250_000
+
+_REFUSED = frozenset({400, 413, 422})
+_REQUEST_PARAMETERS = frozenset({"model", "dimensions", "encoding_format"})
+_TOO_LONG = ("too long", "too large")
+_LENGTH_WORDS = ("token", "length", "context", *_TOO_LONG)
+_SHORTENINGS = 4
+_PROBE = "A short sentence."
+_NO_KEY = "none"
+
+
+class _Refusal(Exception):
+    """The server does not take this request as it is; repeating it would not help."""
+
+
+class OpenAIEmbedder:
+    """A model behind an OpenAI-compatible endpoint. Safe to use from several threads."""
+
+    def __init__(self, options: EmbeddingOptions, *, max_retries: int = MAX_RETRIES) -> None:
+        """Nothing is sent yet.
+
+        Raises:
+            SettingError: the model's dimensions are not known, or are not possible.
+        """
+        self._options = options
+        self._max_retries = max_retries
+        self._known = KNOWN_MODELS.get(options.model)
+        self._encoding = tokens.encoding_for(options.model) if self._known else tokens.ESTIMATE
+        self._sends_dimensions = self._known is not None and options.dimensions not in (0, self._known.dimensions)
+        self._answers = False
+        self._opening = threading.Lock()
+        self._opened: OpenAI | None = None
+        self.card = read_card(options)
+
+    def close(self) -> None:
+        """Close the connections; the next text opens them again."""
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        return [tokens.count_tokens(text, encoding=self._encoding) for text in texts]
+
+    def token_spans(self, text: str) -> list[Span]:
+        return tokens.token_spans(text, encoding=self._encoding)
+
+    def embed_passages(self, texts: Sequence[str]) -> Vector:
+        client = self._client()
+        results: list[Vector | str] = []
+        for batch in self._batches(texts):
+            results.extend(self._embed_batch(client, batch))
+        return _stack(results, self.card.dimensions)
+
+    def embed_query(self, text: str) -> Vector:
+        """As in the protocol; a person waits for it, so it gives up sooner than `embed_passages`."""
+        client = self._client().with_options(
+            timeout=min(QUERY_TIMEOUT_S, self._options.timeout_s), max_retries=min(QUERY_RETRIES, self._max_retries)
+        )
+        [result] = self._embed_batch(client, [self._sendable(text)])
+        vector: Vector = _stack([result], self.card.dimensions)[0]
+        return vector
+
+    def _sendable(self, text: str) -> str:
+        return tokens.cut_to_tokens(storable(text), self.card.max_tokens, encoding=self._encoding)
+
+    def _batches(self, texts: Sequence[str]) -> Iterator[list[str]]:
+        limit = _KNOWN_BATCH if self._known else _OTHER_BATCH
+        batch: list[str] = []
+        batch_tokens = 0
+        for text in map(self._sendable, texts):
+            count = tokens.count_tokens(text, encoding=self._encoding)
+            if batch and (len(batch) == limit or batch_tokens + count > _BATCH_TOKENS):
+                yield batch
+                batch, batch_tokens = [], 0
+            batch.append(text)
+            batch_tokens += count
+        if batch:
+            yield batch
+
+    def _embed_batch(self, client: "OpenAI", texts: list[str]) -> list[Vector | str]:
+        """A vector (dim,) or the reason of the refusal for each text."""
+        if len(texts) == 1 and not texts[0].strip():
+            return ["The text is blank."]
+        try:
+            return list(self._request(client, texts))
+        except _Refusal as refusal:
+            if len(texts) == 1:
+                return [self._shorten(client, texts[0], str(refusal))]
+            half = len(texts) // 2
+            return self._embed_batch(client, texts[:half]) + self._embed_batch(client, texts[half:])
+
+    def _shorten(self, client: "OpenAI", text: str, reason: str) -> Vector | str:
+        """Try a refused text by halves if its length may be the cause: token counts can be estimates.
+
+        Raises:
+            EmbedderUnavailable: the endpoint has taken no text yet and does not take a plain sentence either.
+        """
+        if not self._answers:
+            try:
+                self._request(client, [_PROBE])
+            except _Refusal:
+                raise EmbedderUnavailable(f"{self._where()} refuses every text: {reason}") from None
+        for _ in range(_SHORTENINGS):
+            if len(text) < 2 or not any(word in reason.lower() for word in _LENGTH_WORDS):
+                break
+            text = text[: len(text) // 2]
+            try:
+                vector: Vector = self._request(client, [text])[0]
+                return vector
+            except _Refusal as refusal:
+                reason = str(refusal)
+        return f"The embedding endpoint refused the text: {reason}"
+
+    def _request(self, client: "OpenAI", texts: list[str]) -> Vector:
+        """Vectors (n, dim) as the server gives them."""
+        vectors = self._post(client, texts)
+        if vectors.shape[1] != self.card.dimensions and not self._known and not self._sends_dimensions:
+            self._sends_dimensions = True  # the model may be one that shortens its vectors when asked to
+            vectors = self._post(client, texts)
+        if vectors.shape[1] != self.card.dimensions:
+            raise EmbedderUnavailable(
+                f"{self._where()} gives vectors of {vectors.shape[1]} dimensions, not {self.card.dimensions}: "
+                f"set EMBEDDING_DIMENSIONS={vectors.shape[1]} and run `manage.py reembed`."
+            )
+        self._answers = True
+        return vectors
+
+    def _post(self, client: "OpenAI", texts: list[str]) -> Vector:
+        from openai import APIError, OpenAIError, omit
+
+        try:
+            response = client.embeddings.create(
+                input=texts,
+                model=self._options.model,
+                dimensions=self.card.dimensions if self._sends_dimensions else omit,
+                encoding_format="base64" if self._known else "float",
+            )
+        except APIError as error:
+            raise self._translated(error) from error
+        except OpenAIError as error:
+            raise EmbedderUnavailable(f"{self._where()} cannot be used: {one_line(str(error), 200)}") from error
+        vectors = _parse(response, len(texts))
+        if vectors is None:
+            raise EmbedderUnavailable(
+                f"{self._where()} does not answer as an embeddings endpoint does: check EMBEDDING_BASE_URL, "
+                "which usually ends in /v1."
+            )
+        return vectors
+
+    def _translated(self, error: "APIError") -> Exception:
+        """The error to raise: about the text, or about the endpoint with what to do."""
+        from openai import APIConnectionError, APIStatusError, APITimeoutError
+
+        said = one_line(error.message, 200)
+        where = self._where()
+        if isinstance(error, APITimeoutError):
+            return EmbedderUnavailable(f"{where} gave no answer in time: try again, or raise EMBEDDING_TIMEOUT_S.")
+        if isinstance(error, APIConnectionError):
+            return EmbedderUnavailable(f"{where} cannot be reached: check EMBEDDING_BASE_URL and the network.")
+        if not isinstance(error, APIStatusError):
+            return EmbedderUnavailable(f"{where} answered with something unreadable: {said}")
+        if _is_about_the_text(error.status_code, error.param, said):
+            return _Refusal(said)
+        remedies = {
+            401: "the key is wrong or missing: set EMBEDDING_API_KEY",
+            403: "the key may not use this model: check EMBEDDING_API_KEY and EMBEDDING_MODEL",
+            404: "no such model or address: check EMBEDDING_MODEL and EMBEDDING_BASE_URL",
+            429: "too many requests, or the account's quota is used up: try later or check the account",
+        }
+        remedy = remedies.get(error.status_code, f"try later ({said})")
+        return EmbedderUnavailable(f"{where} answered {error.status_code}: {remedy}.")
+
+    def _where(self) -> str:
+        return f"The embedding endpoint {self._options.base_url} (model {self._options.model})"
+
+    def _client(self) -> "OpenAI":
+        if self._opened is None:
+            with self._opening:
+                if self._opened is None:
+                    self._opened = self._open()
+        return self._opened
+
+    def _open(self) -> "OpenAI":
+        from openai import OpenAI
+
+        if not self._options.api_key and "api.openai.com" in self._options.base_url:
+            raise EmbedderUnavailable(f"{self._where()} needs a key: set EMBEDDING_API_KEY or EMBEDDING_API_KEY_FILE.")
+        return OpenAI(
+            # Never None, or the client would send the key from OPENAI_API_KEY to whatever server this is.
+            api_key=self._options.api_key or _NO_KEY,
+            base_url=self._options.base_url,
+            timeout=self._options.timeout_s,
+            max_retries=self._max_retries,
+        )
+
+
+def read_card(options: EmbeddingOptions) -> ModelCard:
+    """The card of the model that the options name.
+
+    Raises:
+        SettingError: its dimensions are not known, or are not possible.
+    """
+    known = KNOWN_MODELS.get(options.model)
+    dimensions = options.dimensions or (known.dimensions if known else 0)
+    if not dimensions:
+        raise SettingError(f"EMBEDDING_DIMENSIONS must be set: the dimensions of {options.model} are not known.")
+    if known and dimensions != known.dimensions and (not known.can_shorten or dimensions > known.dimensions):
+        raise SettingError(f"EMBEDDING_DIMENSIONS={dimensions} is not possible with {options.model}: leave it unset.")
+    if dimensions > MAX_DIMENSIONS:
+        raise SettingError(f"EMBEDDING_DIMENSIONS={dimensions} is too large: {MAX_DIMENSIONS} can be indexed at most.")
+    limit = known.max_tokens if known else DEFAULT_MAX_TOKENS
+    return ModelCard(
+        provider=OPENAI,
+        model=options.model,
+        dimensions=dimensions,
+        max_tokens=min(options.max_tokens or limit, limit) if known else options.max_tokens or limit,
+        licence="",
+        has_token_vectors=False,
+    )
+
+
+def _is_about_the_text(status_code: int, parameter: str | None, said: str) -> bool:
+    if status_code == 500:
+        return any(words in said.lower() for words in _TOO_LONG)  # llama.cpp's server says it with a 500
+    return status_code in _REFUSED and parameter not in _REQUEST_PARAMETERS
+
+
+def _parse(response: Any, count: int) -> Vector | None:
+    """Vectors (count, dim) in the order of the texts, or None where the answer has another form.
+
+    The client checks no types, and a server may send floats where base64 was asked for.
+    """
+    try:
+        rows = sorted(response.data, key=lambda row: row.index)
+        if [row.index for row in rows] != list(range(count)):
+            return None
+        vectors = np.array([_numbers(row.embedding) for row in rows], dtype=np.float32)
+    except (AttributeError, TypeError, ValueError, binascii.Error):
+        return None
+    return vectors if vectors.ndim == 2 else None
+
+
+def _numbers(embedding: Any) -> Any:
+    return np.frombuffer(base64.b64decode(embedding), dtype="<f4") if isinstance(embedding, str) else embedding
+
+
+def _stack(results: list[Vector | str], dimensions: int) -> Vector:
+    """The vectors as (n, dim), unit length.
+
+    Raises:
+        TextsRefused: some results are reasons, or vectors without a direction.
+    """
+    vectors = np.zeros((len(results), dimensions), dtype=np.float32)
+    errors: dict[int, str] = {}
+    for index, result in enumerate(results):
+        if isinstance(result, str):
+            errors[index] = result
+        elif not np.isfinite(result).all() or not result.any():
+            errors[index] = "The embedding endpoint gave a vector of zeros or of numbers that are none."
+        else:
+            vectors[index] = result
+    vectors = unit_rows(vectors)
+    if errors:
+        raise TextsRefused(errors, vectors)
+    return vectors

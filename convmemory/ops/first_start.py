@@ -1,0 +1,41 @@
+"""What a new installation gets: an administrator and the sample conversations.
+
+The account is made at once, so that its password can be shown. The samples are loaded by the worker's
+preparation; a marker file under VAR_DIR keeps that pending until it is done, also over a crash.
+"""
+
+import secrets
+from pathlib import Path
+
+from django.contrib.auth.models import User
+from django.db import transaction
+
+ADMIN_NAME = "admin"
+
+
+def create_admin(var_folder: Path) -> str | None:
+    """The new administrator's password when there was no user at all, else None."""
+    with transaction.atomic():
+        if User.objects.exists():
+            return None
+        _marker(var_folder).touch()
+        password = secrets.token_urlsafe(12)
+        User.objects.create_superuser(ADMIN_NAME, password=password)
+        return password
+
+
+def load_pending_samples(var_folder: Path) -> int:
+    """Loads the sample conversations if this installation still waits for them; how many."""
+    marker = _marker(var_folder)
+    if not marker.exists():
+        return 0
+    from convmemory.conversations.samples_loader import load_samples
+
+    owner = User.objects.filter(username=ADMIN_NAME).first()
+    count = load_samples(owner) if owner else 0
+    marker.unlink(missing_ok=True)
+    return count
+
+
+def _marker(var_folder: Path) -> Path:
+    return var_folder / "samples.pending"

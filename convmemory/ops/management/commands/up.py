@@ -1,0 +1,170 @@
+"""`manage.py up`: the whole product in one command, until Ctrl-C.
+
+Database, migrations, first start, then web server and worker under one supervisor. Everything that
+can be wrong (another `up`, the port, the database) is looked at before anything is started.
+"""
+
+import contextlib
+import errno
+import signal
+import socket
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from django.conf import settings
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError
+from django.db import connection, connections
+from django.db.utils import ProgrammingError
+
+from convmemory.core import conf, embedded
+from convmemory.core.errors import ConvMemoryError
+from convmemory.core.postgres.base import close_pools
+from convmemory.ops.first_start import ADMIN_NAME, create_admin
+from convmemory.ops.instance import Instance
+from convmemory.ops.supervisor import STOP_SIGNALS, ChildSpec, Supervisor
+
+DATABASE_STOP_TIMEOUT_S = 2  # of the 10 s that a stop may take; the children have 5.5
+WEB_GRACE_S = 5
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+class Command(BaseCommand):
+    help = "Run convmemory: database, migrations, web server and worker. Ctrl-C stops everything."
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--host", help="address to listen on (default: HOST or 127.0.0.1)")
+        parser.add_argument("--port", type=int, help="port to listen on (default: PORT or 8000)")
+
+    def handle(self, *args: Any, host: str | None, port: int | None, **options: Any) -> None:
+        connection.settings_dict["OPTIONS"].pop("pool", None)  # one connection at a time is enough here
+        self._signals = StopSignals()
+        try:
+            self._run(host or conf.env_str("HOST") or "127.0.0.1", conf.env_int("PORT", 8000) if port is None else port)
+        except KeyboardInterrupt:
+            self._say("Stopped before everything was started.")
+        except ConvMemoryError as error:
+            raise CommandError(str(error)) from error
+        finally:
+            connections.close_all()
+            close_pools()
+            embedded.leave(timeout_s=DATABASE_STOP_TIMEOUT_S, patience_s=1.0)
+
+    def _run(self, host: str, port: int) -> None:
+        instance = Instance.acquire(Path(settings.VAR_DIR))
+        try:
+            address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+            if count := instance.stop_leftovers():
+                self._say(f"Stopped {count} processes that an earlier run left behind.")
+            require_free_port(host, port)
+            instance.record(address, {})
+            self._prepare_database()
+            self._greet(address)
+            supervisor = Supervisor(
+                [web_spec(host, port), worker_spec()],
+                write=self._say,
+                on_start=lambda pids: instance.record(address, pids),
+                watch=self._watch_database,
+            )
+            self._signals.hand_over(supervisor)
+            supervisor.run()
+        finally:
+            instance.release()
+
+    def _prepare_database(self) -> None:
+        Path(settings.STATIC_ROOT).mkdir(parents=True, exist_ok=True)  # whitenoise warns when it is not there
+        self._say("Starting the database ...")
+        if problems := connection.validation.check():
+            raise CommandError("\n".join(f"{problem.msg} {problem.hint or ''}".strip() for problem in problems))
+        try:
+            call_command("migrate", interactive=False, verbosity=0)
+        except ProgrammingError as error:
+            if "permission denied to create extension" not in str(error):
+                raise
+            raise CommandError(
+                "The database user may not create the extension pgvector. "
+                "As a superuser run in this database: CREATE EXTENSION vector"
+            ) from error
+
+    def _greet(self, address: str) -> None:
+        password = create_admin(Path(settings.VAR_DIR))
+        connections.close_all()
+        lines = [f"convmemory: {address}"]
+        if password:
+            lines += [f"user:       {ADMIN_NAME}", f"password:   {password}   (shown this once)"]
+        self._say("\n".join(["", *lines, ""]))
+
+    def _watch_database(self) -> None:
+        folder = connection.settings_dict["EMBEDDED_PATH"]
+        try:
+            if folder and embedded.revive(folder):
+                self._say("The database had ended; it runs again.")
+        except ConvMemoryError as error:
+            self._say(str(error))
+
+    def _say(self, line: str) -> None:
+        """Prints at once; a closed terminal or pipe does not end the server."""
+        with contextlib.suppress(OSError, ValueError):
+            print(line, flush=True)
+
+
+def web_spec(host: str, port: int) -> ChildSpec:
+    command = [sys.executable, "-m", "uvicorn", "convmemory.asgi:application", "--host", host, "--port", str(port)]
+    command += ["--proxy-headers", "--no-access-log", "--timeout-graceful-shutdown", str(WEB_GRACE_S)]
+    command += ["--app-dir", str(settings.BASE_DIR)]
+    if (workers := conf.env_int("WEB_WORKERS", 1, minimum=1)) > 1:
+        command += ["--workers", str(workers)]
+    return ChildSpec("web", command)
+
+
+def worker_spec() -> ChildSpec:
+    return ChildSpec("worker", [sys.executable, str(Path(settings.BASE_DIR) / "manage.py"), "worker"])
+
+
+def require_free_port(host: str, port: int) -> None:
+    """Raises: CommandError saying what to change when nothing can listen there."""
+    if not 0 < port < 2**16:
+        raise CommandError(f"Port {port} does not exist: choose one from 1 to 65535 with --port or PORT.")
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise CommandError(
+                f"Port {port} on {host} cannot be used: {error.strerror or error}. "
+                "--host and --port, or HOST and PORT, set the address."
+            ) from error
+        raise CommandError(
+            f"Port {port} on {host} is in use by another program. "
+            f"Choose another: `manage.py up --port {port + 1}`, or `PORT={port + 1} make run`."
+        ) from error
+
+
+class StopSignals:
+    """Until the supervisor takes over, the first stop signal ends the start; later ones change nothing.
+
+    Set also where a shell started this process with the signal ignored, but a `nohup` is respected.
+    """
+
+    def __init__(self) -> None:
+        self._armed = True
+        self._supervisor: Supervisor | None = None
+        for number in STOP_SIGNALS:
+            if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, self._receive)
+
+    def hand_over(self, supervisor: Supervisor) -> None:
+        self._supervisor = supervisor
+
+    def _receive(self, number: int, frame: FrameType | None) -> None:
+        if self._supervisor:
+            self._supervisor.request_stop()
+        elif self._armed:
+            self._armed = False
+            raise KeyboardInterrupt

@@ -1,0 +1,58 @@
+"""`manage.py worker`: prepares what the tasks need, then becomes the queue's worker (`qcluster`).
+
+The preparation runs in this process, which then replaces itself: a loaded model holds threads, and
+django-q forks its workers.
+"""
+
+import logging
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand
+
+from convmemory.core.errors import ConvMemoryError
+from convmemory.ops import first_start, schedules
+
+NICENESS = 5  # pages and searches go before background work
+
+logger = logging.getLogger(__name__)
+
+
+class Command(BaseCommand):
+    help = "Work on the queue: prepare the embedding model, look for missed work, then run qcluster."
+    requires_system_checks: list[str] = []
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        os.nice(NICENESS)
+        for step in (schedules.ensure_schedules, prepare_model, load_samples, schedules.enqueue_sweep):
+            _attempt(step)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        manage = str(Path(settings.BASE_DIR) / "manage.py")
+        os.execv(sys.executable, [sys.executable, manage, "qcluster", "--skip-checks"])  # noqa: S606
+
+
+def prepare_model() -> None:
+    """Builds the local model's graph, where it is not built yet, before several processes want it."""
+    from convmemory.embeddings.spaces import default_embedder
+
+    logger.info("The embedding model is ready: %s", default_embedder().card.model)
+
+
+def load_samples() -> None:
+    if count := first_start.load_pending_samples(Path(settings.VAR_DIR)):
+        logger.info("%d sample conversations are loaded; they are searchable as soon as they are embedded", count)
+
+
+def _attempt(step: Callable[[], None]) -> None:
+    """A step that fails is reported; the queue is worked on all the same."""
+    try:
+        step()
+    except ConvMemoryError as error:
+        logger.error("%s failed: %s", step.__name__, error)
+    except Exception:
+        logger.exception("%s failed", step.__name__)

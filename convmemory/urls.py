@@ -1,0 +1,20 @@
+"""Every address of the product."""
+
+from django.contrib import admin
+from django.contrib.auth import views as auth_views
+from django.urls import include, path
+
+from convmemory.api import api
+from convmemory.ops.health_api import health, ready
+
+urlpatterns = [
+    path("", include("search.urls")),
+    path("", include("convmemory.conversations.urls")),
+    path("", include("convmemory.accounts.urls")),
+    path("login", auth_views.LoginView.as_view(template_name="accounts/login.html"), name="login"),
+    path("logout", auth_views.LogoutView.as_view(), name="logout"),
+    path("health", health),
+    path("ready", ready),
+    path("api/v1/", api.urls),
+    path("admin/", admin.site.urls),
+]

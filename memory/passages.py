@@ -1,0 +1,154 @@
+"""Making and storing the passages of turns: split, look up equal texts, embed the rest.
+
+Reads messages, writes `Passage` and `PassageTokens`. A text that any passage of the space holds
+already is copied with its token vectors, so that the same text is embedded once; token vectors come
+out of the pass that makes the passage's vector.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.db import connection, transaction
+
+from convmemory.conversations.models import Conversation
+from convmemory.conversations.parts import part_text, speaker_of
+from convmemory.conversations.reading import StoredMessage
+from convmemory.core.errors import EmbeddingError
+from convmemory.core.sql import load_sql
+from convmemory.core.text import content_hash
+from convmemory.embeddings.embedder import Embedder, TokenEmbedder, Vector, embed_each
+from convmemory.embeddings.models import EmbeddingSpace
+from convmemory.embeddings.spaces import embedder_for
+from convmemory.embeddings.token_codes import encode_vectors
+from memory.models import Passage
+from memory.splitting import Kind, Span, split_message
+
+KINDS: dict[Kind, int] = {
+    "user": Passage.Kind.USER,
+    "assistant": Passage.Kind.ASSISTANT,
+    "thinking": Passage.Kind.THINKING,
+    "tool": Passage.Kind.TOOL,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A passage before it has a vector. `text` is what is embedded: the speaker, then the span."""
+
+    source: StoredMessage
+    span: Span
+    text: str
+
+    @property
+    def digest(self) -> UUID:
+        return passage_hash(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """A passage's vector in pgvector's text form, its token count, and its coded token vectors, if any."""
+
+    vector: str
+    token_count: int
+    tokens: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPassages:
+    """How many passages the turns have now, how many were computed, and which turns failed and why."""
+
+    passages: int
+    computed: int
+    errors: dict[int, str]
+
+
+def passage_hash(text: str) -> UUID:
+    """The first 16 bytes of the text's SHA-256."""
+    return UUID(bytes=content_hash(text)[:16])
+
+
+def draft_passages(sources: Iterable[StoredMessage]) -> Iterator[Draft]:
+    """The passages of some messages, in order."""
+    for source in sources:
+        spans = split_message(source.parts, is_real_user=source.is_real_user, is_assistant=source.role == "assistant")
+        for span in spans:
+            said = part_text(source.parts[span.part_index])[span.start : span.end]
+            speaker = "Tool" if span.kind == "tool" else speaker_of(source.role, source.name)
+            yield Draft(source, span, f"{speaker}: {said}")
+
+
+def store_passages(
+    conversation: Conversation, space: EmbeddingSpace, sources: Sequence[StoredMessage], turns: Sequence[int]
+) -> StoredPassages:
+    """Replace the passages of `turns` by those of `sources`, in one transaction.
+
+    Raises: EmbedderUnavailable where texts must be computed and the model cannot be used now.
+    """
+    drafts = list(draft_passages(sources))
+    texts = {draft.digest: draft.text for draft in drafts}
+    known = _look_up(space, list(texts))
+    missing = {digest: text for digest, text in texts.items() if digest not in known}
+    errors: dict[UUID, str] = {}
+    for digest, result in zip(missing, _embed(embedder_for(space), list(missing.values())), strict=True):
+        if isinstance(result, EmbeddingError):
+            errors[digest] = str(result)
+        else:
+            known[digest] = result
+    kept = [draft for draft in drafts if draft.digest in known]
+    with transaction.atomic():
+        Passage.objects.filter(conversation=conversation, space=space, turn_number__in=list(turns)).delete()
+        _insert(conversation, space, kept, known)
+    failed = {draft.source.turn_number: errors[draft.digest] for draft in drafts if draft.digest in errors}
+    return StoredPassages(passages=len(kept), computed=len(missing), errors=failed)
+
+
+def _insert(
+    conversation: Conversation, space: EmbeddingSpace, drafts: Sequence[Draft], known: dict[UUID, Embedded]
+) -> None:
+    if not drafts:
+        return
+    embedded = [known[draft.digest] for draft in drafts]
+    parameters: dict[str, Any] = {
+        "owner": conversation.owner_id,
+        "conversation": conversation.pk,
+        "space": space.pk,
+        "messages": [draft.source.message_id for draft in drafts],
+        "hashes": [draft.digest for draft in drafts],
+        "turns": [draft.source.turn_number for draft in drafts],
+        "starts": [draft.span.start for draft in drafts],
+        "ends": [draft.span.end for draft in drafts],
+        "parts": [draft.span.part_index for draft in drafts],
+        "kinds": [KINDS[draft.span.kind] for draft in drafts],
+        "token_counts": [item.token_count for item in embedded],
+        "vectors": [item.vector for item in embedded],
+        "tokens": [item.tokens for item in embedded],
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("memory", "insert_passages"), parameters)
+
+
+def _look_up(space: EmbeddingSpace, digests: list[UUID]) -> dict[UUID, Embedded]:
+    """Equal texts that are embedded already, whoever's they are: a vector tells nothing of its owner."""
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("memory", "equal_passages"), [digests, space.pk])
+        return {
+            digest: Embedded(vector, token_count, bytes(tokens) if tokens else None)
+            for digest, vector, token_count, tokens in cursor.fetchall()
+        }
+
+
+def _embed(embedder: Embedder, texts: Sequence[str]) -> Iterator[Embedded | EmbeddingError]:
+    if isinstance(embedder, TokenEmbedder):
+        for embedding in embedder.embed_passages_with_tokens(texts):
+            tokens = encode_vectors(embedding.token_vectors)
+            yield Embedded(vector_text(embedding.vector), len(embedding.token_ids), tokens)
+        return
+    for result, count in zip(embed_each(embedder, texts), embedder.count_tokens(texts), strict=True):
+        yield result if isinstance(result, EmbeddingError) else Embedded(vector_text(result), count, None)
+
+
+def vector_text(vector: Vector) -> str:
+    """pgvector's text form, with the digits that half precision can keep."""
+    return "[" + ",".join([f"{value:.4g}" for value in vector.tolist()]) + "]"

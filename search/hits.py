@@ -1,0 +1,114 @@
+"""Filling in a page of hits: title, question, the best passage with the matching words marked, and why."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+from django.db import connection
+from numpy.typing import NDArray
+
+from convmemory.core.sql import load_sql
+from search.candidates import split_keys
+from search.passages import ShownPassage, best_passages
+from search.query import SearchQuery
+from search.signals import RankedTurns
+
+# Which of a hit's signals are named to the reader, and under which name.
+SIGNAL_NAMES = {
+    "words": ("lexical",),
+    "words nearby": ("neighbours",),
+    "passage": ("passage",),
+    "turn": ("turn",),
+    "late interaction": ("late",),
+}
+TELLING_SHARE = 0.5  # a signal is named where the hit has at least this share of the query's best score
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One ranked turn. `similarity` is a cosine from 0 to 1, `score` the fused score within this query.
+
+    `marks` are the places in `passage` where words of the query stand; the passage itself stands in
+    part `passage_part` of message `passage_message_id`, from `passage_start` to `passage_end`.
+    """
+
+    conversation_id: int
+    conversation_title: str
+    turn_number: int
+    message_id: int
+    similarity: float
+    score: float
+    user_question: str
+    passage: str
+    marks: tuple[tuple[int, int], ...]
+    passage_message_id: int | None
+    passage_part: int
+    passage_start: int
+    passage_end: int
+    matched: tuple[str, ...]
+    created_at: datetime
+    agent: str
+    project: str
+
+    @property
+    def url(self) -> str:
+        return f"/conversations/{self.conversation_id}?turn={self.turn_number}"
+
+
+def show_hits(owner_id: int, query: SearchQuery, ranked: RankedTurns, page: NDArray[np.int64]) -> list[Hit]:
+    """The hits of one page, in the order of `page`. Three queries."""
+    conversations, turns = split_keys(ranked.keys[page])
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("search", "hits"), {"owner": owner_id, "conversations": conversations, "turns": turns})
+        rows = {(row[0], row[1]): row[2:] for row in cursor.fetchall()}
+    passages = best_passages(
+        owner_id=owner_id, query=query, space=ranked.space, turns=list(rows), weights=ranked.word_weights
+    )
+    return [
+        _hit(turn, rows[turn], passages.get(turn), ranked, int(index))
+        for turn, index in zip(zip(conversations, turns, strict=True), page, strict=True)
+        if turn in rows  # else deleted since the legs ran
+    ]
+
+
+def _hit(
+    turn: tuple[int, int], row: tuple[Any, ...], passage: ShownPassage | None, ranked: RankedTurns, index: int
+) -> Hit:
+    message_id, question, created_at, title, agent, project = row
+    return Hit(
+        conversation_id=turn[0],
+        conversation_title=title,
+        turn_number=turn[1],
+        message_id=message_id,
+        similarity=_similarity(ranked, index),
+        score=round(float(ranked.scores[index]), 4),
+        user_question=question,
+        passage=passage.text if passage else "",
+        marks=passage.marks if passage else (),
+        passage_message_id=passage.message_id if passage else None,
+        passage_part=passage.part_index if passage else 0,
+        passage_start=passage.start if passage else 0,
+        passage_end=passage.end if passage else 0,
+        matched=_matched(ranked, index),
+        created_at=created_at,
+        agent=agent,
+        project=project,
+    )
+
+
+def _similarity(ranked: RankedTurns, index: int) -> float:
+    """The better cosine of the turn and its best passage, 0 where no vector was compared."""
+    cosines = [float(ranked.signals[name][index]) for name in ("passage", "turn") if name in ranked.signals]
+    return round(max((min(1.0, cosine) for cosine in cosines if cosine > 0), default=0.0), 4)
+
+
+def _matched(ranked: RankedTurns, index: int) -> tuple[str, ...]:
+    """Names of the signals by which this turn stands out."""
+    names = []
+    for name, signals in SIGNAL_NAMES.items():
+        for signal in signals:
+            scores = ranked.signals.get(signal)
+            if scores is not None and scores[index] > 0 and scores[index] >= TELLING_SHARE * np.nanmax(scores):
+                names.append(name)
+    return tuple(names)

@@ -1,0 +1,52 @@
+"""A checked search query: text, mode, scope, filters, page size."""
+
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from convmemory.conversations.reading import EVERYTHING, Filters
+from convmemory.core.errors import InvalidInput
+from search.query_text import QueryText, parse_query
+
+Mode = Literal["hybrid", "semantic", "full_text"]
+MODES: tuple[str, ...] = get_args(Mode)
+SCOPES = ("user", "assistant", "thinking", "tool")
+DEFAULT_SCOPE = frozenset({"user", "assistant"})
+MIN_QUERY_CHARS, MAX_QUERY_CHARS, MAX_LIMIT = 2, 500, 50
+
+
+@dataclass(frozen=True, slots=True)
+class SearchQuery:
+    """A checked query. Raises: InvalidInput on anything that cannot be searched for."""
+
+    text: str
+    limit: int = 20
+    mode: str = "hybrid"
+    scope: frozenset[str] = DEFAULT_SCOPE
+    filters: Filters = EVERYTHING
+
+    def __post_init__(self) -> None:
+        if not len(self.text.strip()) >= MIN_QUERY_CHARS or len(self.text) > MAX_QUERY_CHARS:
+            raise InvalidInput(
+                f"A query has {MIN_QUERY_CHARS} to {MAX_QUERY_CHARS} characters; this one has {len(self.text)}."
+            )
+        if not 1 <= self.limit <= MAX_LIMIT:
+            raise InvalidInput(f"limit={self.limit} is out of range: use 1 to {MAX_LIMIT}.")
+        if self.mode not in MODES:
+            raise InvalidInput(f"There is no mode {self.mode!r}: use one of {', '.join(MODES)}.")
+        if unknown := self.scope - set(SCOPES):
+            raise InvalidInput(f"There is no scope {', '.join(sorted(unknown))!r}: use any of {', '.join(SCOPES)}.")
+
+    @property
+    def parsed(self) -> QueryText:
+        """The text without its operators, and the operators."""
+        return parse_query(self.text)
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What a cursor belongs to."""
+        return {"text": self.text, "mode": self.mode, "scope": sorted(self.scope), "filters": repr(self.filters)}
+
+
+def parse_scope(text: str) -> frozenset[str]:
+    """Scopes from a comma-separated list; empty means what was said (user and assistant)."""
+    return frozenset(name.strip() for name in text.split(",") if name.strip()) or DEFAULT_SCOPE

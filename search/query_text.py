@@ -1,0 +1,37 @@
+"""What a person types into the search box: plain words, "quoted phrases" and -excluded words. Pure."""
+
+import re
+from dataclasses import dataclass
+
+_PHRASE = re.compile(r'(?<![\w"])(-?)"([^"]{1,200})"')
+_EXCLUDED = re.compile(r"(?:^|(?<=\s))-(?=\w)(\w[\w./:@#-]*)")
+
+
+@dataclass(frozen=True, slots=True)
+class QueryText:
+    """`text` is what is searched for by meaning and by words; phrases must stand in a turn, exclusions must not."""
+
+    text: str
+    phrases: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
+
+
+def parse_query(text: str) -> QueryText:
+    """Phrases count as text, too; a query of nothing but exclusions is taken as plain words."""
+    phrases: list[str] = []
+    excluded: list[str] = []
+
+    def take_phrase(match: re.Match[str]) -> str:
+        if not re.search(r"\w", match[2]):
+            return match[0]
+        (excluded if match[1] else phrases).append(match[2])
+        return " " if match[1] else match[2]
+
+    def take_word(match: re.Match[str]) -> str:
+        excluded.append(match[1])
+        return " "
+
+    plain = " ".join(_EXCLUDED.sub(take_word, _PHRASE.sub(take_phrase, text)).split())
+    if not re.search(r"\w", plain):
+        return QueryText(text)
+    return QueryText(plain, tuple(phrases), tuple(excluded))

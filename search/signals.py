@@ -1,0 +1,153 @@
+"""Gathering the legs' signals for one query and ranking the turns by them.
+
+First the cheap legs over everything the owner has (words, passages, turns), fused; then late
+interaction over the best of those, fused again; then the head of the list is made diverse.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from django.conf import settings
+from django.db import connection
+from numpy.typing import NDArray
+
+from convmemory.core.errors import EmbedderUnavailable
+from convmemory.core.sql import load_sql
+from convmemory.embeddings.models import EmbeddingSpace
+from convmemory.embeddings.spaces import active_space
+from search.candidates import NO_TURNS, TurnKeys, best_of_conversation, split_keys, spread
+from search.dense import SPOKEN, passage_matches, turn_matches
+from search.late_interaction import TURNS, late_scores
+from search.lexical import LexicalMatches, lexical_matches
+from search.query import SearchQuery
+from search.ranking import (
+    FIRST_STAGE,
+    LEXICAL_ONLY,
+    SECOND_STAGE,
+    SEMANTIC_ONLY,
+    Scores,
+    best_first,
+    diversify,
+    fuse,
+)
+
+logger = logging.getLogger(__name__)
+
+HEAD = 30  # how many of the best turns are made diverse
+
+
+@dataclass(slots=True)
+class RankedTurns:
+    """Candidate turns with their signals: keys sorted, NaN where a signal did not see a turn.
+
+    `space` is None where no vector was used; `matched` are the turns that hold a word of the query.
+    """
+
+    keys: TurnKeys = field(default_factory=lambda: NO_TURNS)
+    signals: dict[str, Scores] = field(default_factory=dict)
+    scores: Scores = field(default_factory=lambda: np.empty(0, np.float32))
+    matched: TurnKeys = field(default_factory=lambda: NO_TURNS)
+    word_weights: Mapping[str, float] = field(default_factory=dict)
+    space: EmbeddingSpace | None = None
+    notes: tuple[str, ...] = ()
+    head: NDArray[np.int64] | None = None
+
+    def order(self) -> NDArray[np.int64]:
+        """Indices into `keys`, best first."""
+        order = best_first(self.scores, self.keys)
+        return order if self.head is None else np.concatenate([self.head, order[len(self.head) :]])
+
+
+def rank_turns(owner_id: int, query: SearchQuery) -> RankedTurns:
+    """Every turn that any leg found, ranked. A fixed number of queries, whatever the owner has."""
+    ranked = RankedTurns()
+    lexical = lexical_matches(owner_id=owner_id, text=query.parsed, scope=query.scope, filters=query.filters)
+    ranked.word_weights = lexical.word_weights
+    dense: dict[str, tuple[TurnKeys, Scores]] = {}
+    if query.mode != "full_text":
+        try:
+            space = active_space()
+            dense = _dense(owner_id, query, space)
+            ranked.space = space
+        except EmbedderUnavailable as error:
+            logger.warning("Searching by words only: %s", error)
+            ranked.notes = (f"Searched by words only: {error}",)
+    _lay_out(ranked, lexical if query.mode != "semantic" or ranked.space is None else None, dense)
+    if len(ranked.keys):
+        _rank(ranked, owner_id, query)
+    return ranked
+
+
+def _dense(owner_id: int, query: SearchQuery, space: EmbeddingSpace) -> dict[str, tuple[TurnKeys, Scores]]:
+    passages = passage_matches(
+        owner_id=owner_id, space=space, text=query.parsed, scope=query.scope, filters=query.filters
+    )
+    found = {
+        "passage": (passages.keys, passages.scores),
+        "passage_conversation": (passages.keys, best_of_conversation(passages.keys, passages.scores)),
+    }
+    if query.scope >= SPOKEN:
+        turns = turn_matches(owner_id=owner_id, space=space, text=query.parsed, filters=query.filters)
+        found["turn"] = (turns.keys, turns.scores)
+    return found
+
+
+def _lay_out(ranked: RankedTurns, lexical: LexicalMatches | None, dense: Mapping[str, tuple[TurnKeys, Scores]]) -> None:
+    """All legs over one array of keys. A turn that no word touches has lexical signals of zero."""
+    sources = [keys for keys, _ in dense.values()]
+    if lexical is not None:
+        sources.append(lexical.matched)
+        ranked.matched = lexical.matched
+    ranked.keys = np.unique(np.concatenate(sources)) if sources else NO_TURNS
+    ranked.signals = {name: spread(ranked.keys, *found) for name, found in dense.items()}
+    if lexical is not None:
+        for name, scores in lexical.signals.items():
+            ranked.signals[name] = np.nan_to_num(spread(ranked.keys, lexical.keys, scores))
+
+
+def _rank(ranked: RankedTurns, owner_id: int, query: SearchQuery) -> None:
+    if ranked.space is None:
+        ranked.scores = fuse(ranked.signals, LEXICAL_ONLY)
+        return
+    ranked.scores = fuse(ranked.signals, FIRST_STAGE)
+    if settings.LATE_INTERACTION and _add_late(ranked, ranked.space, owner_id, query):
+        ranked.scores = fuse(ranked.signals, SECOND_STAGE if query.mode == "hybrid" else SEMANTIC_ONLY)
+    if settings.MMR_LAMBDA < 1:
+        _make_head_diverse(ranked, ranked.space, owner_id)
+
+
+def _add_late(ranked: RankedTurns, space: EmbeddingSpace, owner_id: int, query: SearchQuery) -> bool:
+    best = np.sort(best_first(ranked.scores, ranked.keys)[:TURNS])
+    late = late_scores(
+        owner_id=owner_id,
+        space=space,
+        text=query.parsed.text,
+        scope=query.scope,
+        keys=ranked.keys[best],
+        word_weights=ranked.word_weights,
+    )
+    if late is None:
+        return False
+    by_signal = {
+        "late": late.turn,
+        "late_neighbours": late.neighbours,
+        "late_passage": late.passage,
+        "late_conversation": best_of_conversation(late.keys, late.turn),
+    }
+    ranked.signals |= {name: spread(ranked.keys, late.keys, scores) for name, scores in by_signal.items()}
+    return True
+
+
+def _make_head_diverse(ranked: RankedTurns, space: EmbeddingSpace, owner_id: int) -> None:
+    head = best_first(ranked.scores, ranked.keys)[:HEAD]
+    conversations, turns = split_keys(ranked.keys[head])
+    parameters: dict[str, Any] = {"owner": owner_id, "space": space.pk, "conversations": conversations, "turns": turns}
+    similarity = np.zeros((len(head), len(head)), np.float32)
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("search", "turn_pairs"), parameters)
+        for first, second, cosine in cursor.fetchall():
+            similarity[first - 1, second - 1] = cosine
+    ranked.head = head[diversify(ranked.scores[head], similarity, relevance=settings.MMR_LAMBDA)]

@@ -1,0 +1,17 @@
+-- Token vectors of the passages of some turns, the passages nearest to the query first, a few a turn.
+SELECT turn, array_agg(vectors ORDER BY distance)
+FROM (
+    SELECT
+        t.turn,
+        k.vectors,
+        e.embedding <=> %(vector)s::halfvec AS distance,
+        row_number() OVER (PARTITION BY t.turn ORDER BY e.embedding <=> %(vector)s::halfvec) AS place
+    FROM unnest(%(conversations)s::bigint[], %(turns)s::int[]) WITH ORDINALITY
+        AS t (conversation_id, turn_number, turn)
+    INNER JOIN memory_passage AS e
+        ON e.conversation_id = t.conversation_id AND e.turn_number = t.turn_number
+    INNER JOIN memory_passagetokens AS k ON k.passage_id = e.id
+    WHERE e.owner_id = %(owner)s AND e.space_id = %(space)s AND e.kind = ANY(%(kinds)s)
+) AS ranked
+WHERE place <= %(passages)s
+GROUP BY turn

@@ -1,0 +1,213 @@
+"""The sidebar: search results as you type, the list of conversations, and how far the index is.
+
+`/` and `/search` answer a whole page, the list alone (htmx, while typing), its next page (htmx), or the
+main area's welcome (htmx, coming back from a conversation), all at the same address.
+"""
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, time
+from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.dateparse import parse_date
+from django.views.decorators.http import require_safe
+from django_htmx.http import replace_url
+
+from convmemory.accounts.views import PageRequest, signed_in
+from convmemory.conversations.models import Conversation
+from convmemory.conversations.reading import Filters, page_of_conversations
+from convmemory.conversations.views import LIST_LIMIT, SearchBox, list_rows, project_name
+from convmemory.core.errors import InvalidInput
+from convmemory.core.text import one_line
+from search.retrieval import (
+    MIN_QUERY_CHARS,
+    MODES,
+    SCOPES,
+    Hit,
+    SearchQuery,
+    SearchResults,
+    search,
+)
+from search.status import index_status
+
+RESULTS_LIMIT = 20
+QUESTION_CHARS = 200
+CHOICES_LIMIT = 500
+_WORDS = re.compile(r"\w{2,}")
+_KEPT_PARAMETERS = ("turn",)  # of a conversation's address, when the query in it changes
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A stretch of a passage; `is_match` where it is a word of the query."""
+
+    text: str
+    is_match: bool
+
+
+@dataclass(frozen=True, slots=True)
+class HitView:
+    """A hit as the sidebar shows it."""
+
+    hit: Hit
+    url: str
+    question: str
+    passage: tuple[Piece, ...]
+    percent: int
+    project_name: str
+
+
+@require_safe
+@signed_in
+def search_page(request: PageRequest) -> HttpResponse:
+    """Results of `?q=`, or the newest conversations where there is no query."""
+    if request.htmx and request.htmx.target == "main":
+        return render(request, "search/search.html#main", _welcome(request))
+    box = SearchBox.of(request)
+    status, context = _sidebar(request, box)
+    context |= {"box": box, "keep": box.query_string}
+    if request.htmx:
+        part = "more" if request.GET.get("cursor") else "results"
+        response = render(request, f"search/search.html#{part}", context, status=status)
+        address = "" if part == "more" else _address(request, box)
+        return replace_url(response, address) if address else response
+    context |= _welcome(request) | _choices(request) | {"modes": MODES, "scopes": SCOPES}
+    return render(request, "search/search.html", context, status=status)
+
+
+def _sidebar(request: PageRequest, box: SearchBox) -> tuple[int, dict[str, Any]]:
+    """The HTTP status and what the list shows; a query that cannot be searched for is said in its place."""
+    cursor = request.GET.get("cursor", "")
+    try:
+        filters = _filters(box)
+        if not box.q:
+            return 200, _list(request, filters, cursor)
+        if len(box.q) < MIN_QUERY_CHARS:
+            return 200, {"too_short": MIN_QUERY_CHARS}
+        query = SearchQuery(text=box.q, limit=RESULTS_LIMIT, mode=box.mode, scope=frozenset(box.scope), filters=filters)
+        return 200, _results(request, box, search(caller=request.user, query=query, cursor=cursor), cursor)
+    except InvalidInput as error:
+        return 422, {"error": str(error)}
+
+
+def _filters(box: SearchBox) -> Filters:
+    """Raises: InvalidInput on a date that is none, or the wrong way round."""
+    return Filters(
+        agent=box.agent,
+        project=box.project,
+        after=_moment(box.after, time.min),
+        before=_moment(box.before, time.max),
+        archived=box.archived,
+    )
+
+
+def _moment(text: str, at: time) -> datetime | None:
+    if not text:
+        return None
+    try:
+        day = parse_date(text)
+    except ValueError:
+        day = None
+    if day is None:
+        raise InvalidInput(f"{text[:40]!r} is not a date: write it as 2026-03-31.")
+    try:
+        return timezone.make_aware(datetime.combine(day, at)).astimezone(UTC)
+    except OverflowError:
+        raise InvalidInput(f"{text[:40]!r} is too far away: choose a nearer date.") from None
+
+
+def _list(request: PageRequest, filters: Filters, cursor: str) -> dict[str, Any]:
+    rows, next_cursor = page_of_conversations(owner=request.user, filters=filters, limit=LIST_LIMIT, cursor=cursor)
+    context: dict[str, Any] = {"rows": list_rows(rows), "next_cursor": next_cursor}
+    if not rows:
+        context["nothing_imported"] = not _has_conversations(request)
+    return context
+
+
+def _results(request: PageRequest, box: SearchBox, results: SearchResults, cursor: str) -> dict[str, Any]:
+    hits = [_view(hit, box) for hit in results.hits]
+    context: dict[str, Any] = {"hits": hits, "next_cursor": results.next_cursor, "notes": results.notes}
+    if not hits and not cursor:
+        context["nothing_imported"] = not _has_conversations(request)
+        context["pending"] = index_status(owner=request.user).pending
+    return context
+
+
+def _has_conversations(request: PageRequest) -> bool:
+    return Conversation.objects.filter(owner_id=request.user.pk).exists()
+
+
+def _view(hit: Hit, box: SearchBox) -> HitView:
+    question = one_line(hit.user_question, QUESTION_CHARS)
+    passage = "" if hit.passage.rstrip("…") in question else hit.passage
+    parameters = urlencode({"turn": hit.turn_number} | box.parameters)
+    return HitView(
+        hit=hit,
+        url=f"{reverse('conversation', args=[hit.conversation_id])}?{parameters}#turn-{hit.turn_number}",
+        question=question,
+        passage=mark_words(passage, box.q),
+        percent=round(hit.similarity * 100),
+        project_name=project_name(hit.project),
+    )
+
+
+def mark_words(text: str, query: str) -> tuple[Piece, ...]:
+    """`text` in pieces, those that are words of the query marked."""
+    words = sorted({word.lower() for word in _WORDS.findall(query)}, key=len, reverse=True)
+    if not words or not text:
+        return (Piece(text, is_match=False),) if text else ()
+    pattern = re.compile(rf"(\b(?:{'|'.join(map(re.escape, words))})\b)", re.IGNORECASE)
+    pieces = pattern.split(text)
+    return tuple(Piece(piece, is_match=bool(index % 2)) for index, piece in enumerate(pieces) if piece)
+
+
+def _welcome(request: PageRequest) -> dict[str, Any]:
+    status = index_status(owner=request.user)
+    return {"status": status, "username": request.user.get_username()}
+
+
+def _address(request: PageRequest, box: SearchBox) -> str:
+    """The address that stands for what is seen now: the main area's page with the query, or the search page."""
+    current = urlsplit(request.htmx.current_url_abs_path or "")
+    if re.fullmatch(r"/conversations/\d+", current.path):
+        kept = {name: values[0] for name, values in parse_qs(current.query).items() if name in _KEPT_PARAMETERS}
+        parameters = urlencode(kept | box.parameters)
+        return f"{current.path}?{parameters}" if parameters else current.path
+    if current.path in (reverse("home"), reverse("search")):
+        return f"{reverse('search')}?{box.query_string}" if box.parameters else reverse("home")
+    return ""
+
+
+# --- filters and progress -------------------------------------------------------------------------
+
+
+@require_safe
+@signed_in
+def filter_choices(request: PageRequest) -> HttpResponse:
+    """The agents and projects to choose from, loaded when the filters are opened."""
+    return render(request, "search/search.html#choices", _choices(request) | {"box": SearchBox.of(request)})
+
+
+def _choices(request: PageRequest) -> dict[str, Any]:
+    """One query; what an archive of thousands of conversations has in few agents and projects."""
+    own = Conversation.objects.filter(owner_id=request.user.pk).order_by()
+    pairs = list(own.values_list("agent", "project").distinct()[:CHOICES_LIMIT])
+    projects = {project for _, project in pairs if project}
+    return {
+        "agents": sorted({agent for agent, _ in pairs if agent}, key=str.lower),
+        "projects": sorted(projects, key=lambda project: project_name(project).lower()),
+    }
+
+
+@require_safe
+@signed_in
+def index_progress(request: PageRequest) -> HttpResponse:
+    """The bar that shows how much of the archive waits for its index; it polls itself until nothing does."""
+    status = index_status(owner=request.user)
+    done = round(100 * status.embedded_turns / status.turns) if status.turns else 100
+    return render(request, "search/progress.html", {"status": status, "done": done})

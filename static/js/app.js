@@ -1,0 +1,189 @@
+/* What links and forms cannot do alone: the keyboard, scrolling to the turn that was looked for, staying in
+   place while earlier messages are put in above. Without this file every page works. */
+(() => {
+  "use strict";
+
+  const one = (selector, root = document) => root.querySelector(selector);
+  const all = (selector, root = document) => [...root.querySelectorAll(selector)];
+  const main = () => one("#main");
+  const query = () => one("#q");
+
+  /* --- the main area ------------------------------------------------------------------------- */
+
+  /** What scrolls: the main area beside the sidebar, the whole page on a narrow screen. */
+  const scroller = () =>
+    getComputedStyle(main()).overflowY === "auto" ? main() : document.scrollingElement;
+
+  /** Shows the turn that the page was opened at, or the page's top. */
+  function showTarget() {
+    const page = one("[data-conversation-page]");
+    const turn = page?.dataset.targetTurn;
+    const target = turn === undefined ? null : one(`[data-turn="${turn}"]`, page);
+    if (target) {
+      target.scrollIntoView({ block: "start" });
+      target.focus({ preventScroll: true });
+    } else {
+      scroller().scrollTop = 0;
+    }
+  }
+
+  /** Marks in the sidebar what the main area shows. */
+  function markCurrent() {
+    const page = one("[data-conversation-page]");
+    for (const item of all(".item")) {
+      const isSame = page && item.dataset.conversation === page.dataset.conversationPage;
+      const isTurn = !item.dataset.turnLink || item.dataset.turnLink === page?.dataset.targetTurn;
+      if (isSame && isTurn) item.setAttribute("aria-current", "page");
+      else item.removeAttribute("aria-current");
+    }
+  }
+
+  function mainChanged() {
+    showTarget();
+    markCurrent();
+  }
+
+  /* Earlier messages are put in above what is being read: keep that where it is. */
+  let kept = null;
+
+  function keepPlace(link) {
+    const reference = link.nextElementSibling;
+    kept = reference && { reference, top: reference.getBoundingClientRect().top };
+  }
+
+  function restorePlace() {
+    if (!kept) return;
+    scroller().scrollTop += kept.reference.getBoundingClientRect().top - kept.top;
+    kept = null;
+  }
+
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    if (event.detail.target.matches("[data-earlier]") && event.detail.shouldSwap) keepPlace(event.detail.target);
+  });
+
+  document.addEventListener("htmx:afterSwap", (event) => {
+    restorePlace();
+    const target = event.detail.target;
+    if (target?.id === "main") mainChanged();
+    if (target?.id === "results") {
+      markCurrent();
+      if (wantsFirst) focusFirst();
+    }
+  });
+
+  document.addEventListener("htmx:historyRestore", mainChanged);
+
+  /* --- the keyboard -------------------------------------------------------------------------- */
+
+  let wantsFirst = false; // Enter was pressed in the search box: go on to the first result
+
+  const items = () => all("#results .item, #results a.more");
+
+  function focusFirst() {
+    wantsFirst = false;
+    items()[0]?.focus();
+  }
+
+  function step(from, by) {
+    const list = items();
+    const next = list.indexOf(from) + by;
+    if (next < 0) query().focus();
+    else list[next]?.focus();
+  }
+
+  function clearSearch() {
+    const box = query();
+    if (!box.value) return box.blur();
+    box.value = "";
+    box.form.requestSubmit();
+    wantsFirst = false;
+  }
+
+  function onEscape(active) {
+    const open = active.closest("details.menu[open]");
+    if (open) {
+      open.open = false;
+      one("summary", open).focus();
+    } else if (active === query()) {
+      clearSearch();
+    } else if (active.closest("#results")) {
+      query().focus();
+    } else {
+      (one("#results [aria-current]") ?? query()).focus();
+    }
+  }
+
+  const isTyping = (element) => element.matches("input, textarea, select, [contenteditable]");
+
+  document.addEventListener("keydown", (event) => {
+    const active = document.activeElement ?? document.body;
+    if (event.isComposing || event.ctrlKey || event.metaKey || event.altKey || !query()) return;
+    if (event.key === "/" && !isTyping(active)) {
+      query().focus();
+      query().select();
+    } else if (event.key === "Escape") {
+      onEscape(active);
+    } else if (event.key === "ArrowDown" && (active === query() || active.closest("#results"))) {
+      step(active === query() ? null : active.closest("a"), 1);
+    } else if (event.key === "ArrowUp" && active.closest("#results")) {
+      step(active.closest("a"), -1);
+    } else {
+      return;
+    }
+    event.preventDefault();
+  });
+
+  document.addEventListener("submit", (event) => {
+    if (event.target.matches("[data-search]")) wantsFirst = document.activeElement === query();
+  });
+
+  document.addEventListener("input", (event) => {
+    if (event.target === query()) wantsFirst = false;
+  });
+
+  /* --- menus, copying, failures --------------------------------------------------------------- */
+
+  document.addEventListener("click", (event) => {
+    for (const menu of all("details.menu[open]")) {
+      if (!menu.contains(event.target)) menu.open = false;
+    }
+    const button = event.target.closest("[data-copy]");
+    if (button) copy(button);
+  });
+
+  async function copy(button) {
+    const source = one(button.dataset.copy);
+    try {
+      await navigator.clipboard.writeText(source.textContent.trim());
+      button.textContent = "Copied";
+    } catch {
+      getSelection().selectAllChildren(source); // no clipboard without HTTPS: leave it to Ctrl-C
+      button.textContent = "Selected";
+    }
+    setTimeout(() => (button.textContent = "Copy"), 2000);
+  }
+
+  let toastTimer;
+
+  function say(text) {
+    const toast = one("#toast");
+    toast.textContent = text;
+    toast.hidden = false;
+    clearTimeout(toastTimer);
+    toastTimer = setTimeout(() => (toast.hidden = true), 6000);
+  }
+
+  document.addEventListener("htmx:sendError", () => say("The server does not answer. Is it running?"));
+  document.addEventListener("htmx:responseError", (event) => {
+    const isGone = event.detail.xhr.status === 404;
+    say(isGone ? "That is no longer there." : "The server could not answer that. Try again in a moment.");
+  });
+
+  /* --- start --------------------------------------------------------------------------------- */
+
+  document.addEventListener("DOMContentLoaded", () => {
+    for (const button of all("[data-copy]")) button.hidden = false;
+    if (one("[data-target-turn]")) showTarget();
+    markCurrent();
+  });
+})();

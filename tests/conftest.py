@@ -1,0 +1,49 @@
+"""The test run's own surroundings: a data folder and an embedded PostgreSQL apart from the product's.
+
+The server lives under `var/test` with fsync off and ends with the run; runs at the same time share it,
+each with a database of its own. With DATABASE_URL that server is used instead. No pool: dropping the
+test database waits for nobody.
+"""
+
+import os
+from pathlib import Path
+
+import psutil
+import pytest
+from django.conf import settings
+from django.db import connection, connections
+from pytest_django import DjangoDbBlocker
+
+FAST_OPTIONS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_connections": "120"}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Runs after pytest-django has read the settings and before any connection is made."""
+    test_var = Path(settings.VAR_DIR) / "test"
+    test_var.mkdir(parents=True, exist_ok=True)
+    os.environ["CONVMEMORY_VAR"] = str(test_var)  # for the processes that tests start
+    settings.VAR_DIR = test_var
+    settings.STATIC_ROOT = test_var / "static"
+    settings.STATIC_ROOT.mkdir(exist_ok=True)
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    database = connections["default"].settings_dict
+    database["OPTIONS"].pop("pool", None)
+    if database["EMBEDDED_PATH"]:
+        database["EMBEDDED_PATH"] = test_var / "postgres"
+        database["EMBEDDED_OPTIONS"] = FAST_OPTIONS
+    if not config.getoption("reuse_db"):
+        database.setdefault("TEST", {})["NAME"] = f"test_{database['NAME']}_{os.getpid()}"
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(
+    django_db_modify_db_settings_parallel_suffix: None, django_db_blocker: DjangoDbBlocker
+) -> None:
+    """Drops the databases that killed runs left on the embedded test server."""
+    if not connection.settings_dict["EMBEDDED_PATH"]:
+        return
+    with django_db_blocker.unblock(), connection._nodb_cursor() as cursor:
+        cursor.execute(r"SELECT datname FROM pg_database WHERE datname ~ '^test_.*_\d+$'")
+        for (name,) in cursor.fetchall():
+            if not psutil.pid_exists(int(name.rsplit("_", 1)[1])):
+                cursor.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')

@@ -1,0 +1,88 @@
+"""The command `import_conversations`: its report, its JSON, its errors."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from convmemory.conversations.models import Conversation
+from tests.factories import make_user
+from tests.unit.importers.helpers import FIXTURES
+
+pytestmark = pytest.mark.django_db
+
+DAMAGED = FIXTURES / "claude-code" / "damaged.jsonl"
+
+
+def run(*arguments: str | Path) -> str:
+    out = io.StringIO()
+    call_command("import_conversations", *map(str, arguments), stdout=out, stderr=io.StringIO())
+    return out.getvalue()
+
+
+def test_the_report_names_counts_and_places() -> None:
+    make_user("mira")
+    report = run(FIXTURES, "--user", "mira")
+    assert Conversation.objects.count() == 15
+    lines = [line.split() for line in report.splitlines()]
+    assert [str(DAMAGED), "claude-code", "1", "4", "4", "0", "0", "2", "6"] in [
+        [str(FIXTURES) + line[0].split(FIXTURES.name)[-1], *line[1:]] for line in lines if len(line) == 9
+    ]
+    assert ":4: a list where an object belongs" in report
+    assert "repaired" in report
+    assert "note: a session without any message" in report
+    assert "unknown types passed over: moon-phase (1)" in report
+    assert "12 of 12 files imported: 15 conversations, 82 messages new" in report
+    again = run(FIXTURES, "--user", "mira")
+    assert "0 messages new, 0 updated, 82 unchanged" in again
+
+
+def test_json_is_one_document() -> None:
+    make_user("mira")
+    report = json.loads(run(DAMAGED, "--user", "mira", "--json"))
+    (file,) = report["files"]
+    assert (file["path"], file["format"], file["skipped"], file["repaired"]) == (str(DAMAGED), "claude-code", 6, 1)
+    assert file["issues"][0] == {
+        "place": f"{DAMAGED}:2",
+        "reason": "a string where an object belongs",
+        "kept": False,
+    }
+    assert report["total"]["turns"] == 2
+
+
+def test_an_unknown_user_is_an_error_with_the_remedy() -> None:
+    with pytest.raises(CommandError, match=r"There is no user 'nobody'.*create_api_key nobody --create"):
+        run(DAMAGED, "--user", "nobody")
+
+
+def test_nothing_to_import_is_an_error(tmp_path: Path) -> None:
+    make_user("mira")
+    (tmp_path / "notes.txt").write_text("x")
+    for path in (tmp_path, tmp_path / "notes.txt", tmp_path / "gone"):
+        with pytest.raises(CommandError, match="Nothing was imported") as caught:
+            run(path, "--user", "mira")
+        assert caught.value.returncode == 1
+
+
+def test_an_empty_session_is_no_error() -> None:
+    make_user("mira")
+    assert "a session without any message" in run(FIXTURES / "claude-code" / "snapshots-only.jsonl", "--user", "mira")
+
+
+def test_a_given_format() -> None:
+    make_user("mira")
+    run(FIXTURES / "plain" / "anthropic.jsonl", "--user", "mira", "--format", "plain")
+    with pytest.raises(CommandError, match="invalid choice: 'codex'"):
+        run(DAMAGED, "--user", "mira", "--format", "codex")
+
+
+def test_a_file_name_that_is_no_utf8(tmp_path: Path) -> None:
+    make_user("mira")
+    path = Path(str(tmp_path) + "/caf\udce9.jsonl")
+    path.write_bytes((FIXTURES / "plain" / "anthropic.jsonl").read_bytes())
+    report = run(tmp_path, "--user", "mira")
+    assert "caf\ufffd.jsonl" in report
+    report.encode()
+    assert Conversation.objects.get().source_id.startswith("caf\ufffd:")

@@ -1,0 +1,243 @@
+"""Importing transcripts into the database: once, again, grown, damaged, uploaded."""
+
+import io
+import json
+import shutil
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import DataError
+
+from convmemory.conversations import import_runner, ingest
+from convmemory.conversations.archives import UnpackLimits
+from convmemory.conversations.drafts import ConversationDraft
+from convmemory.conversations.import_runner import ImportReport, import_paths, import_upload
+from convmemory.conversations.ingest import SyncResult
+from convmemory.conversations.models import Conversation, Event, Message, MessageSource
+from convmemory.core.errors import InvalidInput, TooLarge
+from tests.factories import make_user
+from tests.unit.importers.helpers import FIXTURES, assistant_line, queue_line, user_line, write_lines
+
+pytestmark = pytest.mark.django_db
+
+SESSION = "7d1f0a52-3c1b-4f6e-9a57-2f6b1c9d0e11"
+AMPLIFIER = "4c2f9b1e-6a70-4d59-8f31-90ab12cd34ef"
+
+
+def counts(report: ImportReport) -> dict[str, tuple[int, int, int, int, int]]:
+    """(conversations, new, updated, unchanged, turns) by the last part of each path."""
+    return {
+        Path(file.path).name: (file.conversations, file.added, file.updated, file.unchanged, file.turns)
+        for file in report.files
+    }
+
+
+def snapshot() -> list[Any]:
+    rows = Message.objects.order_by("conversation__source_id", "position")
+    return list(rows.values_list("conversation__source_id", "position", "role", "parts", "turn_number", "source_key"))
+
+
+def test_every_fixture_and_then_again() -> None:
+    owner = make_user()
+    report = import_paths(owner=owner, paths=[FIXTURES])
+    assert counts(report) == {
+        AMPLIFIER: (1, 7, 0, 0, 2),
+        f"{AMPLIFIER}-1a2b3c4d5e6f7081_soil-expert": (1, 2, 0, 0, 1),
+        "0c5e2b7a-9f64-4d0d-b6a3-1d2e3f4a5b6c.jsonl": (1, 10, 0, 0, 4),
+        f"{SESSION}.jsonl": (1, 11, 0, 0, 4),
+        "b2a9c7e0-51d4-4c0e-8f0a-64d2a1f3c988.jsonl": (1, 20, 0, 0, 4),
+        "damaged.jsonl": (1, 4, 0, 0, 2),
+        "sidechain.jsonl": (3, 8, 0, 0, 3),
+        "snapshots-only.jsonl": (0, 0, 0, 0, 0),
+        "agent-b1c2d3.jsonl": (1, 2, 0, 0, 1),
+        "anthropic.jsonl": (1, 4, 0, 0, 1),
+        "finetune.jsonl": (3, 9, 0, 0, 3),
+        "openai.json": (1, 5, 0, 0, 1),
+    }
+    assert Message.objects.count() == report.total("messages") == MessageSource.objects.count()
+    assert Event.objects.count() == 7
+    before = snapshot()
+    again = import_paths(owner=owner, paths=[FIXTURES])
+    assert (again.total("added"), again.total("updated"), again.total("events")) == (0, 0, 0)
+    assert again.total("unchanged") == report.total("added")
+    assert again.total("turns") == report.total("turns")
+    assert snapshot() == before
+
+
+def test_children_are_linked_also_when_they_come_first() -> None:
+    owner = make_user()
+    folder = FIXTURES / "claude-code"
+    child = folder / SESSION / "subagents" / "agent-b1c2d3.jsonl"
+    import_paths(owner=owner, paths=[child])
+    assert Conversation.objects.get().parent is None
+    import_paths(owner=owner, paths=[folder, FIXTURES / "amplifier"])
+    parents = dict(Conversation.objects.exclude(parent=None).values_list("source_id", "parent__source_id"))
+    sidechain = "sidechain:5e5e5e5e-0000-4000-8000-000000000001"
+    assert parents == {
+        f"{SESSION}:agent-b1c2d3": SESSION,
+        f"{AMPLIFIER}-1a2b3c4d5e6f7081_soil-expert": AMPLIFIER,
+        f"{sidechain}:x-1": sidechain,
+        f"{sidechain}:y-1": sidechain,
+    }
+
+
+def test_a_session_that_grows_line_by_line_ends_as_if_imported_at_once(tmp_path: Path) -> None:
+    lines: list[dict[str, Any] | str] = [
+        user_line("u1", "begin"),
+        assistant_line("a1", "working"),
+        queue_line("enqueue", "one"),
+        queue_line("enqueue", "two"),
+        assistant_line("a2", "still working"),
+        queue_line("dequeue"),
+        user_line("u2", "one\ntwo"),
+        assistant_line("a3", "both done"),
+        queue_line("enqueue", "three"),
+        queue_line("remove"),
+        assistant_line("a4", "three done"),
+        user_line("u3", "bye"),
+        assistant_line("a5", "bye"),
+    ]
+    path = tmp_path / f"{SESSION}.jsonl"
+    growing, at_once = make_user(), make_user()
+    for count in range(1, len(lines) + 1):
+        write_lines(path, lines[:count])
+        import_paths(owner=growing, paths=[path])
+    import_paths(owner=at_once, paths=[path])
+    stored = [
+        list(
+            Message.objects.filter(conversation__owner=owner)
+            .order_by("position")
+            .values_list("source_key", "parts", "turn_number", "is_real_user")
+        )
+        for owner in (growing, at_once)
+    ]
+    assert stored[0] == stored[1]
+    assert Conversation.objects.get(owner=growing).turn_count == 4
+
+
+def test_the_raw_lines_are_kept(tmp_path: Path) -> None:
+    line = user_line("u1", "hi", extraField={"kept": True})
+    import_paths(owner=make_user(), paths=[write_lines(tmp_path / "s.jsonl", [line, assistant_line("a1", "x")])])
+    source = MessageSource.objects.get(message__source_key="u1")
+    assert json.loads(zlib.decompress(bytes(source.data))) == line
+
+
+def test_two_owners_have_a_copy_each() -> None:
+    owners = [make_user(), make_user()]
+    for owner in owners:
+        assert import_paths(owner=owner, paths=[FIXTURES / "plain"]).total("added") == 18
+    assert Conversation.objects.filter(owner=owners[0]).count() == 5
+
+
+@pytest.mark.parametrize("error", [InvalidInput("that is refused"), DataError("value out of range")])
+def test_a_conversation_that_fails_is_reported_and_the_rest_goes_on(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    sync = ingest.sync_conversation
+
+    def failing(*, owner: Any, draft: ConversationDraft) -> SyncResult:
+        if draft.source_id.endswith(":x-1"):
+            raise error
+        return sync(owner=owner, draft=draft)
+
+    monkeypatch.setattr(ingest, "sync_conversation", failing)
+    report = import_paths(owner=make_user(), paths=[FIXTURES / "claude-code" / "sidechain.jsonl"])
+    (file,) = report.files
+    assert file.conversations == 2
+    assert file.errors == [f"sidechain:5e5e5e5e-0000-4000-8000-000000000001:x-1: {error}"]
+    assert report.recognised == 1
+
+
+def test_what_cannot_be_stored_is_made_storable(tmp_path: Path) -> None:
+    messages = [
+        {"role": "user", "content": "nul \0 and half \ud800", "name": "A\0na", "created_at": "0001-01-01"},
+        {
+            "role": "assistant",
+            "model": "m" * 500,
+            "content": [{"type": "tool_use", "id": "\0", "name": "x", "input": {"\0": [float("inf"), 10**4000]}}],
+        },
+    ]
+    value = {"title": "t\0" * 400, "agent": "a" * 500, "id": "\0" * 400, "messages": messages}
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(value))
+    report = import_paths(owner=make_user(), paths=[path])
+    assert report.files[0].errors == []
+    assert report.total("added") == 2
+    assert import_paths(owner=Conversation.objects.get().owner, paths=[path]).total("unchanged") == 2
+
+
+def test_conversations_without_a_message_are_not_stored(tmp_path: Path) -> None:
+    write_lines(tmp_path / "a.jsonl", [{"messages": []}, {"messages": [{"role": "user"}]}])
+    report = import_paths(owner=make_user(), paths=[tmp_path])
+    assert not Conversation.objects.exists()
+    assert len(report.files[0].notes) == 1
+    assert report.files[0].skipped == 1
+
+
+def test_a_damaged_document_beside_good_ones(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('[{"role": "user", "content": "x"}, {"role"')
+    write_lines(tmp_path / "b.jsonl", [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}])
+    report = import_paths(owner=make_user(), paths=[tmp_path, tmp_path / "gone"], root=tmp_path)
+    assert [(file.path, file.conversations, bool(file.errors)) for file in report.files] == [
+        ("a.json", 0, True),
+        ("b.jsonl", 1, False),
+        ("gone", 0, True),
+    ]
+    assert report.recognised == 1
+    assert json.loads(json.dumps(report.to_json()))["total"]["messages"] == 2
+
+
+def test_progress_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(import_runner, "PROGRESS_EVERY", 5)
+    told: list[tuple[int, int]] = []
+    import_paths(
+        owner=make_user(),
+        paths=[FIXTURES / "plain"],
+        progress=lambda report: told.append((len(report.files), report.messages_read)),
+    )
+    assert told == [(1, 4), (2, 5), (2, 10), (2, 13), (3, 15), (3, 18)]
+
+
+def zip_of(folder: Path) -> io.BytesIO:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(folder.rglob("*")):
+            if path.is_file():
+                archive.write(path, path.relative_to(folder.parent))
+    buffer.seek(0)
+    return buffer
+
+
+def test_an_uploaded_archive_gives_the_same_as_the_folder() -> None:
+    owner = make_user()
+    folder = import_paths(owner=owner, paths=[FIXTURES])
+    upload = import_upload(owner=owner, file=zip_of(FIXTURES), name="transcripts.zip")
+    assert (upload.total("added"), upload.total("unchanged")) == (0, folder.total("added"))
+    assert upload.files[0].path == f"transcripts/amplifier/sessions/{AMPLIFIER}"
+    assert all("/tmp" not in issue.place for file in upload.files for issue in file.issues)
+
+
+def test_uploaded_single_files_are_named_as_in_their_folder() -> None:
+    owner = make_user()
+    paths = [FIXTURES / "claude-code" / f"{SESSION}.jsonl", FIXTURES / "plain" / "anthropic.jsonl"]
+    import_paths(owner=owner, paths=paths)
+    for path in paths:
+        report = import_upload(owner=owner, file=io.BytesIO(path.read_bytes()), name=path.name)
+        assert report.total("added") == 0
+        assert [file.path for file in report.files] == [path.name]
+
+
+def test_uploads_that_are_refused_or_passed_over(tmp_path: Path) -> None:
+    owner = make_user()
+    with pytest.raises(TooLarge):
+        import_upload(owner=owner, file=zip_of(FIXTURES), name="a.zip", limits=UnpackLimits(max_bytes=1000))
+    report = import_upload(owner=owner, file=io.BytesIO(b"\x89PNG\r\n"), name="image.png")
+    assert report.files[0].errors == ["no known transcript format (tried amplifier, claude-code, plain)"]
+    assert not Conversation.objects.exists()
+    shutil.copytree(FIXTURES / "plain", tmp_path / "plain")
+    (tmp_path / "plain" / "notes.txt").write_text("x")
+    report = import_upload(owner=owner, file=zip_of(tmp_path / "plain"), name="a.zip", format="plain")
+    assert (report.ignored_files, report.recognised) == (1, 3)

@@ -1,0 +1,131 @@
+"""A real HTTP server with the embeddings route of OpenAI's API, and the faults that tests ask for."""
+
+import base64
+import hashlib
+import json
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass
+class Fault:
+    """What the next request gets instead of an answer."""
+
+    status: int = 200
+    body: Any = None
+    headers: dict[str, str] = field(default_factory=dict)
+    delay_s: float = 0.0
+
+
+@dataclass
+class FakeEndpoint:
+    """How the server behaves; tests change it while it runs. `requests` are the JSON bodies it was sent."""
+
+    url: str = ""
+    key: str = "secret"
+    native_dimensions: int = 8
+    can_shorten: bool = False
+    refused_words: tuple[str, ...] = ()
+    max_characters: int = 10_000
+    takes_nothing: bool = False
+    faults: deque[Fault] = field(default_factory=deque)
+    requests: list[dict[str, Any]] = field(default_factory=list)
+
+    def answer(self, body: dict[str, Any], authorization: str) -> Fault:
+        self.requests.append(body)
+        if self.faults and (fault := self.faults.popleft()).status != 200:
+            return fault
+        if authorization != f"Bearer {self.key}":
+            return _problem(401, f"Incorrect API key provided: {authorization}")
+        if "dimensions" in body and not self.can_shorten:
+            return _problem(400, "This model does not take dimensions.", param="dimensions")
+        if self.takes_nothing or any(word in text for text in body["input"] for word in self.refused_words):
+            return _problem(400, "Invalid input.", param="input")
+        if any(len(text) > self.max_characters for text in body["input"]):
+            return _problem(400, "This model's maximum context length is exceeded.")
+        return Fault(body=self._vectors(body))
+
+    def _vectors(self, body: dict[str, Any]) -> dict[str, Any]:
+        dimensions = body.get("dimensions", self.native_dimensions)
+        data = [
+            {"object": "embedding", "index": index, "embedding": _written(vector_of(text, dimensions), body)}
+            for index, text in enumerate(body["input"])
+        ]
+        data.reverse()  # order is told by `index` alone
+        return {
+            "object": "list",
+            "model": body["model"],
+            "data": data,
+            "usage": {"prompt_tokens": 1, "total_tokens": 1},
+        }
+
+
+def vector_of(text: str, dimensions: int) -> NDArray[np.float32]:
+    """The vector that the server gives for a text, not of unit length."""
+    seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
+    return np.random.default_rng(seed).normal(0, 3, dimensions).astype(np.float32)
+
+
+@contextmanager
+def running_endpoint(**behaviour: Any) -> Iterator[FakeEndpoint]:
+    """A `FakeEndpoint` on a free port of 127.0.0.1 for the time of the block."""
+    endpoint = FakeEndpoint(**behaviour)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(endpoint))
+    server.daemon_threads = True
+    endpoint.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    try:
+        yield endpoint
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def _handler(endpoint: FakeEndpoint) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            if self.path != "/v1/embeddings":
+                return self._send(Fault(status=404, body={"error": {"message": "Not found"}}))
+            if endpoint.faults and endpoint.faults[0].delay_s:
+                time.sleep(endpoint.faults.popleft().delay_s)
+            return self._send(endpoint.answer(body, self.headers.get("Authorization", "")))
+
+        def _send(self, fault: Fault) -> None:
+            payload = fault.body if isinstance(fault.body, bytes) else json.dumps(fault.body).encode()
+            kind = "text/html" if isinstance(fault.body, bytes) else "application/json"
+            try:
+                self.send_response(fault.status)
+                for name, value in {"Content-Type": kind, "Content-Length": str(len(payload)), **fault.headers}.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(payload)
+            except (BrokenPipeError, ConnectionResetError):
+                pass  # the client gave up waiting, which is what some tests are about
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    return Handler
+
+
+def _problem(status: int, message: str, *, param: str | None = None) -> Fault:
+    error = {"message": message, "type": "invalid_request_error", "param": param, "code": None}
+    return Fault(status=status, body={"error": error})
+
+
+def _written(vector: NDArray[np.float32], body: dict[str, Any]) -> Any:
+    if body.get("encoding_format") == "base64":
+        return base64.b64encode(vector.tobytes()).decode()
+    return vector.tolist()

@@ -1,0 +1,202 @@
+"""`manage.py up` as a person runs it: the real command on a data folder of its own.
+
+The tests of one class share a running instance and stand in the order of its life.
+"""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+from django.conf import settings
+
+START_TIMEOUT_S = 60
+STOP_TIMEOUT_S = 10
+
+
+class House:
+    """A data folder, a port, and the `up` that runs on them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.port = free_port()
+        self.log = folder.with_name("up.log")
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def environment(self) -> dict[str, str]:
+        ours = {"CONVMEMORY_VAR": str(self.folder), "PORT": str(self.port), "WORKERS": "1", "EMBEDDING_THREADS": "1"}
+        theirs = {name: value for name, value in os.environ.items() if not name.startswith("DATABASE_URL")}
+        return theirs | ours
+
+    def start(self) -> None:
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "manage.py", "up"],
+                cwd=settings.BASE_DIR,
+                env=self.environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self.wait_until(self.answers, START_TIMEOUT_S)
+
+    def answers(self) -> bool:
+        with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{self.port}/health", timeout=5) as response:
+            return bool(response.status == 200)
+        return False
+
+    def wait_until(self, done: Callable[[], object], timeout_s: float) -> None:
+        deadline = time.monotonic() + timeout_s
+        while not done():
+            assert time.monotonic() < deadline, self.output()
+            assert self.process is None or self.process.poll() is None, self.output()
+            time.sleep(0.05)
+
+    def output(self) -> str:
+        return self.log.read_text()
+
+    def stop(self, number: signal.Signals, *, group: bool) -> float:
+        """Sends the signal and waits for the end; how many seconds that took."""
+        assert self.process
+        asked_at = time.monotonic()
+        os.killpg(self.process.pid, number) if group else self.process.send_signal(number)
+        self.process.wait(timeout=STOP_TIMEOUT_S + 5)
+        return time.monotonic() - asked_at
+
+    def kill(self) -> None:
+        assert self.process
+        self.process.kill()
+        self.process.wait()
+
+    def second_up(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "manage.py", "up", *arguments]
+        environment, root = self.environment(), settings.BASE_DIR
+        return subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=60)
+
+    def processes(self) -> list[psutil.Process]:
+        """Every living process of this data folder, PostgreSQL's too."""
+        return [process for process in psutil.process_iter() if self._is_ours(process)]
+
+    def _is_ours(self, process: psutil.Process) -> bool:
+        with suppress(psutil.Error):
+            if process.status() != psutil.STATUS_ZOMBIE:
+                return str(self.folder) in " ".join([*process.cmdline(), *process.environ().values()])
+        return False
+
+    def child(self, word: str) -> psutil.Process | None:
+        """The child of `up` whose command holds `word`."""
+        assert self.process
+        children = psutil.Process(self.process.pid).children()
+        return next((child for child in children if word in " ".join(child.cmdline())), None)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    house = House(tmp_path_factory.mktemp("up") / "var")
+    yield house
+    for process in house.processes():
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    if house.process:
+        house.process.wait()
+
+
+class TestOneLife:
+    def test_a_port_in_use_is_said_before_anything_starts(self, house: House) -> None:
+        with socket.socket() as other:
+            other.bind(("127.0.0.1", house.port))
+            other.listen()
+            result = house.second_up()
+
+        assert result.returncode == 1
+        assert f"Port {house.port} on 127.0.0.1 is in use by another program." in result.stderr
+        assert f"PORT={house.port + 1} make run" in result.stderr
+        assert not (house.folder / "postgres").exists()
+
+    def test_the_first_start_answers_and_shows_the_password_once(self, house: House) -> None:
+        house.start()
+
+        output = house.output()
+        assert output.count("password:") == 1
+        assert re.search(
+            rf"convmemory: http://127\.0\.0\.1:{house.port}\nuser:       admin\npassword:   \S{{16}} ", output
+        )
+
+    def test_a_second_up_on_the_same_data_says_so_and_ends(self, house: House) -> None:
+        assert house.process
+        result = house.second_up("--port", str(free_port()))
+
+        assert result.returncode == 1
+        assert f"already runs on {house.folder}: process {house.process.pid}" in result.stderr
+        assert f"http://127.0.0.1:{house.port}" in result.stderr
+        assert house.answers()
+
+    def test_a_killed_web_server_starts_again(self, house: House) -> None:
+        web = house.child("uvicorn")
+        assert web
+        web.kill()
+
+        house.wait_until(lambda: "web ended (killed by SIGKILL)" in house.output(), 10)
+        house.wait_until(house.answers, START_TIMEOUT_S)
+
+    def test_a_killed_worker_starts_again_and_leaves_no_orphans(self, house: House) -> None:
+        house.wait_until(lambda: "sample conversations are loaded" in house.output(), START_TIMEOUT_S)
+        house.wait_until(lambda: house.child("qcluster"), START_TIMEOUT_S)
+        worker = house.child("qcluster")
+        assert worker
+        family = [worker, *worker.children(recursive=True)]
+        worker.kill()
+
+        house.wait_until(lambda: "worker ended (killed by SIGKILL)" in house.output(), 10)
+        house.wait_until(lambda: (again := house.child("qcluster")) and again.pid != worker.pid, START_TIMEOUT_S)
+        assert not [process for process in family if process.is_running() and process.status() != "zombie"]
+
+    def test_sigint_to_the_group_ends_everything_in_time(self, house: House) -> None:
+        took_s = house.stop(signal.SIGINT, group=True)
+
+        assert took_s < STOP_TIMEOUT_S
+        assert house.process
+        assert house.process.returncode == 0, house.output()
+        assert house.processes() == []
+        assert "\nTraceback" not in house.output()  # of the supervisor; its children's lines have a prefix
+
+
+def test_after_a_kill_9_the_next_up_works_and_a_term_ends_it(house: House) -> None:
+    house.start()
+    house.kill()
+    house.port = free_port()
+    house.start()
+
+    assert "password" not in house.output()
+    assert house.stop(signal.SIGTERM, group=False) < STOP_TIMEOUT_S
+    assert house.processes() == []
+
+
+def test_a_stop_during_the_start_leaves_nothing(house: House) -> None:
+    with house.log.open("wb") as log:
+        environment, root = house.environment(), settings.BASE_DIR
+        command = [sys.executable, "manage.py", "up"]
+        house.process = subprocess.Popen(command, cwd=root, env=environment, stdout=log, stderr=log)
+    house.wait_until(lambda: "Starting the database" in house.output(), START_TIMEOUT_S)
+
+    assert house.stop(signal.SIGTERM, group=False) < STOP_TIMEOUT_S
+    assert house.process.returncode == 0
+    assert house.processes() == []
+    assert "Stopped before everything was started." in house.output()

