@@ -6,7 +6,7 @@ from convmemory import problems
 from convmemory.accounts.authentication import AUTHENTICATION
 from convmemory.conversations.api import router as conversations
 from convmemory.conversations.imports_api import router as imports
-from convmemory.ops.health_api import router as health
+from convmemory.health_api import router as health
 from search.api import router as search
 
 api = NinjaAPI(

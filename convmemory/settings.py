@@ -6,6 +6,7 @@ database under `var/`. The README lists every variable.
 
 import os
 from pathlib import Path
+from typing import Any
 
 import dj_database_url
 
@@ -82,13 +83,20 @@ TEMPLATES = [
 
 DATABASE_URL = conf.env_secret("DATABASE_URL")
 DATABASE_POOL_SIZE = conf.env_int("DATABASE_POOL_SIZE", 8, minimum=1)
+_database: dict[str, Any] = (
+    dict(dj_database_url.parse(DATABASE_URL)) if DATABASE_URL else {"NAME": "convmemory", "USER": "postgres"}
+)
 DATABASES = {
     "default": {
-        **(dj_database_url.parse(DATABASE_URL) if DATABASE_URL else {"NAME": "convmemory", "USER": "postgres"}),
+        **_database,
         "ENGINE": "convmemory.core.postgres",
         "EMBEDDED_PATH": None if DATABASE_URL else VAR_DIR / "postgres",
         "CONN_MAX_AGE": 0,
-        "OPTIONS": {"pool": {"min_size": 0, "max_size": DATABASE_POOL_SIZE, "timeout": 15}},
+        "CONN_HEALTH_CHECKS": True,
+        "OPTIONS": {
+            **_database.get("OPTIONS", {}),
+            "pool": {"min_size": 0, "max_size": DATABASE_POOL_SIZE, "timeout": 15},
+        },
     }
 }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"

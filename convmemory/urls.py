@@ -5,7 +5,7 @@ from django.contrib.auth import views as auth_views
 from django.urls import include, path
 
 from convmemory.api import api
-from convmemory.ops.health_api import health, ready
+from convmemory.health_api import health, ready
 
 urlpatterns = [
     path("", include("search.urls")),

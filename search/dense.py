@@ -12,12 +12,13 @@ from convmemory.core.sql import load_sql
 from convmemory.embeddings.cache import query_vector
 from convmemory.embeddings.models import EmbeddingSpace
 from memory.passages import KINDS, vector_text
+from search import vector_index
 from search.candidates import TurnKeys, turn_keys
 from search.filters import filter_sql
 from search.query_text import QueryText
 from search.ranking import Scores
 
-CANDIDATES = 2_000
+CANDIDATES = 3_000  # vectors; turns are fewer
 SPOKEN = frozenset({"user", "assistant"})
 
 
@@ -40,40 +41,54 @@ def kinds_of(scope: frozenset[str]) -> list[int]:
 
 
 def passage_matches(
-    *, owner_id: int, space: EmbeddingSpace, text: QueryText, scope: frozenset[str], filters: Filters
+    *, owner_id: int, space: EmbeddingSpace, text: QueryText, scope: frozenset[str], filters: Filters, passages: int
 ) -> DenseMatches:
-    """Turns by their best passage in scope. One query. Raises: EmbedderUnavailable."""
-    return _matches("passage_similarities", owner_id, space, text, filters, {"kinds": kinds_of(scope)})
+    """Turns by their best passage in scope; `passages` is how many the owner has. Raises: EmbedderUnavailable.
+
+    The planner would take a vector index even where the owner's rows are few, and then be slower and
+    wrong; so the statement itself decides.
+    """
+    more = {"kinds": kinds_of(scope)}
+    if passages <= vector_index.EXACT_PASSAGES or not vector_index.has_passage_index(space):
+        return _matches("passages_exact", owner_id, space, text, filters, more)
+    with vector_index.wide_scan():
+        return _matches("passages_indexed", owner_id, space, text, filters, more)
 
 
 def turn_matches(*, owner_id: int, space: EmbeddingSpace, text: QueryText, filters: Filters) -> DenseMatches:
     """Turns by their own vector (what was said, all of it). One query. Raises: EmbedderUnavailable."""
-    return _matches("turn_similarities", owner_id, space, text, filters, {})
+    return _matches("turns_exact", owner_id, space, text, filters, {})
 
 
 def _matches(
-    statement: str,
-    owner_id: int,
-    space: EmbeddingSpace,
-    text: QueryText,
-    filters: Filters,
-    more: dict[str, Any],
+    name: str, owner_id: int, space: EmbeddingSpace, text: QueryText, filters: Filters, more: dict[str, Any]
 ) -> DenseMatches:
+    statement, parameters = dense_statement(name, owner_id, space, text, filters)
+    with connection.cursor() as cursor:
+        cursor.execute(statement, parameters | more)
+        return _best_by_turn(*cursor.fetchone())
+
+
+def dense_statement(
+    name: str, owner_id: int, space: EmbeddingSpace, text: QueryText, filters: Filters
+) -> tuple[str, dict[str, Any]]:
+    """A dense leg's SQL and its parameters."""
     condition, parameters = filter_sql(filters, text, document=None)
-    parameters |= more | {
+    statement = load_sql("search", name).replace("{filters}", condition)
+    statement = statement.replace("{space}", str(space.pk)).replace("{dimensions}", str(space.dimensions))
+    limit = CANDIDATES if name != "passages_indexed" else vector_index.EF_SEARCH
+    return statement, parameters | {
         "owner": owner_id,
         "space": space.pk,
         "vector": vector_parameter(space, text.text),
-        "limit": CANDIDATES,
+        "limit": limit,
     }
-    with connection.cursor() as cursor:
-        cursor.execute(load_sql("search", statement).replace("{filters}", condition), parameters)
-        return _sorted(*cursor.fetchone())
 
 
-def _sorted(
+def _best_by_turn(
     conversations: Sequence[int] | None, turns: Sequence[int] | None, scores: Sequence[float] | None
 ) -> DenseMatches:
-    keys = turn_keys(conversations or [], turns or [])
-    order = np.argsort(keys)
-    return DenseMatches(keys[order], np.asarray(scores or [], np.float32)[order])
+    keys, inverse = np.unique(turn_keys(conversations or [], turns or []), return_inverse=True)
+    best = np.full(len(keys), -np.inf, np.float32)
+    np.maximum.at(best, inverse, np.asarray(scores or [], np.float32))
+    return DenseMatches(keys, best)

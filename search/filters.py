@@ -1,4 +1,4 @@
-"""Filters as SQL, for use inside every leg's query: on the conversation `c` and on the turn's document."""
+"""Filters as SQL, for use inside every leg's query: on the conversation and on the turn's document."""
 
 from typing import Any
 
@@ -12,18 +12,26 @@ OF_TURN = """EXISTS (
 
 
 def filter_sql(filters: Filters, text: QueryText, *, document: str | None) -> tuple[str, dict[str, Any]]:
-    """A condition and its parameters.
+    """A condition and its parameters, for a query whose parameters hold `owner`.
 
     `document` is the alias of the turn's document in the query, or None where the query reads
-    vectors `e` and the document must be looked up.
+    vectors `e` and the document must be looked up. Conversations are named by what is left out where
+    that is what few are, so that the common case costs nothing a row.
     """
-    conditions, parameters = ["TRUE"], {}
+    row = document or "e"
+    conditions = ["TRUE"]
+    parameters: dict[str, Any] = {}
     if filters.archived is not None:
-        conditions.append(f"c.archived_at IS {'NOT NULL' if filters.archived else 'NULL'}")
-    for name in ("agent", "project", "source"):
-        if value := getattr(filters, name):
-            conditions.append(f"c.{name} = %(filter_{name})s")
-            parameters[f"filter_{name}"] = value
+        archived = "SELECT id FROM conversations_conversation WHERE owner_id = %(owner)s AND archived_at IS NOT NULL"
+        conditions.append(f"{row}.conversation_id {'' if filters.archived else 'NOT '}IN ({archived})")
+    chosen = {name: value for name in ("agent", "project", "source") if (value := getattr(filters, name))}
+    if chosen:
+        matching = " AND ".join(f"{name} = %(filter_{name})s" for name in chosen)
+        conditions.append(
+            f"{row}.conversation_id IN (SELECT id FROM conversations_conversation "  # noqa: S608
+            f"WHERE owner_id = %(owner)s AND {matching})"
+        )
+        parameters |= {f"filter_{name}": value for name, value in chosen.items()}
     on_turn, turn_parameters = _turn_conditions(filters, text)
     if on_turn:
         joined = " AND ".join(on_turn)

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 from django.db import connection
-from numpy.typing import NDArray
 
 from convmemory.conversations.reading import Filters
 from convmemory.core.sql import load_sql
 from convmemory.core.text import storable
 from search.candidates import NO_TURNS, TURN_BITS, TurnKeys, best_of_conversation, turn_keys
+from search.corpus import Corpus
 from search.filters import filter_sql
 from search.query_text import QueryText
 from search.ranking import Scores, inverse_document_frequency
@@ -36,19 +36,6 @@ _RANKS = np.cumsum(1.0 / np.arange(1, 257) ** 2) / 1.64493406685
 
 
 @dataclass(frozen=True, slots=True)
-class Corpus:
-    """The owner's conversations: ids (sorted), number of turns, words spoken."""
-
-    conversations: NDArray[np.int64]
-    turn_counts: NDArray[np.int64]
-    lengths: NDArray[np.int64]
-
-    @property
-    def turns(self) -> int:
-        return int(self.turn_counts.sum())
-
-
-@dataclass(frozen=True, slots=True)
 class LexicalMatches:
     """Lexical signals by turn: keys sorted, a score each by signal.
 
@@ -62,9 +49,10 @@ class LexicalMatches:
     word_weights: dict[str, float] = field(default_factory=dict)
 
 
-def lexical_matches(*, owner_id: int, text: QueryText, scope: frozenset[str], filters: Filters) -> LexicalMatches:
+def lexical_matches(
+    *, owner_id: int, corpus: Corpus, text: QueryText, scope: frozenset[str], filters: Filters
+) -> LexicalMatches:
     """The lexical signals of every turn that any term of the query touches."""
-    corpus = _corpus(owner_id)
     words = _query_words(text.text)
     terms = _terms(words)
     if not terms or not corpus.turns:
@@ -79,14 +67,6 @@ def lexical_matches(*, owner_id: int, text: QueryText, scope: frozenset[str], fi
 
 
 # --- what PostgreSQL is asked ---------------------------------------------------------------------
-
-
-def _corpus(owner_id: int) -> Corpus:
-    with connection.cursor() as cursor:
-        cursor.execute(load_sql("search", "corpus"), {"owner": owner_id})
-        columns = [np.asarray(column or [], np.int64) for column in cursor.fetchone()]
-    order = np.argsort(columns[0])
-    return Corpus(*(column[order] for column in columns))
 
 
 def _query_words(text: str) -> list[tuple[str, str, bool]]:
@@ -156,7 +136,7 @@ def _signals(
     saturated = np.where(wide > 0, _RANKS[np.minimum(wide.astype(int), 256) - 1], 0).astype(np.float32)
     before, after = _shifted(all_keys, saturated)
     held = (wide > 0) | (before > 0) | (after > 0)
-    lexical = _bm25(wide, wide_lengths, weights, corpus.lengths.sum() / max(corpus.turns, 1))
+    lexical = _bm25(wide, wide_lengths, weights, corpus.mean_turn_length)
     total = max(float(weights.sum()), 1e-6)
     return all_keys, {
         "lexical": lexical,

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from django.db import connection
@@ -123,6 +124,7 @@ def mark_words(text: str, weights: Mapping[str, float]) -> list[tuple[int, int]]
     return [match.span() for match in _WORD.finditer(text) if _stem(match.group().lower()) in stems]
 
 
+@lru_cache(maxsize=20_000)
 def _stem(word: str) -> str:
     """A rough stem, for marking only."""
     for ending in ("ingly", "edly", "ings", "ing", "ied", "ies", "ed", "es", "ly", "s"):

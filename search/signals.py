@@ -19,6 +19,7 @@ from convmemory.core.sql import load_sql
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
 from search.candidates import NO_TURNS, TurnKeys, best_of_conversation, split_keys, spread
+from search.corpus import Corpus, load_corpus
 from search.dense import SPOKEN, passage_matches, turn_matches
 from search.late_interaction import TURNS, late_scores
 from search.lexical import LexicalMatches, lexical_matches
@@ -64,13 +65,16 @@ class RankedTurns:
 def rank_turns(owner_id: int, query: SearchQuery) -> RankedTurns:
     """Every turn that any leg found, ranked. A fixed number of queries, whatever the owner has."""
     ranked = RankedTurns()
-    lexical = lexical_matches(owner_id=owner_id, text=query.parsed, scope=query.scope, filters=query.filters)
+    corpus = load_corpus(owner_id)
+    lexical = lexical_matches(
+        owner_id=owner_id, corpus=corpus, text=query.parsed, scope=query.scope, filters=query.filters
+    )
     ranked.word_weights = lexical.word_weights
     dense: dict[str, tuple[TurnKeys, Scores]] = {}
     if query.mode != "full_text":
         try:
             space = active_space()
-            dense = _dense(owner_id, query, space)
+            dense = _dense(owner_id, query, space, corpus)
             ranked.space = space
         except EmbedderUnavailable as error:
             logger.warning("Searching by words only: %s", error)
@@ -81,9 +85,16 @@ def rank_turns(owner_id: int, query: SearchQuery) -> RankedTurns:
     return ranked
 
 
-def _dense(owner_id: int, query: SearchQuery, space: EmbeddingSpace) -> dict[str, tuple[TurnKeys, Scores]]:
+def _dense(
+    owner_id: int, query: SearchQuery, space: EmbeddingSpace, corpus: Corpus
+) -> dict[str, tuple[TurnKeys, Scores]]:
     passages = passage_matches(
-        owner_id=owner_id, space=space, text=query.parsed, scope=query.scope, filters=query.filters
+        owner_id=owner_id,
+        space=space,
+        text=query.parsed,
+        scope=query.scope,
+        filters=query.filters,
+        passages=corpus.passages,
     )
     found = {
         "passage": (passages.keys, passages.scores),

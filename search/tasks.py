@@ -7,8 +7,10 @@ from django.conf import settings
 from django_q.brokers import get_broker
 from django_q.tasks import async_task
 
+from convmemory.embeddings.spaces import active_space
 from search import sweeping
 from search.indexing import index_conversation
+from search.vector_index import ensure_passage_index
 
 BUSY_QUEUE = 100  # with this many tasks waiting, what looks missed is most likely still in the queue
 
@@ -35,3 +37,8 @@ def sweep() -> dict[str, Any]:
     for conversation_id in found:
         enqueue_index(conversation_id)
     return {"enqueued": len(found), "queued": queued}
+
+
+def build_vector_index() -> dict[str, Any]:
+    """Build the active space's vector index once some owner has outgrown exact scans; scheduled hourly."""
+    return {"built": ensure_passage_index(active_space())}

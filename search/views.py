@@ -38,7 +38,16 @@ from search.status import index_status
 RESULTS_LIMIT = 20
 QUESTION_CHARS = 200
 CHOICES_LIMIT = 500
-_WORDS = re.compile(r"\w{2,}")
+_WORDS = re.compile(r"\w{3,}")
+_LINE_START = re.compile(r"^\s*(?:[-*+>]|#{1,6}|\d{1,3}[.)])\s+")
+_EMPHASIS = re.compile(r"`+|\*\*|(?<!\w)__|__(?!\w)")
+_UNMARKED = frozenset(
+    _WORDS.findall(
+        "about after all and any are because but can could did does for from had has have how into its just not off "
+        "our out over should some than that the their them then there these they this those use was were what when "
+        "where which who why will with would you your"
+    )
+)
 _KEPT_PARAMETERS = ("turn",)  # of a conversation's address, when the query in it changes
 
 
@@ -56,7 +65,7 @@ class HitView:
 
     hit: Hit
     url: str
-    question: str
+    question: tuple[Piece, ...]
     passage: tuple[Piece, ...]
     percent: int
     project_name: str
@@ -144,21 +153,26 @@ def _has_conversations(request: PageRequest) -> bool:
 
 def _view(hit: Hit, box: SearchBox) -> HitView:
     question = one_line(hit.user_question, QUESTION_CHARS)
-    passage = "" if hit.passage.rstrip("…") in question else hit.passage
+    passage = "" if hit.passage.rstrip("…") in question else without_markup(hit.passage)
     parameters = urlencode({"turn": hit.turn_number} | box.parameters)
     return HitView(
         hit=hit,
         url=f"{reverse('conversation', args=[hit.conversation_id])}?{parameters}#turn-{hit.turn_number}",
-        question=question,
+        question=mark_words(question, box.q),
         passage=mark_words(passage, box.q),
         percent=round(hit.similarity * 100),
         project_name=project_name(hit.project),
     )
 
 
+def without_markup(text: str) -> str:
+    """A line of Markdown as it reads: without list marks, backticks and stars."""
+    return _EMPHASIS.sub("", _LINE_START.sub("", text))
+
+
 def mark_words(text: str, query: str) -> tuple[Piece, ...]:
-    """`text` in pieces, those that are words of the query marked."""
-    words = sorted({word.lower() for word in _WORDS.findall(query)}, key=len, reverse=True)
+    """`text` in pieces, those that are words of the query marked; words that stand everywhere are not."""
+    words = sorted({word.lower() for word in _WORDS.findall(query)} - _UNMARKED, key=len, reverse=True)
     if not words or not text:
         return (Piece(text, is_match=False),) if text else ()
     pattern = re.compile(rf"(\b(?:{'|'.join(map(re.escape, words))})\b)", re.IGNORECASE)
@@ -167,8 +181,11 @@ def mark_words(text: str, query: str) -> tuple[Piece, ...]:
 
 
 def _welcome(request: PageRequest) -> dict[str, Any]:
-    status = index_status(owner=request.user)
-    return {"status": status, "username": request.user.get_username()}
+    return {
+        "status": index_status(owner=request.user),
+        "username": request.user.get_username(),
+        "upload_address": request.build_absolute_uri(reverse("api:upload")),
+    }
 
 
 def _address(request: PageRequest, box: SearchBox) -> str:

@@ -41,6 +41,7 @@ TOOL_CHARS = 3_000
 WHOLE_MARKDOWN_CHARS = 200_000
 HIGHLIGHT_CHARS = 20_000
 GIST_CHARS = 120
+SHORT_FIELD_CHARS = 100
 _GIST_FIELDS = ("command", "file_path", "path", "pattern", "query", "url", "description", "prompt", "title")
 
 MessageKind = Literal["user", "assistant", "tool", "system", "injected"]
@@ -185,6 +186,10 @@ class Field:
 
     name: str
     text: str
+
+    @property
+    def is_short(self) -> bool:
+        return len(self.text) <= SHORT_FIELD_CHARS and "\n" not in self.text
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,11 @@ messages (htmx, while scrolling), all at the same address. Everything works with
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import IO, Any, cast
+from typing import IO, TYPE_CHECKING, Any, cast
 from urllib.parse import urlencode
 
 from django.conf import settings
 from django.contrib import messages
-from django.core.files.uploadedfile import UploadedFile
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -26,6 +25,9 @@ from convmemory.conversations.parts import ToolCallPart
 from convmemory.conversations.rendering import view_messages, view_part
 from convmemory.conversations.windows import Window, window_after, window_around, window_before
 from convmemory.core.errors import InvalidInput, NotFound, TooLarge
+
+if TYPE_CHECKING:
+    from django.core.files.uploadedfile import UploadedFile
 
 LIST_LIMIT = 30
 CHILDREN_SHOWN = 50
@@ -87,31 +89,34 @@ def conversation(request: PageRequest, conversation_id: int) -> HttpResponse:
     """The conversation around `?turn=N`, before or after a position, or from its start."""
     found = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
     box = SearchBox.of(request)
-    window, continues = _window_of(request, found)
+    turn = _number(request, "turn")
+    window, continues = _window_of(request, found, turn)
     context = {
         "conversation": found,
         "window": window,
-        "views": view_messages(window.messages, turn_before=window.turn_before, target=window.target),
+        "views": view_messages(window.messages, turn_before=window.turn_before, target=turn),
+        "turn": turn,
         "box": box,
         "keep": box.query_string,
     }
     if request.htmx and continues:
         context["continues"] = continues
         return render(request, "conversations/conversation.html#messages", context)
-    context |= _head(request, found, window)
+    context |= _head(request, found, window.target)
+    context["missing_turn"] = turn if window.target is None and not continues else None
     if request.htmx:
         return render(request, "conversations/conversation.html#main", context)
     return render(request, "conversations/conversation.html", context | _recent(request, box))
 
 
-def _window_of(request: PageRequest, found: Conversation) -> tuple[Window, str]:
+def _window_of(request: PageRequest, found: Conversation, turn: int | None) -> tuple[Window, str]:
     """The window that the address asks for, and on which side it continues another one: "before", "after" or ""."""
     before, after = (_number(request, name) for name in ("before", "after"))
     if before is not None:
         return window_before(found, before), "before"
     if after is not None:
         return window_after(found, after), "after"
-    return window_around(found, _number(request, "turn")), ""
+    return window_around(found, turn), ""
 
 
 def _number(request: PageRequest, name: str) -> int | None:
@@ -124,18 +129,15 @@ def _number(request: PageRequest, name: str) -> int | None:
     return int(text)
 
 
-def _head(request: PageRequest, found: Conversation, window: Window) -> dict[str, Any]:
+def _head(request: PageRequest, found: Conversation, turn: int | None) -> dict[str, Any]:
     """What stands above the messages: relatives, and the turns before and after the target."""
     own = Conversation.objects.filter(owner_id=request.user.pk)
     relatives = {"parent": own.filter(pk=found.parent_id).first() if found.parent_id else None}
     children = list(own.filter(parent_id=found.pk).order_by("created_at", "pk")[: CHILDREN_SHOWN + 1])
-    wanted = _number(request, "turn")
-    turn = window.target
     return relatives | {
         "children": children[:CHILDREN_SHOWN],
         "more_children": len(children) > CHILDREN_SHOWN,
         "project_name": project_name(found.project),
-        "missing_turn": wanted if turn is None else None,
         "last_turn": found.turn_count - 1,
         "previous_turn": turn - 1 if turn else None,
         "next_turn": turn + 1 if turn is not None and turn + 1 < found.turn_count else None,

@@ -4,18 +4,22 @@ from django_q.models import Schedule
 from django_q.tasks import async_task
 
 SWEEP = "search.tasks.sweep"
-EVERY_MINUTES = 1
+SCHEDULES: dict[str, tuple[str, int]] = {  # name: (function, minutes between two runs)
+    "sweep": (SWEEP, 1),
+    "vector index": ("search.tasks.build_vector_index", 60),
+}
 
 
 def ensure_schedules() -> None:
     """One row for each periodic task; running it again, or on several machines at once, adds none."""
-    row = {"func": SWEEP, "schedule_type": Schedule.MINUTES, "minutes": EVERY_MINUTES, "repeats": -1}
-    first, *doubles = Schedule.objects.filter(name="sweep").order_by("pk") or [None]
-    if first is None:
-        Schedule.objects.create(name="sweep", **row)
-    else:
-        Schedule.objects.filter(pk=first.pk).update(**row)
-        Schedule.objects.filter(pk__in=[double.pk for double in doubles if double]).delete()
+    for name, (function, minutes) in SCHEDULES.items():
+        row = {"func": function, "schedule_type": Schedule.MINUTES, "minutes": minutes, "repeats": -1}
+        first, *doubles = Schedule.objects.filter(name=name).order_by("pk") or [None]
+        if first is None:
+            Schedule.objects.create(name=name, **row)
+        else:
+            Schedule.objects.filter(pk=first.pk).update(**row)
+            Schedule.objects.filter(pk__in=[double.pk for double in doubles if double]).delete()
 
 
 def enqueue_sweep() -> None:

@@ -1,35 +1,52 @@
-"""Synthetic archives for benchmarks: words drawn by Zipf's law, vectors drawn at random.
+"""Synthetic archives for benchmarks: words drawn by Zipf's law, vectors around common topics.
 
-Rows are written straight into the tables that search reads, because embedding a million passages
+Vectors are copied straight into the tables that search reads, because embedding a million passages
 would take hours and the speed of search does not depend on what the vectors mean.
 """
 
 import random
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
 from django.contrib.auth.models import User
+from django.db import connection
 from django.utils import timezone
+from numpy.typing import NDArray
 
 from convmemory.conversations.drafts import MessageDraft
-from convmemory.conversations.models import Conversation
+from convmemory.conversations.models import Conversation, Message
 from convmemory.conversations.parts import TextPart, ToolCallPart, ToolResultPart
+from convmemory.core.sql import load_sql
+from convmemory.core.text import content_hash
 from convmemory.embeddings.models import EmbeddingSpace
-from search.models import ConversationIndex, TurnDocument, TurnEmbedding
+from search.indexing import store_documents
+from search.models import ConversationIndex
 from search.texts import TurnTexts
 
 VOCABULARY = 20_000
 TURNS_PER_CONVERSATION = 20
+PASSAGES_PER_TURN = 8
+TOKENS_PER_PASSAGE = 20
+TOPICS = 500
 SYLLABLES = ("ba", "ce", "di", "fo", "gu", "ka", "le", "mi", "no", "pu", "ra", "se", "ti", "vo", "zu", "qui")
+FUNCTION_WORDS = (
+    "the of and to in is it that for you was on with as be at by this had not are but from or have an they which "
+    "one we were her all she there would their him been has when who will more no if out so what up about into them "
+    "than can only other then some could these two may do any my now such like our over me even most after also"
+)
+COPY_HEADER = b"PGCOPY\n\xff\r\n\x00" + bytes(8)
+COPY_END = b"\xff\xff"
 
 
 def vocabulary(size: int = VOCABULARY) -> list[str]:
-    """Pronounceable made-up words, the same every time; the first are the frequent ones."""
+    """Function words first, as in any text, then made-up words; the same every time, the frequent ones first."""
     base = len(SYLLABLES)
-    return [
+    made_up = (
         "".join(SYLLABLES[(n // base**i) % base] for i in range(4 if n >= base**3 else 3)) + "k" for n in range(size)
-    ]
+    )
+    return [*FUNCTION_WORDS.split(), *made_up][:size]
 
 
 class TextMaker:
@@ -44,9 +61,9 @@ class TextMaker:
         return " ".join(self.random.choices(self.words, cum_weights=self.cumulative, k=words)) + "."
 
     def question(self) -> str:
-        """A query of five words, two of them rare."""
+        """A query of eight words as people ask: most of them frequent, two of them rare."""
         rare = self.random.choices(self.words[500:], k=2)
-        return " ".join([*rare, *self.text(3)[:-1].split()])
+        return " ".join([*rare, *self.text(6)[:-1].split()])
 
 
 def messages(count: int, maker: TextMaker) -> Iterator[MessageDraft]:
@@ -60,48 +77,110 @@ def messages(count: int, maker: TextMaker) -> Iterator[MessageDraft]:
         yield MessageDraft("assistant", (TextPart(maker.text(50)),), source_key=f"{number + 3}")
 
 
-def fill_turns(*, owner: User, space: EmbeddingSpace, turns: int, maker: TextMaker, seed: int = 1) -> None:
-    """Give `owner` this many indexed turns, twenty to a conversation, with random vectors."""
-    from search.indexing import store_documents
+class VectorMaker:
+    """Unit vectors around a fixed number of topics, as texts of an archive lie."""
 
-    generator = np.random.default_rng(seed)
-    now = timezone.now()
+    def __init__(self, dimensions: int, seed: int = 1) -> None:
+        self.generator = np.random.default_rng(seed)
+        self.topics = self.generator.standard_normal((TOPICS, dimensions), dtype=np.float32)
+
+    def vectors(self, count: int) -> NDArray[np.float32]:
+        noise = self.generator.standard_normal((count, self.topics.shape[1]), dtype=np.float32)
+        vectors = self.topics[self.generator.integers(0, TOPICS, count)] + 0.9 * noise
+        unit: NDArray[np.float32] = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        return unit
+
+
+def fill_turns(
+    *,
+    owner: User,
+    space: EmbeddingSpace,
+    turns: int,
+    maker: TextMaker,
+    vectors: VectorMaker,
+    passages_per_turn: int = PASSAGES_PER_TURN,
+) -> None:
+    """Give `owner` this many indexed turns, twenty to a conversation."""
     for first in range(0, turns, TURNS_PER_CONVERSATION):
         count = min(TURNS_PER_CONVERSATION, turns - first)
-        conversation = Conversation.objects.create(
-            owner=owner,
-            title=maker.text(4),
-            source="synthetic",
-            source_id=f"{owner.pk}-{first}",
-            created_at=datetime(2026, 1, 1, tzinfo=UTC),
-            updated_at=now,
-            turn_count=count,
-            turns_version=1,
-        )
+        conversation = _conversation(owner, count, maker, f"{owner.pk}-{first}")
         texts = {number: _turn(number, maker) for number in range(count)}
-        store_documents(conversation, texts)
-        vectors = generator.standard_normal((count, space.dimensions), dtype=np.float32)
-        TurnEmbedding.objects.bulk_create(
-            TurnEmbedding(
-                owner=owner,
-                conversation=conversation,
-                space=space,
-                turn_number=number,
-                content_hash=texts[number].content_hash,
-                token_count=80,
-                embedding=vectors[number],
+        questions = [
+            Message(
+                conversation=conversation, position=number, role="user", is_real_user=True, turn_number=number,
+                parts=[{"type": "text", "text": texts[number].question}], content_hash=content_hash(str(number)),
             )
             for number in range(count)
-        )
+        ]  # fmt: skip
+        Message.objects.bulk_create(questions)
+        store_documents(conversation, texts)
+        _copy_turn_vectors(conversation, space, count, vectors)
+        _copy_passages(conversation, space, [m.pk for m in questions for _ in range(passages_per_turn)], vectors)
         ConversationIndex.objects.create(
-            conversation=conversation, owner=owner, space=space, indexed_version=1, noted_version=1
-        )
-    assert TurnDocument.objects.filter(owner=owner).count() >= turns
+            conversation=conversation, owner=owner, space=space, indexed_version=1, noted_version=1,
+            passages=count * passages_per_turn, spoken_length=sum(text.length for text in texts.values()),
+        )  # fmt: skip
+
+
+def _conversation(owner: User, turns: int, maker: TextMaker, source_id: str) -> Conversation:
+    return Conversation.objects.create(
+        owner=owner, title=maker.text(4), source="synthetic", source_id=source_id, agent=maker.random.choice("ab"),
+        created_at=datetime(2026, 1, 1, tzinfo=UTC), updated_at=timezone.now(), turn_count=turns, turns_version=1,
+    )  # fmt: skip
 
 
 def _turn(number: int, maker: TextMaker) -> TurnTexts:
     question, answer = maker.text(15), maker.text(60)
-    lexical = {"A": question, "B": answer, "C": maker.text(20), "D": maker.text(60)}
-    return TurnTexts(
-        message_id=number, question=question, created_at=None, embedded=f"{question}\n{answer}", lexical=lexical
-    )
+    lexical = {"A": question, "B": answer, "C": maker.text(20), "D": maker.text(40)}
+    return TurnTexts(number, question, None, f"{question}\n{answer}", lexical)
+
+
+def _copy_turn_vectors(conversation: Conversation, space: EmbeddingSpace, turns: int, vectors: VectorMaker) -> None:
+    columns = "owner_id, conversation_id, space_id, turn_number, chunk_number, token_count, content_hash, created_at"
+    values = f"{conversation.owner_id}, {conversation.pk}, {space.pk}, n, 0, 80, '\\x00', now()"
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE TEMP TABLE IF NOT EXISTS synthetic_vector (n int, embedding halfvec)")
+        cursor.execute("TRUNCATE synthetic_vector")
+        _copy(cursor, "synthetic_vector (n, embedding)", [np.arange(turns, dtype=">i4")], vectors.vectors(turns))
+        cursor.execute(
+            f"INSERT INTO search_turnembedding ({columns}, embedding) SELECT {values}, embedding FROM synthetic_vector"  # noqa: S608
+        )
+
+
+def _copy_passages(
+    conversation: Conversation, space: EmbeddingSpace, message_ids: list[int], vectors: VectorMaker
+) -> None:
+    """One passage for each of `message_ids`, where a message's number is its turn's number."""
+    count = len(message_ids)
+    size = TOKENS_PER_PASSAGE * space.dimensions // 8
+    parameters: dict[str, Any] = {
+        "owner": conversation.owner_id,
+        "conversation": conversation.pk,
+        "space": space.pk,
+        "messages": message_ids,
+        "tokens": TOKENS_PER_PASSAGE,
+        "size": size,
+        "random_bytes": vectors.generator.bytes(size + 1_000),
+    }
+    with connection.cursor() as cursor:
+        cursor.execute("TRUNCATE synthetic_vector")
+        _copy(cursor, "synthetic_vector (n, embedding)", [np.arange(count, dtype=">i4")], vectors.vectors(count))
+        cursor.execute(load_sql("convmemory.ops", "synthetic_passages"), parameters)
+
+
+def _copy(cursor: object, target: str, columns: list[NDArray[np.int32]], vectors: NDArray[np.float32]) -> None:
+    """COPY rows of fixed-width columns and one halfvec in PostgreSQL's binary format."""
+    dimensions = vectors.shape[1]
+    fields: list[tuple[str, str] | tuple[str, str, int]] = [("count", ">i2")]
+    for number, column in enumerate(columns):
+        fields += [(f"length{number}", ">i4"), (f"value{number}", column.dtype.str)]
+    fields += [("size", ">i4"), ("dimensions", ">i2"), ("unused", ">i2"), ("vector", ">f2", dimensions)]
+    rows = np.zeros(len(vectors), dtype=np.dtype(fields))
+    rows["count"] = len(columns) + 1
+    for number, column in enumerate(columns):
+        rows[f"length{number}"], rows[f"value{number}"] = column.dtype.itemsize, column
+    rows["size"], rows["dimensions"], rows["vector"] = 4 + 2 * dimensions, dimensions, vectors
+    with cursor.copy(f"COPY {target} FROM STDIN (FORMAT binary)") as copy:  # type: ignore[attr-defined]
+        copy.write(COPY_HEADER)
+        copy.write(rows.tobytes())
+        copy.write(COPY_END)

@@ -7,6 +7,5 @@ SELECT
     array_agg(d.length)
 FROM unnest(%(queries)s::tsquery[]) WITH ORDINALITY AS term (query, number)
 INNER JOIN search_turndocument AS d ON d.{column} @@ term.query
-INNER JOIN conversations_conversation AS c ON c.id = d.conversation_id
 WHERE d.owner_id = %(owner)s AND {filters}
 GROUP BY term.number

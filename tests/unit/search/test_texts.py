@@ -1,6 +1,14 @@
 """What of a turn is embedded and indexed."""
 
-from convmemory.conversations.parts import Part, Role, TextPart, ThinkingPart, ToolCallPart, ToolResultPart, tool_call_text
+from convmemory.conversations.parts import (
+    Part,
+    Role,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResultPart,
+    tool_call_text,
+)
 from convmemory.conversations.reading import StoredMessage
 from search.texts import head_and_tail, searchable, turn_texts
 

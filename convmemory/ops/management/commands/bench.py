@@ -1,21 +1,27 @@
 """`manage.py bench [NAME ...]`: measure the speeds that matter, on this machine, in this run."""
 
 from argparse import ArgumentParser
+from functools import partial
 from typing import Any
 
 from django.core.management.base import BaseCommand
 
 from convmemory.ops.benchmarks import BENCHMARKS
+from convmemory.ops.scale_benchmark import bench_scale
+
+NAMES = [*BENCHMARKS, "scale"]
 
 
 class Command(BaseCommand):
     help = "Measure speeds on the database at hand. `make bench` runs it on a scratch database."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("names", nargs="*", help=f"any of: {', '.join(BENCHMARKS)} (default: all)")
+        parser.add_argument("names", nargs="*", choices=[*NAMES, []], help=f"any of: {', '.join(NAMES)} (default: all)")
+        parser.add_argument("--passages", type=int, default=100_000, help="how many passages `scale` makes")
 
-    def handle(self, *args: Any, names: list[str], **options: Any) -> None:
-        for name in names or BENCHMARKS:
-            for figure in BENCHMARKS[name]():
+    def handle(self, *args: Any, names: list[str], passages: int, **options: Any) -> None:
+        runs = BENCHMARKS | {"scale": partial(bench_scale, passages)}
+        for name in names or NAMES:
+            for figure in runs[name]():
                 self.stdout.write(str(figure))
             self.stdout.flush()

@@ -1,0 +1,40 @@
+"""How much an owner has: what document frequencies, mean lengths and the choice of a vector plan rest on."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from django.db import connection
+from numpy.typing import NDArray
+
+from convmemory.core.sql import load_sql
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """The owner's conversations: ids (sorted), number of turns, words spoken, passages."""
+
+    conversations: NDArray[np.int64]
+    turn_counts: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+    passage_counts: NDArray[np.int64]
+
+    @property
+    def turns(self) -> int:
+        return int(self.turn_counts.sum())
+
+    @property
+    def passages(self) -> int:
+        return int(self.passage_counts.sum())
+
+    @property
+    def mean_turn_length(self) -> float:
+        return float(self.lengths.sum()) / max(self.turns, 1)
+
+
+def load_corpus(owner_id: int) -> Corpus:
+    """One query over the owner's conversations."""
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("search", "corpus"), {"owner": owner_id})
+        columns = [np.asarray(column or [], np.int64) for column in cursor.fetchone()]
+    order = np.argsort(columns[0])
+    return Corpus(*(column[order] for column in columns))

@@ -1,0 +1,73 @@
+"""The HNSW index of an embedding space over the signs of its passages' vectors.
+
+Small owners are scanned exactly, so the index is built only when some owner outgrows that; it is
+partial per space, built concurrently, and takes a third of what an index over the vectors would.
+"""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from django.db import connection, transaction
+
+from convmemory.core.sql import load_sql
+from convmemory.embeddings.models import EmbeddingSpace
+
+logger = logging.getLogger(__name__)
+
+EXACT_PASSAGES = 150_000  # an owner with more is searched through the index
+EF_SEARCH = 1_000
+MAX_SCAN_TUPLES = 200_000
+
+
+def index_name(space: EmbeddingSpace) -> str:
+    return f"passage_signs_{space.pk}"
+
+
+def has_passage_index(space: EmbeddingSpace) -> bool:
+    """Whether the space's index is there and valid."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT i.indisvalid FROM pg_index AS i WHERE i.indexrelid = to_regclass(%s)", [index_name(space)]
+        )
+        row = cursor.fetchone()
+    return bool(row and row[0])
+
+
+def largest_owner(space: EmbeddingSpace) -> int:
+    """The most passages that any one owner has."""
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("search", "largest_owner"), [space.pk])
+        (count,) = cursor.fetchone()
+    return int(count)
+
+
+@contextmanager
+def wide_scan() -> Iterator[None]:
+    """A transaction in which the index is searched widely enough for an owner's share of the rows."""
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(
+            f"SET LOCAL hnsw.ef_search = {EF_SEARCH}; SET LOCAL hnsw.iterative_scan = relaxed_order; "
+            f"SET LOCAL hnsw.max_scan_tuples = {MAX_SCAN_TUPLES}"
+        )
+        yield
+
+
+def ensure_passage_index(space: EmbeddingSpace, *, even_if_small: bool = False) -> bool:
+    """Build the space's index if some owner needs it and it is missing; whether it was built now.
+
+    Runs outside a transaction; an invalid leftover of a build that was cut off is dropped first.
+    """
+    needed = even_if_small or largest_owner(space) > EXACT_PASSAGES
+    if not needed or has_passage_index(space):
+        return False
+    name, dimensions = index_name(space), space.dimensions
+    logger.info("Building the index %s", name)
+    with connection.cursor() as cursor:
+        cursor.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {name}")
+        cursor.execute(
+            f"CREATE INDEX CONCURRENTLY {name} ON memory_passage USING hnsw "
+            f"((binary_quantize(embedding::halfvec({dimensions}))::bit({dimensions})) bit_hamming_ops) "
+            f"WHERE space_id = {space.pk}"
+        )
+    return True

@@ -1,0 +1,65 @@
+"""Passages in the database: nothing computed twice, nothing left over."""
+
+import pytest
+
+from convmemory.conversations import ingest
+from convmemory.conversations.models import Message
+from convmemory.conversations.parts import part_text
+from memory.models import Passage, PassageTokens
+from search.indexing import index_conversation
+from tests.factories import assistant_says, exchange, make_conversation, make_user
+
+pytestmark = pytest.mark.django_db
+
+PAIRS = [
+    (
+        "How long do I boil an egg? I like it soft in the middle.",
+        "Six minutes is right. Cool it under cold water after.",
+    ),
+    ("And how long for a hard one that I can take along?", "Ten minutes for a hard egg will do."),
+]
+
+
+def test_every_sentence_is_a_passage_that_names_its_place() -> None:
+    conversation = make_conversation(make_user(), exchange(*PAIRS))
+    index_conversation(conversation_id=conversation.pk)
+    passages = Passage.objects.select_related("message").order_by("message__position", "start")
+    texts = [part_text(p.message.typed_parts[p.part_index])[p.start : p.end] for p in passages]
+    assert texts[:2] == ["How long do I boil an egg?", "I like it soft in the middle."]
+    assert all(p.owner_id == conversation.owner_id for p in passages)
+    assert all(len(p.tokens.vectors) == 48 * p.token_count for p in passages)
+
+
+def test_growing_a_turn_computes_only_what_is_new() -> None:
+    owner = make_user()
+    conversation = make_conversation(owner, exchange(*PAIRS))
+    index_conversation(conversation_id=conversation.pk)
+    before = Passage.objects.count()
+    ingest.append_messages(
+        owner=owner, conversation_id=conversation.pk, drafts=[assistant_says("Put it into cold water at the end.")]
+    )
+    result = index_conversation(conversation_id=conversation.pk)
+    assert result.passages_computed == 1
+    assert Passage.objects.count() == PassageTokens.objects.count() == before + 1
+
+
+def test_equal_texts_of_another_owner_are_not_computed_again() -> None:
+    computed = [
+        index_conversation(conversation_id=make_conversation(make_user(), exchange(*PAIRS)).pk).passages_computed
+        for _ in range(2)
+    ]
+    assert computed[0] > 0
+    assert computed[1] == 0
+    assert Passage.objects.values("owner").distinct().count() == 2
+
+
+def test_a_turn_that_vanishes_takes_its_passages_along() -> None:
+    owner = make_user()
+    conversation = make_conversation(owner, exchange(*PAIRS))
+    index_conversation(conversation_id=conversation.pk)
+    Message.objects.filter(conversation=conversation, turn_number=1).delete()
+    conversation.refresh_from_db()
+    conversation.turn_count, conversation.turns_version = 1, conversation.turns_version + 1
+    conversation.save()
+    index_conversation(conversation_id=conversation.pk)
+    assert set(Passage.objects.values_list("turn_number", flat=True)) == {0}

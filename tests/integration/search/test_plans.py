@@ -1,0 +1,87 @@
+"""The plans of the hot queries: an upgrade must not silently switch them."""
+
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from convmemory.conversations.reading import EVERYTHING, Filters
+from convmemory.embeddings.embedder import Vector
+from convmemory.embeddings.spaces import active_space
+from convmemory.ops.synthetic import TextMaker, VectorMaker, fill_turns
+from memory.passages import vector_text
+from search import vector_index
+from search.dense import dense_statement
+from search.query import SearchQuery
+from search.query_text import QueryText
+from search.retrieval import search
+from tests.factories import make_user
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+TURNS = {"large": 200, "small": 40}
+
+
+@pytest.fixture
+def owners() -> dict[str, Any]:
+    space, maker = active_space(), TextMaker()
+    vectors = VectorMaker(space.dimensions)
+    users = {name: make_user() for name in TURNS}
+    for name, user in users.items():
+        fill_turns(owner=user, space=space, turns=TURNS[name], maker=maker, vectors=vectors)
+    vector_index.ensure_passage_index(space, even_if_small=True)
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE")
+    return users
+
+
+def plan_of(name: str, owner: Any, filters: Filters = EVERYTHING) -> str:
+    statement, parameters = dense_statement(name, owner.pk, active_space(), QueryText("some words"), filters)
+    with vector_index.wide_scan(), connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")
+        cursor.execute(f"EXPLAIN {statement}", parameters | {"kinds": [0, 1]})
+        return "\n".join(row[0] for row in cursor.fetchall())
+
+
+def test_dense_legs_use_the_index_that_their_statement_chose(owners: dict[str, Any]) -> None:
+    hnsw = vector_index.index_name(active_space())
+    for owner in owners.values():
+        assert "passage_owner" in plan_of("passages_exact", owner)
+        for filters in (EVERYTHING, Filters(agent="a")):
+            assert hnsw not in plan_of("passages_exact", owner, filters)
+            assert hnsw in plan_of("passages_indexed", owner, filters)
+    assert "turn_embedding_owner" in plan_of("turns_exact", owners["small"])
+
+
+def test_the_index_finds_what_the_exact_scan_finds(owners: dict[str, Any]) -> None:
+    space = active_space()
+    questions = VectorMaker(space.dimensions).vectors(20)
+    for owner in owners.values():
+        shares = [
+            len(nearest("passages_exact", owner, question) & nearest("passages_indexed", owner, question)) / 20
+            for question in questions
+        ]
+        assert sum(shares) / len(shares) >= 0.97
+
+
+def nearest(name: str, owner: Any, question: Vector) -> set[tuple[int, int, float]]:
+    """The twenty passages nearest to the question, each by its turn and similarity."""
+    statement, parameters = dense_statement(name, owner.pk, active_space(), QueryText("some words"), EVERYTHING)
+    with vector_index.wide_scan(), connection.cursor() as cursor:
+        cursor.execute(statement, parameters | {"kinds": [0, 1], "vector": vector_text(question)})
+        rows = sorted(zip(*cursor.fetchone(), strict=True), key=lambda row: -row[2])
+    return {(conversation, turn, round(score, 5)) for conversation, turn, score in rows[:20]}
+
+
+def test_pages_stay_full_under_every_filter_through_the_index(
+    owners: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vector_index, "EXACT_PASSAGES", 0)
+    for name, filters in {"large": Filters(agent="a"), "small": Filters(source="synthetic")}.items():
+        hits = search(caller=owners[name], query=SearchQuery(text="some words", limit=20, filters=filters)).hits
+        assert len(hits) == 20
+
+
+def test_building_the_index_again_does_nothing(owners: dict[str, Any]) -> None:
+    assert vector_index.has_passage_index(active_space())
+    assert not vector_index.ensure_passage_index(active_space(), even_if_small=True)

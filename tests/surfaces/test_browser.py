@@ -1,0 +1,286 @@
+"""The pages in a real browser: from log-in to the very turn, by mouse, by keyboard, without JavaScript, on a phone."""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pytest
+from django.contrib.auth.models import User
+from playwright.sync_api import Page, expect
+from pytest_django.live_server_helper import LiveServer
+
+from convmemory.conversations.drafts import MessageDraft
+from convmemory.conversations.models import Conversation
+from convmemory.conversations.parts import ToolResultPart
+from search.indexing import index_conversation
+from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
+from tests.surfaces.browser import Chromium, chromium_path
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+TURN = 35
+QUESTION = "how do I keep a sourdough starter alive over the holidays?"
+ANSWER = "Keep the starter in the **refrigerator** and feed it once a week."
+PHONE = {"width": 390, "height": 844}
+Steps = Callable[[Page], None]
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Chromium]:
+    browser = Chromium(chromium_path())
+    yield browser
+    browser.close()
+
+
+@dataclass(frozen=True)
+class Archive:
+    """What the user `ada` has: a long conversation with one turn about sourdough, and a short one."""
+
+    owner: User
+    long: Conversation
+    short: Conversation
+
+
+@pytest.fixture
+def archive() -> Archive:
+    owner = make_user("ada")
+    tall = "\n".join(["```", *[""] * 12, "```"])  # takes room on the page and no time to embed
+    pairs = [(f"invoice number {n}?", f"Invoice {n} was paid.\n\n{tall}") for n in range(70)]
+    pairs[TURN] = (QUESTION, ANSWER)
+    long = make_conversation(owner, exchange(*pairs), title="Invoices and bread", agent="claude-code")
+    short = make_conversation(
+        owner, exchange(("is rye flour sour?", "Rye sourdough starters are lively.")), title="Rye"
+    )
+    for conversation in (long, short):
+        index_conversation(conversation_id=conversation.pk)
+    return Archive(owner, long, short)
+
+
+@pytest.fixture
+def visit(chromium: Chromium, live_server: LiveServer, archive: Archive) -> Callable[..., None]:
+    """Runs steps on a page where `ada` has just signed in."""
+
+    def visit_signed_in(steps: Steps, *, javascript: bool = True, width: int = 1280, height: int = 800) -> None:
+        def sign_in_first(page: Page) -> None:
+            page.goto("/")
+            page.get_by_label("Name").fill("ada")
+            page.get_by_label("Password").fill("correct horse")
+            page.get_by_role("button", name="Sign in").click()
+            expect(page.get_by_role("searchbox")).to_be_visible()
+            steps(page)
+
+        chromium.visit(live_server.url, sign_in_first, javascript=javascript, width=width, height=height)
+
+    return visit_signed_in
+
+
+def expect_turn_in_view(page: Page, turn: int = TURN) -> None:
+    """The turn's first message is in view below the page's head, and marked; no other turn is."""
+    first = page.locator(f'[data-turn="{turn}"]').first
+    expect(first).to_be_in_viewport(ratio=0.9)
+    expect(first).to_have_class(re.compile(r"\bis-target\b"))
+    assert page.locator(".is-target").count() == page.locator(f'[data-turn="{turn}"]').count()
+    box, head = first.bounding_box(), page.locator(".page-head").bounding_box()
+    assert box
+    assert head
+    assert box["y"] >= head["y"] + head["height"] - 1, "hidden behind the page's head"
+
+
+def search_for(page: Page, words: str) -> None:
+    page.get_by_role("searchbox").press_sequentially(words)
+    expect(page.locator(".hit").first).to_contain_text("sourdough starter alive")
+
+
+def test_search_and_click_the_first_hit(visit: Callable[..., None], archive: Archive) -> None:
+    def steps(page: Page) -> None:
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        search_for(page, "sourdough starter alive")
+        assert len([url for url in asked if "/search?" in url]) <= 5, "every key asks the server"
+        assert page.url.endswith("/search?q=sourdough+starter+alive")
+        expect(page.locator(".hit mark").first).to_have_text("sourdough")
+        expect(page.locator(".hit .percent").first).to_have_text(re.compile(r"\d+"))
+        asked.clear()
+        page.locator(".hit").first.click()
+        expect_turn_in_view(page)
+        assert f"/conversations/{archive.long.pk}?turn={TURN}&q=sourdough" in page.url
+        assert not [url for url in asked if "/search" in url], "the sidebar was loaded again"
+        expect(page).to_have_title("Invoices and bread · convmemory")
+        expect(page.locator(".hit").first).to_have_attribute("aria-current", "page")
+        expect(page.locator(f"#turn-{TURN}")).to_be_focused()
+        page.reload()
+        expect_turn_in_view(page)
+        expect(page.locator(".hit").first).to_contain_text("sourdough starter alive")
+
+    visit(steps)
+
+
+def test_the_browser_s_back_button(visit: Callable[..., None], archive: Archive) -> None:
+    def steps(page: Page) -> None:
+        search_for(page, "sourdough starter")
+        page.locator(".hit", has_text="Invoices").first.click()
+        expect_turn_in_view(page)
+        page.locator(".hit", has_text="Rye").first.click()
+        expect_turn_in_view(page, 0)
+        expect(page.get_by_role("heading", name="Rye")).to_be_visible()
+        page.go_back()
+        expect(page.get_by_role("heading", name="Invoices and bread")).to_be_visible()
+        expect_turn_in_view(page)
+        expect(page.locator(".hit", has_text="Invoices").first).to_have_attribute("aria-current", "page")
+        assert page.locator("aside").count() == 1
+        page.go_back()
+        expect(page.get_by_role("heading", name="Find the turn")).to_be_visible()
+
+    visit(steps)
+
+
+def test_the_keyboard_alone(visit: Callable[..., None]) -> None:
+    def steps(page: Page) -> None:
+        page.locator("body").click()
+        page.keyboard.press("/")
+        box = page.get_by_role("searchbox")
+        expect(box).to_be_focused()
+        page.keyboard.type("sourdough starter alive")
+        page.keyboard.press("Enter")
+        hits = page.locator(".hit")
+        expect(hits.first).to_be_focused()
+        page.keyboard.press("ArrowDown")
+        expect(hits.nth(1)).to_be_focused()
+        page.keyboard.press("ArrowUp")
+        expect(hits.first).to_be_focused()
+        page.keyboard.press("ArrowUp")
+        expect(box).to_be_focused()
+        page.keyboard.press("ArrowDown")
+        page.keyboard.press("Enter")
+        expect_turn_in_view(page)
+        expect(page.locator(f"#turn-{TURN}")).to_be_focused()
+        page.keyboard.press("Escape")
+        expect(hits.first).to_be_focused()
+        page.keyboard.press("Escape")
+        expect(box).to_be_focused()
+        page.keyboard.press("Escape")
+        expect(box).to_have_value("")
+        expect(page.locator(".list-title")).to_have_text("Conversations")
+        expect_turn_in_view(page)
+
+    visit(steps)
+
+
+@pytest.mark.parametrize("size", [{}, PHONE])
+def test_without_javascript(visit: Callable[..., None], archive: Archive, size: dict[str, int]) -> None:
+    def steps(page: Page) -> None:
+        page.get_by_role("searchbox").fill("sourdough starter alive")
+        page.keyboard.press("Enter")
+        page.locator(".hit").first.click()
+        expect_turn_in_view(page)
+        assert page.url.endswith(f"#turn-{TURN}")
+        page.get_by_text("Later messages").click()
+        expect(page.locator(f'[data-turn="{TURN + 20}"]').first).to_be_attached()
+        page.goto(f"/conversations/{archive.long.pk}?turn={TURN}")  # as the API links it
+        expect_turn_in_view(page)
+
+    visit(steps, javascript=False, **size)
+
+
+def test_a_phone_shows_one_pane_at_a_time(visit: Callable[..., None]) -> None:
+    def steps(page: Page) -> None:
+        search_for(page, "sourdough starter")
+        expect(page.get_by_role("heading", name="Find the turn")).to_be_hidden()
+        page.locator(".hit").first.click()
+        expect_turn_in_view(page)
+        expect(page.get_by_role("searchbox")).to_be_hidden()
+        assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+        page.get_by_label("Back to the results").click()
+        expect(page.locator(".hit").first).to_be_visible()
+        expect(page.get_by_role("searchbox")).to_have_value("sourdough starter")
+        assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+
+    visit(steps, **PHONE)
+
+
+@pytest.mark.parametrize("size", [{}, PHONE])
+def test_scrolling_loads_more_and_keeps_the_place(
+    visit: Callable[..., None], archive: Archive, size: dict[str, int]
+) -> None:
+    def steps(page: Page) -> None:
+        page.goto(f"/conversations/{archive.long.pk}?turn={TURN}")
+        expect_turn_in_view(page)
+        first = page.locator("[data-position]").first
+        position = first.get_attribute("data-position")
+        read = page.locator(f'[data-position="{position}"]')
+        top = read.evaluate("e => (e.scrollIntoView({block: 'center'}), e.getBoundingClientRect().top)")
+        expect(page.locator("[data-position]").first).not_to_have_attribute("data-position", str(position))
+        assert abs(read.evaluate("e => e.getBoundingClientRect().top") - top) <= 2, "what was read moved"
+        page.locator("[data-later]").scroll_into_view_if_needed()
+        expect(page.locator(f'[data-turn="{TURN + 25}"]').first).to_be_attached()
+        positions = page.locator("[data-position]").evaluate_all("all => all.map(one => +one.dataset.position)")
+        assert positions == list(range(positions[0], positions[-1] + 1))
+
+    visit(steps, **size)
+
+
+def test_long_output_is_shown_whole_in_its_place(visit: Callable[..., None], archive: Archive) -> None:
+    output = MessageDraft("tool", (ToolResultPart("t1", "a line of output\n" * 1_000 + "the end"),))
+    said = [user_says("run it"), assistant_says("yes"), output]
+    conversation = make_conversation(archive.owner, said, title="Output")
+
+    def steps(page: Page) -> None:
+        page.goto(f"/conversations/{conversation.pk}?turn=0")
+        page.get_by_text("Result").click()
+        page.get_by_text("Show the other").click()
+        expect(page.locator(".message pre.output")).to_contain_text("the end")
+        expect(page.get_by_text("Show the other")).to_be_hidden()
+        assert page.url.endswith("?turn=0")
+
+    visit(steps)
+
+
+def test_transcripts_cannot_act(visit: Callable[..., None], archive: Archive) -> None:
+    attack = "<img src=x onerror='document.title = 1'><script>document.title = 2</script> [go](javascript:alert(1))"
+    conversation = make_conversation(archive.owner, [user_says(attack), assistant_says(attack)], title=attack)
+
+    def steps(page: Page) -> None:
+        page.goto(f"/conversations/{conversation.pk}?turn=0")
+        expect(page.locator("#turn-0")).to_contain_text("<script>")
+        assert page.locator(".message img, .message script, .message a[href^=javascript]").count() == 0
+        assert page.title().startswith("<img")
+
+    visit(steps)
+
+
+def test_progress_goes_away_when_the_index_is_done(visit: Callable[..., None], archive: Archive) -> None:
+    conversation = make_conversation(archive.owner, exchange(("new?", "yes")), title="Just imported")
+
+    def waiting(page: Page) -> None:
+        expect(page.locator("#progress")).to_contain_text("Indexing: 71 of 72 turns")
+
+    def silent(page: Page) -> None:
+        expect(page.locator("#progress")).to_be_hidden()
+
+    visit(waiting)
+    index_conversation(conversation_id=conversation.pk)
+    visit(silent)
+
+
+def test_a_session_that_ended_leads_to_the_login(visit: Callable[..., None]) -> None:
+    def steps(page: Page) -> None:
+        page.context.clear_cookies()
+        page.get_by_role("searchbox").press_sequentially("sourdough")
+        page.wait_for_url("**/login?next=/")
+
+    visit(steps)
+
+
+def test_a_new_key_can_be_copied(visit: Callable[..., None]) -> None:
+    def steps(page: Page) -> None:
+        page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        page.goto("/settings/keys")
+        page.get_by_label("New key").fill("Laptop")
+        page.get_by_role("button", name="Create key").click()
+        page.get_by_role("button", name="Copy").first.click()
+        expect(page.get_by_text("Copied")).to_be_visible()
+        copied = page.evaluate("navigator.clipboard.readText()")
+        assert copied == page.locator("#new-key").text_content()
+        assert copied.startswith("cvm_")
+
+    visit(steps)

@@ -1,0 +1,366 @@
+"""The conversation page: windows around a turn, partials, actions, and nobody else's conversations."""
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from html import unescape
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from pytest_django import DjangoAssertNumQueries
+
+from convmemory.conversations.drafts import MessageDraft
+from convmemory.conversations.models import Conversation, Message
+from convmemory.conversations.parts import TextPart, ThinkingPart, ToolCallPart, ToolResultPart
+from convmemory.conversations.windows import MESSAGES_BEFORE_TURN, WINDOW_CHARS, WINDOW_MESSAGES, window_around
+from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
+
+pytestmark = pytest.mark.django_db
+
+HTMX = {"HX-Request": "true"}
+IN_MAIN = {**HTMX, "HX-Target": "main"}
+
+
+@pytest.fixture
+def owner() -> User:
+    return make_user()
+
+
+@pytest.fixture
+def page(owner: User) -> Callable[..., str]:
+    """The text of a page that the owner gets."""
+    client = Client()
+    client.force_login(owner)
+
+    def get(path: str, status: int = 200, **headers: str) -> str:
+        response = client.get(path, headers={name.replace("_", "-"): value for name, value in headers.items()})
+        assert response.status_code == status, response.content
+        return str(response.content.decode())
+
+    return get
+
+
+def long_conversation(owner: User, turns: int, **values: Any) -> Conversation:
+    pairs = [(f"question {number}", f"answer {number}") for number in range(turns)]
+    return make_conversation(owner, exchange(*pairs), title="Long", **values)
+
+
+def test_the_page_names_what_it_shows(owner: User, page: Callable[..., str]) -> None:
+    conversation = make_conversation(
+        owner, exchange(("what?", "**that**")), title="Title", agent="claude-code", project="/home/ada/src/billing"
+    )
+    text = page(f"/conversations/{conversation.pk}")
+    assert "<h1 title=" in text
+    assert "claude-code" in text
+    assert '<span class="tag" title="/home/ada/src/billing">billing</span>' in text
+    assert "1 Jan 2026" in text
+    assert "2 messages, 1 turn<" in text
+    assert "<strong>that</strong>" in text
+    assert text.count("<html") == 1
+
+
+def test_a_turn_is_marked_and_reachable_by_fragment(owner: User, page: Callable[..., str]) -> None:
+    conversation = long_conversation(owner, 5)
+    text = page(f"/conversations/{conversation.pk}?turn=3")
+    assert text.count('data-turn="3"') == 2
+    assert text.count('id="turn-3"') == 1
+    assert text.count("is-target") == 2
+    assert text.index('data-turn="3"') < text.index("question 3") < text.index("answer 3")
+    assert 'data-target-turn="3"' in text
+    assert "the turn you were looking for" in text
+    assert f"/conversations/{conversation.pk}?turn=2#turn-2" in text  # the previous turn
+    assert f"/conversations/{conversation.pk}?turn=4#turn-4" in text  # the next one
+
+
+def test_a_long_conversation_is_shown_in_parts_around_the_turn(owner: User, page: Callable[..., str]) -> None:
+    conversation = long_conversation(owner, 200)
+    path = f"/conversations/{conversation.pk}"
+    text = page(f"{path}?turn=100")
+    assert text.count("data-position=") == WINDOW_MESSAGES
+    start = 200 - MESSAGES_BEFORE_TURN
+    assert f'href="{path}?before={start}&amp;turn=100"' in text
+    assert f'href="{path}?after={start + WINDOW_MESSAGES}&amp;turn=100"' in text
+    seen = []
+    address: str | None = f"{path}?after={start + WINDOW_MESSAGES}"
+    while address:
+        part = page(address, **HTMX)
+        assert "<html" not in part
+        assert "?before=" not in part
+        seen += [int(piece.split('"')[0]) for piece in part.split('data-position="')[1:]]
+        address = unescape(part.split('hx-get="')[-1].split('"')[0]) if "?after=" in part else None
+    assert seen == list(range(start + WINDOW_MESSAGES, 400))
+
+
+def test_earlier_messages_continue_without_a_gap_and_without_doubling_an_anchor(
+    owner: User, page: Callable[..., str]
+) -> None:
+    pieces = [user_says("q"), *(assistant_says(f"step {number}") for number in range(100))]
+    conversation = make_conversation(owner, [*exchange(("first", "one")), *pieces])
+    path = f"/conversations/{conversation.pk}"
+    earlier = page(f"{path}?before=60", **HTMX)
+    later = page(f"{path}?after=60", **HTMX)
+    positions = [int(piece.split('"')[0]) for piece in (earlier + later).split('data-position="')[1:]]
+    assert positions == list(range(20, 100))
+    assert 'id="turn-1"' not in earlier + later  # the turn opens at position 2
+    assert page(f"{path}?before=20", **HTMX).count('id="turn-1"') == 1
+    whole_page = page(f"{path}?before=60")  # the same address as a plain link
+    assert "<html" in whole_page
+    assert "?before=20" in whole_page
+    assert "?after=60" in whole_page
+
+
+def test_a_window_of_giants_is_shortened(owner: User) -> None:
+    giants = exchange(*[(f"q{number}", "x " * 10_000) for number in range(40)])
+    conversation = make_conversation(owner, giants)
+    window = window_around(conversation, 20)
+    shown = sum(min(len(str(part)), 12_000) for message in window.messages for part in message.parts)
+    assert shown < WINDOW_CHARS * 1.2
+    assert any(message.turn_number == 20 for message in window.messages)
+    assert window.earlier == window.messages[0].position
+    assert window.later == window.messages[-1].position + 1
+
+
+def test_opening_a_conversation_of_ten_thousand_messages_takes_few_queries_and_little_time(
+    owner: User, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    conversation = make_conversation(owner)
+    rows = (
+        Message(
+            conversation=conversation,
+            position=position,
+            role="assistant" if position % 2 else "user",
+            is_real_user=position % 2 == 0,
+            parts=[{"type": "text", "text": f"**message** {position}\n\n```python\nprint({position})\n```\n" * 5}],
+            turn_number=position // 2,
+            content_hash=bytes(32),
+        )
+        for position in range(10_000)
+    )
+    Message.objects.bulk_create(rows, batch_size=2_000)
+    Conversation.objects.filter(pk=conversation.pk).update(message_count=10_000, turn_count=5_000, turns_version=1)
+    client = Client()
+    client.force_login(owner)
+    path = f"/conversations/{conversation.pk}?turn=2500"
+    with django_assert_num_queries(7):  # session, user, conversation, place of the turn, messages, children, list
+        assert client.get(path).status_code == 200
+    with django_assert_num_queries(6):  # no list
+        assert client.get(path, headers=IN_MAIN).status_code == 200
+    with django_assert_num_queries(4):  # session, user, conversation, messages
+        client.get(f"/conversations/{conversation.pk}?after=7000", headers=HTMX)
+    started = time.perf_counter()
+    client.get(path)
+    assert time.perf_counter() - started < 1
+
+
+def test_htmx_gets_the_main_area_alone(owner: User, page: Callable[..., str]) -> None:
+    conversation = long_conversation(owner, 3)
+    text = page(f"/conversations/{conversation.pk}?turn=1", **IN_MAIN)
+    assert "<html" not in text
+    assert "<title>Long · convmemory</title>" in text
+    assert 'data-target-turn="1"' in text
+    assert 'class="sidebar"' not in text
+
+
+def test_pages_and_parts_are_told_apart_by_caches(owner: User) -> None:
+    conversation = long_conversation(owner, 1)
+    client = Client()
+    client.force_login(owner)
+    response = client.get(f"/conversations/{conversation.pk}")
+    assert "HX-Request" in response.headers["Vary"]
+    assert "private" in response.headers["Cache-Control"]
+    assert "unsafe-inline" not in response.headers["Content-Security-Policy"].partition("style-src")[0]
+
+
+def test_no_page_holds_an_inline_script(owner: User, page: Callable[..., str]) -> None:
+    conversation = long_conversation(owner, 2)
+    for path in ("/", "/search?q=question", f"/conversations/{conversation.pk}", "/settings/keys", "/import"):
+        text = page(path)
+        assert "<script>" not in text
+        assert " onclick=" not in text
+        assert "https://" not in text.replace("https://evil.example", "")
+
+
+def test_a_query_in_the_address_leads_back_to_its_results(owner: User, page: Callable[..., str]) -> None:
+    conversation = long_conversation(owner, 2)
+    text = page(f"/conversations/{conversation.pk}?turn=1&q=what+%22now%22&scope=tool")
+    assert 'value="what &quot;now&quot;"' in text
+    assert "/search?q=what+%22now%22&amp;scope=tool" in text
+
+
+@pytest.mark.parametrize("turn", ["99", "5000000"])
+def test_a_turn_that_does_not_exist_is_said(owner: User, page: Callable[..., str], turn: str) -> None:
+    conversation = long_conversation(owner, 2)
+    text = page(f"/conversations/{conversation.pk}?turn={turn}")
+    assert f"has no turn {turn}" in text
+    assert "question 0" in text
+
+
+@pytest.mark.parametrize("query", ["turn=x", "turn=-1", "turn=99999999999", "before=²", "after=1.5"])
+def test_an_address_that_makes_no_sense_is_a_bad_request(owner: User, page: Callable[..., str], query: str) -> None:
+    conversation = long_conversation(owner, 2)
+    assert "is not a number" in page(f"/conversations/{conversation.pk}?{query}", status=400)
+
+
+def test_a_conversation_without_messages_opens(owner: User, page: Callable[..., str]) -> None:
+    conversation = make_conversation(owner)
+    assert "no messages" in page(f"/conversations/{conversation.pk}")
+    assert "Untitled conversation" in page(f"/conversations/{conversation.pk}")
+
+
+def test_thinking_and_tools_are_folded(owner: User, page: Callable[..., str]) -> None:
+    work = MessageDraft(
+        "assistant", (ThinkingPart("let me think"), ToolCallPart("t1", "Bash", {"command": "ls -l"}), TextPart("done"))
+    )
+    answer = MessageDraft("user", (ToolResultPart("t1", "total 0\n" * 2_000),))
+    conversation = make_conversation(owner, [user_says("go"), work, answer, assistant_says("so")])
+    path = f"/conversations/{conversation.pk}"
+    text = page(path)
+    assert text.count('<details class="part fold') == 3
+    assert "Result of Bash" in text
+    assert "Show the other" in text
+    whole = page(f"{path}/messages/2/parts/0")
+    assert whole.count("total 0") == 2_000
+    assert "<html" in whole
+    part = page(f"{path}/messages/2/parts/0", **HTMX)
+    assert part.count("total 0") == 2_000
+    assert "<html" not in part
+    page(f"{path}/messages/2/parts/7", status=404)
+    page(f"{path}/messages/77777777777777777777/parts/0", status=404)
+
+
+def test_html_in_titles_and_names_is_text(owner: User, page: Callable[..., str]) -> None:
+    bad = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
+    call = MessageDraft("assistant", (ToolCallPart(bad, bad, {bad: bad}),))
+    said = [user_says(bad, name=bad), assistant_says(bad, model=bad), call]
+    conversation = make_conversation(owner, said, title=bad, agent=bad, project=bad)
+    child = make_conversation(owner, title=bad)
+    Conversation.objects.filter(pk=child.pk).update(parent=conversation)
+    for path in (f"/conversations/{conversation.pk}", f"/conversations/{child.pk}", "/", "/search/filters"):
+        text = page(path)
+        assert "<script>alert" not in text
+        assert "<img" not in text
+        assert "&lt;script&gt;" in text
+
+
+# --- relatives ------------------------------------------------------------------------------------
+
+
+def test_parent_and_children_are_linked(owner: User, page: Callable[..., str]) -> None:
+    parent = make_conversation(owner, title="The parent")
+    child = make_conversation(owner, title="The child")
+    Conversation.objects.filter(pk=child.pk).update(parent=parent)
+    assert "Started from" in page(f"/conversations/{child.pk}")
+    text = page(f"/conversations/{parent.pk}")
+    assert f'<a href="/conversations/{child.pk}">The child</a>' in text
+
+
+def test_relatives_of_somebody_else_are_not_shown(owner: User, page: Callable[..., str]) -> None:
+    mine = make_conversation(owner, title="mine")
+    foreign = make_conversation(make_user(), title="foreign secret")
+    Conversation.objects.filter(pk=foreign.pk).update(parent=mine)
+    assert "foreign secret" not in page(f"/conversations/{mine.pk}")
+    Conversation.objects.filter(pk=foreign.pk).update(parent=None)
+    Conversation.objects.filter(pk=mine.pk).update(parent=foreign)
+    assert "foreign secret" not in page(f"/conversations/{mine.pk}")
+
+
+# --- nobody else's --------------------------------------------------------------------------------
+
+
+def test_foreign_and_unknown_conversations_are_the_same_page(owner: User, page: Callable[..., str]) -> None:
+    foreign = make_conversation(make_user(), exchange(("secret?", "secret!")), title="secret")
+    answers = {
+        page(f"/conversations/{number}{rest}", status=404)
+        for number in (foreign.pk, foreign.pk + 1_000, 10**30)
+        for rest in ("", "?turn=0", "/messages/0/parts/0", "/delete")
+    }
+    assert len(answers) == 1
+    (text,) = answers
+    assert "secret" not in text
+    assert "Nothing here" in text
+
+
+def test_foreign_conversations_cannot_be_changed(owner: User) -> None:
+    foreign = make_conversation(make_user(), title="theirs")
+    client = Client()
+    client.force_login(owner)
+    for action in ("rename", "archive", "delete"):
+        response = client.post(f"/conversations/{foreign.pk}/{action}", {"title": "mine now"})
+        assert response.status_code == 404
+    foreign.refresh_from_db()
+    assert (foreign.title, foreign.archived_at) == ("theirs", None)
+
+
+def test_nobody_gets_in_without_signing_in(owner: User) -> None:
+    conversation = long_conversation(owner, 1)
+    paths = ["/", "/search?q=question", f"/conversations/{conversation.pk}", "/settings/keys", "/settings/password",
+             "/import", "/index/progress", "/search/filters"]  # fmt: skip
+    for path in paths:
+        response = Client().get(path)
+        assert response.status_code == 302
+        assert response.headers["Location"].startswith("/login?next=")
+    part = Client().get("/search?q=question", headers={**HTMX, "HX-Current-URL": "http://testserver/conversations/1"})
+    assert part.headers["HX-Redirect"] == "/login?next=/conversations/1"
+    assert b"question" not in part.content
+
+
+# --- changing it ----------------------------------------------------------------------------------
+
+
+def test_rename_archive_and_delete(owner: User) -> None:
+    conversation = long_conversation(owner, 1)
+    path = f"/conversations/{conversation.pk}"
+    client = Client()
+    client.force_login(owner)
+    assert client.post(f"{path}/rename", {"title": "  Renamed "}).headers["Location"] == path
+    assert client.post(f"{path}/rename", {"title": " "}).status_code == 400
+    conversation.refresh_from_db()
+    assert conversation.title == "Renamed"
+
+    assert "Archived" in client.post(f"{path}/archive", {"archived": "1"}, follow=True).content.decode()
+    assert "Renamed" not in client.get("/").content.decode()
+    assert "Renamed" in client.get("/?archived=1").content.decode()
+    client.post(f"{path}/archive", {"archived": "0"})
+    assert "Renamed" in client.get("/").content.decode()
+
+    asked = client.get(f"{path}/delete").content.decode()
+    assert "Delete for good" in asked
+    assert Conversation.objects.filter(pk=conversation.pk).exists()
+    done = client.post(f"{path}/delete", follow=True).content.decode()
+    assert "“Renamed” is deleted" in done
+    assert not Conversation.objects.filter(pk=conversation.pk).exists()
+
+
+def test_changes_need_a_post_with_the_form_s_token(owner: User) -> None:
+    conversation = long_conversation(owner, 1)
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(owner)
+    for action in ("rename", "archive"):
+        assert client.get(f"/conversations/{conversation.pk}/{action}").status_code == 405
+    for action in ("rename", "archive", "delete"):
+        response = client.post(f"/conversations/{conversation.pk}/{action}", {"title": "x"})
+        assert response.status_code == 403
+        assert "Please send that again" in response.content.decode()
+
+
+def test_dates_are_shown_and_missing_ones_left_out(owner: User, page: Callable[..., str]) -> None:
+    said = [
+        user_says("q", created_at=datetime(2026, 3, 2, 9, 14, tzinfo=UTC)),
+        MessageDraft("assistant", (TextPart("a"),)),
+    ]
+    conversation = make_conversation(owner, said)
+    text = page(f"/conversations/{conversation.pk}")
+    assert "2 Mar 2026, 09:14" in text
+
+
+def test_what_is_loaded_later_of_the_turn_is_marked_as_well(owner: User, page: Callable[..., str]) -> None:
+    work = [user_says("q"), *(assistant_says(f"step {number}") for number in range(100))]
+    conversation = make_conversation(owner, work)
+    text = page(f"/conversations/{conversation.pk}?turn=0")
+    address = unescape(text.split('hx-get="')[-1].split('"')[0])
+    assert address == f"/conversations/{conversation.pk}?after=40&turn=0"
+    part = page(address, **HTMX)
+    assert part.count("is-target") == 40
+    assert "autofocus" not in part

@@ -1,0 +1,333 @@
+"""The search page and its parts: results, states in which there are none, filters, paging, isolation."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from convmemory.conversations import ingest
+from convmemory.conversations.models import Conversation
+from convmemory.core.errors import EmbedderUnavailable
+from search import retrieval
+from search.indexing import index_conversation
+from search.retrieval import SearchQuery, search
+from search.views import mark_words, without_markup
+from tests.factories import exchange, make_conversation, make_user
+
+pytestmark = pytest.mark.django_db
+
+TYPING = {"HX-Request": "true", "HX-Target": "results"}
+
+
+class Pages:
+    """What one user sees."""
+
+    def __init__(self, user: User) -> None:
+        self.client = Client()
+        self.client.force_login(user)
+
+    def get(
+        self,
+        path: str,
+        query: Mapping[str, Any] | None = None,
+        status: int = 200,
+        headers: dict[str, str] | None = None,
+    ) -> str:
+        self.response = self.client.get(path, query, headers=headers)
+        assert self.response.status_code == status, self.response.content
+        return str(self.response.content.decode())
+
+
+@pytest.fixture
+def owner() -> User:
+    return make_user()
+
+
+@pytest.fixture
+def pages(owner: User) -> Pages:
+    return Pages(owner)
+
+
+def indexed(owner: User, *pairs: tuple[str, str], **values: Any) -> Conversation:
+    conversation = make_conversation(owner, exchange(*pairs), **values)
+    index_conversation(conversation_id=conversation.pk)
+    return conversation
+
+
+PERU = ("what is the capital of Peru?", "The capital is **Lima**, on the coast.")
+BREAD = ("why is my sourdough flat?", "The starter was too young.")
+
+
+def test_a_result_shows_title_percentage_question_passage_date_and_agent(owner: User, pages: Pages) -> None:
+    conversation = indexed(owner, BREAD, PERU, title="Geography", agent="tutor")
+    text = pages.get("/search", {"q": "capital of Peru"})
+    first = text.split('class="item hit"')[1]
+    assert f'href="/conversations/{conversation.pk}?turn=1&amp;q=capital+of+Peru#turn-1"' in first.split(">")[0]
+    for piece in (
+        "Geography",
+        "what is the <mark>capital</mark> of <mark>Peru</mark>?",
+        "1 Jan 2026",
+        "tutor",
+        "turn 1",
+    ):
+        assert piece in first
+    percent = int(first.split('class="percent"')[1].split(">")[1].split("<")[0])
+    assert 20 < percent <= 100
+
+
+def test_typing_gets_the_list_alone_and_the_address_that_goes_with_it(owner: User, pages: Pages) -> None:
+    indexed(owner, PERU)
+    text = pages.get("/search", {"q": "Peru"}, headers={**TYPING, "HX-Current-URL": "http://testserver/"})
+    assert "<html" not in text
+    assert 'class="item hit"' in text
+    assert pages.response.headers["HX-Replace-Url"] == "/search?q=Peru"
+    in_conversation = {"HX-Current-URL": "http://testserver/conversations/7?turn=3&q=old"}
+    pages.get("/search", {"q": "Peru", "mode": "full_text"}, headers={**TYPING, **in_conversation})
+    assert pages.response.headers["HX-Replace-Url"] == "/conversations/7?turn=3&q=Peru&mode=full_text"
+    pages.get("/search", {"q": ""}, headers={**TYPING, "HX-Current-URL": "http://testserver/search?q=Peru"})
+    assert pages.response.headers["HX-Replace-Url"] == "/"
+    for elsewhere in ("http://testserver/settings/keys", "https://evil.example/search"):
+        pages.get("/search", {"q": "Peru"}, headers={**TYPING, "HX-Current-URL": elsewhere})
+        assert "HX-Replace-Url" not in pages.response.headers
+
+
+def test_the_number_of_results_is_announced(owner: User, pages: Pages) -> None:
+    indexed(owner, PERU)
+    text = pages.get("/search", {"q": "Peru"}, headers=TYPING)
+    assert '<p id="search-status" hx-swap-oob="innerHTML">1 result</p>' in text
+
+
+def test_more_results_come_by_cursor(owner: User, pages: Pages) -> None:
+    indexed(owner, *[(f"what about topic number {number}?", "nothing new about the topic") for number in range(50)])
+    seen: list[str] = []
+    text = pages.get("/search", {"q": "topic"}, headers=TYPING)
+    while True:
+        seen += [piece.split('"')[0] for piece in text.split('data-turn-link="')[1:]]
+        if "cursor=" not in text:
+            break
+        address = text.split('class="more" href="')[1].split('"')[0].replace("&amp;", "&")
+        text = pages.get(address, headers=TYPING)
+        assert "<html" not in text
+    assert len(seen) == len(set(seen)) == 50
+
+
+def test_without_a_query_the_newest_conversations_are_listed_in_pages(owner: User, pages: Pages) -> None:
+    for number in range(35):
+        make_conversation(owner, title=f"number {number:02}", project="C:\\work\\billing")
+    text = pages.get("/")
+    assert "<html" in text
+    titles = [piece.split("<")[0] for piece in text.split('class="item-title">')[1:]]
+    assert titles == [f"number {number:02}" for number in range(34, 4, -1)]
+    assert "<span>billing</span>" in text
+    more = text.split('class="more" href="')[1].split('"')[0]
+    rest = pages.get(more, headers=TYPING)
+    assert rest.count('class="item"') == 5
+    assert pages.get(more).count('class="item"') == 5  # as a plain link
+
+
+# --- nothing to show ------------------------------------------------------------------------------
+
+
+def test_before_anything_is_imported_the_page_says_how(pages: Pages) -> None:
+    for text in (pages.get("/"), pages.get("/search", {"q": "anything at all"})):
+        assert "Nothing here yet" in text
+        assert "manage.py import_conversations" in text
+        assert "/api/v1/imports" in text
+
+
+def test_no_hits_say_what_to_try(owner: User, pages: Pages) -> None:
+    indexed(owner, PERU)
+    text = pages.get("/search", {"q": "zyxwvut", "mode": "full_text", "agent": "nobody"})
+    assert "No turn found for “zyxwvut”" in text
+    assert "Search without the filters" in text
+
+
+def test_no_hits_say_that_turns_wait_for_their_index(owner: User, pages: Pages) -> None:
+    make_conversation(owner, exchange(PERU))
+    assert "1 turn waits to be indexed" in pages.get("/search", {"q": "zyxwvut"})
+
+
+def test_one_character_asks_for_more(pages: Pages) -> None:
+    assert "at least 2 characters" in pages.get("/search", {"q": "x"})
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ({"q": "x" * 501}, "2 to 500 characters"),
+        ({"q": "Peru", "mode": "magic"}, "no mode"),
+        ({"q": "Peru", "scope": "everything"}, "no scope"),
+        ({"q": "Peru", "after": "yesterday"}, "is not a date"),
+        ({"q": "Peru", "after": "2026-02-31"}, "is not a date"),
+        ({"q": "Peru", "after": "2026-02-02", "before": "2026-02-01"}, "swap the two dates"),
+        ({"q": "Peru", "cursor": "nonsense"}, "cursor"),
+        ({"cursor": "nonsense"}, "cursor"),
+        ({"after": "0001-01-01", "before": "x"}, "is not a date"),
+    ],
+)
+def test_what_cannot_be_searched_for_is_said_in_place(
+    owner: User, pages: Pages, query: dict[str, str], message: str
+) -> None:
+    indexed(owner, PERU)
+    assert message in pages.get("/search", query, status=422)
+    assert message in pages.get("/search", query, status=422, headers=TYPING)
+
+
+@pytest.mark.parametrize(
+    "text", ["<script>alert(1)</script>", "' OR 1=1 --", "& | ! :*", "🦜🦜", "\x00\x00", "%s %(q)s"]
+)
+def test_any_query_is_only_a_query(owner: User, pages: Pages, text: str) -> None:
+    indexed(owner, PERU)
+    assert "<script>alert" not in pages.get("/search", {"q": text})
+
+
+def test_without_an_embedder_words_still_find_and_the_page_says_so(
+    owner: User, pages: Pages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    indexed(owner, PERU)
+
+    def unavailable(*_: Any, **__: Any) -> Any:
+        raise EmbedderUnavailable("the model file is missing")
+
+    monkeypatch.setattr(retrieval, "_dense", unavailable)
+    text = pages.get("/search", {"q": "Peru"})
+    assert 'class="item hit"' in text
+    assert "the model file is missing" in text
+
+
+# --- filters --------------------------------------------------------------------------------------
+
+
+def test_filters_are_in_the_form_and_in_every_link(owner: User, pages: Pages) -> None:
+    conversation = indexed(owner, PERU, agent="tutor", project="/src/geo")
+    indexed(owner, PERU, agent="other", project="/src/else")
+    query = {"q": "Peru", "mode": "full_text", "scope": ["user", "tool"], "agent": "tutor", "before": "2026-12-31"}
+    text = pages.get("/search", query)
+    assert text.count('class="item hit"') == 1
+    assert f"/conversations/{conversation.pk}?turn=0&amp;q=Peru&amp;mode=full_text&amp;scope=user%2Ctool" in text
+    assert '<option value="full_text" selected>' in text
+    assert 'value="tool" checked' in text
+    assert 'value="assistant" checked' not in text
+    assert '<option value="tutor" selected>' in text
+    assert '<option value="/src/else">' in text
+    assert 'name="before" value="2026-12-31"' in text
+    assert '<details class="filters" id="filters" open>' in text
+
+
+def test_dates_take_in_the_whole_last_day(owner: User, pages: Pages) -> None:
+    indexed(owner, PERU)  # of 2026-01-01, noon
+    assert 'class="item hit"' in pages.get("/search", {"q": "Peru", "after": "2026-01-01", "before": "2026-01-01"})
+    assert 'class="item hit"' not in pages.get("/search", {"q": "Peru", "before": "2025-12-31"})
+
+
+def test_choices_are_loaded_alone_when_the_filters_are_opened(owner: User, pages: Pages) -> None:
+    make_conversation(owner, agent="tutor", project="/src/geo")
+    make_conversation(make_user(), agent="foreign-agent", project="/foreign")
+    assert "/search/filters" in pages.get("/settings/keys")
+    text = pages.get("/search/filters")
+    assert "tutor" in text
+    assert "/src/geo" in text
+    assert "foreign" not in text
+    assert "<html" not in text
+
+
+# --- nobody else's, and what it costs --------------------------------------------------------------
+
+
+def test_nobody_sees_another_s_conversations(owner: User, pages: Pages) -> None:
+    indexed(owner, PERU, title="mine")
+    stranger = make_user()
+    indexed(
+        stranger, PERU, ("and the secret?", "It is hidden."), title="secret", agent="secret-agent", project="/secret"
+    )
+    for mode in ("hybrid", "semantic", "full_text"):
+        text = pages.get("/search", {"q": "capital of Peru", "mode": mode, "scope": "user,assistant,thinking,tool"})
+        assert text.count('class="item hit"') == 1
+        assert "secret" not in text
+    for query in ({}, {"agent": "secret-agent"}, {"project": "/secret"}, {"archived": "1"}):
+        assert ">secret<" not in pages.get("/", query)
+    assert ">mine<" not in Pages(stranger).get("/search", {"q": "Peru"})
+
+
+def test_the_pages_add_few_queries_to_the_search(owner: User, pages: Pages) -> None:
+    indexed(owner, *[PERU] * 30)
+    query = SearchQuery(text="capital of Peru")
+    search(caller=owner, query=query)
+    with CaptureQueriesContext(connection) as of_search:
+        search(caller=owner, query=query)
+    with CaptureQueriesContext(connection) as of_part:
+        pages.get("/search", {"q": "capital of Peru"}, headers=TYPING)
+    assert len(of_part) == len(of_search) + 2  # session, user
+    with CaptureQueriesContext(connection) as of_page:
+        pages.get("/search", {"q": "capital of Peru"})
+    assert len(of_page) <= len(of_search) + 5  # and the index's state (with its space), agents and projects
+    with CaptureQueriesContext(connection) as of_list:
+        pages.get("/search", headers=TYPING)
+    assert len(of_list) == 3  # session, user, list
+
+
+def test_the_list_costs_the_same_for_few_and_many(owner: User, pages: Pages) -> None:
+    pages.get("/")  # the first one makes the embedding space
+    counts = []
+    for _ in range(2):
+        for _ in range(10):
+            make_conversation(owner, exchange(PERU))
+        with CaptureQueriesContext(connection) as context:
+            pages.get("/")
+        counts.append(len(context))
+    assert counts[0] == counts[1] <= 6
+
+
+# --- progress -------------------------------------------------------------------------------------
+
+
+def test_progress_is_polled_while_turns_wait_and_then_silent(owner: User, pages: Pages) -> None:
+    assert "/index/progress" in pages.get("/")
+    conversation = make_conversation(owner, exchange(PERU, BREAD))
+    waiting = pages.get("/index/progress")
+    assert "0 of 2 turns" in waiting
+    assert 'hx-trigger="every 2s"' in waiting
+    index_conversation(conversation_id=conversation.pk)
+    silent = pages.get("/index/progress")
+    assert "hx-get" not in silent
+    assert 'id="progress"' in silent
+
+
+def test_coming_back_to_the_list_gets_the_welcome_alone(owner: User, pages: Pages) -> None:
+    indexed(owner, PERU)
+    text = pages.get("/search", {"q": "Peru"}, headers={"HX-Request": "true", "HX-Target": "main"})
+    assert "<title>convmemory</title>" in text
+    assert 'class="item' not in text
+
+
+def test_archived_conversations_are_found_only_when_asked_for(owner: User, pages: Pages) -> None:
+    conversation = indexed(owner, PERU)
+    ingest.change_conversation(
+        owner=owner, conversation_id=conversation.pk, values={"archived_at": conversation.created_at}
+    )
+    assert 'class="item hit"' not in pages.get("/search", {"q": "Peru"})
+    assert 'class="item hit"' in pages.get("/search", {"q": "Peru", "archived": "1"})
+
+
+# --- passages -------------------------------------------------------------------------------------
+
+
+def marked(find: Callable[[str, str], Any], text: str, query: str) -> list[str]:
+    return [piece.text for piece in find(text, query) if piece.is_match]
+
+
+def test_words_of_the_query_are_marked_whole() -> None:
+    text = "The deadlock: deadlocks happen in C++ (sometimes)"
+    assert marked(mark_words, text, "why did the DEADLOCK happen?") == ["deadlock", "happen"]
+    assert "".join(piece.text for piece in mark_words(text, "deadlock c++ (")) == text
+    assert mark_words("", "x") == ()
+    assert marked(mark_words, text, "the is a") == []
+
+
+def test_passages_read_without_markup() -> None:
+    assert without_markup("- **bold** and `code` in snake__case") == "bold and code in snake__case"
+    assert without_markup("2 * 3 = 6") == "2 * 3 = 6"

@@ -1,0 +1,244 @@
+"""What a transcript can put on the page: Markdown as it was meant, and nothing that acts."""
+
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from convmemory.conversations.models import Message
+from convmemory.conversations.parts import (
+    AttachmentPart,
+    Part,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResultPart,
+    part_to_json,
+)
+from convmemory.conversations.rendering import (
+    TEXT_CHARS,
+    TOOL_CHARS,
+    highlight_code,
+    render_markdown,
+    view_messages,
+    view_part,
+)
+
+
+class Harmless(HTMLParser):
+    """Fails on any element or attribute that could act or load something."""
+
+    TAGS = frozenset(
+        {
+            *("p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "strong", "em", "s", "a", "span", "div"),
+            *("code", "pre", "blockquote", "ul", "ol", "li", "table", "thead", "tbody", "tr", "th", "td"),
+        }
+    )
+    ATTRIBUTES = frozenset({"href", "rel", "title", "class", "start", "data-language"})
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert tag in self.TAGS, tag
+        for name, value in attrs:
+            assert name in self.ATTRIBUTES, (tag, name)
+            if name == "href":
+                assert (value or "").lower().startswith(("http://", "https://", "mailto:")), value
+
+
+def assert_harmless(html: str) -> None:
+    parser = Harmless()
+    parser.feed(html)
+    parser.close()
+
+
+ATTACKS = [
+    "<script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    "<svg onload=alert(1)><script>alert(1)</script></svg>",
+    "<iframe src='https://evil.example'></iframe>",
+    "<style>body { display: none }</style>",
+    "<form action=https://evil.example><input name=password></form>",
+    "<base href=https://evil.example>",
+    "<math><mtext><table><mglyph><style><img src=x onerror=alert(1)>",
+    "[click](javascript:alert(1))",
+    "[click](JaVaScRiPt:alert(1))",
+    "[click](java&#115;cript:alert(1))",
+    "[click](data:text/html;base64,PHNjcmlwdD4=)",
+    "[click](vbscript:msgbox(1))",
+    "[click](//evil.example/path)",
+    "[click](/logout)",
+    "[click][x]\n\n[x]: javascript:alert(1)",
+    '[click](https://a.example "x\\" onmouseover=alert(1)")',
+    "![x](javascript:alert(1))",
+    "![x](data:image/svg+xml;base64,PHN2Zz4=)",
+    '![x" onerror="alert(1)](https://a.example/a.png)',
+    "<javascript:alert(1)>",
+    "<https://a.example/\"onmouseover='alert(1)'>",
+    "https://a.example/<script>alert(1)</script>",
+    '```"><script>alert(1)</script>\ncode\n```',
+    "```html\n<script>alert(1)</script>\n```",
+    "`<script>alert(1)</script>`",
+    "| a |\n|---|\n| <img src=x onerror=alert(1)> |",
+    "<div hx-get='/settings/keys' hx-trigger='load'>x</div>",
+    "<p id=main autofocus tabindex=1 onfocus=alert(1)>x</p>",
+]
+
+
+@pytest.mark.parametrize("text", ATTACKS)
+def test_nothing_in_markdown_acts(text: str) -> None:
+    html = render_markdown(text)
+    assert_harmless(html)
+    assert html
+
+
+@given(st.lists(st.sampled_from([*ATTACKS, "<", ">", '"', "'", "`", "```", "[", "](", ")", "![", "*", "_", "\n", "a"])))
+def test_no_combination_acts(pieces: list[str]) -> None:
+    assert_harmless(render_markdown("".join(pieces)))
+
+
+@given(st.text())
+def test_any_text_renders(text: str) -> None:
+    assert_harmless(render_markdown(text))
+
+
+def test_raw_html_is_shown_as_text() -> None:
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in render_markdown("<script>alert(1)</script>")
+
+
+def test_links_say_nothing_about_where_they_come_from() -> None:
+    for text in ("[x](https://a.example)", "<https://a.example>", "see https://a.example."):
+        html = render_markdown(text)
+        assert 'href="https://a.example"' in html
+        assert 'rel="noopener noreferrer nofollow"' in html
+
+
+def test_bare_addresses_end_before_punctuation_and_code_keeps_them_as_text() -> None:
+    html = render_markdown("(see https://a.example/b(c) and https://a.example/d), `https://a.example/e`")
+    assert 'href="https://a.example/b(c)"' in html
+    assert 'href="https://a.example/d"' in html
+    assert 'href="https://a.example/e"' not in html
+
+
+def test_relative_links_become_text_with_their_target_as_a_hint() -> None:
+    html = render_markdown("in [main.py](src/main.py)")
+    assert '<span class="reference" title="src/main.py">main.py</span>' in html
+
+
+def test_images_are_not_loaded_but_linked() -> None:
+    html = render_markdown("![a chart](https://a.example/chart.png)")
+    assert "<img" not in html
+    assert 'href="https://a.example/chart.png"' in html
+    assert "a chart" in html
+
+
+def test_markdown_reads_as_meant() -> None:
+    html = render_markdown("# Head\n\none **two** ~~three~~\nfour\n\n3. x\n\n| a | b |\n|---|--:|\n| 1 | 2 |")
+    for piece in (
+        "<h1>Head</h1>",
+        "<strong>two</strong>",
+        "<s>three</s><br>",
+        '<ol start="3">',
+        '<td class="right">2</td>',
+    ):
+        assert piece in html
+
+
+def test_code_is_highlighted_by_its_language() -> None:
+    html = render_markdown("```python\ndef f(): pass\n```")
+    assert 'data-language="python"' in html
+    assert '<span class="k">def</span>' in html
+    assert highlight_code("<b>", "no-such-language") == "&lt;b&gt;"
+    assert highlight_code("x = 1\n" * 10_000, "python").count("<span") == 0
+
+
+# --- parts and messages ---------------------------------------------------------------------------
+
+
+def message(role: str, *parts: Part, turn: int | None = 0, real: bool | None = None, **values: Any) -> Message:
+    is_real_user = role == "user" and any(isinstance(part, TextPart) for part in parts) if real is None else real
+    return Message(
+        pk=values.pop("position", 0),
+        role=role,
+        parts=[part_to_json(part) for part in parts],
+        is_real_user=is_real_user,
+        turn_number=turn,
+        **values,
+    )
+
+
+def test_long_parts_are_cut_at_a_line_and_shown_whole_on_demand() -> None:
+    text = "".join(f"line {number}\n" for number in range(5_000))
+    for part, limit in ((TextPart(text), TEXT_CHARS), (ToolResultPart("c", text), TOOL_CHARS)):
+        view = view_part(part, 0, tools={})
+        assert 0 < view.left_out >= len(text) - limit
+        whole = view_part(part, 0, tools={}, whole=True)
+        assert whole.left_out == 0
+        assert "line 4999" in (whole.html or whole.text)
+
+
+def test_a_tool_call_shows_its_parameters_as_they_were_written() -> None:
+    call = ToolCallPart("t1", "Edit", {"file_path": "a.py", "new_string": "x\n  y", "flags": [1, 2], "replace": True})
+    view = view_part(call, 0, tools={})
+    assert (view.label, view.gist) == ("Edit", "a.py")
+    assert [(field.name, field.text) for field in view.fields] == [
+        ("file_path", "a.py"),
+        ("new_string", "x\n  y"),
+        ("flags", "[\n  1,\n  2\n]"),
+        ("replace", "true"),
+    ]
+    assert [field.is_short for field in view.fields] == [True, False, False, True]
+
+
+def test_a_call_with_huge_parameters_is_cut_in_all() -> None:
+    call = ToolCallPart("t1", "Write", {"content": "x" * 50_000, "path": "a.py", "other": "y" * 50_000})
+    view = view_part(call, 0, tools={})
+    assert sum(len(field.text) for field in view.fields) <= TOOL_CHARS
+    assert view.left_out >= 100_000 - TOOL_CHARS
+    assert view_part(call, 0, tools={}, whole=True).left_out == 0
+
+
+def test_a_result_is_named_after_the_call_that_it_answers() -> None:
+    views = view_messages(
+        [
+            message("user", TextPart("go")),
+            message("assistant", ToolCallPart("t1", "Bash", {"command": "ls"})),
+            message("user", ToolResultPart("t1", "\n  a.py\nb.py", is_error=True)),
+        ]
+    )
+    result = views[2].parts[0]
+    assert (result.label, result.gist, result.is_error) == ("Bash", "a.py", True)
+
+
+def test_an_attachment_is_a_line() -> None:
+    view = view_part(AttachmentPart("plan.pdf", "application/pdf", 3 * 1024**2), 0, tools={})
+    assert (view.label, view.gist, view.text) == ("plan.pdf", "application/pdf, 3.0 MB", "")
+
+
+def test_the_first_message_of_each_turn_opens_it_and_speakers_are_named_once() -> None:
+    views = view_messages(
+        [
+            message("system", TextPart("rules"), turn=None),
+            message("user", TextPart("one")),
+            message("assistant", ThinkingPart("hm"), ToolCallPart("t1", "Bash")),
+            message("user", ToolResultPart("t1", "out")),
+            message("assistant", TextPart("done")),
+            message("user", TextPart("<reminder>"), real=False),
+            message("user", TextPart("two"), turn=1, name="Ada"),
+            message("assistant", TextPart("2"), turn=1),
+        ],
+        target=1,
+    )
+    assert [view.kind for view in views] == [
+        *("system", "user", "assistant", "tool", "assistant", "injected", "user", "assistant"),
+    ]
+    assert [view.opens_turn for view in views] == [False, True, False, False, False, False, True, False]
+    assert [view.headed for view in views] == [True, True, True, False, False, True, True, True]
+    assert [view.is_target for view in views] == [False] * 6 + [True] * 2
+    assert views[6].speaker == "Ada"
+
+
+def test_a_window_in_the_middle_of_a_turn_does_not_open_it_again() -> None:
+    views = view_messages([message("assistant", TextPart("more"), turn=4)], turn_before=4)
+    assert not views[0].opens_turn
+    assert views[0].headed

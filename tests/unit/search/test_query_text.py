@@ -1,0 +1,25 @@
+"""Quoted phrases and excluded words."""
+
+import pytest
+
+from search.query_text import QueryText, parse_query
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("how to boil an egg", QueryText("how to boil an egg")),
+        ('the "connection pool" is full', QueryText("the connection pool is full", ("connection pool",))),
+        ("python -snake", QueryText("python", (), ("snake",))),
+        ('python -"big snake" tips', QueryText("python tips", (), ("big snake",))),
+        ("well-known e-mail", QueryText("well-known e-mail")),
+        ("-5 degrees", QueryText("degrees", (), ("5",))),
+        ("-only", QueryText("-only")),
+        ('""', QueryText('""')),
+        ('say "hello', QueryText('say "hello')),
+        ("error -- 42", QueryText("error -- 42")),
+        ("drop -retry_policy.max", QueryText("drop", (), ("retry_policy.max",))),
+    ],
+)
+def test_operators(typed: str, expected: QueryText) -> None:
+    assert parse_query(typed) == expected
