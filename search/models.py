@@ -20,8 +20,10 @@ class TurnDocument(models.Model):
     D tool calls and output. Two columns, because most searches read only what was spoken.
     """
 
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
-    conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="turn_documents")
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    conversation = models.ForeignKey(
+        Conversation, on_delete=models.CASCADE, related_name="turn_documents", db_index=False
+    )
     turn_number = models.PositiveIntegerField()
     message_id = models.BigIntegerField(help_text="The real user message that opens the turn.")
     question = models.CharField(max_length=300)
@@ -49,9 +51,11 @@ class TurnDocument(models.Model):
 class TurnEmbedding(models.Model):
     """The vector of one chunk of a turn in one embedding space; the best chunk of a turn counts."""
 
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
-    conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="turn_embeddings")
-    space = models.ForeignKey(EmbeddingSpace, on_delete=models.CASCADE, related_name="+")
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    conversation = models.ForeignKey(
+        Conversation, on_delete=models.CASCADE, related_name="turn_embeddings", db_index=False
+    )
+    space = models.ForeignKey(EmbeddingSpace, on_delete=models.CASCADE, related_name="+", db_index=False)
     turn_number = models.PositiveIntegerField()
     chunk_number = models.PositiveIntegerField(default=0)
     content_hash = models.BinaryField(max_length=32, help_text="Of the whole turn, not of the chunk.")
@@ -82,7 +86,7 @@ class ConversationIndex(models.Model):
     conversation = models.OneToOneField(
         Conversation, on_delete=models.CASCADE, primary_key=True, related_name="index_state"
     )
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
     space = models.ForeignKey(EmbeddingSpace, on_delete=models.SET_NULL, null=True, related_name="+")
     indexed_version = models.PositiveBigIntegerField(default=0)
     noted_version = models.PositiveBigIntegerField(default=0)

@@ -33,7 +33,7 @@ from search.retrieval import (
     SearchResults,
     search,
 )
-from search.status import index_status
+from search.status import IndexStatus, index_status
 
 RESULTS_LIMIT = 20
 QUESTION_CHARS = 200
@@ -181,8 +181,14 @@ def mark_words(text: str, query: str) -> tuple[Piece, ...]:
 
 
 def _welcome(request: PageRequest) -> dict[str, Any]:
+    status = index_status(owner=request.user)
     return {
-        "status": index_status(owner=request.user),
+        "has_messages": status.messages > 0,
+        "figures": {
+            "turns": f"{status.turns:,}",
+            "messages": f"{status.messages:,}",
+            "indexed": f"{_percent_done(status)}%",
+        },
         "username": request.user.get_username(),
         "upload_address": request.build_absolute_uri(reverse("api:upload")),
     }
@@ -226,5 +232,8 @@ def _choices(request: PageRequest) -> dict[str, Any]:
 def index_progress(request: PageRequest) -> HttpResponse:
     """The bar that shows how much of the archive waits for its index; it polls itself until nothing does."""
     status = index_status(owner=request.user)
-    done = round(100 * status.embedded_turns / status.turns) if status.turns else 100
-    return render(request, "search/progress.html", {"status": status, "done": done})
+    return render(request, "search/progress.html", {"status": status, "done": _percent_done(status)})
+
+
+def _percent_done(status: IndexStatus) -> int:
+    return 100 * status.embedded_turns // status.turns if status.turns else 100

@@ -118,7 +118,7 @@ class MessageSource(models.Model):
 class Event(models.Model):
     """One entry of an agent's event log, for structured search; never embedded."""
 
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
     conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="events")
     line_number = models.PositiveIntegerField()
     type = models.CharField(max_length=100)
