@@ -45,7 +45,7 @@ _UNMARKED = frozenset(
     _WORDS.findall(
         "about after all and any are because but can could did does for from had has have how into its just not off "
         "our out over should some than that the their them then there these they this those use was were what when "
-        "where which who why will with would you your"
+        "where which who why will with without would you your"
     )
 )
 _KEPT_PARAMETERS = ("turn",)  # of a conversation's address, when the query in it changes

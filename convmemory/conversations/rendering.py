@@ -237,11 +237,23 @@ def _view_call(part: ToolCallPart, index: int, *, whole: bool) -> PartView:
         left_out += cut_off
         if text or not cut_off:
             fields.append(Field(str(name), text))
-    gist = next((part.input[name] for name in _GIST_FIELDS if isinstance(part.input.get(name), str)), "")
-    gist = gist or next((value for value in part.input.values() if isinstance(value, str)), "")
     return PartView(
-        index, part.type, fields=tuple(fields), label=part.name, gist=one_line(gist, GIST_CHARS), left_out=left_out
+        index, part.type, fields=tuple(fields), label=part.name, gist=_call_gist(part.input), left_out=left_out
     )
+
+
+def _call_gist(parameters: Mapping[str, Any]) -> str:
+    """The parameter that says most of a call, in one line."""
+    told = {name: _words(value) for name, value in parameters.items()}
+    text = next((told[name] for name in _GIST_FIELDS if told.get(name)), "") or next(filter(None, told.values()), "")
+    return one_line(text, GIST_CHARS)
+
+
+def _words(value: Any) -> str:
+    """A string, or the strings of a list (commands come as either); else nothing."""
+    if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
+        return " ".join(value)
+    return value if isinstance(value, str) else ""
 
 
 def _view_attachment(part: AttachmentPart, index: int, *, whole: bool) -> PartView:

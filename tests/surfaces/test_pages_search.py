@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from convmemory.conversations import ingest
 from convmemory.conversations.models import Conversation
 from convmemory.core.errors import EmbedderUnavailable
-from search import retrieval
+from search import signals
 from search.indexing import index_conversation
 from search.retrieval import SearchQuery, search
 from search.views import mark_words, without_markup
@@ -193,7 +193,7 @@ def test_without_an_embedder_words_still_find_and_the_page_says_so(
     def unavailable(*_: Any, **__: Any) -> Any:
         raise EmbedderUnavailable("the model file is missing")
 
-    monkeypatch.setattr(retrieval, "_dense", unavailable)
+    monkeypatch.setattr(signals, "_dense", unavailable)
     text = pages.get("/search", {"q": "Peru"})
     assert 'class="item hit"' in text
     assert "the model file is missing" in text

@@ -190,6 +190,20 @@ def test_a_tool_call_shows_its_parameters_as_they_were_written() -> None:
     assert [field.is_short for field in view.fields] == [True, False, False, True]
 
 
+@pytest.mark.parametrize(
+    ("parameters", "gist"),
+    [
+        ({"timeout": 5, "command": ["bash", "-lc", "ls"]}, "bash -lc ls"),
+        ({"anything": "a\n  b"}, "a b"),
+        ({"command": "", "note": "n"}, "n"),
+        ({"depth": 3, "mixed": ["a", 1]}, ""),
+        ({}, ""),
+    ],
+)
+def test_a_call_says_its_gist(parameters: dict[str, Any], gist: str) -> None:
+    assert view_part(ToolCallPart("t1", "Tool", parameters), 0, tools={}).gist == gist
+
+
 def test_a_call_with_huge_parameters_is_cut_in_all() -> None:
     call = ToolCallPart("t1", "Write", {"content": "x" * 50_000, "path": "a.py", "other": "y" * 50_000})
     view = view_part(call, 0, tools={})

@@ -21,7 +21,7 @@ def test_signs_come_back() -> None:
 
 def test_similarities_follow_the_cosines() -> None:
     tokens, question = vectors(300, 3), vectors(4, 4)
-    question[0] = unit_rows(tokens[17:18] + 0.3 * vectors(1, 5))[0]
+    question[0] = unit_rows((tokens[17:18] + 0.3 * vectors(1, 5)).astype(np.float32))[0]
     coded = similarities(question, decode_bits(encode_vectors(tokens), 384))
     assert coded.shape == (4, 300)
     assert int(coded[0].argmax()) == 17
