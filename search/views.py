@@ -5,7 +5,8 @@ main area's welcome (htmx, coming back from a conversation), all at the same add
 """
 
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -40,7 +41,7 @@ QUESTION_CHARS = 200
 CHOICES_LIMIT = 500
 _WORDS = re.compile(r"\w{3,}")
 _LINE_START = re.compile(r"^\s*(?:[-*+>]|#{1,6}|\d{1,3}[.)])\s+")
-_EMPHASIS = re.compile(r"`+|\*\*|(?<!\w)__|__(?!\w)")
+_EMPHASIS = re.compile(r"`+|\*\*|(?<!\w)__|__(?!\w)|(?<!\S)#{2,6}(?=\s)")
 _UNMARKED = frozenset(
     _WORDS.findall(
         "about after all and any are because but can could did does for from had has have how into its just not off "
@@ -153,21 +154,28 @@ def _has_conversations(request: PageRequest) -> bool:
 
 def _view(hit: Hit, box: SearchBox) -> HitView:
     question = one_line(hit.user_question, QUESTION_CHARS)
-    passage = "" if hit.passage.rstrip("…") in question else without_markup(hit.passage)
+    is_repeated = hit.passage.rstrip("…") in question
     parameters = urlencode({"turn": hit.turn_number} | box.parameters)
     return HitView(
         hit=hit,
         url=f"{reverse('conversation', args=[hit.conversation_id])}?{parameters}#turn-{hit.turn_number}",
         question=mark_words(question, box.q),
-        passage=mark_words(passage, box.q),
+        passage=() if is_repeated else show_marks(hit.passage, hit.marks),
         percent=round(hit.similarity * 100),
         project_name=project_name(hit.project),
     )
 
 
-def without_markup(text: str) -> str:
-    """A line of Markdown as it reads: without list marks, backticks and stars."""
-    return _EMPHASIS.sub("", _LINE_START.sub("", text))
+def show_marks(text: str, marks: Sequence[tuple[int, int]]) -> tuple[Piece, ...]:
+    """A passage of Markdown in pieces as it reads, those at `marks` (start, end; in order) marked."""
+    pieces, end = [], 0
+    for start, stop in marks:
+        pieces += [Piece(text[end:start], is_match=False), Piece(text[start:stop], is_match=True)]
+        end = stop
+    pieces.append(Piece(text[end:], is_match=False))
+    pieces[0] = replace(pieces[0], text=_LINE_START.sub("", pieces[0].text))
+    plain = (replace(piece, text=_EMPHASIS.sub("", piece.text)) for piece in pieces)
+    return tuple(piece for piece in plain if piece.text)
 
 
 def mark_words(text: str, query: str) -> tuple[Piece, ...]:

@@ -1,6 +1,6 @@
 """The search page and its parts: results, states in which there are none, filters, paging, isolation."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -15,7 +15,7 @@ from convmemory.core.errors import EmbedderUnavailable
 from search import signals
 from search.indexing import index_conversation
 from search.retrieval import SearchQuery, search
-from search.views import mark_words, without_markup
+from search.views import Piece, mark_words, show_marks
 from tests.factories import exchange, make_conversation, make_user
 
 pytestmark = pytest.mark.django_db
@@ -316,18 +316,26 @@ def test_archived_conversations_are_found_only_when_asked_for(owner: User, pages
 # --- passages -------------------------------------------------------------------------------------
 
 
-def marked(find: Callable[[str, str], Any], text: str, query: str) -> list[str]:
-    return [piece.text for piece in find(text, query) if piece.is_match]
+def marked(pieces: Sequence[Piece]) -> list[str]:
+    return [piece.text for piece in pieces if piece.is_match]
+
+
+def shown(pieces: Sequence[Piece]) -> str:
+    return "".join(piece.text for piece in pieces)
 
 
 def test_words_of_the_query_are_marked_whole() -> None:
     text = "The deadlock: deadlocks happen in C++ (sometimes)"
-    assert marked(mark_words, text, "why did the DEADLOCK happen?") == ["deadlock", "happen"]
-    assert "".join(piece.text for piece in mark_words(text, "deadlock c++ (")) == text
+    assert marked(mark_words(text, "why did the DEADLOCK happen?")) == ["deadlock", "happen"]
+    assert shown(mark_words(text, "deadlock c++ (")) == text
     assert mark_words("", "x") == ()
-    assert marked(mark_words, text, "the is a") == []
+    assert marked(mark_words(text, "the is a")) == []
 
 
-def test_passages_read_without_markup() -> None:
-    assert without_markup("- **bold** and `code` in snake__case") == "bold and code in snake__case"
-    assert without_markup("2 * 3 = 6") == "2 * 3 = 6"
+def test_passages_read_without_markup_and_keep_their_marks() -> None:
+    text = "- **bold** and `code` in snake__case"
+    pieces = show_marks(text, [(4, 8), (16, 20)])
+    assert shown(pieces) == "bold and code in snake__case"
+    assert marked(pieces) == ["bold", "code"]
+    assert show_marks("2 * 3 = 6", []) == (Piece("2 * 3 = 6", is_match=False),)
+    assert show_marks("", []) == ()

@@ -5,7 +5,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import psutil
 import pytest
@@ -101,6 +101,15 @@ def test_output_is_prefixed_and_a_dead_child_starts_again() -> None:
     assert not any(psutil.pid_exists(pid) for pids in run.pids.values() for pid in pids)
 
 
+@pytest.fixture
+def hangup_counts() -> Iterator[None]:
+    """Under nohup the supervisor ignores SIGHUP on purpose; these tests may run under it."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("hangup_counts")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_stop_signal_ends_children_that_end_when_told(number: signal.Signals) -> None:
     before = signal.getsignal(number)
