@@ -23,8 +23,9 @@ from search.candidates import TurnKeys, split_keys
 from search.dense import kinds_of, vector_parameter
 from search.ranking import Scores
 
-TURNS = 50
-PASSAGES_PER_TURN = 10
+TURNS = 80
+PASSAGES_PER_TURN = 5
+WEIGHT_POWER = 0.5  # below 1: the rarest word must not decide alone
 QUESTION_TOKENS = 32  # of a longer question, the ones that weigh most
 
 _WORD = re.compile(r"\w+")
@@ -78,7 +79,7 @@ def _question(
     assert isinstance(embedder, TokenEmbedder)
     weights = token_weights(text, embedder.token_spans(text)[: len(question.token_ids)], word_weights)
     kept = np.sort(np.argsort(-weights, kind="stable")[:QUESTION_TOKENS])
-    chosen = weights[kept]
+    chosen = weights[kept] ** WEIGHT_POWER
     return question.token_vectors[kept], chosen / max(float(chosen.sum()), 1e-6)
 
 

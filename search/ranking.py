@@ -12,35 +12,45 @@ from numpy.typing import NDArray
 
 Scores = NDArray[np.float32]
 
-# Fitted on development sets only, by `manage.py evaluate --fit`; reasons in docs/adr/0007-fusion.md.
+# Fitted on development sets only; reasons and figures in docs/adr/0007-fusion.md.
 FIRST_STAGE: Mapping[str, float] = {
-    "passage": 1.0,
-    "turn": 0.6,
-    "lexical": 0.8,
-    "neighbours": 0.7,
-    "conversation": 0.5,
-    "neighbour_coverage": 0.3,
+    "passage": 2.59,
+    "passage_conversation": 1.13,
+    "turn": 2.69,
+    "lexical": 1.62,
+    "conversation": 1.21,
+    "conversation_best": 1.19,
+    "neighbour_coverage": 2.23,
+    "date": 6.24,
 }
 SECOND_STAGE: Mapping[str, float] = {
-    "late": 1.63,
-    "late_neighbours": 1.72,
-    "late_passage": 1.39,
-    "late_conversation": 1.37,
-    "passage": 0.35,
-    "passage_conversation": 0.61,
-    "turn": 1.61,
-    "lexical": 0.16,
-    "neighbours": 0.48,
-    "conversation": 1.18,
-    "conversation_best": 0.73,
-    "neighbour_coverage": 1.07,
+    "late": 1.98,
+    "late_neighbours": 1.56,
+    "late_passage": 0.63,
+    "passage": 0.69,
+    "passage_conversation": 0.78,
+    "turn": 1.85,
+    "lexical": 0.62,
+    "conversation": 1.16,
+    "conversation_best": 1.09,
+    "neighbour_coverage": 1.19,
+    "date": 6.36,
 }
-LEXICAL_ONLY: Mapping[str, float] = {"lexical": 1.0, "neighbours": 0.5, "conversation": 0.4}
+LEXICAL_ONLY: Mapping[str, float] = {
+    "lexical": 2.22,
+    "neighbours": 1.27,
+    "conversation": 1.4,
+    "conversation_best": 2.09,
+    "neighbour_coverage": 1.97,
+    "date": 6.72,
+}
 SEMANTIC_ONLY: Mapping[str, float] = {
-    name: weight
-    for name, weight in SECOND_STAGE.items()
-    if name
-    in {"late", "late_neighbours", "late_passage", "late_conversation", "passage", "passage_conversation", "turn"}
+    "late": 2.55,
+    "late_neighbours": 4.02,
+    "late_passage": 1.15,
+    "passage_conversation": 1.23,
+    "turn": 2.1,
+    "date": 6.09,
 }
 
 

@@ -7,6 +7,7 @@ interaction over the best of those, fused again; then the head of the list is ma
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import date, timedelta
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,9 @@ from convmemory.core.errors import EmbedderUnavailable
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
-from search.candidates import NO_TURNS, TurnKeys, best_of_conversation, split_keys, spread
+from search.candidates import NO_TURNS, TurnKeys, best_of_conversation, split_keys, spread, turn_keys
 from search.corpus import Corpus, load_corpus
+from search.dates import closeness, named_period
 from search.dense import SPOKEN, passage_matches, turn_matches
 from search.late_interaction import TURNS, late_scores
 from search.lexical import LexicalMatches, lexical_matches
@@ -37,6 +39,7 @@ from search.ranking import (
 
 logger = logging.getLogger(__name__)
 
+EPOCH = date(1970, 1, 1)
 HEAD = 30  # how many of the best turns are made diverse
 
 
@@ -81,6 +84,7 @@ def rank_turns(owner_id: int, query: SearchQuery) -> RankedTurns:
             ranked.notes = (f"Searched by words only: {error}",)
     _lay_out(ranked, lexical if query.mode != "semantic" or ranked.space is None else None, dense)
     if len(ranked.keys):
+        _add_date(ranked, owner_id, query)
         _rank(ranked, owner_id, query)
     return ranked
 
@@ -119,6 +123,22 @@ def _lay_out(ranked: RankedTurns, lexical: LexicalMatches | None, dense: Mapping
             ranked.signals[name] = np.nan_to_num(spread(ranked.keys, lexical.keys, scores))
 
 
+def _add_date(ranked: RankedTurns, owner_id: int, query: SearchQuery) -> None:
+    """Where the query names a date: how near to it each turn was written. One query."""
+    period = named_period(query.parsed.text)
+    if period is None:
+        return
+    conversations, turns = split_keys(ranked.keys)
+    parameters: dict[str, Any] = {"owner": owner_id, "conversations": conversations, "turns": turns}
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("search", "turn_days"), parameters)
+        found, numbers, days = cursor.fetchone()
+    moments = [EPOCH + timedelta(days=day) for day in days or []]
+    keys = turn_keys(found or [], numbers or [])
+    order = np.argsort(keys)
+    ranked.signals["date"] = np.nan_to_num(spread(ranked.keys, keys[order], closeness(period, moments)[order]))
+
+
 def _rank(ranked: RankedTurns, owner_id: int, query: SearchQuery) -> None:
     if ranked.space is None:
         ranked.scores = fuse(ranked.signals, LEXICAL_ONLY)
@@ -146,7 +166,6 @@ def _add_late(ranked: RankedTurns, space: EmbeddingSpace, owner_id: int, query: 
         "late": late.turn,
         "late_neighbours": late.neighbours,
         "late_passage": late.passage,
-        "late_conversation": best_of_conversation(late.keys, late.turn),
     }
     ranked.signals |= {name: spread(ranked.keys, late.keys, scores) for name, scores in by_signal.items()}
     return True

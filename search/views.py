@@ -5,6 +5,7 @@ main area's welcome (htmx, coming back from a conversation), all at the same add
 """
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time
@@ -26,6 +27,7 @@ from convmemory.conversations.views import LIST_LIMIT, SearchBox, list_rows, pro
 from convmemory.core.errors import InvalidInput
 from convmemory.core.text import one_line
 from search.retrieval import (
+    MAX_LIMIT,
     MIN_QUERY_CHARS,
     MODES,
     SCOPES,
@@ -99,10 +101,14 @@ def _sidebar(request: PageRequest, box: SearchBox) -> tuple[int, dict[str, Any]]
             return 200, _list(request, filters, cursor)
         if len(box.q) < MIN_QUERY_CHARS:
             return 200, {"too_short": MIN_QUERY_CHARS}
-        query = SearchQuery(text=box.q, limit=RESULTS_LIMIT, mode=box.mode, scope=frozenset(box.scope), filters=filters)
+        query = _query(box, filters, RESULTS_LIMIT)
         return 200, _results(request, box, search(caller=request.user, query=query, cursor=cursor), cursor)
     except InvalidInput as error:
         return 422, {"error": str(error)}
+
+
+def _query(box: SearchBox, filters: Filters, limit: int) -> SearchQuery:
+    return SearchQuery(text=box.q, limit=limit, mode=box.mode, scope=frozenset(box.scope), filters=filters)
 
 
 def _filters(box: SearchBox) -> Filters:
@@ -155,15 +161,28 @@ def _has_conversations(request: PageRequest) -> bool:
 def _view(hit: Hit, box: SearchBox) -> HitView:
     question = one_line(hit.user_question, QUESTION_CHARS)
     is_repeated = hit.passage.rstrip("…") in question
-    parameters = urlencode({"turn": hit.turn_number} | box.parameters)
     return HitView(
         hit=hit,
-        url=f"{reverse('conversation', args=[hit.conversation_id])}?{parameters}#turn-{hit.turn_number}",
+        url=_url(hit, box),
         question=mark_words(question, box.q),
         passage=() if is_repeated else show_marks(hit.passage, hit.marks),
         percent=round(hit.similarity * 100),
         project_name=project_name(hit.project),
     )
+
+
+def _url(hit: Hit, box: SearchBox) -> str:
+    """The conversation at the hit's turn, with its passage highlighted."""
+    parameters = {"turn": hit.turn_number} | box.parameters
+    if hit.passage_message_id is not None:
+        parameters |= {
+            "m": hit.passage_message_id,
+            "part": hit.passage_part,
+            "from": hit.passage_start,
+            "to": hit.passage_end,
+        }
+    address = reverse("conversation", args=[hit.conversation_id])
+    return f"{address}?{urlencode(parameters)}#turn-{hit.turn_number}"
 
 
 def show_marks(text: str, marks: Sequence[tuple[int, int]]) -> tuple[Piece, ...]:
@@ -212,6 +231,39 @@ def _address(request: PageRequest, box: SearchBox) -> str:
     if current.path in (reverse("home"), reverse("search")):
         return f"{reverse('search')}?{box.query_string}" if box.parameters else reverse("home")
     return ""
+
+
+# --- hits in one conversation -----------------------------------------------------------------------
+
+
+@require_safe
+@signed_in
+def hits_in(request: PageRequest) -> HttpResponse:
+    """Where `?turn=` stands among the hits in `?conversation=`, in reading order, with links to its neighbours."""
+    box = SearchBox.of(request)
+    number, current = request.GET.get("conversation", ""), _turn(request)
+    try:
+        results = search(caller=request.user, query=_query(box, _filters(box), MAX_LIMIT))
+    except InvalidInput:
+        return HttpResponse(status=204)
+    hits = sorted((hit for hit in results.hits if str(hit.conversation_id) == number), key=lambda hit: hit.turn_number)
+    if not hits:
+        return HttpResponse(status=204)
+    turns = [hit.turn_number for hit in hits]
+    before = bisect_left(turns, current)
+    after = bisect_right(turns, current)
+    context = {
+        "count": len(hits),
+        "place": after if after > before else 0,
+        "previous": _url(hits[before - 1], box) if before else "",
+        "next": _url(hits[after], box) if after < len(hits) else "",
+    }
+    return render(request, "search/hits_in.html", context)
+
+
+def _turn(request: PageRequest) -> int:
+    text = request.GET.get("turn", "")
+    return int(text) if re.fullmatch(r"[0-9]{1,10}", text) else -1
 
 
 # --- filters and progress -------------------------------------------------------------------------
