@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -19,6 +19,8 @@ from search.query import SearchQuery
 PASSAGES_PER_HIT = 8
 WORD_SHARE = 0.6  # how much the query's words weigh against meaning when a hit's passage is chosen
 MAX_CHARS = 400
+LEAD_CHARS = 80
+STOP_SHARE = 0.15  # a word that weighs less than this share of the rarest is not marked
 _WORD = re.compile(r"\w+")
 
 Turn = tuple[int, int]
@@ -55,7 +57,7 @@ def best_passages(
     for turn, places in candidates.items():
         shown = [_show(place, by_message, weights) for place in places if place[0] in by_message]
         if shown:
-            best[turn] = max(shown, key=lambda passage: _worth(passage, weights))
+            best[turn] = shortened(max(shown, key=lambda passage: _worth(passage, weights)))
     return best
 
 
@@ -112,15 +114,28 @@ def _split(messages: Sequence[tuple[Message, tuple[Part, ...]]], query: SearchQu
 def _show(place: Place, messages: Mapping[int, tuple[Part, ...]], weights: Mapping[str, float]) -> ShownPassage:
     message_id, part_index, start, end, similarity = place
     parts = messages[message_id]
-    text = part_text(parts[part_index])[start:end][:MAX_CHARS] if part_index < len(parts) else ""
+    text = part_text(parts[part_index])[start:end] if part_index < len(parts) else ""
     return ShownPassage(
         message_id, part_index, start, end, text, tuple(mark_words(text, weights)), round(similarity, 4)
     )
 
 
+def shortened(passage: ShownPassage) -> ShownPassage:
+    """A long passage cut to what a hit shows, beginning shortly before its first marked word."""
+    if len(passage.text) <= MAX_CHARS:
+        return passage
+    first = passage.marks[0][0] if passage.marks else 0
+    cut_at = min(max(0, first - LEAD_CHARS), len(passage.text) - MAX_CHARS)
+    marks = tuple(
+        (start - cut_at, end - cut_at) for start, end in passage.marks if start >= cut_at and end <= cut_at + MAX_CHARS
+    )
+    return replace(passage, text=passage.text[cut_at : cut_at + MAX_CHARS], marks=marks)
+
+
 def mark_words(text: str, weights: Mapping[str, float]) -> list[tuple[int, int]]:
-    """Where words of the query stand in `text`; endings may differ, stop words count only in a row of words."""
-    stems = {_stem(word) for word, weight in weights.items() if len(word) > 2 or weight > 1}
+    """Where words of the query stand in `text`; endings may differ, stop words are left out."""
+    rarest = max(weights.values(), default=0.0)
+    stems = {_stem(word) for word, weight in weights.items() if weight >= rarest * STOP_SHARE}
     return [match.span() for match in _WORD.finditer(text) if _stem(match.group().lower()) in stems]
 
 

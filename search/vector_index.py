@@ -15,7 +15,7 @@ from convmemory.embeddings.models import EmbeddingSpace
 
 logger = logging.getLogger(__name__)
 
-EXACT_PASSAGES = 150_000  # an owner with more is searched through the index
+EXACT_PASSAGES = 50_000  # an owner with more is searched through the index
 EF_SEARCH = 1_000
 MAX_SCAN_TUPLES = 200_000
 

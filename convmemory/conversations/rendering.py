@@ -8,7 +8,7 @@ loaded, they become links; addresses that mean nothing here (relative, `file:`, 
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from html import escape
 from typing import Any, Literal
@@ -25,14 +25,23 @@ from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]
 from pygments.token import STANDARD_TYPES  # type: ignore[import-untyped]
 from pygments.util import ClassNotFound  # type: ignore[import-untyped]
 
+from convmemory.conversations.highlighting import (
+    Passage,
+    Span,
+    around_markers,
+    highlight_markdown,
+    highlight_text,
+    unmarked,
+    without_markers,
+)
 from convmemory.conversations.models import Message
 from convmemory.conversations.parts import (
-    AttachmentPart,
     Part,
     TextPart,
     ThinkingPart,
     ToolCallPart,
     ToolResultPart,
+    tool_call_text,
 )
 from convmemory.core.text import one_line
 
@@ -42,6 +51,8 @@ WHOLE_MARKDOWN_CHARS = 200_000
 HIGHLIGHT_CHARS = 20_000
 GIST_CHARS = 120
 SHORT_FIELD_CHARS = 100
+AROUND_PASSAGE_CHARS = 600
+EVERYTHING = Span(0, 2**31)
 _GIST_FIELDS = ("command", "file_path", "path", "pattern", "query", "url", "description", "prompt", "title")
 
 MessageKind = Literal["user", "assistant", "tool", "system", "injected"]
@@ -73,7 +84,12 @@ _formatter = HtmlFormatter(nowrap=True)
 
 def render_markdown(text: str) -> SafeString:
     """Sanitised HTML of Markdown from a transcript."""
-    html = nh3.clean(
+    return mark_safe(_sanitised(without_markers(text)))  # noqa: S308 - the sanitiser's output
+
+
+def _sanitised(text: str) -> str:
+    """HTML of Markdown; a passage's markers stay where they stand in text."""
+    return nh3.clean(
         _markdown.render(text),
         tags=_TAGS,
         attributes=_ATTRIBUTES,
@@ -82,7 +98,6 @@ def render_markdown(text: str) -> SafeString:
         url_relative="deny",
         link_rel="noopener noreferrer nofollow",
     )
-    return mark_safe(html)  # noqa: S308 - the sanitiser's output
 
 
 def highlight_code(code: str, language: str) -> str:
@@ -108,7 +123,7 @@ class _Renderer(RendererHTML):
     def fence(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         token = tokens[idx]
         language = token.info.strip().split(maxsplit=1)[0].strip("{}.")[:30] if token.info.strip() else ""
-        code = highlight_code(token.content, language.lower())
+        code = around_markers(token.content, lambda plain: highlight_code(plain, language.lower()))
         return f'<div class="code" data-language="{escape(language)}"><pre><code>{code}</code></pre></div>\n'
 
     def code_block(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
@@ -159,7 +174,7 @@ def _with_links(text: str) -> str:
         address = match.group()
         if address.endswith(")") and "(" not in address:
             address = address.rstrip(")")
-        pieces += [escape(text[end : match.start()]), f'<a href="{escape(address)}">{escape(address)}</a>']
+        pieces += [escape(text[end : match.start()]), f'<a href="{escape(unmarked(address))}">{escape(address)}</a>']
         end = match.start() + len(address)
     return "".join([*pieces, escape(text[end:])])
 
@@ -182,10 +197,11 @@ _markdown = _make_markdown()
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A named parameter of a tool call, as text."""
+    """A named parameter of a tool call, as text; `marked` is its HTML where it holds a passage."""
 
     name: str
     text: str
+    marked: SafeString | None = None
 
     @property
     def is_short(self) -> bool:
@@ -194,7 +210,10 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class PartView:
-    """One part as the page shows it. `index` is its place in the message; `left_out` counts cut characters."""
+    """One part as the page shows it. `index` is its place in the message; `left_out` counts cut characters.
+
+    `passage` is the passage that it holds, `is_marked` whether that stands marked in it.
+    """
 
     index: int
     type: str
@@ -205,41 +224,88 @@ class PartView:
     gist: str = ""
     is_error: bool = False
     left_out: int = 0
+    passage: Span | None = None
+    is_marked: bool = False
 
 
-def view_part(part: Part, index: int, *, tools: Mapping[str, str], whole: bool = False) -> PartView:
+def view_part(
+    part: Part, index: int, *, tools: Mapping[str, str], whole: bool = False, passage: Span | None = None
+) -> PartView:
     """The part for the page, cut to what a page can hold unless `whole`. `tools` names tools by call id."""
     if isinstance(part, (TextPart, ThinkingPart)):
-        return _view_text(part, index, whole=whole)
+        return _view_text(part, index, whole=whole, passage=passage)
     if isinstance(part, ToolCallPart):
-        return _view_call(part, index, whole=whole)
+        return _view_call(part, index, whole=whole, passage=passage)
     if isinstance(part, ToolResultPart):
-        text, left_out = _cut(part.text, TOOL_CHARS, whole=whole)
-        label = part.name or tools.get(part.call_id, "")
-        gist = _first_line(part.text)
-        return PartView(index, part.type, text=text, label=label, gist=gist, is_error=part.is_error, left_out=left_out)
-    return _view_attachment(part, index, whole=whole)
+        view = PartView(
+            index,
+            part.type,
+            label=part.name or tools.get(part.call_id, ""),
+            gist=_first_line(part.text),
+            is_error=part.is_error,
+        )
+    else:
+        facts = [part.media_type, _size(part.size_bytes) if part.size_bytes else ""]
+        view = PartView(index, part.type, label=part.name, gist=", ".join(filter(None, facts)))
+    return _with_output(view, part.text, whole=whole, passage=passage)
 
 
-def _view_text(part: TextPart | ThinkingPart, index: int, *, whole: bool) -> PartView:
-    text, left_out = _cut(part.text.strip("\n"), TEXT_CHARS, whole=whole)
-    gist = _first_line(part.text)
+def _with_output(view: PartView, full: str, *, whole: bool, passage: Span | None) -> PartView:
+    """The view with plain text; where a passage stands far down, with the head and what is around it."""
+    if passage is None:
+        text, left_out = _cut(full, TOOL_CHARS, whole=whole)
+        return replace(view, text=text, left_out=left_out)
+    if whole or passage.end <= TOOL_CHARS + AROUND_PASSAGE_CHARS or passage.start >= len(full):
+        text, left_out = _cut(full, TOOL_CHARS, whole=whole, keep=passage.end)
+        marked = highlight_text(text, passage)
+    else:
+        head, _ = _cut(full, TOOL_CHARS - AROUND_PASSAGE_CHARS, whole=False)
+        start = max(len(head), passage.start - AROUND_PASSAGE_CHARS)
+        near = full[start : passage.end + AROUND_PASSAGE_CHARS]
+        left_out = len(full) - len(head) - len(near)
+        text = f"{head}\n[…]\n{near}"
+        marked = highlight_text(text, passage.shifted(len(text) - len(near) - start))
+    return replace(view, text=marked or text, left_out=left_out, passage=passage, is_marked=marked is not None)
+
+
+def _view_text(part: TextPart | ThinkingPart, index: int, *, whole: bool, passage: Span | None) -> PartView:
+    view = PartView(index, part.type, gist=_first_line(part.text), passage=passage)
+    shown = passage and passage.shifted(len(part.text.lstrip("\n")) - len(part.text))
+    text, left_out = _cut(part.text.strip("\n"), TEXT_CHARS, whole=whole, keep=shown.end if shown else 0)
     if len(text) > WHOLE_MARKDOWN_CHARS:
-        return PartView(index, part.type, text=text, gist=gist)
-    return PartView(index, part.type, html=render_markdown(text), gist=gist, left_out=left_out)
+        return replace(_with_output(view, text, whole=whole, passage=shown), passage=passage)
+    html = highlight_markdown(text, shown, _sanitised) if shown else None
+    return replace(view, html=html or render_markdown(text), left_out=left_out, is_marked=html is not None)
 
 
-def _view_call(part: ToolCallPart, index: int, *, whole: bool) -> PartView:
-    fields, left_out, room = [], 0, TOOL_CHARS
+def _view_call(part: ToolCallPart, index: int, *, whole: bool, passage: Span | None) -> PartView:
+    fields: list[Field] = []
+    left_out, room = 0, TOOL_CHARS
+    spans = _spans_of_parameters(part, passage) if passage else {}
+    is_marked = False
     for name, value in part.input.items():
         text, cut_off = _cut(_plain(value), max(room, 0), whole=whole)
         room -= len(text)
         left_out += cut_off
+        span = spans.get(name)
+        marked = highlight_text(text, span, is_first=not is_marked) if span else None
+        is_marked = is_marked or marked is not None
         if text or not cut_off:
-            fields.append(Field(str(name), text))
-    return PartView(
-        index, part.type, fields=tuple(fields), label=part.name, gist=_call_gist(part.input), left_out=left_out
-    )
+            fields.append(Field(str(name), text, marked))
+    view = PartView(index, part.type, fields=tuple(fields), label=part.name, gist=_call_gist(part.input))
+    return replace(view, left_out=left_out, passage=passage, is_marked=is_marked)
+
+
+def _spans_of_parameters(part: ToolCallPart, passage: Span) -> dict[str, Span]:
+    """Where a passage of the call's text stands in its parameters; a value that is not text counts as a whole."""
+    spans, at = {}, len(part.name)
+    for name, value in part.input.items():
+        start = at + len(f" {name}:")
+        at += len(tool_call_text(ToolCallPart("", "", {name: value})))
+        if passage.start < at and passage.end > start:
+            is_text = isinstance(value, str)
+            spans[name] = Span(passage.start, min(passage.end, at)).shifted(-start) if is_text else EVERYTHING
+    return spans
 
 
 def _call_gist(parameters: Mapping[str, Any]) -> str:
@@ -256,20 +322,13 @@ def _words(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _view_attachment(part: AttachmentPart, index: int, *, whole: bool) -> PartView:
-    text, left_out = _cut(part.text, TOOL_CHARS, whole=whole)
-    facts = [part.media_type, _size(part.size_bytes) if part.size_bytes else ""]
-    return PartView(
-        index, part.type, text=text, label=part.name, gist=", ".join(filter(None, facts)), left_out=left_out
-    )
-
-
-def _cut(text: str, max_chars: int, *, whole: bool) -> tuple[str, int]:
-    """`text` cut at a line where one ends near, and how many characters were left out."""
+def _cut(text: str, max_chars: int, *, whole: bool, keep: int = 0) -> tuple[str, int]:
+    """`text` cut at a line where one ends near but not before `keep`, and how many characters were left out."""
+    max_chars = max(max_chars, keep + AROUND_PASSAGE_CHARS) if keep else max_chars
     if whole or len(text) <= max_chars:
         return text, 0
     head = text[:max_chars]
-    line_end = head.rfind("\n", max_chars * 3 // 4)
+    line_end = head.rfind("\n", max(max_chars * 3 // 4, keep))
     head = head[:line_end] if line_end > 0 else head
     return head, len(text) - len(head)
 
@@ -311,7 +370,11 @@ class MessageView:
 
 
 def view_messages(
-    messages: Iterable[Message], *, turn_before: int | None = None, target: int | None = None
+    messages: Iterable[Message],
+    *,
+    turn_before: int | None = None,
+    target: int | None = None,
+    passage: Passage | None = None,
 ) -> list[MessageView]:
     """Messages in order, for the page. `turn_before` is the turn of the message before the first one."""
     views: list[MessageView] = []
@@ -335,11 +398,16 @@ def view_messages(
                 headed=opens_turn or not _continues(kind, speaker, views),
                 is_target=turn is not None and turn == target,
                 created_at=message.created_at,
-                parts=tuple(view_part(part, index, tools=tools) for index, part in enumerate(parts)),
+                parts=_view_parts(parts, tools, passage if passage and passage.message_id == message.pk else None),
             )
         )
         turn_before = turn
     return views
+
+
+def _view_parts(parts: Sequence[Part], tools: Mapping[str, str], passage: Passage | None) -> tuple[PartView, ...]:
+    held = {passage.part_index: passage.span} if passage else {}
+    return tuple(view_part(part, index, tools=tools, passage=held.get(index)) for index, part in enumerate(parts))
 
 
 def message_kind(message: Message, parts: Sequence[Part]) -> MessageKind:

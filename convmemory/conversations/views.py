@@ -19,6 +19,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from convmemory.accounts.views import PageRequest, signed_in
 from convmemory.conversations import ingest, reading
+from convmemory.conversations.highlighting import Passage, Span
 from convmemory.conversations.import_runner import ImportReport, import_upload
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.parts import ToolCallPart
@@ -33,6 +34,7 @@ LIST_LIMIT = 30
 CHILDREN_SHOWN = 50
 SPOKEN = ("user", "assistant")
 MAX_POSITION = 2**31 - 1
+MAX_KEY = 2**63 - 1
 ACCEPTED = (".zip", ".tar", ".tar.gz", ".tgz", ".gz", ".json", ".jsonl")
 
 
@@ -90,12 +92,14 @@ def conversation(request: PageRequest, conversation_id: int) -> HttpResponse:
     found = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
     box = SearchBox.of(request)
     turn = _number(request, "turn")
-    window, continues = _window_of(request, found, turn)
+    passage = _passage(request)
+    window, continues = _window_of(request, found, turn, passage)
     context = {
         "conversation": found,
         "window": window,
-        "views": view_messages(window.messages, turn_before=window.turn_before, target=turn),
+        "views": view_messages(window.messages, turn_before=window.turn_before, target=turn, passage=passage),
         "turn": turn,
+        "passage": passage,
         "box": box,
         "keep": box.query_string,
     }
@@ -109,22 +113,35 @@ def conversation(request: PageRequest, conversation_id: int) -> HttpResponse:
     return render(request, "conversations/conversation.html", context | _recent(request, box))
 
 
-def _window_of(request: PageRequest, found: Conversation, turn: int | None) -> tuple[Window, str]:
+def _window_of(
+    request: PageRequest, found: Conversation, turn: int | None, passage: Passage | None
+) -> tuple[Window, str]:
     """The window that the address asks for, and on which side it continues another one: "before", "after" or ""."""
     before, after = (_number(request, name) for name in ("before", "after"))
     if before is not None:
         return window_before(found, before), "before"
     if after is not None:
         return window_after(found, after), "after"
-    return window_around(found, turn), ""
+    return window_around(found, turn, passage.message_id if passage else None), ""
 
 
-def _number(request: PageRequest, name: str) -> int | None:
+def _passage(request: PageRequest) -> Passage | None:
+    """The passage that the address names: `m` is the message, `part` its part, `from` and `to` count characters."""
+    message_id, index, span = _number(request, "m", MAX_KEY), _number(request, "part") or 0, _span(request)
+    return Passage(message_id, index, span) if message_id is not None and span else None
+
+
+def _span(request: PageRequest) -> Span | None:
+    start, end = _number(request, "from"), _number(request, "to")
+    return Span(start, end) if start is not None and end is not None and start < end else None
+
+
+def _number(request: PageRequest, name: str, most: int = MAX_POSITION) -> int | None:
     """A whole number from the address. Raises: InvalidInput."""
     text = request.GET.get(name, "")
     if not text:
         return None
-    if not text.isascii() or not text.isdigit() or len(text) > 10 or int(text) > MAX_POSITION:
+    if not text.isascii() or not text.isdigit() or len(text) > len(str(most)) or int(text) > most:
         raise InvalidInput(f"{name}={text[:40]!r} is not a number that a conversation has: use 0, 1, 2, …")
     return int(text)
 
@@ -183,7 +200,7 @@ def part(request: PageRequest, conversation_id: int, position: int, index: int) 
     context = {
         "conversation": found,
         "message": message,
-        "part": view_part(parts[index], index, tools=tools, whole=True),
+        "part": view_part(parts[index], index, tools=tools, whole=True, passage=_span(request)),
         "box": SearchBox(),
     }
     return render(request, "conversations/part.html#body" if request.htmx else "conversations/part.html", context)

@@ -6,7 +6,7 @@ the same two queries. Takes a conversation that was already found to be the call
 
 from dataclasses import dataclass
 
-from django.db.models import Min
+from django.db.models import Min, Q
 
 from convmemory.conversations.models import Conversation, Message
 from convmemory.conversations.parts import TextPart, ThinkingPart
@@ -28,14 +28,30 @@ class Window:
     target: int | None = None
 
 
-def window_around(conversation: Conversation, turn: int | None) -> Window:
-    """The messages around the first one of `turn`; from the start where there is no such turn."""
-    first = None
-    if turn is not None:
-        first = conversation.messages.filter(turn_number=turn).aggregate(at=Min("position"))["at"]
-    start = max(0, min((first or 0) - MESSAGES_BEFORE_TURN, conversation.message_count - WINDOW_MESSAGES))
+def window_around(conversation: Conversation, turn: int | None, message_id: int | None = None) -> Window:
+    """The messages around the first one of `turn`; from the start where there is no such turn.
+
+    Where message `message_id` of the turn stands too far down to be among them, the messages around that one.
+    """
+    first, wanted = _places(conversation, turn, message_id) if turn is not None else (None, None)
     target = turn if first is not None else None
-    return _window(conversation, start, start + WINDOW_MESSAGES, keep=first or 0, target=target)
+    window = _window_from(conversation, first or 0, target)
+    if wanted is None or any(message.position == wanted for message in window.messages):
+        return window
+    return _window_from(conversation, wanted, target)
+
+
+def _places(conversation: Conversation, turn: int, message_id: int | None) -> tuple[int | None, int | None]:
+    """Positions of the turn's first message and of its message `message_id`. One query."""
+    places = conversation.messages.filter(turn_number=turn).aggregate(
+        first=Min("position"), wanted=Min("position", filter=Q(pk=message_id or 0))
+    )
+    return places["first"], places["wanted"]
+
+
+def _window_from(conversation: Conversation, position: int, target: int | None) -> Window:
+    start = max(0, min(position - MESSAGES_BEFORE_TURN, conversation.message_count - WINDOW_MESSAGES))
+    return _window(conversation, start, start + WINDOW_MESSAGES, keep=position, target=target)
 
 
 def window_before(conversation: Conversation, position: int) -> Window:

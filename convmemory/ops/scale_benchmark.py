@@ -26,6 +26,7 @@ def bench_scale(passages: int) -> list[Figure]:
     space = active_space()
     maker, vectors = TextMaker(), VectorMaker(space.dimensions)
     owners = _fill(space, passages, maker, vectors)
+    vector_index.ensure_passage_index(space)
     refresh_statistics()
     figures = []
     for name, count in (("small", SMALL), ("large", min(LARGE, passages))):

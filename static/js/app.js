@@ -14,7 +14,26 @@
   const scroller = () =>
     getComputedStyle(main()).overflowY === "auto" ? main() : document.scrollingElement;
 
-  /** Shows the turn that the page was opened at, or the page's top. */
+  /** Whether all of the element is in view, below the page's head. */
+  function isInView(element) {
+    const { top, bottom } = element.getBoundingClientRect();
+    const head = one(".page-head")?.getBoundingClientRect().bottom ?? 0;
+    return top >= head && bottom <= innerHeight;
+  }
+
+  /** Scrolls on to the passage that was found where it stands too far below the beginning of its turn. */
+  function showPassage() {
+    const passage = one("#passage");
+    if (!passage) return;
+    const marks = all("mark.passage");
+    if (isInView(passage) && (!marks.length || isInView(marks.at(-1)))) return;
+    const room = innerHeight - one(".page-head").offsetHeight;
+    const height = (marks.at(-1) ?? passage).getBoundingClientRect().bottom - passage.getBoundingClientRect().top;
+    passage.scrollIntoView({ block: height < room / 2 ? "center" : "start" });
+    passage.focus({ preventScroll: true });
+  }
+
+  /** Shows the turn that the page was opened at and its passage, or the page's top. */
   function showTarget() {
     const page = one("[data-conversation-page]");
     const turn = page?.dataset.targetTurn;
@@ -22,6 +41,9 @@
     if (target) {
       target.scrollIntoView({ block: "start" });
       target.focus({ preventScroll: true });
+      showPassage();
+    } else if (one("#passage")) {
+      showPassage();
     } else {
       scroller().scrollTop = 0;
     }
@@ -71,6 +93,11 @@
     }
   });
 
+  /* htmx scrolls to the address's fragment when it has settled: the passage comes after that. */
+  document.addEventListener("htmx:afterSettle", (event) => {
+    if (event.detail.target?.id === "main") queueMicrotask(showPassage);
+  });
+
   document.addEventListener("htmx:historyRestore", mainChanged);
 
   /* --- the keyboard -------------------------------------------------------------------------- */
@@ -113,6 +140,7 @@
     }
   }
 
+  const hitKeys = { n: "[data-hit=next]", p: "[data-hit=previous]" };
   const isTyping = (element) => element.matches("input, textarea, select, [contenteditable]");
 
   document.addEventListener("keydown", (event) => {
@@ -123,6 +151,8 @@
       query().select();
     } else if (event.key === "Escape") {
       onEscape(active);
+    } else if (hitKeys[event.key] && !isTyping(active) && one(hitKeys[event.key])) {
+      one(hitKeys[event.key]).click();
     } else if (event.key === "ArrowDown" && (active === query() || active.closest("#results"))) {
       step(active === query() ? null : active.closest("a"), 1);
     } else if (event.key === "ArrowUp" && active.closest("#results")) {

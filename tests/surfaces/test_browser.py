@@ -104,7 +104,7 @@ def test_search_and_click_the_first_hit(visit: Callable[..., None], archive: Arc
         page.locator(".hit").first.click()
         expect_turn_in_view(page)
         assert f"/conversations/{archive.long.pk}?turn={TURN}&q=sourdough" in page.url
-        assert not [url for url in asked if "/search" in url], "the sidebar was loaded again"
+        assert not [url for url in asked if "/search?" in url], "the sidebar was loaded again"
         expect(page).to_have_title("Invoices and bread · convmemory")
         expect(page.locator(".hit").first).to_have_attribute("aria-current", "page")
         expect(page.locator(f"#turn-{TURN}")).to_be_focused()
@@ -113,6 +113,56 @@ def test_search_and_click_the_first_hit(visit: Callable[..., None], archive: Arc
         expect(page.locator(".hit").first).to_contain_text("sourdough starter alive")
 
     visit(steps)
+
+
+def test_the_passage_that_was_found_is_in_view(visit: Callable[..., None], archive: Archive) -> None:
+    def steps(page: Page) -> None:
+        page.get_by_role("searchbox").press_sequentially("keep the starter in the refrigerator")
+        expect(page.locator(".hit").first).to_contain_text("sourdough starter alive")
+        page.locator(".hit").first.click()
+        expect(page.locator("mark.passage").first).to_be_in_viewport(ratio=1)
+        expect(page.locator("mark.passage", has_text="refrigerator")).to_be_in_viewport(ratio=1)
+        expect_turn_in_view(page)
+
+    visit(steps)
+    visit(steps, **PHONE)
+
+
+def glacier_story(owner: User) -> Conversation:
+    """Two turns about moraines, with the words far below the first one's beginning, in a tool's output."""
+    work = [assistant_says(f"Step {number}.\n\n" + "text\n\n" * 12) for number in range(20)]
+    output = MessageDraft("tool", (ToolResultPart("t1", "nothing\n" * 150 + "a terminal moraine of the glacier\n"),))
+    more = [user_says("where does the moraine of the glacier end?"), assistant_says("At the terminal moraine.")]
+    conversation = make_conversation(owner, [user_says("look at the map"), *work, output, *more], title="Glacier")
+    index_conversation(conversation_id=conversation.pk)
+    return conversation
+
+
+@pytest.mark.parametrize("size", [{}, PHONE])
+def test_far_below_and_from_hit_to_hit(visit: Callable[..., None], archive: Archive, size: dict[str, int]) -> None:
+    conversation = glacier_story(archive.owner)
+
+    def steps(page: Page) -> None:
+        page.goto("/search?q=terminal+moraine+of+the+glacier&scope=user,assistant,tool&mode=full_text")
+        page.locator('.hit[data-turn-link="0"]').click()
+        passage = page.locator("mark.passage")
+        expect(passage).to_contain_text("terminal moraine")
+        expect(passage).to_be_in_viewport()
+        expect(passage).to_be_focused()
+        expect(page.locator(f'[data-conversation-page="{conversation.pk}"] .hits')).to_contain_text("1 of 2")
+        page.wait_for_timeout(200)
+        expect(passage).to_be_in_viewport()
+        page.keyboard.press("n")
+        expect(page.locator(".hits")).to_contain_text("2 of 2")
+        expect(page.locator("mark.passage").first).to_be_in_viewport(ratio=1)
+        expect(page.locator("#turn-1")).to_be_in_viewport()
+        page.get_by_label("Previous hit").click()
+        expect(passage).to_contain_text("a terminal moraine")
+        expect(passage).to_be_in_viewport()
+        page.reload()
+        expect(passage).to_be_in_viewport()
+
+    visit(steps, **size)
 
 
 def test_the_browser_s_back_button(visit: Callable[..., None], archive: Archive) -> None:
@@ -174,6 +224,11 @@ def test_without_javascript(visit: Callable[..., None], archive: Archive, size: 
         page.locator(".hit").first.click()
         expect_turn_in_view(page)
         assert page.url.endswith(f"#turn-{TURN}")
+        expect(page.locator("mark.passage").first).to_be_in_viewport()
+        page.get_by_text("to the passage").click()
+        expect(page.locator("mark.passage").first).to_be_in_viewport()
+        expect(page.get_by_role("link", name="all results")).to_be_visible()
+        page.go_back()
         page.get_by_text("Later messages").click()
         expect(page.locator(f'[data-turn="{TURN + 20}"]').first).to_be_attached()
         page.goto(f"/conversations/{archive.long.pk}?turn={TURN}")  # as the API links it

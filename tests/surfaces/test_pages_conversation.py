@@ -197,7 +197,9 @@ def test_a_turn_that_does_not_exist_is_said(owner: User, page: Callable[..., str
     assert "question 0" in text
 
 
-@pytest.mark.parametrize("query", ["turn=x", "turn=-1", "turn=99999999999", "before=²", "after=1.5"])
+@pytest.mark.parametrize(
+    "query", ["turn=x", "turn=-1", "turn=99999999999", "before=²", "after=1.5", "m=x", "m=1&from=-1&to=2"]
+)
 def test_an_address_that_makes_no_sense_is_a_bad_request(owner: User, page: Callable[..., str], query: str) -> None:
     conversation = long_conversation(owner, 2)
     assert "is not a number" in page(f"/conversations/{conversation.pk}?{query}", status=400)
@@ -296,7 +298,7 @@ def test_foreign_conversations_cannot_be_changed(owner: User) -> None:
 def test_nobody_gets_in_without_signing_in(owner: User) -> None:
     conversation = long_conversation(owner, 1)
     paths = ["/", "/search?q=question", f"/conversations/{conversation.pk}", "/settings/keys", "/settings/password",
-             "/import", "/index/progress", "/search/filters"]  # fmt: skip
+             "/import", "/index/progress", "/search/filters", "/search/hits-in?q=question&conversation=1"]  # fmt: skip
     for path in paths:
         response = Client().get(path)
         assert response.status_code == 302
@@ -364,3 +366,64 @@ def test_what_is_loaded_later_of_the_turn_is_marked_as_well(owner: User, page: C
     part = page(address, **HTMX)
     assert part.count("is-target") == 40
     assert "autofocus" not in part
+
+
+# --- the passage that was found -------------------------------------------------------------------
+
+
+def passage_address(conversation: Conversation, position: int, start: int, end: int, part: int = 0) -> str:
+    message = conversation.messages.get(position=position)
+    place = f"m={message.pk}&part={part}&from={start}&to={end}"
+    return f"/conversations/{conversation.pk}?turn={message.turn_number}&q=what&{place}"
+
+
+def test_the_passage_in_the_address_is_marked(owner: User, page: Callable[..., str]) -> None:
+    conversation = make_conversation(owner, exchange(("what?", "One. **Two** words. Three."), ("what?", "One. Two.")))
+    text = page(passage_address(conversation, 1, 5, 19))
+    assert '<strong><mark class="passage" id="passage" tabindex="-1">Two</mark></strong>' in text
+    assert '<mark class="passage"> words.</mark> Three.</p>' in text
+    assert text.count('id="passage"') == 1
+    assert "/search/hits-in?conversation=" in text
+    assert 'class="passage"' in page(passage_address(conversation, 1, 5, 19), **IN_MAIN)
+    assert 'class="passage"' not in page(f"/conversations/{conversation.pk}?turn=0&q=what")
+    assert "hits-in" not in page(f"/conversations/{conversation.pk}?turn=0")
+
+
+def test_parts_that_hold_the_passage_are_open(owner: User, page: Callable[..., str]) -> None:
+    work = MessageDraft("assistant", (ThinkingPart("let me think"), ToolCallPart("t1", "Bash", {"command": "ls -l"})))
+    output = MessageDraft("user", (ToolResultPart("t1", "total 0\n" * 900 + "found\n" + "total 0\n" * 900),))
+    conversation = make_conversation(owner, [user_says("go"), work, output, assistant_says("so")])
+    thinking = page(passage_address(conversation, 1, 0, 6))
+    assert thinking.count(" open>") == 1
+    assert 'tabindex="-1">let me</mark> think' in thinking
+    call = page(passage_address(conversation, 1, 0, 30, part=1))
+    assert 'tabindex="-1">ls -l</mark>' in call
+    address = passage_address(conversation, 2, 7200, 7205)
+    result = page(address)
+    assert 'tabindex="-1">found</mark>' in result
+    rest = unescape(result.split('class="rest"><a href="')[1].split('"')[0])
+    assert rest.endswith("/messages/2/parts/0?from=7200&to=7205")
+    whole = page(rest, **HTMX)
+    assert 'tabindex="-1">found</mark>' in whole
+    assert whole.count("total 0") == 1_800
+
+
+@pytest.mark.parametrize("place", ["m=1&from=0&to=4", "from=0&to=4", "m=9223372036854775807&from=0&to=4"])
+def test_a_passage_of_another_message_is_not_shown(owner: User, page: Callable[..., str], place: str) -> None:
+    make_conversation(make_user(), exchange(("secret?", "secret!")))
+    conversation = long_conversation(owner, 3)
+    text = page(f"/conversations/{conversation.pk}?turn=1&{place}")
+    assert 'data-target-turn="1"' in text
+    assert "passage" not in text
+    assert "secret" not in text
+
+
+def test_a_passage_far_below_its_turn_s_beginning_is_on_the_page(owner: User, page: Callable[..., str]) -> None:
+    work = [user_says("q"), *(assistant_says(f"step {number}") for number in range(300))]
+    conversation = make_conversation(owner, [*exchange(("first", "one")), *work])
+    near = page(passage_address(conversation, 30, 0, 4))
+    assert 'id="turn-1"' in near
+    far = page(passage_address(conversation, 250, 0, 6))
+    assert 'tabindex="-1">step 2</mark>47' in far
+    assert f"?before={250 - MESSAGES_BEFORE_TURN}&amp;turn=1" in far
+    assert far.count("data-position=") == far.count("is-target") == WINDOW_MESSAGES

@@ -1,6 +1,8 @@
 """The search page and its parts: results, states in which there are none, filters, paging, isolation."""
 
+import re
 from collections.abc import Mapping, Sequence
+from html import unescape
 from typing import Any
 
 import pytest
@@ -8,6 +10,7 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.utils.html import strip_tags
 
 from convmemory.conversations import ingest
 from convmemory.conversations.models import Conversation
@@ -66,13 +69,16 @@ def test_a_result_shows_title_percentage_question_passage_date_and_agent(owner: 
     conversation = indexed(owner, BREAD, PERU, title="Geography", agent="tutor")
     text = pages.get("/search", {"q": "capital of Peru"})
     first = text.split('class="item hit"')[1]
-    assert f'href="/conversations/{conversation.pk}?turn=1&amp;q=capital+of+Peru#turn-1"' in first.split(">")[0]
+    question = conversation.messages.get(position=2).pk
+    place = f"m={question}&amp;part=0&amp;from=0&amp;to={len(PERU[0])}"
+    assert f'href="/conversations/{conversation.pk}?turn=1&amp;q=capital+of+Peru&amp;{place}#turn-1"' in first
     for piece in (
         "Geography",
         "what is the <mark>capital</mark> of <mark>Peru</mark>?",
         "1 Jan 2026",
         "tutor",
         "turn 1",
+        '<span class="why">by words',
     ):
         assert piece in first
     percent = int(first.split('class="percent"')[1].split(">")[1].split("<")[0])
@@ -233,6 +239,47 @@ def test_choices_are_loaded_alone_when_the_filters_are_opened(owner: User, pages
     assert "/src/geo" in text
     assert "foreign" not in text
     assert "<html" not in text
+
+
+# --- hits in one conversation ---------------------------------------------------------------------
+
+
+def steps(text: str) -> dict[str, str]:
+    """Where the links lead, by name."""
+    return {link["name"]: unescape(link["to"]) for link in STEP.finditer(text)}
+
+
+STEP = re.compile(r'href="(?P<to>[^"]+)" data-hit="(?P<name>\w+)"')
+
+
+def test_hits_in_a_conversation_are_counted_and_linked_in_reading_order(owner: User, pages: Pages) -> None:
+    other = ("and how do I bake rye?", "Slowly.")
+    conversation = indexed(owner, PERU, other, PERU, other, PERU)
+    indexed(owner, PERU)
+    query = {"conversation": conversation.pk, "q": "Peru", "mode": "full_text", "scope": "user,tool"}
+    path = f"/conversations/{conversation.pk}"
+    middle = pages.get("/search/hits-in", {**query, "turn": 2})
+    assert "<html" not in middle
+    assert re.sub(r"\s+", " ", strip_tags(middle)).strip() == "hit 2 of 3 in this conversation"
+    links = steps(middle)
+    assert links["previous"].startswith(f"{path}?turn=0&q=Peru&mode=full_text&scope=user%2Ctool&m=")
+    assert links["next"].endswith("#turn-4")
+    assert pages.get(links["next"]).count('class="passage"') == 1
+    assert steps(pages.get("/search/hits-in", {**query, "turn": 0})).keys() == {"next"}
+    assert steps(pages.get("/search/hits-in", {**query, "turn": 4})).keys() == {"previous"}
+    between = pages.get("/search/hits-in", {**query, "turn": 3})
+    assert re.sub(r"\s+", " ", strip_tags(between)).strip() == "3 hits in this conversation"
+    assert [link.partition("#")[2] for link in steps(between).values()] == ["turn-2", "turn-4"]
+
+
+@pytest.mark.parametrize(
+    "query", [{"q": "Peru"}, {"q": "x"}, {"q": ""}, {"q": "Peru", "mode": "magic"}, {"q": "Peru", "after": "yesterday"}]
+)
+def test_where_there_are_no_hits_nothing_is_put_in(owner: User, pages: Pages, query: dict[str, str]) -> None:
+    mine = indexed(owner, BREAD)
+    foreign = indexed(make_user(), PERU)
+    for number in (mine.pk if "mode" in query else foreign.pk, 10**30, "x"):
+        assert pages.get("/search/hits-in", {**query, "conversation": number, "turn": "x"}, status=204) == ""
 
 
 # --- nobody else's, and what it costs --------------------------------------------------------------

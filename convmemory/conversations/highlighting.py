@@ -1,0 +1,160 @@
+"""Putting a passage's highlight into what the page shows of a part. Pure.
+
+A passage counts characters of the part's source text. In Markdown, two characters that no text may use
+(Unicode noncharacters) are set at its ends before rendering and become `<mark>` after sanitising. They are
+taken only where the page is otherwise the same to the letter, so they can neither break nor inject anything.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from html import escape
+
+from django.utils.safestring import SafeString, mark_safe
+
+_START, _END = "\ufdd0", "\ufdd1"
+_MARKER = re.compile(f"([{_START}{_END}])")
+_TAG = re.compile(r'(<(?:[^">]|"[^"]*")*>)')
+_CHARACTER = re.compile(r"&(?:#\w+|\w+);|[\s\S]")
+_WORD = re.compile(r"([^\W_]+)")
+_LINE = re.compile(r"[^\S\n]*(\S(?:[^\n]*\S)?)[^\S\n]*")
+_TRIES = 8  # how many words or lines at either end may be given up before the whole part is marked instead
+_FIRST_MARK = '<mark class="passage" id="passage" tabindex="-1">'
+_NEXT_MARK = '<mark class="passage">'
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """From `start` up to `end`, in characters of a text."""
+
+    start: int
+    end: int
+
+    def shifted(self, by: int) -> "Span":
+        return Span(max(0, self.start + by), max(0, self.end + by))
+
+    def within(self, text: str) -> "Span | None":
+        """What of the span lies in `text` without white space at its ends; None where nothing does."""
+        piece = text[self.start : self.end]
+        start = self.start + len(piece) - len(piece.lstrip())
+        end = self.start + len(piece.rstrip())
+        return Span(start, end) if start < end else None
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A span of one part of one message."""
+
+    message_id: int
+    part_index: int
+    span: Span
+
+
+def without_markers(text: str) -> str:
+    """`text` with the two characters that mark a passage replaced, one for one."""
+    return _MARKER.sub("\ufffd", text)
+
+
+def highlight_text(text: str, span: Span, *, is_first: bool = True) -> SafeString | None:
+    """Plain `text` as HTML with the span marked; None where it lies outside."""
+    inside = span.within(text)
+    if inside is None:
+        return None
+    before, marked, after = text[: inside.start], text[inside.start : inside.end], text[inside.end :]
+    mark = _FIRST_MARK if is_first else _NEXT_MARK
+    return mark_safe(f"{escape(before)}{mark}{escape(marked)}</mark>{escape(after)}")  # noqa: S308 - escaped
+
+
+def highlight_markdown(text: str, span: Span, render: Callable[[str], str]) -> SafeString | None:
+    """Markdown as HTML with the span marked; None where its ends cannot be told in what `render` makes of it.
+
+    `render` sanitises and keeps the marker characters where they stand in text.
+    """
+    text = without_markers(text)
+    inside = span.within(text)
+    if inside is None:
+        return None
+    plain = render(text)
+    for start in _starts(text, inside):
+        if _is_same(render(text[:start] + _START + text[start:]), plain, _START):
+            break
+    else:
+        return None
+    for end in _ends(text, Span(start, inside.end)):
+        html = render(text[:start] + _START + text[start:end] + _END + text[end:])
+        if _is_same(html, plain, _START + _END):
+            return mark_safe(_wrap(html))  # noqa: S308 - sanitised, and only fixed tags are put in
+    return None
+
+
+def _starts(text: str, span: Span) -> Iterator[int]:
+    """The span's start, then those of its first words and lines: a list's or heading's sign may stand before them."""
+    yield span.start
+    places = {match.start(1) for pattern in (_WORD, _LINE) for match in pattern.finditer(text, span.start, span.end)}
+    yield from sorted(places - {span.start})[:_TRIES]
+
+
+def _ends(text: str, span: Span) -> Iterator[int]:
+    yield span.end
+    places = {match.end(1) for pattern in (_WORD, _LINE) for match in pattern.finditer(text, span.start, span.end)}
+    yield from sorted(places - {span.end}, reverse=True)[:_TRIES]
+
+
+def _is_same(html: str, plain: str, markers: str) -> bool:
+    """Whether `html` differs from `plain` in nothing but the markers, once each, in order, in text."""
+    return "".join(_MARKER.findall(_TAG.sub("", html))) == markers and _MARKER.sub("", html) == plain
+
+
+def _wrap(html: str) -> str:
+    """Every stretch of text between the markers in a `mark` of its own, so that elements stay well nested."""
+    pieces: list[str] = []
+    mark, is_inside, in_code = _FIRST_MARK, False, False
+    for piece in _TAG.split(html):
+        if piece.startswith("<"):
+            in_code = piece == "<pre>" or (in_code and piece != "</pre>")
+            pieces.append(piece)
+            continue
+        for run in _MARKER.split(piece):
+            if run in (_START, _END):
+                is_inside = run == _START
+            elif is_inside and run and (in_code or run.strip() or "\n" not in run):
+                pieces += [mark, run, "</mark>"]
+                mark = _NEXT_MARK
+            else:
+                pieces.append(run)
+    return "".join(pieces)
+
+
+def around_markers(text: str, render: Callable[[str], str]) -> str:
+    """`render(text)`, which must not see the markers, with the markers of `text` at the same characters of its text."""
+    if not _MARKER.search(text):
+        return render(text)
+    plain, places = "", []
+    for run in _MARKER.split(text):
+        if run in (_START, _END):
+            places.append((len(plain), run))
+        else:
+            plain += run
+    return _put_in(render(plain), places)
+
+
+def unmarked(text: str) -> str:
+    """`text` without markers, for attributes."""
+    return _MARKER.sub("", text)
+
+
+def _put_in(html: str, places: list[tuple[int, str]]) -> str:
+    """A start goes right before its character, an end right after the one before it."""
+    pieces, count, waiting = [], 0, list(places)
+    for piece in _TAG.split(html):
+        if piece.startswith("<"):
+            pieces.append(piece)
+            continue
+        for match in _CHARACTER.finditer(piece):
+            while waiting and waiting[0] == (count, _START):
+                pieces.append(waiting.pop(0)[1])
+            pieces.append(match.group())
+            count += 1
+            while waiting and waiting[0] == (count, _END):
+                pieces.append(waiting.pop(0)[1])
+    return "".join(pieces)
