@@ -1,0 +1,73 @@
+"""The commands that people type: search and keys."""
+
+import json
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import CommandError, call_command
+
+from convmemory.accounts.keys import user_of_key
+from search.indexing import index_conversation
+from tests.factories import exchange, make_conversation, make_user
+
+pytestmark = pytest.mark.django_db
+
+
+def run(*arguments: str) -> str:
+    out = StringIO()
+    call_command(*arguments, stdout=out, stderr=out)
+    return out.getvalue()
+
+
+def indexed(owner: User) -> int:
+    conversation = make_conversation(owner, exchange(("what is the capital of Peru?", "Lima.")), title="Geography")
+    index_conversation(conversation_id=conversation.pk)
+    return conversation.pk
+
+
+def test_a_search_prints_title_question_and_link() -> None:
+    number = indexed(make_user("ada"))
+    text = run("conversation_search", "--query", "capital of Peru", "--user", "ada")
+    assert "% - Geography" in text
+    assert "what is the capital of Peru?" in text
+    assert f"/conversations/{number}?turn=0" in text
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "semantic", "full_text"])
+def test_two_users_with_the_same_texts_see_only_their_own(mode: str) -> None:
+    numbers = {name: indexed(make_user(name)) for name in ("ada", "bob")}
+    for name, number in numbers.items():
+        answer = json.loads(
+            run("conversation_search", "--query", "capital of Peru", "--user", name, "--mode", mode, "--json")
+        )
+        assert [hit["conversation_id"] for hit in answer["results"]] == [number]
+        assert answer["results"][0]["url"] == f"/conversations/{number}?turn=0"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["--query", "x", "--user", "ada"], "2 to 500 characters"),
+        (["--query", "Peru", "--user", "nobody"], "create_api_key nobody --create"),
+        (["--query", "Peru", "--user", "ada", "--limit", "0"], "1 to 50"),
+        (["--query", "Peru", "--user", "ada", "--scope", "dreams"], "no scope"),
+    ],
+)
+def test_bad_searches_say_what_to_do(arguments: list[str], reason: str) -> None:
+    make_user("ada")
+    with pytest.raises(CommandError, match=reason):
+        run("conversation_search", *arguments)
+
+
+def test_a_new_key_stands_alone_on_the_last_line() -> None:
+    key = run("create_api_key", "ada", "--create").strip().splitlines()[-1]
+    owner: Any = user_of_key(key)
+    assert owner.username == "ada"
+    assert not owner.has_usable_password()
+
+
+def test_a_key_for_a_missing_user_needs_create() -> None:
+    with pytest.raises(CommandError, match="--create"):
+        run("create_api_key", "nobody")
