@@ -1,0 +1,64 @@
+"""Measures of a ranking, per query and as means. Pure.
+
+`Gold` gives each query's relevant documents and how relevant they are, `Run` the documents that were
+found and their scores; equal scores count in the order of the documents' names.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
+
+Gold = Mapping[str, Mapping[str, float]]
+Run = Mapping[str, Mapping[str, float]]
+Values = dict[str, dict[str, float]]
+"""Measures by query."""
+
+
+def ranked(scores: Mapping[str, float]) -> list[str]:
+    """Documents, best first."""
+    return sorted(scores, key=lambda document: (-scores[document], document))
+
+
+def recall(relevant: Iterable[str], found: Sequence[str], k: int) -> float:
+    """The share of the relevant documents among the first k."""
+    wanted = set(relevant)
+    return len(wanted & set(found[:k])) / len(wanted) if wanted else 0.0
+
+
+def hit(relevant: Iterable[str], found: Sequence[str], k: int) -> float:
+    """1 where any relevant document is among the first k."""
+    return float(not set(relevant).isdisjoint(found[:k]))
+
+
+def reciprocal_rank(relevant: Iterable[str], found: Sequence[str]) -> float:
+    """1 over the rank of the first relevant document, 0 where none was found."""
+    wanted = set(relevant)
+    return next((1 / rank for rank, document in enumerate(found, 1) if document in wanted), 0.0)
+
+
+def ndcg(relevance: Mapping[str, float], found: Sequence[str], k: int) -> float:
+    """Discounted gain of the first k over that of the best possible order. Source: Järvelin and Kekäläinen, 2002."""
+    ideal = _discounted(sorted(relevance.values(), reverse=True)[:k])
+    return _discounted(relevance.get(document, 0.0) for document in found[:k]) / ideal if ideal else 0.0
+
+
+def _discounted(gains: Iterable[float]) -> float:
+    return sum(gain / math.log2(rank + 1) for rank, gain in enumerate(gains, 1))
+
+
+def measure(gold: Gold, run: Run, *, depth: int = 20, cutoffs: Sequence[int] = (1, 5, 10, 20)) -> Values:
+    """Recall, hit rate, reciprocal rank and nDCG@10 of every query of `gold`, over the first `depth` documents."""
+    values: Values = {}
+    for query, relevance in gold.items():
+        relevant = [document for document, grade in relevance.items() if grade > 0]
+        found = ranked(run.get(query, {}))[:depth]
+        values[query] = {f"recall@{k}": recall(relevant, found, k) for k in cutoffs}
+        values[query] |= {f"hit@{k}": hit(relevant, found, k) for k in cutoffs}
+        values[query] |= {"mrr": reciprocal_rank(relevant, found), "ndcg@10": ndcg(relevance, found, 10)}
+    return values
+
+
+def means(values: Values) -> dict[str, float]:
+    """The mean of each measure over the queries."""
+    rows = list(values.values())
+    return {name: fmean(row[name] for row in rows) for name in rows[0]} if rows else {}

@@ -1,0 +1,130 @@
+"""From observations to figures: the search as it is, each signal alone, and newly fitted weights."""
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from search.candidates import TurnKeys, split_keys
+from search.evaluation.fitting import Example, Weights, fit_weights, leave_one_out
+from search.evaluation.metrics import Values, means, measure
+from search.evaluation.running import Observation
+from search.ranking import best_first, fuse
+
+DEPTH = 20
+CONVERSATION_CUTOFFS = (1, 5, 10)
+LATE = ("late", "late_neighbours", "late_passage", "late_conversation")
+DENSE = ("passage", "passage_conversation", "turn")
+LEXICAL = ("lexical", "neighbours", "conversation", "conversation_best", "coverage", "neighbour_coverage")
+DATE = ("date",)
+TABLES = {
+    "FIRST_STAGE": (*DENSE, *LEXICAL, *DATE),
+    "SECOND_STAGE": (*LATE, *DENSE, *LEXICAL, *DATE),
+    "LEXICAL_ONLY": (*LEXICAL, *DATE),
+    "SEMANTIC_ONLY": (*LATE, *DENSE, *DATE),
+}
+
+Ranking = Callable[[Observation], TurnKeys]
+Figures = dict[str, float]
+Observed = dict[str, list[Observation]]
+"""Observations by data set."""
+
+
+def is_held_out(dataset: str, fold: str, share: float) -> bool:
+    """Whether a fold is kept from fitting: decided by its name alone, so that it stays so for ever."""
+    digest = hashlib.sha256(f"{dataset}/{fold}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") / 2**64 < share
+
+
+def figures(observations: Sequence[Observation], ranking: Ranking) -> Figures:
+    """Means over the questions: turns, and conversations by their best turn among the first twenty."""
+    turns, conversations = _measure(observations, ranking)
+    found = means(turns)
+    for name, value in means(conversations).items():
+        found[f"conversation_{name}"] = value
+    return {"questions": len(observations), **{name: round(value, 4) for name, value in found.items()}}
+
+
+def by_category(observations: Sequence[Observation], ranking: Ranking) -> dict[str, Figures]:
+    """The figures of each category of questions."""
+    categories = sorted({observation.question.category for observation in observations})
+    return {name: figures([o for o in observations if o.question.category == name], ranking) for name in categories}
+
+
+def each_signal(observations: Sequence[Observation]) -> dict[str, Figures]:
+    """The figures of each signal alone; a question that it does not see counts as not found."""
+    names = sorted({name for observation in observations for name in observation.signals})
+    return {name: figures(observations, weighted({name: 1.0})) for name in names}
+
+
+def as_searched(observation: Observation) -> TurnKeys:
+    """The order of the search itself."""
+    return observation.order
+
+
+def weighted(weights: Weights) -> Ranking:
+    """The order by these weights, before the head is made diverse."""
+
+    def ranking(observation: Observation) -> TurnKeys:
+        known = {name: scores for name, scores in observation.signals.items() if name in weights}
+        if not known:
+            return observation.keys[:0]
+        return observation.keys[best_first(fuse(known, weights), observation.keys)]
+
+    return ranking
+
+
+def fit_tables(observed: Observed) -> dict[str, Any]:
+    """For each weight table: new weights from all sets together, their figures, and those of leaving folds out."""
+    examples, flat = _examples(observed), [o for observations in observed.values() for o in observations]
+    report: dict[str, Any] = {}
+    for table, names in TABLES.items():
+        weights = fit_weights(examples, names)
+        honest = {id(o): found for o, found in zip(flat, leave_one_out(examples, names), strict=True)}
+        report[table] = {
+            "weights": weights,
+            "fitted": {name: figures(rows, weighted(weights)) for name, rows in observed.items()},
+            "left out": {
+                name: figures(rows, lambda o, honest=honest: weighted(honest[id(o)])(o))  # type: ignore[misc]
+                for name, rows in observed.items()
+            },
+        }
+    return report
+
+
+def ablation(observed: Observed) -> dict[str, dict[str, Figures]]:
+    """The figures of the second stage fitted without each of its signals in turn."""
+    examples, names = _examples(observed), TABLES["SECOND_STAGE"]
+    report = {}
+    for left_out in names:
+        weights = fit_weights(examples, [name for name in names if name != left_out])
+        report[left_out] = {name: figures(rows, weighted(weights)) for name, rows in observed.items()}
+    return report
+
+
+def _examples(observed: Observed) -> list[Example]:
+    return [
+        Example(dataset, o.question.fold, o.keys, o.signals, np.isin(o.keys, o.gold))
+        for dataset, observations in observed.items()
+        for o in observations
+    ]
+
+
+def _measure(observations: Sequence[Observation], ranking: Ranking) -> tuple[Values, Values]:
+    """Measures of turns and of conversations, by the question's number."""
+    gold, run, home_gold, home_run = {}, {}, {}, {}
+    for number, observation in enumerate(observations):
+        query = str(number)
+        first = ranking(observation)[:DEPTH]
+        homes, _ = split_keys(first)
+        gold[query] = dict.fromkeys(map(str, observation.gold.tolist()), 1.0)
+        run[query] = _by_rank(map(str, first.tolist()))
+        home_gold[query] = dict.fromkeys(map(str, observation.gold_conversations), 1.0)
+        home_run[query] = _by_rank(map(str, dict.fromkeys(homes)))
+    return measure(gold, run, depth=DEPTH), measure(home_gold, home_run, depth=DEPTH, cutoffs=CONVERSATION_CUTOFFS)
+
+
+def _by_rank(documents: Iterable[str]) -> dict[str, float]:
+    """Scores that keep the order."""
+    return {document: -float(rank) for rank, document in enumerate(documents)}

@@ -1,0 +1,106 @@
+"""Running the questions of a world through search, with every signal kept.
+
+Writes scratch users `evaluate-...` with the world's conversations, through the same ingest and indexing
+as everybody's; reads what the legs of search found for each question.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from django.contrib.auth.models import User
+
+from convmemory.conversations import ingest
+from convmemory.conversations.models import Conversation, Message
+from search.candidates import TurnKeys, turn_keys
+from search.evaluation.worlds import Question, World
+from search.indexing import index_conversation
+from search.query import MAX_QUERY_CHARS, SearchQuery
+from search.ranking import Scores
+from search.signals import rank_turns
+
+PREFIX = "evaluate-"
+RETRY_S = 0.5  # another worker holds the conversation
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is being done, how many are done, and how many there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """A question with its right turns, the candidates' signals, and the candidates in the order of the search."""
+
+    question: Question
+    gold: TurnKeys
+    gold_conversations: frozenset[int]
+    keys: TurnKeys
+    signals: Mapping[str, Scores]
+    order: TurnKeys
+    milliseconds: float
+
+
+def scratch_user(dataset: str, world: World) -> User:
+    """The user that holds the world, made where it does not exist."""
+    return User.objects.get_or_create(username=f"{PREFIX}{dataset}-{world.name}"[:150])[0]
+
+
+def load_world(owner: User, world: World, progress: Progress) -> None:
+    """Store and index what is new or changed; what is there already costs no embedding."""
+    current = []
+    for number, draft in enumerate(world.drafts(), 1):
+        current.append(ingest.sync_conversation(owner=owner, draft=draft).conversation_id)
+        progress("stored", number, 0)
+    Conversation.objects.filter(owner_id=owner.pk).exclude(pk__in=current).delete()
+    for number, conversation_id in enumerate(current, 1):
+        while not index_conversation(conversation_id=conversation_id).finished:
+            time.sleep(RETRY_S)
+        progress("indexed", number, len(current))
+
+
+def observe_world(owner: User, world: World, *, mode: str, progress: Progress) -> list[Observation]:
+    """Every question that a stored turn answers, searched for as it stands."""
+    turns = _turns_of_messages(owner)
+    ids = dict(Conversation.objects.filter(owner_id=owner.pk).values_list("source_id", "pk"))
+    found = []
+    for number, question in enumerate(world.questions, 1):
+        gold = {turns[ref] for ref in question.messages if ref in turns}
+        gold |= {(ids[source_id], turn) for source_id, turn in question.turns if source_id in ids}
+        homes = {ids[ref[0]] for ref in [*question.messages, *question.turns] if ref[0] in ids}
+        if gold:
+            found.append(_observe(owner, question, gold, frozenset(homes), mode))
+        progress("searched", number, len(world.questions))
+    return found
+
+
+def delete_worlds(dataset: str) -> int:
+    """Delete the scratch users of a set with everything of theirs; how many there were."""
+    users = User.objects.filter(username__startswith=f"{PREFIX}{dataset}-")
+    count = users.count()
+    users.delete()
+    return count
+
+
+def _turns_of_messages(owner: User) -> dict[tuple[str, str], tuple[int, int]]:
+    numbered = Message.objects.filter(conversation__owner_id=owner.pk, turn_number__isnull=False)
+    rows = numbered.values_list("conversation__source_id", "source_key", "conversation_id", "turn_number")
+    return {(source_id, key): (conversation_id, turn or 0) for source_id, key, conversation_id, turn in rows}
+
+
+def _observe(
+    owner: User, question: Question, gold: set[tuple[int, int]], homes: frozenset[int], mode: str
+) -> Observation:
+    query = SearchQuery(text=question.text[:MAX_QUERY_CHARS], mode=mode)
+    started = time.perf_counter()
+    result = rank_turns(owner.pk, query)
+    order = result.keys[result.order()]
+    milliseconds = (time.perf_counter() - started) * 1000
+    return Observation(
+        question=question,
+        gold=np.unique(turn_keys([turn[0] for turn in gold], [turn[1] for turn in gold])),
+        gold_conversations=homes,
+        keys=result.keys,
+        signals=result.signals,
+        order=order,
+        milliseconds=milliseconds,
+    )

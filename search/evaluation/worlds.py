@@ -1,0 +1,41 @@
+"""What an evaluation set is, whatever file it came from. Pure.
+
+A world is the archive of one scratch user with the questions asked of it. What answers a question is
+named as the source names it; which turns those are is known once the conversations are stored.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from convmemory.conversations.drafts import ConversationDraft
+
+SOURCE = "evaluation"
+"""The source under which conversations are stored, so that loading again finds them."""
+
+MessageRef = tuple[str, str]
+"""Source id of a conversation, source key of one of its messages."""
+TurnRef = tuple[str, int]
+"""Source id of a conversation, turn number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question with the messages, or the turns, that answer it.
+
+    `fold` names what must not be torn apart when questions are split into development and held-out ones.
+    """
+
+    text: str
+    category: str
+    fold: str
+    messages: frozenset[MessageRef] = frozenset()
+    turns: frozenset[TurnRef] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """One user's conversations and questions; `drafts` makes the conversations anew at each call."""
+
+    name: str
+    drafts: Callable[[], Iterable[ConversationDraft]]
+    questions: tuple[Question, ...]

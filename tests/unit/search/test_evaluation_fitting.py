@@ -1,0 +1,60 @@
+"""Fitting the weights of the fusion on questions made up so that the answer is known."""
+
+import numpy as np
+import pytest
+
+from search.evaluation.fitting import Example, fit_weights, leave_one_out
+
+NAMES = ("telling", "noise", "misleading")
+
+
+def examples(count: int, *, dataset: str = "set", folds: int = 4) -> list[Example]:
+    """Candidates whose right one has the best `telling` and the worst `misleading` score."""
+    generator = np.random.default_rng(5)
+    made = []
+    for number in range(count):
+        right = np.arange(10) == number % 10
+        signals = {
+            "telling": (generator.random(10) + 1.5 * right).astype(np.float32),
+            "noise": generator.random(10).astype(np.float32),
+            "misleading": (generator.random(10) - 1.5 * right).astype(np.float32),
+        }
+        made.append(Example(dataset, f"fold {number % folds}", np.arange(10, dtype=np.int64), signals, right))
+    return made
+
+
+def test_a_telling_signal_weighs_most_and_a_misleading_one_nothing() -> None:
+    weights = fit_weights(examples(80), NAMES)
+    assert weights["telling"] > 1
+    assert weights["telling"] > 3 * weights.get("noise", 0)
+    assert "misleading" not in weights
+
+
+def test_fitting_again_gives_the_same() -> None:
+    assert fit_weights(examples(40), NAMES) == fit_weights(examples(40), NAMES)
+
+
+def test_every_set_counts_the_same_however_large() -> None:
+    small, large = examples(10, dataset="small"), examples(10, dataset="large")
+    assert fit_weights(small + large * 8, NAMES) == pytest.approx(fit_weights(small + large, NAMES), abs=0.1)
+
+
+def test_questions_without_a_right_candidate_teach_nothing() -> None:
+    lost = [Example("set", "lost", e.keys, e.signals, np.zeros(10, np.bool_)) for e in examples(5)]
+    assert fit_weights(examples(20) + lost, NAMES) == fit_weights(examples(20), NAMES)
+    assert fit_weights(lost, NAMES) == dict.fromkeys(NAMES, 0.0)
+
+
+def test_signals_that_a_question_lacks_count_as_zero() -> None:
+    made = examples(20)
+    made.append(Example("set", "bare", made[0].keys, {"telling": made[0].signals["telling"]}, made[0].right))
+    assert fit_weights(made, NAMES)["telling"] > 1
+
+
+def test_each_fold_gets_weights_that_never_saw_it() -> None:
+    made = examples(24, folds=2)
+    odd = Example("set", "odd", made[0].keys, made[0].signals, made[1].right)
+    weights = leave_one_out([*made, odd], NAMES)
+    assert len(weights) == 25
+    assert weights[-1] == fit_weights(made, NAMES)
+    assert weights[0] == weights[2] != weights[1]
