@@ -7,7 +7,7 @@ seldom repeat that, its time does.
 import calendar
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date, timedelta
 
@@ -16,13 +16,23 @@ import numpy as np
 from search.ranking import Scores
 
 NEARBY_DAYS = 7.0  # outside the period, what a turn counts for falls to 1/e in this time
+LEAST = math.exp(-1)  # where no turn comes nearer than this, the date tells nothing
 
-MONTHS = {
-    name.lower(): number
-    for names in (calendar.month_name, calendar.month_abbr)
-    for number, name in enumerate(names)
-    if name
-} | {"sept": 9}
+_NAMES = [
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+]
+MONTHS = {short: n for n, name in enumerate(_NAMES, 1) for short in (name, name[:3])} | {"sept": 9}
 _AMBIGUOUS = {"may", "march", "mar", "dec", "sep", "jan", "jun", "jul", "oct", "nov", "apr", "feb", "aug"}
 _MONTH = rf"(?P<month>{'|'.join(sorted(MONTHS, key=len, reverse=True))})\b\.?"
 _DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?\b"
@@ -31,14 +41,16 @@ _PATTERNS = [
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
         rf"\b{_YEAR}-(?P<number>\d\d)(?:-(?P<day>\d\d))?\b",
-        rf"\b{_DAY}(?:\s+of)?\s+{_MONTH}(?:\s*,?\s*{_YEAR})?",
-        rf"\b{_MONTH}\s+{_DAY}(?!\d)(?:\s*,?\s*{_YEAR})?",
+        rf"(?<!\.)\b{_DAY}(?:\s+of)?\s+{_MONTH}(?:\s*,?\s*{_YEAR})?",
+        rf"\b{_MONTH}\s+{_DAY}(?![\d.]\d)(?:\s*,?\s*{_YEAR})?",
         rf"\b{_MONTH}\s*,?\s*(?:of\s+)?{_YEAR}",
-        rf"\b(?:in|since|of|until|by|during|last|this|early|mid|late)[\s-]+{_MONTH}",
+        rf"\b(?:in|since|of|until|by|during|last|early|mid|late)[\s-]+{_MONTH}",
         rf"\b{_MONTH}",
         rf"\b(?:in|since|of|until|during|by)\s+{_YEAR}",
     )
 ]
+_LONE_MONTH = _PATTERNS[-2]
+_LEADS_TO_DATE = re.compile(r"\b(?:on|since|until|till|by|from|before|after|of|the|in)\s+$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +63,8 @@ class Period:
 
     def days_from(self, moment: date) -> int:
         """How many days `moment` lies outside the period, 0 inside."""
-        years = [self.year] if self.year else [moment.year - 1, moment.year, moment.year + 1]
+        near = range(max(moment.year - 1, date.min.year), min(moment.year + 1, date.max.year) + 1)
+        years = [self.year] if self.year else near
         return min(_distance(moment, *self._bounds(year)) for year in years)
 
     def _bounds(self, year: int) -> tuple[date, date]:
@@ -69,27 +82,35 @@ def named_period(text: str) -> Period | None:
     """The first date that `text` names, the most exact kind first; None where it names none."""
     for pattern in _PATTERNS:
         for match in pattern.finditer(text):
-            found = match.groupdict()
-            if not _is_word(pattern, found):
-                return _period(found)
+            if not _is_other_word(match) and (period := _period(match.groupdict())):
+                return period
     return None
 
 
-def _is_word(pattern: re.Pattern[str], found: dict[str, str | None]) -> bool:
-    """A lone "may" or "march" is a verb, a lone "dec" or "sep" an abbreviation of anything."""
-    return pattern is _PATTERNS[-2] and (found["month"] or "").lower() in _AMBIGUOUS
+def _is_other_word(match: re.Match[str]) -> bool:
+    """Whether "may" is the verb, "march" the walk, "dec" or "sep" short for anything else."""
+    found = match.groupdict()
+    month = found.get("month") or ""
+    if month.lower() not in _AMBIGUOUS or found.get("year"):
+        return False
+    if match.re is _LONE_MONTH:
+        return True
+    before = match.string[: match.start()]
+    return "day" in found and month.islower() and not _LEADS_TO_DATE.search(before)
 
 
 def _period(found: dict[str, str | None]) -> Period | None:
     number = found.get("number")
     month = int(number) if number else MONTHS.get((found.get("month") or "").lower())
-    year, day = (int(found[name] or 0) or None if name in found else None for name in ("year", "day"))
-    if (month and month > 12) or (day and day > 31):
+    year, day = (int(found.get(name) or 0) or None for name in ("year", "day"))
+    if (month is not None and not 1 <= month <= 12) or (day and day > 31):
         return None
     return Period(year, month, day)
 
 
 def closeness(period: Period, moments: Iterable[date]) -> Scores:
-    """1 inside the period, falling to 0 with the days outside it."""
-    days: Sequence[int] = [period.days_from(moment) for moment in moments]
-    return np.array([math.exp(-count / NEARBY_DAYS) for count in days], np.float32)
+    """1 inside the period, falling to 0 with the days outside it; 0 for all where none is within a week."""
+    days = [period.days_from(moment) for moment in moments]
+    scores = np.array([math.exp(-count / NEARBY_DAYS) for count in days], np.float32)
+    # Scores are scaled by the best of them later on, which would make much of turns that are merely less far.
+    return scores if scores.max(initial=0.0) >= LEAST else np.zeros_like(scores)

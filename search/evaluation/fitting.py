@@ -100,5 +100,5 @@ def _gradient(batch: _Batch, weights: Scores) -> NDArray[np.float64]:
     among_right = probability * batch.right
     target = among_right / np.maximum(among_right.sum(axis=1, keepdims=True), 1e-12)
     pull = (probability - target) * batch.shares[:, None]
-    gradient: NDArray[np.float64] = np.einsum("qn,qnk->k", pull, batch.signals) + 2 * L2 * weights
+    gradient: NDArray[np.float64] = pull.reshape(-1) @ batch.signals.reshape(-1, len(weights)) + 2 * L2 * weights
     return gradient

@@ -1,0 +1,72 @@
+"""Dates that a query names, and words that only look like one."""
+
+from datetime import date
+
+import pytest
+from numpy.testing import assert_allclose
+
+from search.dates import Period, closeness, named_period
+
+
+@pytest.mark.parametrize(
+    ("text", "period"),
+    [
+        ("What did she paint in July 2023?", Period(2023, 7, None)),
+        ("the film of 1 May, 2022", Period(2022, 5, 1)),
+        ("on December 1,2023", Period(2023, 12, 1)),
+        ("what happened on 8th December", Period(None, 12, 8)),
+        ("notes of 2023-10-13 and later", Period(2023, 10, 13)),
+        ("releases of 2024-02", Period(2024, 2, None)),
+        ("how often in 2023", Period(2023, None, None)),
+        ("the deploy in march", Period(None, 3, None)),
+        ("what was said on may 3", Period(None, 5, 3)),
+        ("Feb. 3", Period(None, 2, 3)),
+    ],
+)
+def test_a_named_date_is_found(text: str, period: Period) -> None:
+    assert named_period(text) == period
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "this may break",
+        "version 1.2 may break",
+        "I may 3 times retry",
+        "march to the sea",
+        "run 5 mar files",
+        "error 2023-13-45",
+        "2023-00-10",
+        "listen on port 2023",
+        "dec and sep columns",
+        "",
+    ],
+)
+def test_other_words_and_numbers_are_no_dates(text: str) -> None:
+    assert named_period(text) is None
+
+
+def test_the_verb_does_not_hide_the_date() -> None:
+    assert named_period("what may happen in March 2024") == Period(2024, 3, None)
+
+
+def test_turns_count_less_the_more_days_lie_between() -> None:
+    days = [date(2023, 5, 3), date(2023, 5, 10), date(2023, 9, 1)]
+    assert_allclose(closeness(Period(2023, 5, 3), days), [1, 0.36788, 0], atol=1e-4)
+
+
+def test_without_a_year_any_year_will_do() -> None:
+    december = Period(None, 12, None)
+    assert december.days_from(date(2021, 12, 31)) == 0
+    assert december.days_from(date(2024, 1, 2)) == 2
+    assert december.days_from(date.max) == 0
+    assert december.days_from(date.min) > 300
+
+
+def test_a_day_that_the_month_lacks_is_its_last_one() -> None:
+    assert Period(2023, 2, 31).days_from(date(2023, 2, 28)) == 0
+
+
+def test_a_period_that_no_turn_is_near_tells_nothing() -> None:
+    assert not closeness(Period(2019, None, None), [date(2020, 2, 1), date(2023, 1, 1)]).any()
+    assert closeness(Period(2019, None, None), []).size == 0

@@ -1,0 +1,80 @@
+"""Figures from observations: the order of the search, single signals, weights, held-out folds."""
+
+import json
+
+import numpy as np
+
+from search.candidates import turn_keys
+from search.evaluation import reporting
+from search.evaluation.running import Observation
+from search.evaluation.worlds import Question
+from search.management.commands.evaluate import build_report, lines_of
+
+NAN = float("nan")
+OPTIONS = {"held_out": 0.0, "fit": False, "ablate": False, "signals": True}
+
+
+def observation(*, category: str = "plain", fold: str = "f", gold: int = 1) -> Observation:
+    """Three turns of two conversations; the words find the right one, the passages another."""
+    keys = turn_keys([5, 5, 6], [0, 1, 0])
+    words = np.array([0, 3, 1], np.float32)
+    passages = np.array([1, NAN, 2], np.float32)
+    return Observation(
+        question=Question(text="?", category=category, fold=fold),
+        gold=keys[gold : gold + 1],
+        gold_conversations=frozenset({5}),
+        keys=keys,
+        signals={"lexical": words, "passage": passages},
+        order=keys[[2, 1, 0]],
+        milliseconds=4.0,
+    )
+
+
+def test_the_order_of_the_search_counts_turns_and_conversations() -> None:
+    found = reporting.figures([observation()], reporting.as_searched)
+    assert (found["hit@1"], found["hit@5"], found["mrr"]) == (0.0, 1.0, 0.5)
+    assert (found["conversation_hit@1"], found["conversation_mrr"]) == (0.0, 0.5)
+
+
+def test_each_signal_ranks_alone() -> None:
+    found = reporting.each_signal([observation()])
+    assert found["lexical"]["hit@1"] == 1.0
+    assert found["passage"]["hit@1"] == 0.0
+
+
+def test_weights_fuse_the_signals_and_unknown_ones_find_nothing() -> None:
+    assert reporting.figures([observation()], reporting.weighted({"lexical": 2.0, "passage": 1.0}))["hit@1"] == 1.0
+    assert reporting.figures([observation()], reporting.weighted({"late": 1.0}))["mrr"] == 0.0
+
+
+def test_categories_are_told_apart() -> None:
+    found = reporting.by_category([observation(), observation(category="rare", gold=2)], reporting.as_searched)
+    assert {name: f["hit@1"] for name, f in found.items()} == {"plain": 0.0, "rare": 1.0}
+
+
+def test_a_fold_is_held_out_for_ever_or_never() -> None:
+    folds = [f"fold {number}" for number in range(400)]
+    small = {fold for fold in folds if reporting.is_held_out("set", fold, 0.2)}
+    large = {fold for fold in folds if reporting.is_held_out("set", fold, 0.5)}
+    assert small < large
+    assert 40 < len(small) < 120
+    assert not any(reporting.is_held_out("set", fold, 0.0) for fold in folds)
+
+
+def test_what_is_fitted_never_saw_the_held_out_folds() -> None:
+    rows = [observation(fold=f"fold {number}", gold=number % 3) for number in range(12)]
+    report = build_report({"set": rows}, OPTIONS | {"fit": True, "held_out": 0.5})
+    counted = report["set"]["development"]["questions"] + report["set"]["held out"]["questions"]
+    assert counted == report["set"]["all"]["questions"] == 12
+    assert report["fit"]["SECOND_STAGE"]["fitted"]["set"]["questions"] == report["set"]["development"]["questions"]
+    assert "held out, second stage fitted" in report["set"]
+
+
+def test_the_report_reads_as_tables_and_as_json() -> None:
+    rows = [observation(fold=str(number)) for number in range(3)]
+    report = build_report({"set": rows}, OPTIONS | {"fit": True, "ablate": True})
+    text = "\n".join(lines_of(report))
+    assert "set: 3 questions" in text
+    assert "SECOND_STAGE = {" in text
+    assert "SECOND_STAGE without" in text
+    assert json.loads(json.dumps(report)) == report
