@@ -45,6 +45,11 @@ INSTALLED_APPS = [
     "convmemory.conversations",
     "memory",
     "search",
+    "summaries",
+    "convmemory.context",
+    "convmemory.tools",
+    "convmemory.chat",
+    "convmemory.mcp_server",
     "convmemory.ops",
 ]
 

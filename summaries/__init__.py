@@ -1,0 +1,1 @@
+"""Summaries of conversations, made when asked for."""

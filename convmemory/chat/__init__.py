@@ -1,0 +1,1 @@
+"""Agents, the streaming loop and the capture proxy."""

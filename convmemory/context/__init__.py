@@ -1,0 +1,1 @@
+"""The filter pipeline that builds what a model is sent."""

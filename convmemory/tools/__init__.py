@@ -1,0 +1,1 @@
+"""One definition per tool, used by chat, API and MCP alike."""
