@@ -23,6 +23,7 @@ class Passage(models.Model):
         ASSISTANT = 1
         THINKING = 2
         TOOL = 3
+        CALL = 4, "Tool call"
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
     conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="passages", db_index=False)

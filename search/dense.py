@@ -15,6 +15,7 @@ from memory.passages import KINDS, vector_text
 from search import vector_index
 from search.candidates import TurnKeys, turn_keys
 from search.filters import filter_sql
+from search.query import kinds_in
 from search.query_text import QueryText
 from search.ranking import Scores
 
@@ -36,8 +37,8 @@ def vector_parameter(space: EmbeddingSpace, text: str) -> str:
 
 
 def kinds_of(scope: frozenset[str]) -> list[int]:
-    """The scope as passage kinds."""
-    return [number for name, number in KINDS.items() if name in scope]
+    """The scope as passage kinds, as they are stored."""
+    return [KINDS[kind] for kind in kinds_in(scope)]
 
 
 def passage_matches(
