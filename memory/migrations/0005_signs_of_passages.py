@@ -10,7 +10,7 @@ class Migration(migrations.Migration):
     dependencies = [
         ('conversations', '0001_conversations'),
         ('embeddings', '0001_embedding_spaces'),
-        ('memory', '0002_passages_of_tool_calls'),
+        ('memory', '0004_passages_of_tool_calls'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

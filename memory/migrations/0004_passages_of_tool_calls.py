@@ -12,7 +12,7 @@ class Migration(migrations.Migration):
     """Passages of tool calls get a kind of their own: they are found in what was said, and among tools."""
 
     dependencies = [
-        ('memory', '0001_passages'),
+        ('memory', '0003_records_of_what_is_embedded'),
     ]
 
     operations = [
