@@ -11,7 +11,7 @@ from search.evaluation.worlds import Question
 from search.management.commands.evaluate import build_report, lines_of
 
 NAN = float("nan")
-OPTIONS = {"held_out": 0.0, "fit": False, "ablate": False, "signals": True}
+OPTIONS = {"messages": False, "held_out": 0.0, "fit": False, "ablate": False, "signals": True}
 
 
 def observation(*, category: str = "plain", fold: str = "f", gold: int = 1) -> Observation:
