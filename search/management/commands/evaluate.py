@@ -161,7 +161,7 @@ def lines_of(report: dict[str, Any]) -> list[str]:
                 lines += ["", f"{table} = {fit['weights']}"]
                 lines += _table({f"{s}, {how}": f for how in ("fitted", "left out") for s, f in fit[how].items()})
         elif name == "ablation":
-            lines += ["", "without"]
+            lines += ["", "fitted without"]
             lines += _table({f"{signal}, {s}": f for signal, sets in found.items() for s, f in sets.items()})
         else:
             lines += ["", f"{name}: {found['all']['questions']} questions, {found['milliseconds']} ms"]
