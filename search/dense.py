@@ -25,6 +25,7 @@ LIMITS = {  # how many vectors each statement keeps; of passages, turns are fewe
     "passages_signs": 1_000,
     "passages_indexed": vector_index.EF_SEARCH,
     "turns_exact": 1_000,
+    "turns_signs": 500,
 }
 SPOKEN = frozenset({"user", "assistant"})
 
@@ -57,9 +58,11 @@ def passage_matches(
         return _matches(name, owner_id, space, text, filters, more)
 
 
-def turn_matches(*, owner_id: int, space: EmbeddingSpace, text: QueryText, filters: Filters) -> DenseMatches:
-    """Turns by their own vector (what was said, all of it). One query. Raises: EmbedderUnavailable."""
-    return _matches("turns_exact", owner_id, space, text, filters, {})
+def turn_matches(
+    *, owner_id: int, space: EmbeddingSpace, text: QueryText, filters: Filters, turns: int
+) -> DenseMatches:
+    """Turns by their own vector; `turns` is how many the owner has. One query. Raises: EmbedderUnavailable."""
+    return _matches(vector_index.turn_statement(turns), owner_id, space, text, filters, {})
 
 
 def _matches(

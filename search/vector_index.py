@@ -16,6 +16,7 @@ from convmemory.embeddings.models import EmbeddingSpace
 logger = logging.getLogger(__name__)
 
 EXACT_PASSAGES = 20_000  # of an owner with more, only the best by signs get exact distances
+EXACT_TURNS = 5_000  # likewise
 SCANNED_PASSAGES = 500_000  # an owner with more is searched through the HNSW index
 EF_SEARCH = 1_000
 MAX_SCAN_TUPLES = 200_000
@@ -54,6 +55,11 @@ def passage_statement(space: EmbeddingSpace, passages: int) -> str:
     if passages <= SCANNED_PASSAGES or not has_passage_index(space):
         return "passages_signs"
     return "passages_indexed"
+
+
+def turn_statement(turns: int) -> str:
+    """The statement that finds the nearest of this many turns of one owner."""
+    return "turns_exact" if turns <= EXACT_TURNS else "turns_signs"
 
 
 @contextmanager

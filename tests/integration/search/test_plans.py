@@ -54,6 +54,7 @@ def test_dense_legs_use_the_index_that_their_statement_chose(owners: dict[str, A
             assert hnsw not in plan_of("passages_exact", owner, filters)
             assert hnsw in plan_of("passages_indexed", owner, filters)
     assert "turn_embedding_owner" in plan_of("turns_exact", owners["small"])
+    assert "Index Only Scan using turn_embedding_owner" in plan_of("turns_signs", owners["large"], Filters(agent="a"))
 
 
 def test_signs_and_index_find_what_the_exact_scan_finds(owners: dict[str, Any]) -> None:
