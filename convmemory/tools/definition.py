@@ -22,11 +22,8 @@ Caller = AbstractBaseUser | AnonymousUser | None
 """Who calls, from the authenticated context; None and anonymous callers have no archive."""
 
 Text = Annotated[str, AfterValidator(storable)]
-Query = Annotated[
-    str, Field(min_length=1, max_length=500, description="a whole question, not keywords"), AfterValidator(storable)
-]
+Question = Annotated[str, Field(min_length=2, max_length=500), AfterValidator(storable)]
 Moment = Annotated[datetime, AfterValidator(lambda at: at if timezone.is_aware(at) else timezone.make_aware(at))]
-Cursor = Annotated[Text, Field(description="next_cursor of the page before")]
 Optional = SkipJsonSchema[None]
 """`str | Optional` is left out of an answer where it is None, and is a plain string in the schema."""
 
@@ -102,3 +99,19 @@ class _ShortSchema(GenerateJsonSchema):
     def default_schema(self, schema: Any) -> dict[str, Any]:
         made = super().default_schema(schema)
         return {name: value for name, value in made.items() if name != "default" or value not in (None, "")}
+
+    def generate(self, schema: Any, mode: JsonSchemaMode = "validation") -> dict[str, Any]:
+        made = super().generate(schema, mode)
+        inlined: dict[str, Any] = _inline(made, made.pop("$defs", {}))
+        return inlined
+
+
+def _inline(value: Any, definitions: Mapping[str, Any]) -> Any:
+    """`value` with every reference replaced by what it names: each is used once here, and costs tokens."""
+    if isinstance(value, list):
+        return [_inline(item, definitions) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if "$ref" in value:
+        return _inline(definitions[value["$ref"].rpartition("/")[2]], definitions)
+    return {name: _inline(item, definitions) for name, item in value.items()}

@@ -16,7 +16,6 @@ from convmemory.core.errors import InvalidInput, NotFound
 from convmemory.core.tokens import ESTIMATE, count_tokens, cut_to_tokens
 from convmemory.tools.definition import (
     Caller,
-    Cursor,
     Moment,
     Optional,
     Text,
@@ -37,7 +36,7 @@ class ReadConversationInput(ToolInput):
     from_turn: Annotated[int, Field(ge=0)] = 0
     to_turn: Annotated[int, Field(ge=0, description="inclusive")] | Optional = None
     max_tokens: Annotated[int, Field(ge=100, le=20_000)] = 2_000
-    cursor: Cursor = ""
+    cursor: Text = ""
 
 
 class ReadMessage(BaseModel):
@@ -173,7 +172,7 @@ class ListConversationsInput(ToolInput):
     before: Moment | Optional = None
     archived: bool = False
     limit: Annotated[int, Field(ge=1, le=100)] = 20
-    cursor: Cursor = ""
+    cursor: Text = ""
 
 
 class ListedConversation(BaseModel):

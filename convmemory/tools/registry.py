@@ -6,11 +6,13 @@ from typing import Any
 from convmemory.core.errors import NotFound
 from convmemory.tools.definition import Caller, Tool
 from convmemory.tools.reading import LIST_CONVERSATIONS, READ_CONVERSATION
+from convmemory.tools.recalling import CONVERSATION_RECALL
 from convmemory.tools.searching import CONVERSATION_SEARCH, SEARCH_CHAT_HISTORY
 
 TOOLS: tuple[Tool[Any, Any], ...] = (
     CONVERSATION_SEARCH,
     SEARCH_CHAT_HISTORY,
+    CONVERSATION_RECALL,
     READ_CONVERSATION,
     LIST_CONVERSATIONS,
 )

@@ -7,15 +7,15 @@ that other programs know: snippets with a cosine distance, and an empty answer w
 from datetime import datetime
 from typing import Annotated
 
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
 
 from convmemory.core.errors import ConvMemoryError
-from convmemory.core.text import one_line
+from convmemory.core.text import one_line, storable
 from convmemory.tools.definition import (
     Caller,
-    Cursor,
     Optional,
-    Query,
+    Question,
+    Text,
     Tool,
     ToolInput,
     ToolOutput,
@@ -30,9 +30,9 @@ NO_HISTORY = "no chat history found"
 
 
 class ConversationSearchInput(ToolInput):
-    query: Query
+    query: Question
     limit: Annotated[int, Field(ge=1, le=50)] = 10
-    cursor: Cursor = ""
+    cursor: Text = ""
 
 
 class FoundTurn(BaseModel):
@@ -81,8 +81,8 @@ CONVERSATION_SEARCH = Tool(
     description=(
         "Find the turns of the user's past conversations in which something was discussed, decided or explained. "
         "It compares meaning: ask in a full sentence, best in the user's own words ('why did the nightly backup "
-        "stop working'). Single keywords ('backup nightly') lose that meaning and find worse turns. "
-        "read_conversation then shows a found turn in full."
+        "stop working'); bare keywords ('backup nightly') find worse turns. "
+        "Pass next_cursor as cursor for more. read_conversation shows a turn in full."
     ),
     input_model=ConversationSearchInput,
     output_model=ConversationSearchOutput,
@@ -91,7 +91,7 @@ CONVERSATION_SEARCH = Tool(
 
 
 class SearchChatHistoryInput(ToolInput):
-    query: Query
+    query: Annotated[str, Field(min_length=1, max_length=500), AfterValidator(storable)]
     limit: Annotated[int, Field(ge=1, le=20)] = 5
 
 
