@@ -9,7 +9,10 @@ from memory.recalled import Recall, RecalledMessage
 from memory.resurrection import Chunk, Outcome, Part
 
 PieceState = Literal["brought", "alive", "missing"]
-LABELS: Mapping[Part, str] = {"target": "Found", "other opening": "Other side", "own opening": "Opening"}
+LABELS: Mapping[bool, Mapping[Part, str]] = {  # by whether the found message is the question
+    True: {"target": "Found", "other opening": "Its answer", "own opening": "Its opening"},
+    False: {"target": "Found", "other opening": "Its question", "own opening": "Its opening"},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +27,14 @@ class PieceView:
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """One found message with the openings of its turn."""
+    """One found message with the openings of its turn. `untried` pieces fell with what they belong to."""
 
     number: int
     message: RecalledMessage
     tokens: int
     left_out: bool
     pieces: tuple[PieceView, ...]
+    untried: int
 
     @property
     def percent(self) -> int:
@@ -89,18 +93,20 @@ def _group(number: int, message: RecalledMessage, outcome: Outcome) -> GroupView
     for opening in (message.question_opening, message.answer_opening):
         if opening:
             texts.setdefault(opening.passage.key, opening.passage.text)
-    pieces = tuple(_piece(part, chunk, texts[chunk.key], outcome) for part, chunk in outcome.group.parts())
-    return GroupView(number, message, outcome.tokens, outcome.left_out, pieces)
+    labels = LABELS[message.role == "user"]
+    parts = list(outcome.group.parts())
+    shown = [_piece(labels[part], chunk, texts[chunk.key], outcome) for part, chunk in parts]
+    pieces = tuple(piece for piece in shown if piece is not None)
+    return GroupView(number, message, outcome.tokens, outcome.left_out, pieces, len(parts) - len(pieces))
 
 
-def _piece(part: Part, chunk: Chunk, text: str, outcome: Outcome) -> PieceView:
-    label = LABELS[part]
+def _piece(label: str, chunk: Chunk, text: str, outcome: Outcome) -> PieceView | None:
     if chunk in outcome.brought:
         return PieceView(label, text, "brought", f"{chunk.tokens} tokens")
     if chunk in outcome.alive:
         return PieceView(label, text, "alive", "came back above already, costs nothing")
     reasons = {missing.chunk.key: missing.reason for missing in outcome.missing}
-    return PieceView(label, text, "missing", reasons.get(chunk.key, "not tried without what was found"))
+    return PieceView(label, text, "missing", reasons[chunk.key]) if chunk.key in reasons else None
 
 
 def _segments(groups: tuple[GroupView, ...], tokens: int, max_tokens: int) -> Iterator[Segment]:

@@ -75,6 +75,7 @@ def test_it_says_what_was_left_out_and_why(browser: Client, archive: None) -> No
     nothing = page(browser, **query, max_tokens="1")
     assert "<strong>0</strong> of 1 tokens used. 0 of" in nothing
     assert "The text that the agent gets" not in nothing
+    assert "would have come with it" in nothing
 
 
 @pytest.mark.parametrize(
