@@ -5,10 +5,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from django.conf import settings
+from django_q.brokers import get_broker
 from django_q.tasks import async_task
 
 from memory import sweeping
 from memory.embedding import embed_messages
+
+BUSY_QUEUE = 100  # with this many tasks waiting, what looks missed is most likely still in the queue
 
 
 def enqueue_embed(conversation_id: int, message_ids: Sequence[int]) -> None:
@@ -29,7 +32,7 @@ def embed(conversation_id: int, message_ids: list[int]) -> dict[str, Any]:
 def sweep() -> dict[str, Any]:
     """Find what was missed and enqueue it; scheduled every minute."""
     given_up = sweeping.give_up_dead()
-    found = sweeping.messages_to_embed(limit=1_000)
+    found = sweeping.messages_to_embed(limit=1_000) if get_broker().queue_size() < BUSY_QUEUE else {}
     for conversation_id, message_ids in found.items():
         enqueue_embed(conversation_id, message_ids)
     return {"enqueued": sum(map(len, found.values())), "given_up": given_up}

@@ -199,8 +199,7 @@ def _words(candidates: Sequence[Candidate], word_weights: Mapping[str, float]) -
 
 def _of_turns(candidates: Sequence[Candidate], ranked: RankedTurns) -> dict[str, Scores]:
     """The fused score of the message's turn, and the better one of the turns beside it."""
-    order = np.argsort(ranked.keys)
-    keys, scores = ranked.keys[order], scale(ranked.scores)[order]
+    keys, scores = ranked.keys, scale(ranked.scores)
     own = turn_keys([c.conversation_id for c in candidates], [c.turn_number for c in candidates])
     before, after = _looked_up(keys, scores, own - 1), _looked_up(keys, scores, own + 1)
     return {"turn": _looked_up(keys, scores, own), "turn_neighbours": np.maximum(before, after)}

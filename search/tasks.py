@@ -8,11 +8,10 @@ from django_q.brokers import get_broker
 from django_q.tasks import async_task
 
 from convmemory.embeddings.spaces import active_space
+from memory.tasks import BUSY_QUEUE
 from search import sweeping
 from search.indexing import index_conversation
 from search.vector_index import ensure_passage_index
-
-BUSY_QUEUE = 100  # with this many tasks waiting, what looks missed is most likely still in the queue
 
 
 def enqueue_index(conversation_id: int) -> None:
