@@ -222,6 +222,10 @@ ROUTES: dict[str, Surface] = {
     "POST memory embed": lambda _, ask: _api(
         ask, "POST", f"/conversations/{ask.conversation}/memory/embed", {"message_ids": [ask.message]}
     ),
+    "POST recall": lambda _, ask: _api(ask, "POST", "/memory/recall", {"query": ask.question, "top_k": 20}),
+    "POST recall in conversation": lambda _, ask: _api(
+        ask, "POST", f"/conversations/{ask.conversation}/memory/recall", {"query": ask.question}
+    ),
     "GET events": lambda _, ask: _api(ask, "GET", "/events", conversation_id=ask.conversation),
     "GET index status": lambda _, ask: _api(ask, "GET", "/index/status"),
     "page search": lambda _, ask: _page(ask, "/search", q=ask.question, mode=ask.mode),
