@@ -4,16 +4,18 @@ Only protocol messages may stand on standard output; the SDK points everything e
 prints at standard error.
 """
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import mcp_types as types
 from mcp.server.stdio import stdio_server
-from mcp.shared._stream_protocols import ReadStream, WriteStream
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
 from convmemory.mcp_server.server import build_server
 from convmemory.tools.definition import Caller
+
+if TYPE_CHECKING:
+    from mcp.shared._stream_protocols import ReadStream, WriteStream
 
 
 async def serve(caller: Caller) -> None:
@@ -26,7 +28,9 @@ async def serve(caller: Caller) -> None:
 class _Answering:
     """A stream of messages that answers lines which are no JSON-RPC, where the SDK would drop them."""
 
-    def __init__(self, incoming: ReadStream[SessionMessage | Exception], outgoing: WriteStream[SessionMessage]) -> None:
+    def __init__(
+        self, incoming: "ReadStream[SessionMessage | Exception]", outgoing: "WriteStream[SessionMessage]"
+    ) -> None:
         self._incoming, self._outgoing = incoming, outgoing
 
     async def receive(self) -> SessionMessage | Exception:

@@ -7,12 +7,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 from urllib.parse import quote
 
+import httpx2
 from django.conf import settings
 from django.db import connection
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
-from mcp.shared._httpx_utils import create_mcp_http_client
 
+TIMEOUT_S = 60
 T = TypeVar("T")
 Steps = Callable[[Client], Awaitable[T]]
 Session = Callable[..., Any]
@@ -22,7 +23,7 @@ def over_http(address: str, key: str, steps: Steps[T], *, mode: str = "auto") ->
     """What `steps` return, given a connected client with this key."""
 
     async def run() -> T:
-        async with create_mcp_http_client(headers={"Authorization": f"Bearer {key}"}) as http:
+        async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {key}"}, timeout=TIMEOUT_S) as http:
             transport = streamable_http_client(f"{address}/mcp", http_client=http)
             async with Client(transport, mode=mode) as client:
                 return await steps(client)

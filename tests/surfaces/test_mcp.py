@@ -10,6 +10,7 @@ import httpx
 import mcp_types as types
 import pytest
 from django.contrib.auth.models import User
+from django.db import OperationalError
 from jsonschema import validate
 from mcp import Client
 from mcp.shared.exceptions import MCPError
@@ -156,6 +157,16 @@ def test_the_official_client_gets_no_session_with_a_wrong_key(address: str) -> N
 
     with pytest.RaisesGroup(MCPError, flatten_subgroups=True):
         over_http(address, "cvm_wrong", steps)
+
+
+def test_a_database_that_is_down_is_said(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(key: str) -> None:
+        raise OperationalError("connection refused")
+
+    monkeypatch.setattr("convmemory.mcp_server.http.user_of_key", fail)
+    response = post(address, LIST, Authorization="Bearer cvm_some")
+    assert response.status_code == 503
+    assert "try again" in response.json()["detail"]
 
 
 def test_the_session_cookie_is_no_key(address: str, owner: User) -> None:
