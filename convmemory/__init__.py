@@ -2,6 +2,8 @@
 
 import os
 
+__version__ = "0.1.0"
+
 # Read by NumPy's matrix library when it loads. The matrices here are small: a second thread waits more
 # than it computes, and takes the core that PostgreSQL needs.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -5,10 +5,10 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-HEAVY = ("onnxruntime", "onnx", "tokenizers", "tiktoken", "openai", "torch")
+HEAVY = ("onnxruntime", "onnx", "tokenizers", "tiktoken", "openai", "torch", "mcp")
 
 
-def test_starting_django_loads_no_model_library() -> None:
+def test_starting_django_loads_no_heavy_library() -> None:
     code = (
         "import django, sys; django.setup(); import convmemory.urls; "
         f"print([name for name in {HEAVY!r} if name in sys.modules])"

@@ -1,0 +1,43 @@
+"""The form of the page "what would an agent recall?"."""
+
+from django import forms
+from django.conf import settings
+
+from convmemory.tools.recalling import MAX_TOKENS
+from search.query import MAX_QUERY_CHARS, MIN_QUERY_CHARS
+from search.recall import MAX_TOP_K
+
+
+class RecallForm(forms.Form):
+    """A question and what an agent may spend on its answer; what is left empty is as the agent's tool has it."""
+
+    query = forms.CharField(
+        label="Question",
+        min_length=MIN_QUERY_CHARS,
+        max_length=MAX_QUERY_CHARS,
+        widget=forms.TextInput(attrs={"placeholder": "How did we fix the deadlock?", "enterkeyhint": "search"}),
+    )
+    max_tokens = forms.IntegerField(label="Budget in tokens", min_value=1, max_value=MAX_TOKENS, required=False)
+    top_k = forms.IntegerField(label="Messages", min_value=1, max_value=MAX_TOP_K, required=False)
+    threshold = forms.FloatField(
+        label="Least similarity",
+        min_value=0,
+        max_value=1,
+        required=False,
+        widget=forms.NumberInput(attrs={"step": "0.05"}),
+    )
+
+    @staticmethod
+    def defaults() -> dict[str, float]:
+        return {
+            "max_tokens": settings.MAX_RECALL_TOKENS,
+            "top_k": settings.RECALL_TOP_K,
+            "threshold": settings.RECALL_THRESHOLD,
+        }
+
+    def values(self) -> dict[str, float]:
+        """The numbers of a valid form."""
+        return {
+            name: given if (given := self.cleaned_data[name]) is not None else default
+            for name, default in self.defaults().items()
+        }

@@ -1,0 +1,121 @@
+"""A recall as its page shows it: what came back, what did not and why, and the bar of the budget. Pure."""
+
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from memory.context import MemoryContext
+from memory.recalled import Recall, RecalledMessage
+from memory.resurrection import Chunk, Outcome, Part
+
+PieceState = Literal["brought", "alive", "missing"]
+LABELS: Mapping[bool, Mapping[Part, str]] = {  # by whether the found message is the question
+    True: {"target": "Found", "other opening": "Its answer", "own opening": "Its opening"},
+    False: {"target": "Found", "other opening": "Its question", "own opening": "Its opening"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PieceView:
+    """A passage of a group: came back, was there already, or did not fit."""
+
+    label: str
+    text: str
+    state: PieceState
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    """One found message with the openings of its turn. `untried` pieces fell with what they belong to."""
+
+    number: int
+    message: RecalledMessage
+    tokens: int
+    left_out: bool
+    pieces: tuple[PieceView, ...]
+    untried: int
+
+    @property
+    def percent(self) -> int:
+        return round(100 * self.message.similarity)
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A stretch of the budget bar, in percent of its width. `number` is the group's, 0 the fence's and links'."""
+
+    number: int
+    start: float
+    width: float
+
+
+@dataclass(frozen=True, slots=True)
+class RecallView:
+    """The whole page."""
+
+    groups: tuple[GroupView, ...]
+    segments: tuple[Segment, ...]
+    tokens: int
+    max_tokens: int
+    context: str
+    notes: tuple[str, ...]
+
+    @property
+    def brought(self) -> int:
+        return sum(not group.left_out for group in self.groups)
+
+    @property
+    def left_out(self) -> int:
+        return len(self.groups) - self.brought
+
+
+def view_recall(found: Recall, context: MemoryContext, max_tokens: int) -> RecallView:
+    """What the page shows of a recall and of the context that was built from it."""
+    groups = tuple(
+        _group(number, message, outcome)
+        for number, (message, outcome) in enumerate(
+            zip(found.messages, context.resurrection.outcomes, strict=True), start=1
+        )
+    )
+    return RecallView(
+        groups=groups,
+        segments=tuple(_segments(groups, context.tokens, max_tokens)),
+        tokens=context.tokens,
+        max_tokens=max_tokens,
+        context=context.text,
+        notes=found.notes,
+    )
+
+
+def _group(number: int, message: RecalledMessage, outcome: Outcome) -> GroupView:
+    texts: dict[Hashable, str] = {passage.key: passage.text for passage in message.passages}
+    for opening in (message.question_opening, message.answer_opening):
+        if opening:
+            texts.setdefault(opening.passage.key, opening.passage.text)
+    labels = LABELS[message.role == "user"]
+    parts = list(outcome.group.parts())
+    shown = [_piece(labels[part], chunk, texts[chunk.key], outcome) for part, chunk in parts]
+    pieces = tuple(piece for piece in shown if piece is not None)
+    return GroupView(number, message, outcome.tokens, outcome.left_out, pieces, len(parts) - len(pieces))
+
+
+def _piece(label: str, chunk: Chunk, text: str, outcome: Outcome) -> PieceView | None:
+    if chunk in outcome.brought:
+        return PieceView(label, text, "brought", f"{chunk.tokens} tokens")
+    if chunk in outcome.alive:
+        return PieceView(label, text, "alive", "came back above already, costs nothing")
+    reasons = {missing.chunk.key: missing.reason for missing in outcome.missing}
+    return PieceView(label, text, "missing", reasons[chunk.key]) if chunk.key in reasons else None
+
+
+def _segments(groups: tuple[GroupView, ...], tokens: int, max_tokens: int) -> Iterator[Segment]:
+    """Each group's share of the budget from the left; the fence and the links come last."""
+    spent = [(group.number, group.tokens) for group in groups if group.tokens]
+    around = tokens - sum(count for _, count in spent)
+    start = 0.0
+    for number, count in [*spent, (0, max(0, around))]:
+        width = 100 * count / max_tokens
+        if width:
+            yield Segment(number, round(start, 2), round(min(width, 100 - start), 2))
+        start += width

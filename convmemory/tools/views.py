@@ -1,0 +1,44 @@
+"""The page "what would an agent recall?": the tool's own recall, with its reckoning laid open."""
+
+from http import HTTPStatus
+from typing import Any
+
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from convmemory.accounts.views import PageRequest, signed_in
+from convmemory.core.errors import SwitchedOff
+from convmemory.tools.forms import RecallForm
+from convmemory.tools.recall_view import RecallView, view_recall
+from memory.context import build_memory_context
+from search.recall import recall
+
+
+@require_safe
+@signed_in
+def recall_page(request: PageRequest) -> HttpResponse:
+    """The form, and for `?query=` what the tool `conversation_recall` would answer."""
+    form = RecallForm(request.GET if "query" in request.GET else None, initial=RecallForm.defaults())
+    context: dict[str, Any] = {"form": form}
+    status = HTTPStatus.OK
+    if form.is_valid():
+        try:
+            context["view"] = _view(request, form)
+        except SwitchedOff as error:
+            context["refused"], status = str(error), HTTPStatus.FORBIDDEN
+    elif form.is_bound:
+        status = HTTPStatus.UNPROCESSABLE_ENTITY
+    return render(request, "tools/recall.html", context, status=status)
+
+
+def _view(request: PageRequest, form: RecallForm) -> RecallView:
+    values = form.values()
+    max_tokens = int(values["max_tokens"])
+    found = recall(
+        owner=request.user,
+        query=form.cleaned_data["query"],
+        top_k=int(values["top_k"]),
+        threshold=values["threshold"],
+    )
+    return view_recall(found, build_memory_context(found.messages, max_tokens), max_tokens)

@@ -1,0 +1,145 @@
+"""The pages about agents: what one would recall, and how one is connected."""
+
+import json
+import re
+import tomllib
+from html import unescape
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from pytest_django import DjangoAssertNumQueries
+
+from convmemory.mcp_server.clients import setups
+from convmemory.tools.registry import tool_definitions
+from search.indexing import index_conversation
+from tests.factories import exchange, make_conversation, make_user
+
+pytestmark = pytest.mark.django_db
+
+BREAD = ("how do I keep a sourdough starter alive?", "Feed the starter flour and water once a week.")
+RYE = ("is a rye sourdough starter different?", "A rye starter is livelier and more sour than wheat.")
+
+
+@pytest.fixture
+def owner() -> User:
+    return make_user("ada")
+
+
+@pytest.fixture
+def browser(owner: User) -> Client:
+    client = Client()
+    client.force_login(owner)
+    return client
+
+
+@pytest.fixture
+def archive(owner: User) -> None:
+    for title, pair in (("Bread <b>", BREAD), ("Rye", RYE)):
+        made = make_conversation(owner, exchange(pair), title=title)
+        index_conversation(conversation_id=made.pk)
+
+
+def page(client: Client, *, status: int = 200, **query: Any) -> str:
+    response = client.get("/recall", query)
+    assert response.status_code == status, response.content
+    return unescape(response.content.decode())
+
+
+def test_the_page_opens_with_the_tools_defaults(browser: Client) -> None:
+    text = page(browser)
+    assert 'name="max_tokens" value="2000"' in text
+    assert 'name="top_k" value="5"' in text
+    assert 'href="/recall"' in browser.get("/").content.decode()
+
+
+def test_it_shows_the_groups_the_bar_and_the_text(browser: Client, archive: None) -> None:
+    text = page(browser, query="how do I feed a sourdough starter?", threshold="0.3")
+    assert re.search(r"<strong>\d+</strong> of 2000 tokens used", text)
+    assert text.count('class="segment') >= 2
+    assert BREAD[1] in text
+    assert "/conversations/" in text
+    assert "<recalled-memory" in text
+    assert "Bread <b>" in text
+    raw = browser.get("/recall", {"query": "sourdough starter"}).content.decode()
+    assert "Bread <b>" not in raw
+    assert "Bread &lt;b&gt;" in raw
+
+
+def test_it_says_what_was_left_out_and_why(browser: Client, archive: None) -> None:
+    query: dict[str, Any] = {"query": "how do I feed a sourdough starter?", "threshold": "0"}
+    text = page(browser, **query, max_tokens="120")
+    assert re.search(r"left out: needs \d+ tokens, \d+ were left", text)
+    assert re.search(r"<strong>(\d+)</strong> of 120 tokens", text)
+    nothing = page(browser, **query, max_tokens="1")
+    assert "<strong>0</strong> of 1 tokens used. 0 of" in nothing
+    assert "The text that the agent gets" not in nothing
+    assert "would have come with it" in nothing
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ({"query": "x"}, "at least 2 characters"),
+        ({"query": "x" * 501}, "at most 500 characters"),
+        ({"query": "egg", "max_tokens": "0"}, "greater than or equal to 1"),
+        ({"query": "egg", "top_k": "10000"}, "less than or equal to 50"),
+        ({"query": "egg", "threshold": "2"}, "less than or equal to 1"),
+        ({"query": "egg", "max_tokens": "many"}, "Enter a whole number"),
+    ],
+)
+def test_bad_input_is_said_beside_the_form(browser: Client, query: dict[str, str], said: str) -> None:
+    assert said in page(browser, status=422, **query)
+
+
+def test_a_server_without_memory_says_so(browser: Client, settings: Any) -> None:
+    settings.CONVERSATION_MEMORY_ENABLED = False
+    assert "CONVERSATION_MEMORY_ENABLED=0" in page(browser, status=403, query="sourdough")
+
+
+def test_nothing_similar_is_said(browser: Client) -> None:
+    assert "Nothing in your conversations" in page(browser, query="sourdough starter")
+
+
+def test_others_recall_nothing_of_it(archive: None) -> None:
+    stranger = Client()
+    stranger.force_login(make_user())
+    text = page(stranger, query="how do I feed a sourdough starter?", threshold="0")
+    assert BREAD[1] not in text
+    assert Client().get("/recall").status_code == 302
+
+
+def test_the_number_of_queries_does_not_grow_with_what_is_found(
+    browser: Client, archive: None, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    with django_assert_max_num_queries(14):
+        page(browser, query="how do I feed a sourdough starter?", threshold="0", top_k="50")
+
+
+# --- connecting -----------------------------------------------------------------------------------
+
+
+def test_the_set_up_lines_name_this_server_and_user(browser: Client) -> None:
+    text = unescape(browser.get("/settings/connect").content.decode())
+    for name in ("Claude Code", "Codex", "Claude Desktop", "Cursor", "VS Code"):
+        assert name in text
+    assert text.count("http://testserver/mcp") >= 5
+    assert re.search(r'"--user",\s+"ada"', text)
+    for tool in tool_definitions():
+        assert tool.name in text
+        assert tool.description in text
+    assert "/settings/connect" in browser.get("/settings/keys").content.decode()
+    assert Client().get("/settings/connect").status_code == 302
+
+
+def test_the_set_up_lines_can_be_read_by_those_they_are_for() -> None:
+    command = ["/opt/my venv/python", "/opt/manage.py", "mcp", "--user", 'a"da']
+    lines = {setup.slug: setup.lines for setup in setups(address="http://127.0.0.1:8000/mcp", command=command)}
+    codex = tomllib.loads(lines["codex"])["mcp_servers"]["convmemory"]
+    assert codex == {"url": "http://127.0.0.1:8000/mcp", "bearer_token_env_var": "CONVMEMORY_KEY"}
+    desktop = json.loads(lines["claude-desktop"])["mcpServers"]["convmemory"]
+    assert [desktop["command"], *desktop["args"]] == command
+    assert json.loads(lines["cursor"])["mcpServers"]["convmemory"]["headers"]["Authorization"].startswith("Bearer ")
+    assert json.loads(lines["vs-code"])["servers"]["convmemory"]["type"] == "http"
+    assert lines["other"].startswith("'/opt/my venv/python' /opt/manage.py mcp --user")
