@@ -9,6 +9,7 @@ from django_q.tasks import async_task
 
 from convmemory.embeddings.spaces import active_space
 from search import sweeping
+from search.building import build_beside
 from search.indexing import index_conversation
 from search.vector_index import ensure_passage_index
 
@@ -21,10 +22,12 @@ def enqueue_index(conversation_id: int) -> None:
 
 
 def index(conversation_id: int) -> dict[str, Any]:
-    """Index one conversation; a long one goes on in a further task."""
-    result = index_conversation(
-        conversation_id=conversation_id, deadline=time.monotonic() + settings.TASK_TIMEOUT_S / 3
-    )
+    """Index one conversation, also in a space that is being built; a long one goes on in a further task."""
+    deadline = time.monotonic() + settings.TASK_TIMEOUT_S / 3
+    try:
+        result = index_conversation(conversation_id=conversation_id, deadline=deadline)
+    finally:
+        build_beside(conversation_id=conversation_id, deadline=deadline)
     if not result.finished and result.turns:
         enqueue_index(conversation_id)
     return {"turns": result.turns, "computed": result.computed, "failed": result.failed}
