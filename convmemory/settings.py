@@ -123,6 +123,13 @@ EMBEDDING_THREADS = conf.env_int("EMBEDDING_THREADS", 0, minimum=0)
 LATE_INTERACTION = conf.env_bool("LATE_INTERACTION", default=True)
 MMR_LAMBDA = conf.env_float("MMR_LAMBDA", 0.97)
 
+# --- Memory -----------------------------------------------------------------------------------
+
+CONVERSATION_MEMORY_ENABLED = conf.env_bool("CONVERSATION_MEMORY_ENABLED", default=True)
+MAX_RECALL_TOKENS = conf.env_int("MAX_RECALL_TOKENS", 2000, minimum=1)
+RECALL_TOP_K = conf.env_int("RECALL_TOP_K", 5, minimum=1)
+RECALL_THRESHOLD = conf.env_float("RECALL_THRESHOLD", 0.4)
+
 # --- Ingest -----------------------------------------------------------------------------------
 
 MAX_UPLOAD_MB = conf.env_int("MAX_UPLOAD_MB", 512, minimum=1)

@@ -52,6 +52,16 @@ SEMANTIC_ONLY: Mapping[str, float] = {
     "turn": 2.1,
     "date": 6.09,
 }
+# Of messages inside the best turns; docs/adr/0011-recall-of-messages.md.
+MESSAGES: Mapping[str, float] = {
+    "cosine_neighbours": 0.57,
+    "late": 2.39,
+    "late_neighbours": 2.27,
+    "speaker": 2.92,
+    "turn": 3.09,
+    "turn_neighbours": 2.94,
+}
+MESSAGES_LEXICAL_ONLY: Mapping[str, float] = {"turn": 3.0, "words": 2.0, "words_density": 1.0, "speaker": 0.5}
 
 
 def scale(scores: Scores) -> Scores:

@@ -16,7 +16,7 @@ from convmemory.core.errors import InvalidInput, NotFound
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """Which conversations count. None and "" mean: any."""
+    """Which conversations count, and of one conversation which turns. None and "" mean: any."""
 
     agent: str = ""
     project: str = ""
@@ -24,6 +24,8 @@ class Filters:
     after: datetime | None = None
     before: datetime | None = None
     archived: bool | None = False
+    conversation_id: int | None = None
+    turns: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         if self.after and self.before and self.after > self.before:
@@ -44,18 +46,30 @@ class StoredMessage:
     name: str
     parts: tuple[Part, ...]
     created_at: datetime | None = None
+    position: int = 0
+    content_hash: bytes = b""
+
+
+def stored_message(row: Message) -> StoredMessage:
+    """A numbered message as a value. Raises: KeyError, TypeError where its parts are damaged."""
+    assert row.turn_number is not None
+    return StoredMessage(
+        message_id=row.pk,
+        turn_number=row.turn_number,
+        role=cast("Role", row.role),
+        is_real_user=row.is_real_user,
+        name=row.name,
+        parts=row.typed_parts,
+        created_at=row.created_at,
+        position=row.position,
+        content_hash=bytes(row.content_hash),
+    )
 
 
 def messages_of_turns(conversation: Conversation, first: int, last: int) -> list[StoredMessage]:
     """The messages of turns `first` to `last`, in order. One query; the caller has checked the owner."""
     rows = conversation.messages.filter(turn_number__range=(first, last)).order_by("position")
-    return [
-        StoredMessage(
-            row.pk, row.turn_number, cast("Role", row.role), row.is_real_user, row.name, row.typed_parts, row.created_at
-        )
-        for row in rows
-        if row.turn_number is not None
-    ]
+    return [stored_message(row) for row in rows]
 
 
 def visible_conversations(owner: AbstractBaseUser, filters: Filters = EVERYTHING) -> QuerySet[Conversation]:
@@ -66,6 +80,8 @@ def visible_conversations(owner: AbstractBaseUser, filters: Filters = EVERYTHING
     for name in ("agent", "project", "source"):
         if value := getattr(filters, name):
             query = query.filter(**{name: value})
+    if filters.conversation_id is not None:
+        query = query.filter(pk=filters.conversation_id)
     if filters.after:
         query = query.filter(updated_at__gte=filters.after)
     if filters.before:
