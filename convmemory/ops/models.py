@@ -1,5 +1,6 @@
-"""What operating the installation keeps: counts of what was done, by the hour and in all."""
+"""What operating the installation keeps: counts of what was done, and who is being erased."""
 
+from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
@@ -28,3 +29,13 @@ class Measure(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} {self.label} {self.hour or 'ever'}".strip()
+
+
+class Erasure(models.Model):
+    """This person is being erased. The row goes with the person's own, so what is left unfinished can be found."""
+
+    user = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="+")
+    requested_at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return f"erasure of user {self.user_id}"

@@ -7,6 +7,8 @@ SWEEP = "search.tasks.sweep"
 SCHEDULES: dict[str, tuple[str, int]] = {  # name: (function, minutes between two runs)
     "sweep": (SWEEP, 1),
     "vector index": ("search.tasks.build_vector_index", 60),
+    "erasures": ("convmemory.ops.tasks.finish_erasures", 10),
+    "old measures": ("convmemory.ops.tasks.prune_measures", 24 * 60),
 }
 
 

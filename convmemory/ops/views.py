@@ -1,0 +1,75 @@
+"""Deleting one's own account, with a receipt."""
+
+import time
+
+from django import forms
+from django.contrib.auth import logout
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_http_methods
+
+from convmemory.accounts.views import PageRequest, signed_in
+from convmemory.ops.erasing import Receipt, count_rows, erase_user
+from convmemory.ops.tasks import enqueue_erasure
+
+PATIENCE_S = 10.0  # what is not deleted by then goes on in the background
+
+NAMES = {
+    "conversations_conversation": "conversations",
+    "conversations_message": "messages",
+    "conversations_event": "events of agents",
+    "accounts_apikey": "API keys",
+    "memory_passage": "passages with their vectors",
+    "search_turnembedding": "vectors of turns",
+}
+"""What the page calls the tables that people know."""
+
+
+class DeleteAccountForm(forms.Form):
+    """The password again, because a session left open must not be enough; the name where there is no password."""
+
+    confirmation = forms.CharField(widget=forms.PasswordInput(attrs={"autocomplete": "current-password"}))
+
+    def __init__(self, request: PageRequest) -> None:
+        super().__init__(request.POST or None)
+        self.user = request.user
+        field = self.fields["confirmation"]
+        field.label = "Your password"
+        if not self.user.has_usable_password():
+            field.label, field.widget = "Your user name", forms.TextInput(attrs={"autocomplete": "off"})
+
+    def clean_confirmation(self) -> str:
+        given: str = self.cleaned_data["confirmation"]
+        if self.user.has_usable_password():
+            if not self.user.check_password(given):
+                raise forms.ValidationError("That is not your password. Nothing was deleted.")
+        elif given != self.user.get_username():
+            raise forms.ValidationError("That is not your user name. Nothing was deleted.")
+        return given
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def delete_account(request: PageRequest) -> HttpResponse:
+    """What would be deleted, and the form; after the POST, the receipt."""
+    form = DeleteAccountForm(request)
+    if request.method != "POST" or not form.is_valid():
+        context = {"form": form, "rows": _named(count_rows(request.user))}
+        return render(request, "ops/delete_account.html", context, status=422 if form.errors else 200)
+    user = request.user
+    logout(request)
+    receipt = erase_user(user=user, deadline=time.monotonic() + PATIENCE_S)
+    if not receipt.finished:
+        enqueue_erasure(user.pk)
+    return render(request, "ops/account_deleted.html", _receipt(receipt))
+
+
+def _named(counts: dict[str, int]) -> list[tuple[str, int]]:
+    """Counts with the names that people know, those first; the rest in one line."""
+    known = [(name, counts[table]) for table, name in NAMES.items() if counts.get(table)]
+    others = sum(count for table, count in counts.items() if table not in NAMES)
+    return [*known, ("other rows", others)] if others else known
+
+
+def _receipt(receipt: Receipt) -> dict[str, object]:
+    return {"receipt": receipt, "rows": _named(receipt.deleted), "tables": sorted(receipt.deleted.items())}
