@@ -5,8 +5,8 @@ from typing import Any
 
 from django.conf import settings
 from django_q.brokers import get_broker
-from django_q.tasks import async_task
 
+from convmemory.core.queueing import enqueue
 from convmemory.embeddings.spaces import active_space
 from search import sweeping
 from search.indexing import index_conversation
@@ -17,7 +17,7 @@ BUSY_QUEUE = 100  # with this many tasks waiting, what looks missed is most like
 
 def enqueue_index(conversation_id: int) -> None:
     """Ask a worker to bring one conversation's index up to date."""
-    async_task("search.tasks.index", conversation_id, group="index")
+    enqueue("search.tasks.index", conversation_id, group="index")
 
 
 def index(conversation_id: int) -> dict[str, Any]:

@@ -122,7 +122,7 @@ def verify(path: Path) -> dict[str, Any]:
     unknown = {tuple(migration) for migration in manifest["migrations"]} - set(_known_migrations())
     if unknown:
         raise InvalidInput(
-            f"{path} was made by a newer version (with the migration {'.'.join(min(unknown))}): update convmemory first."
+            f"{path} is of a newer version (with the migration {'.'.join(min(unknown))}): update convmemory first."
         )
     return manifest
 

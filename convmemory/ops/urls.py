@@ -1,4 +1,4 @@
-"""Addresses of the life cycle of an account."""
+"""Addresses of the life cycle of an account, and of the metrics."""
 
 from django.urls import path
 
@@ -6,4 +6,5 @@ from convmemory.ops import views
 
 urlpatterns = [
     path("settings/account/delete", views.delete_account, name="delete-account"),
+    path("metrics", views.metrics, name="metrics"),
 ]

@@ -1,15 +1,19 @@
-"""Deleting one's own account, with a receipt."""
+"""Deleting one's own account, with a receipt; and the metrics of the installation."""
 
 import time
 
 from django import forms
+from django.conf import settings
 from django.contrib.auth import logout
-from django.http import HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.views.decorators.http import require_http_methods
+from django.utils.crypto import constant_time_compare
+from django.views.decorators.http import require_http_methods, require_safe
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from convmemory.accounts.views import PageRequest, signed_in
 from convmemory.ops.erasing import Receipt, count_rows, erase_user
+from convmemory.ops.metrics import metrics_text
 from convmemory.ops.tasks import enqueue_erasure
 
 PATIENCE_S = 10.0  # what is not deleted by then goes on in the background
@@ -73,3 +77,24 @@ def _named(counts: dict[str, int]) -> list[tuple[str, int]]:
 
 def _receipt(receipt: Receipt) -> dict[str, object]:
     return {"receipt": receipt, "rows": _named(receipt.deleted), "tables": sorted(receipt.deleted.items())}
+
+
+@require_safe
+def metrics(request: HttpRequest) -> HttpResponse:
+    """Prometheus metrics, where METRICS=1, for the bearer of METRICS_TOKEN or for staff."""
+    if not settings.METRICS:
+        raise Http404("Metrics are off: METRICS=1 turns them on.")
+    if not _may_read_metrics(request):
+        return HttpResponse(
+            "Send `Authorization: Bearer METRICS_TOKEN`, or sign in as staff.\n",
+            status=401, content_type="text/plain", headers={"WWW-Authenticate": 'Bearer realm="metrics"'},
+        )  # fmt: skip
+    return HttpResponse(metrics_text(), content_type=CONTENT_TYPE_PLAIN_0_0_4, headers={"Cache-Control": "no-store"})
+
+
+def _may_read_metrics(request: HttpRequest) -> bool:
+    kind, _, given = request.headers.get("Authorization", "").partition(" ")
+    if kind:
+        token = settings.METRICS_TOKEN
+        return bool(token) and kind == "Bearer" and constant_time_compare(given, token)
+    return request.user.is_active and request.user.is_staff
