@@ -11,6 +11,7 @@ urlpatterns = [
     path("", include("search.urls")),
     path("", include("convmemory.conversations.urls")),
     path("", include("convmemory.accounts.urls")),
+    path("", include("convmemory.ops.urls")),
     path("login", auth_views.LoginView.as_view(template_name="accounts/login.html"), name="login"),
     path("logout", auth_views.LogoutView.as_view(), name="logout"),
     path("health", health),

@@ -196,7 +196,7 @@ def _store_embeddings(
             chunk_text(texts.embedded, max_tokens=embedder.card.max_tokens, token_offsets=embedder.token_spans)
         )
     ]
-    batch = embed_cached(space, [chunk for _, _, chunk in chunks])
+    batch = embed_cached(space, [chunk for _, _, chunk in chunks], owner_id=conversation.owner_id)
     failed = errors | {chunks[index][0]: error for index, error in batch.errors.items()}
     token_counts = embedder.count_tokens([chunk for _, _, chunk in chunks])
     rows = [

@@ -126,6 +126,9 @@ def sync_conversation(*, owner: AbstractBaseUser, draft: ConversationDraft) -> S
         merged = _merge_messages(conversation, draft.messages)
         if not created:
             _update_headers(conversation, draft)
+        elif draft.updated_at:
+            conversation.updated_at = draft.updated_at
+            conversation.save(update_fields=["updated_at"])
         events = _add_events(conversation, draft.events)
     return SyncResult(
         conversation_id=conversation.pk,
@@ -230,7 +233,7 @@ def _new_conversation(owner: AbstractBaseUser, draft: ConversationDraft) -> Conv
         source_id=storable(draft.source_id)[:300],
         created_at=draft.created_at or now,
         updated_at=draft.created_at or now,
-        archived_at=now if draft.archived else None,
+        archived_at=draft.archived_at or (now if draft.archived else None),
         **_headers(draft),
         **_parent(owner.pk, draft),
     )

@@ -5,6 +5,7 @@ expected. Secrets are also read from the file that `NAME_FILE` points to.
 """
 
 import os
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from convmemory.core.errors import SettingError
@@ -49,6 +50,19 @@ def env_bool(name: str, *, default: bool) -> bool:
     if text.strip().lower() in FALSE:
         return False
     raise SettingError(f"{name}={text!r} is neither true nor false: use 1 or 0.")
+
+
+def env_choice(name: str, default: str, choices: Collection[str]) -> str:
+    value = env_str(name) or default
+    if value not in choices:
+        raise SettingError(f"{name}={value!r} is unknown: use {' or '.join(choices)}.")
+    return value
+
+
+def with_parameters(url: str, parameters: Mapping[str, str]) -> str:
+    """`url` with these query parameters, those that it has already kept."""
+    missing = [f"{name}={value}" for name, value in parameters.items() if f"{name}=" not in url]
+    return url + ("&" if "?" in url else "?") + "&".join(missing) if missing else url
 
 
 def env_list(name: str, default: tuple[str, ...] = ()) -> list[str]:

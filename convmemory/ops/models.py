@@ -1,5 +1,6 @@
-"""What operating the installation keeps: counts of what was done, by the hour and in all."""
+"""What operating the installation keeps: counts of what was done, and who is being erased."""
 
+from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
@@ -41,3 +42,13 @@ class SweepRun(models.Model):
 
     def __str__(self) -> str:
         return f"{'deep sweep' if self.deep else 'sweep'} of {self.started_at:%Y-%m-%d %H:%M}"
+
+
+class Erasure(models.Model):
+    """This person is being erased. The row goes with the person's own, so what is left unfinished can be found."""
+
+    user = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="+")
+    requested_at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return f"erasure of user {self.user_id}"

@@ -9,6 +9,8 @@ SCHEDULES: dict[str, tuple[str, int]] = {  # name: (function, minutes between tw
     "deep sweep": ("convmemory.ops.sweep_tasks.deep_sweep", 60),
     "message sweep": ("memory.tasks.sweep", 1),
     "vector index": ("search.tasks.build_vector_index", 60),
+    "erasures": ("convmemory.ops.tasks.finish_erasures", 10),
+    "old measures": ("convmemory.ops.tasks.prune_measures", 24 * 60),
 }
 
 

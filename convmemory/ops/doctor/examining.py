@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from django.db import DatabaseError
+from redis.exceptions import RedisError
 
 from convmemory.core.errors import ConvMemoryError, DatabaseUnavailable
 from convmemory.ops.doctor import (
@@ -27,6 +28,8 @@ AREAS = (
     rows_area.AREA,
     disk_area.AREA,
 )
+
+CANNOT_BE_EXAMINED = (ConvMemoryError, DatabaseError, OSError, RedisError)
 
 logger = logging.getLogger(__name__)
 
@@ -64,14 +67,14 @@ def fix(report: Report) -> Iterator[str]:
             continue
         try:
             yield f"{finding.id}: {finding.fix()}"
-        except (ConvMemoryError, DatabaseError, OSError) as error:
+        except CANNOT_BE_EXAMINED as error:
             yield f"{finding.id}: not fixed, {error}"
 
 
 def _facts(area: Area) -> Iterator[Fact]:
     try:
         yield from area.facts()
-    except (ConvMemoryError, DatabaseError, OSError) as error:
+    except CANNOT_BE_EXAMINED as error:
         yield "unknown", str(error).strip()
 
 
@@ -81,7 +84,7 @@ def _checked(area: Area, check: Check) -> list[Finding]:
     except DatabaseUnavailable as error:
         remedy = "Start the database, or check DATABASE_URL."
         return [Finding("database.unreachable", Severity.ERROR, str(error), remedy)]
-    except (ConvMemoryError, DatabaseError, OSError) as error:
+    except CANNOT_BE_EXAMINED as error:
         logger.debug("%s failed", check.__name__, exc_info=True)
         return [
             Finding(
