@@ -26,6 +26,7 @@ SHARED = {
     "embeddings.CachedVector": "belongs to those who use it (CachedVectorUse), goes with the last of them",
     "embeddings.EmbeddingSpace": "models, not texts",
     "ops.Measure": "counts without any text",
+    "ops.SweepRun": "counts without any text",
     "sessions.Session": "holds the user inside its signed data: `erasing.py` looks there",
 }
 """Models that no foreign key ties to a person, and why that is right or who takes care of it."""

@@ -6,23 +6,14 @@ from pathlib import Path
 
 from django.conf import settings
 
+from convmemory.core import conf
 from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity
 
-SHOWN = (
-    "VAR_DIR", "DEBUG", "ALLOWED_HOSTS", "HTTPS_ONLY", "SECRET_KEY", "DATABASE_URL", "DATABASE_POOL_SIZE", "REDIS_URL",
-    "WORKERS", "TASK_TIMEOUT_S", "EMBEDDING_PROVIDER", "EMBEDDING_MODEL", "EMBEDDING_MODEL_PATH", "EMBEDDING_BASE_URL",
-    "EMBEDDING_API_KEY", "EMBEDDING_DIMENSIONS", "EMBEDDING_MAX_TOKENS", "EMBEDDING_TIMEOUT_S", "EMBEDDING_THREADS",
-    "LATE_INTERACTION", "MMR_LAMBDA", "MAX_UPLOAD_MB", "MAX_REQUEST_MB", "LOG_LEVEL", "TIME_ZONE",
-)  # fmt: skip
-SECRET = frozenset({"SECRET_KEY", "DATABASE_URL", "REDIS_URL", "EMBEDDING_API_KEY"})
-MASK = "(set, not shown)"
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 
 def facts() -> Iterator[Fact]:
-    for name in SHOWN:
-        value = getattr(settings, name)
-        yield name, (MASK if value else "") if name in SECRET else str(value)
+    yield from sorted(conf.IN_FORCE.items())
 
 
 def check_debug() -> Iterator[Finding]:

@@ -10,16 +10,19 @@ from typing import Any, NamedTuple
 import pytest
 from django.core.management import call_command
 from django.db import connection
+from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.recorder import MigrationRecorder
 from django.utils import timezone
 from django_q.models import OrmQ, Schedule, Task
 from pytest_django import Settings
 
 from convmemory.conversations import ingest
 from convmemory.conversations.models import Conversation
+from convmemory.core import conf
 from convmemory.embeddings import spaces
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.ops import schedules
-from convmemory.ops.doctor import disk_area, settings_area
+from convmemory.ops.doctor import disk_area
 from convmemory.ops.doctor.examining import examine, fix
 from convmemory.ops.doctor.findings import Finding, Severity
 from convmemory.ops.models import SweepRun
@@ -182,12 +185,17 @@ def full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disk_area, "FULL_BYTES", 2**61)
 
 
+def newest_migration() -> str:
+    [(_, name)] = MigrationLoader(connection).graph.leaf_nodes("ops")
+    return str(name)
+
+
 def unapplied_migration() -> None:
-    execute("DELETE FROM django_migrations WHERE app = 'ops' AND name = '0002_sweep_runs'")
+    MigrationRecorder(connection).record_unapplied("ops", newest_migration())
 
 
 def undo_unapplied_migration() -> None:
-    execute("INSERT INTO django_migrations (app, name, applied) VALUES ('ops', '0002_sweep_runs', now())")
+    MigrationRecorder(connection).record_applied("ops", newest_migration())
 
 
 def undo_dropped_index() -> None:
@@ -291,8 +299,9 @@ def doctor(*arguments: str) -> tuple[int, str]:
     return 0, out.getvalue()
 
 
-def test_the_command_prints_facts_findings_and_remedies(settings: Settings) -> None:
-    settings.EMBEDDING_API_KEY = "very secret"
+def test_the_command_prints_facts_findings_and_remedies(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EMBEDDING_API_KEY", "very secret")
+    conf.env_secret("EMBEDDING_API_KEY")
     stale_vector()
     code, text = doctor()
     assert code == 1
@@ -300,7 +309,9 @@ def test_the_command_prints_facts_findings_and_remedies(settings: Settings) -> N
     assert "→ Run `manage.py reembed`" in text
     assert "very secret" not in text
     assert settings.SECRET_KEY not in text
-    assert settings_area.MASK in text
+    facts = " ".join(text.split())
+    assert f"EMBEDDING_API_KEY {conf.MASK}" in facts
+    assert "TASK_TIMEOUT_S 600" in facts
     assert "very secret" not in doctor("--json")[1]
 
 
