@@ -7,6 +7,7 @@ from typing import Any
 from django.conf import settings
 from django_q.tasks import async_task
 
+from convmemory.core.measuring import timed
 from memory import sweeping
 from memory.embedding import embed_messages
 
@@ -28,8 +29,10 @@ def embed(conversation_id: int, message_ids: list[int]) -> dict[str, Any]:
 
 def sweep() -> dict[str, Any]:
     """Find what was missed and enqueue it; scheduled every minute."""
-    given_up = sweeping.give_up_dead()
-    found = sweeping.messages_to_embed(limit=1_000)
-    for conversation_id, message_ids in found.items():
-        enqueue_embed(conversation_id, message_ids)
-    return {"enqueued": sum(map(len, found.values())), "given_up": given_up}
+    with timed("sweep", label="messages") as measurement:
+        given_up = sweeping.give_up_dead()
+        found = sweeping.messages_to_embed(limit=1_000)
+        for conversation_id, message_ids in found.items():
+            enqueue_embed(conversation_id, message_ids)
+        measurement.items = sum(map(len, found.values()))
+    return {"enqueued": measurement.items, "given_up": given_up}

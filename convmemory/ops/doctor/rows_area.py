@@ -14,6 +14,8 @@ from convmemory.core.sql import load_sql
 from convmemory.core.text import one_line
 from convmemory.embeddings.spaces import active_space
 from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity, plural
+from memory.embedding import MAX_ATTEMPTS as MESSAGE_ATTEMPTS
+from memory.models import MessageEmbedding
 from search.indexing import MAX_ATTEMPTS
 from search.models import ConversationIndex, TurnDocument, TurnEmbedding
 from search.selecting import find_damage, mark_damage
@@ -106,6 +108,19 @@ def check_given_up() -> Iterator[Finding]:
         )
 
 
+def check_messages() -> Iterator[Finding]:
+    failed = MessageEmbedding.objects.filter(
+        space=active_space(), status=MessageEmbedding.Status.FAILED, attempts__gte=MESSAGE_ATTEMPTS
+    ).count()
+    if failed:
+        yield Finding(
+            "rows.messages-failed",
+            Severity.WARNING,
+            f"{plural(failed, 'message')} could not be embedded {MESSAGE_ATTEMPTS} times and cannot be recalled.",
+            "Their records say why. Remove the cause, then POST /api/v1/conversations/{id}/memory/embed asks again.",
+        )
+
+
 def check_refused() -> Iterator[Finding]:
     refused = TurnDocument.objects.exclude(error="").count()
     if refused:
@@ -142,5 +157,14 @@ def check_behind() -> Iterator[Finding]:
 AREA = Area(
     "rows",
     facts,
-    (check_orphans, check_damage, check_passages, check_stuck, check_given_up, check_refused, check_behind),
+    (
+        check_orphans,
+        check_damage,
+        check_passages,
+        check_stuck,
+        check_given_up,
+        check_messages,
+        check_refused,
+        check_behind,
+    ),
 )

@@ -26,7 +26,8 @@ from convmemory.ops.doctor import disk_area
 from convmemory.ops.doctor.examining import examine, fix
 from convmemory.ops.doctor.findings import Finding, Severity
 from convmemory.ops.models import SweepRun
-from memory.models import Passage
+from memory.embedding import MAX_ATTEMPTS as MESSAGE_ATTEMPTS
+from memory.models import MessageEmbedding, Passage
 from search import vector_index
 from search.indexing import MAX_ATTEMPTS, index_conversation
 from search.models import ConversationIndex, TurnDocument, TurnEmbedding
@@ -139,6 +140,11 @@ def given_up_conversation() -> None:
     state.update(error="The endpoint answered 401", attempts=MAX_ATTEMPTS)
 
 
+def failed_message() -> None:
+    messages = MessageEmbedding.objects.filter(pk=MessageEmbedding.objects.order_by("pk")[0].pk)
+    messages.update(status="failed", attempts=MESSAGE_ATTEMPTS, error="The endpoint answered 401")
+
+
 def refused_turn() -> None:
     TurnDocument.objects.filter(turn_number=1).update(error="too strange")
     TurnEmbedding.objects.filter(turn_number=1).delete()
@@ -225,6 +231,7 @@ FAULTS = [
     Fault(lost_passages, {"rows.passages-lost"}, "doctor --fix"),
     Fault(dead_writer, {"rows.stuck"}, "doctor --fix", fixed=True),
     Fault(given_up_conversation, {"rows.given-up"}, "reembed --only failed"),
+    Fault(failed_message, {"rows.messages-failed"}, "memory/embed"),
     Fault(refused_turn, {"rows.refused"}, "reembed --only failed"),
     Fault(missed_conversation, {"rows.behind"}, "See that workers run", fixed=True),
     Fault(no_worker, {"queue.no-worker"}, "Start `manage.py up`"),
