@@ -1,0 +1,7 @@
+"""A self-hosted archive and memory for AI conversations."""
+
+import os
+
+# Read by NumPy's matrix library when it loads. The matrices here are small: a second thread waits more
+# than it computes, and takes the core that PostgreSQL needs.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

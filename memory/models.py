@@ -10,6 +10,7 @@ from pgvector.django import HalfVectorField
 
 from convmemory.conversations.models import Conversation, Message
 from convmemory.embeddings.models import EmbeddingSpace
+from memory.fields import signs_of
 
 
 class MessageEmbedding(models.Model):
@@ -72,6 +73,7 @@ class Passage(models.Model):
         ASSISTANT = 1
         THINKING = 2
         TOOL = 3
+        CALL = 4, "Tool call"
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
     conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="passages", db_index=False)
@@ -85,10 +87,16 @@ class Passage(models.Model):
     kind = models.PositiveSmallIntegerField(choices=Kind)
     token_count = models.PositiveSmallIntegerField()
     embedding = HalfVectorField()
+    signs = signs_of("embedding")
 
     class Meta:
         indexes = [
-            models.Index(fields=["owner", "space"], name="passage_owner"),
+            # Covers the scan over an owner's signs, which then reads no row of the table.
+            models.Index(
+                fields=["owner", "space"],
+                include=["kind", "conversation", "turn_number", "id", "signs"],
+                name="passage_owner_signs",
+            ),
             models.Index(fields=["conversation", "turn_number"], name="passage_turn"),
             models.Index(fields=["message"], name="passage_message"),
             models.Index(fields=["content_hash"], name="passage_content"),

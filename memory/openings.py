@@ -11,9 +11,9 @@ from django.db import connection
 from convmemory.conversations.parts import speaker_of
 from convmemory.core.sql import load_sql
 from memory.models import Passage
-from memory.recalled import Opening, RecalledPassage, Speaker
+from memory.recalled import Opening, RecalledPassage, Side
 
-OpeningKey = tuple[int, int, Speaker]
+OpeningKey = tuple[int, int, Side]
 """Conversation, turn number, and who said it."""
 
 
@@ -32,7 +32,7 @@ def load_openings(*, owner_id: int, turns: Sequence[tuple[int, int]]) -> Mapping
     with connection.cursor() as cursor:
         cursor.execute(load_sql("memory", "openings"), parameters)
         for conversation, turn, kind, *place, text, name, position in cursor.fetchall():
-            role: Speaker = "user" if kind == Passage.Kind.USER else "assistant"
+            role: Side = "user" if kind == Passage.Kind.USER else "assistant"
             message_id, part_index, start, end = cast("list[int]", place)
             passage = RecalledPassage(message_id, part_index, start, end, text or "")
             found[conversation, turn, role] = Opening(passage, speaker_of(role, name), position)

@@ -35,6 +35,7 @@ KINDS: dict[Kind, int] = {
     "assistant": Passage.Kind.ASSISTANT,
     "thinking": Passage.Kind.THINKING,
     "tool": Passage.Kind.TOOL,
+    "call": Passage.Kind.CALL,
 }
 
 
@@ -80,7 +81,7 @@ def draft_passages(sources: Iterable[StoredMessage]) -> Iterator[Draft]:
         spans = split_message(source.parts, is_real_user=source.is_real_user, is_assistant=source.role == "assistant")
         for span in spans:
             said = part_text(source.parts[span.part_index])[span.start : span.end]
-            speaker = "Tool" if span.kind == "tool" else speaker_of(source.role, source.name)
+            speaker = "Tool" if span.kind in ("tool", "call") else speaker_of(source.role, source.name)
             yield Draft(source, span, f"{speaker}: {said}")
 
 

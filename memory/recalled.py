@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-Speaker = Literal["user", "assistant"]
+Side = Literal["user", "assistant"]
+"""Who says something in a turn, whatever the speaker's name."""
 ChunkId = tuple[int, int, int]
 """Message id, part and first character of a passage: what it is known by, whoever asks."""
 

@@ -21,7 +21,7 @@ from convmemory.conversations.parts import (
     part_text,
 )
 
-Kind = Literal["user", "assistant", "thinking", "tool"]
+Kind = Literal["user", "assistant", "thinking", "tool", "call"]  # tool: what a tool put out
 
 TINY_CHARS = 25  # shorter fragments are merged
 SENTENCE_CHARS = 800  # longer ones are cut between words
@@ -73,7 +73,9 @@ def split_message(parts: Iterable[Part], *, is_real_user: bool, is_assistant: bo
 def _kind(part: Part, *, is_real_user: bool, is_assistant: bool) -> Kind | None:
     if isinstance(part, ThinkingPart):
         return "thinking"
-    if isinstance(part, (ToolCallPart, ToolResultPart)):
+    if isinstance(part, ToolCallPart):
+        return "call"
+    if isinstance(part, ToolResultPart):
         return "tool"
     if is_real_user:
         return "user"

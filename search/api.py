@@ -1,13 +1,15 @@
 """Routes for search and for the state of the index."""
 
 from datetime import datetime
+from typing import Any
 
+from django.conf import settings
 from django.http import HttpRequest
 from ninja import P, QueryEx, Router
 
 from convmemory.accounts.authentication import caller_of
 from convmemory.conversations.reading import Filters
-from memory.recalled import Recall
+from memory.context import build_memory_context
 from search.recall import recall
 from search.retrieval import SearchQuery, SearchResults, parse_scope, search
 from search.schemas import ConversationRecallIn, IndexStatusOut, RecallIn, RecallOut, SearchPage
@@ -48,8 +50,8 @@ def show_index_status(request: HttpRequest) -> IndexStatus:
     tags=["memory"],
     summary="Recall messages of all conversations",
 )
-def recall_everywhere(request: HttpRequest, body: RecallIn) -> Recall:
-    return recall(owner=caller_of(request), **body.model_dump())
+def recall_everywhere(request: HttpRequest, body: RecallIn) -> dict[str, Any]:
+    return _recall(request, body)
 
 
 @router.post(
@@ -59,5 +61,25 @@ def recall_everywhere(request: HttpRequest, body: RecallIn) -> Recall:
     tags=["memory"],
     summary="Recall messages of one conversation",
 )
-def recall_in_conversation(request: HttpRequest, conversation_id: int, body: ConversationRecallIn) -> Recall:
-    return recall(owner=caller_of(request), conversation_id=conversation_id, **body.model_dump())
+def recall_in_conversation(request: HttpRequest, conversation_id: int, body: ConversationRecallIn) -> dict[str, Any]:
+    return _recall(request, body, conversation_id=conversation_id)
+
+
+def _recall(request: HttpRequest, body: RecallIn, conversation_id: int | None = None) -> dict[str, Any]:
+    asked = body.model_dump(exclude={"max_tokens", "partners"})
+    found = recall(owner=caller_of(request), conversation_id=conversation_id, **asked)
+    budget = settings.MAX_RECALL_TOKENS if body.max_tokens is None else body.max_tokens
+    context = build_memory_context(found.messages, budget, partners=body.partners)
+    outcomes = zip(found.messages, context.resurrection.outcomes, strict=True)
+    return {
+        "query": found.query,
+        "results": found.messages,
+        "context": context.text,
+        "context_tokens": context.tokens,
+        "left_out": [
+            {"message_id": message.message_id, "reason": outcome.missing[0].reason}
+            for message, outcome in outcomes
+            if outcome.left_out
+        ],
+        "notes": found.notes,
+    }

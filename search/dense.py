@@ -1,6 +1,7 @@
 """The semantic legs: cosine similarity of passages and of turns to the query, filters inside the query."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,10 +16,17 @@ from memory.passages import KINDS, vector_text
 from search import vector_index
 from search.candidates import TurnKeys, turn_keys
 from search.filters import filter_sql
+from search.query import kinds_in
 from search.query_text import QueryText
 from search.ranking import Scores
 
-CANDIDATES = 3_000  # vectors; turns are fewer
+LIMITS = {  # how many vectors each statement keeps; of passages, turns are fewer
+    "passages_exact": 3_000,
+    "passages_signs": 1_000,
+    "passages_indexed": vector_index.EF_SEARCH,
+    "turns_exact": 1_000,
+    "turns_signs": 500,
+}
 SPOKEN = frozenset({"user", "assistant"})
 
 
@@ -36,28 +44,25 @@ def vector_parameter(space: EmbeddingSpace, text: str) -> str:
 
 
 def kinds_of(scope: frozenset[str]) -> list[int]:
-    """The scope as passage kinds."""
-    return [number for name, number in KINDS.items() if name in scope]
+    """The scope as passage kinds, as they are stored."""
+    return [KINDS[kind] for kind in kinds_in(scope)]
 
 
 def passage_matches(
     *, owner_id: int, space: EmbeddingSpace, text: QueryText, scope: frozenset[str], filters: Filters, passages: int
 ) -> DenseMatches:
-    """Turns by their best passage in scope; `passages` is how many the owner has. Raises: EmbedderUnavailable.
-
-    The planner would take a vector index even where the owner's rows are few, and then be slower and
-    wrong; so the statement itself decides.
-    """
+    """Turns by their best passage in scope; `passages` is how many the owner has. Raises: EmbedderUnavailable."""
     more = {"kinds": kinds_of(scope)}
-    if passages <= vector_index.EXACT_PASSAGES or not vector_index.has_passage_index(space):
-        return _matches("passages_exact", owner_id, space, text, filters, more)
-    with vector_index.wide_scan():
-        return _matches("passages_indexed", owner_id, space, text, filters, more)
+    name = vector_index.passage_statement(space, passages)
+    with vector_index.wide_scan() if name == "passages_indexed" else nullcontext():
+        return _matches(name, owner_id, space, text, filters, more)
 
 
-def turn_matches(*, owner_id: int, space: EmbeddingSpace, text: QueryText, filters: Filters) -> DenseMatches:
-    """Turns by their own vector (what was said, all of it). One query. Raises: EmbedderUnavailable."""
-    return _matches("turns_exact", owner_id, space, text, filters, {})
+def turn_matches(
+    *, owner_id: int, space: EmbeddingSpace, text: QueryText, filters: Filters, turns: int
+) -> DenseMatches:
+    """Turns by their own vector; `turns` is how many the owner has. One query. Raises: EmbedderUnavailable."""
+    return _matches(vector_index.turn_statement(turns), owner_id, space, text, filters, {})
 
 
 def _matches(
@@ -76,12 +81,11 @@ def dense_statement(
     condition, parameters = filter_sql(filters, text, document=None)
     statement = load_sql("search", name).replace("{filters}", condition)
     statement = statement.replace("{space}", str(space.pk)).replace("{dimensions}", str(space.dimensions))
-    limit = CANDIDATES if name != "passages_indexed" else vector_index.EF_SEARCH
     return statement, parameters | {
         "owner": owner_id,
         "space": space.pk,
         "vector": vector_parameter(space, text.text),
-        "limit": limit,
+        "limit": LIMITS[name],
     }
 
 

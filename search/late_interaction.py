@@ -5,7 +5,7 @@ measurements in docs/adr/0008-late-interaction.md.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,8 +67,16 @@ def late_scores(
     }
     with connection.cursor() as cursor:
         cursor.execute(load_sql("search", "late_passages"), parameters)
-        coded = {row[0] - 1: [bytes(data) for data in row[1]] for row in cursor.fetchall()}
+        coded = {place - 1: list(_cut(bytes(data), sizes)) for place, data, sizes in cursor.fetchall()}
     return max_sim(keys, coded, vectors, weights, space.dimensions) if coded else None
+
+
+def _cut(data: bytes, sizes: Iterable[int]) -> Iterator[bytes]:
+    """The pieces of `data` that have these sizes, in order."""
+    start = 0
+    for size in sizes:
+        yield data[start : start + size]
+        start += size
 
 
 def weighted_question(

@@ -23,7 +23,7 @@ from search.candidates import TurnKeys, split_keys, turn_keys
 from search.dense import kinds_of, vector_parameter
 from search.late_interaction import max_sim, weighted_question
 from search.passages import Place, stem, stems_of
-from search.query import SearchQuery
+from search.query import SearchQuery, kinds_in
 from search.ranking import Scores, best_first, scale
 from search.signals import RankedTurns
 
@@ -140,7 +140,8 @@ def _candidates(
 
 def _cut(row: Message, parts: Sequence[Part], query: SearchQuery) -> list[Place]:
     spans = split_message(parts, is_real_user=row.is_real_user, is_assistant=row.role == "assistant")
-    return [(row.pk, s.part_index, s.start, s.end, 0.0) for s in spans if s.kind in query.scope]
+    kinds = kinds_in(query.scope)
+    return [(row.pk, s.part_index, s.start, s.end, 0.0) for s in spans if s.kind in kinds]
 
 
 # --- signals --------------------------------------------------------------------------------------
@@ -199,8 +200,7 @@ def _words(candidates: Sequence[Candidate], word_weights: Mapping[str, float]) -
 
 def _of_turns(candidates: Sequence[Candidate], ranked: RankedTurns) -> dict[str, Scores]:
     """The fused score of the message's turn, and the better one of the turns beside it."""
-    order = np.argsort(ranked.keys)
-    keys, scores = ranked.keys[order], scale(ranked.scores)[order]
+    keys, scores = ranked.keys, scale(ranked.scores)
     own = turn_keys([c.conversation_id for c in candidates], [c.turn_number for c in candidates])
     before, after = _looked_up(keys, scores, own - 1), _looked_up(keys, scores, own + 1)
     return {"turn": _looked_up(keys, scores, own), "turn_neighbours": np.maximum(before, after)}

@@ -15,7 +15,7 @@ from convmemory.core.sql import load_sql
 from convmemory.embeddings.models import EmbeddingSpace
 from memory.splitting import split_message
 from search.dense import kinds_of, vector_parameter
-from search.query import SearchQuery
+from search.query import SearchQuery, kinds_in
 
 PASSAGES_PER_HIT = 8
 WORD_SHARE = 0.6  # how much the query's words weigh against meaning when a hit's passage is chosen
@@ -104,11 +104,12 @@ def _part_texts(
 
 def _split(messages: Sequence[tuple[Message, tuple[Part, ...]]], query: SearchQuery) -> list[Place]:
     """Passages cut on the spot, where none are stored or no vector is at hand."""
+    kinds = kinds_in(query.scope)
     return [
         (message.pk, span.part_index, span.start, span.end, 0.0)
         for message, parts in messages
         for span in split_message(parts, is_real_user=message.is_real_user, is_assistant=message.role == "assistant")
-        if span.kind in query.scope
+        if span.kind in kinds
     ]
 
 

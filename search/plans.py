@@ -15,7 +15,12 @@ from search.dense import dense_statement
 from search.models import TurnDocument
 from search.query_text import QueryText
 
-OWNER_INDEXES = {"passages_exact": "passage_owner", "turns_exact": "turn_embedding_owner"}
+OWNER_INDEXES = {
+    "passages_exact": "passage_owner_signs",
+    "passages_signs": "passage_owner_signs",
+    "turns_exact": "turn_embedding_owner",
+    "turns_signs": "turn_embedding_owner",
+}
 LEXICAL_INDEX = "turn_document_spoken"
 TEXT = QueryText("some words")
 

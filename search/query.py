@@ -5,6 +5,7 @@ from typing import Any, Literal, get_args
 
 from convmemory.conversations.reading import EVERYTHING, Filters
 from convmemory.core.errors import InvalidInput
+from memory.splitting import Kind
 from search.query_text import QueryText, parse_query
 
 Mode = Literal["hybrid", "semantic", "full_text"]
@@ -45,6 +46,12 @@ class SearchQuery:
     def identity(self) -> dict[str, Any]:
         """What a cursor belongs to."""
         return {"text": self.text, "mode": self.mode, "scope": sorted(self.scope), "filters": repr(self.filters)}
+
+
+def kinds_in(scope: frozenset[str]) -> list[Kind]:
+    """The kinds of passages that a scope covers. A tool call is the assistant's doing and the tool's alike."""
+    kinds: list[Kind] = [kind for kind in get_args(Kind) if kind in scope]
+    return [*kinds, "call"] if scope & {"assistant", "tool"} else kinds
 
 
 def parse_scope(text: str) -> frozenset[str]:

@@ -67,7 +67,7 @@ def recall(
     filters = _filters(owner, conversation_id, positions)
     checked = SearchQuery(text=query, scope=frozenset(scope) or DEFAULT_SCOPE, filters=filters)
     ranked = rank_messages(owner.pk, checked, positions)
-    return _answer(owner.pk, checked, ranked, wanted, least)
+    return choose_messages(owner.pk, checked, ranked, top_k=wanted, threshold=least)
 
 
 def rank_messages(owner_id: int, query: SearchQuery, positions: Positions = ANYWHERE) -> RankedMessages:
@@ -117,7 +117,10 @@ def _filters(owner: AbstractBaseUser, conversation_id: int | None, positions: Po
     return Filters(archived=None, conversation_id=conversation.pk, turns=turns)
 
 
-def _answer(owner_id: int, query: SearchQuery, ranked: RankedMessages, top_k: int, threshold: float) -> Recall:
+def choose_messages(
+    owner_id: int, query: SearchQuery, ranked: RankedMessages, *, top_k: int, threshold: float
+) -> Recall:
+    """The best of the ranked messages that are similar enough, filled in. One query."""
     assert ranked.turns is not None
     compared = ranked.turns.space is not None
     notes = ranked.turns.notes

@@ -52,6 +52,8 @@ class RecallIn(Schema):
         None, description="least cosine similarity, 0 to 1; RECALL_THRESHOLD where it is left out"
     )
     scope: list[str] = Field([], description="any of user, assistant, thinking, tool; empty: what was said")
+    max_tokens: int | None = Field(None, description="of `context`, at least 1; MAX_RECALL_TOKENS where it is left out")
+    partners: bool = Field(default=True, description="bring the openings of each turn into `context`")
 
 
 class ConversationRecallIn(RecallIn):
@@ -84,7 +86,15 @@ class RecalledMessageOut(Schema):
     url: str
 
 
+class LeftOutOut(Schema):
+    message_id: int
+    reason: str
+
+
 class RecallOut(Schema):
     query: str
-    results: list[RecalledMessageOut] = Field(alias="messages")
-    notes: list[str] = []
+    results: list[RecalledMessageOut]
+    context: str = Field(description="the results as a model may be given them, fenced as data, in conversation order")
+    context_tokens: int = Field(description="of `context`, estimated rather too high")
+    left_out: list[LeftOutOut] = Field(description="results that did not fit into `context`")
+    notes: list[str]

@@ -105,7 +105,9 @@ def _dense(
         "passage_conversation": (passages.keys, best_of_conversation(passages.keys, passages.scores)),
     }
     if query.scope >= SPOKEN:
-        turns = turn_matches(owner_id=owner_id, space=space, text=query.parsed, filters=query.filters)
+        turns = turn_matches(
+            owner_id=owner_id, space=space, text=query.parsed, filters=query.filters, turns=corpus.turns
+        )
         found["turn"] = (turns.keys, turns.scores)
     return found
 

@@ -30,7 +30,7 @@ def build_vector_index(space: EmbeddingSpace, *, like: EmbeddingSpace) -> bool:
 
     Passages are cut the same way in every space, so the number that an owner has in `like` decides.
     """
-    needed = vector_index.has_passage_index(like) or vector_index.largest_owner(like) > vector_index.EXACT_PASSAGES
+    needed = vector_index.has_passage_index(like) or vector_index.largest_owner(like) > vector_index.SCANNED_PASSAGES
     return needed and vector_index.ensure_passage_index(space, even_if_small=True)
 
 

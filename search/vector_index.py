@@ -15,7 +15,9 @@ from convmemory.embeddings.models import EmbeddingSpace
 
 logger = logging.getLogger(__name__)
 
-EXACT_PASSAGES = 50_000  # an owner with more is searched through the index
+EXACT_PASSAGES = 20_000  # of an owner with more, only the best by signs get exact distances
+EXACT_TURNS = 5_000  # likewise
+SCANNED_PASSAGES = 500_000  # an owner with more is searched through the HNSW index
 EF_SEARCH = 1_000
 MAX_SCAN_TUPLES = 200_000
 
@@ -42,6 +44,24 @@ def largest_owner(space: EmbeddingSpace) -> int:
     return int(count)
 
 
+def passage_statement(space: EmbeddingSpace, passages: int) -> str:
+    """The statement that finds the nearest of this many passages of one owner.
+
+    The planner would take a vector index even where the owner's rows are few, and then be slower and
+    wrong; so the statement itself decides.
+    """
+    if passages <= EXACT_PASSAGES:
+        return "passages_exact"
+    if passages <= SCANNED_PASSAGES or not has_passage_index(space):
+        return "passages_signs"
+    return "passages_indexed"
+
+
+def turn_statement(turns: int) -> str:
+    """The statement that finds the nearest of this many turns of one owner."""
+    return "turns_exact" if turns <= EXACT_TURNS else "turns_signs"
+
+
 @contextmanager
 def wide_scan() -> Iterator[None]:
     """A transaction in which the index is searched widely enough for an owner's share of the rows."""
@@ -58,7 +78,7 @@ def ensure_passage_index(space: EmbeddingSpace, *, even_if_small: bool = False) 
 
     Runs outside a transaction; an invalid leftover of a build that was cut off is dropped first.
     """
-    needed = even_if_small or largest_owner(space) > EXACT_PASSAGES
+    needed = even_if_small or largest_owner(space) > SCANNED_PASSAGES
     if not needed or has_passage_index(space):
         return False
     name, dimensions = index_name(space), space.dimensions

@@ -4,9 +4,11 @@ Vectors are copied straight into the tables that search reads, because embedding
 would take hours and the speed of search does not depend on what the vectors mean.
 """
 
+import json
 import random
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ from convmemory.conversations.models import Conversation, Message
 from convmemory.conversations.parts import TextPart, ToolCallPart, ToolResultPart
 from convmemory.core.sql import load_sql
 from convmemory.core.text import content_hash
+from convmemory.embeddings import model_folder
 from convmemory.embeddings.models import EmbeddingSpace
 from search.indexing import store_documents
 from search.models import ConversationIndex
@@ -30,23 +33,17 @@ TURNS_PER_CONVERSATION = 20
 PASSAGES_PER_TURN = 8
 TOKENS_PER_PASSAGE = 20
 TOPICS = 500
-SYLLABLES = ("ba", "ce", "di", "fo", "gu", "ka", "le", "mi", "no", "pu", "ra", "se", "ti", "vo", "zu", "qui")
-FUNCTION_WORDS = (
-    "the of and to in is it that for you was on with as be at by this had not are but from or have an they which "
-    "one we were her all she there would their him been has when who will more no if out so what up about into them "
-    "than can only other then some could these two may do any my now such like our over me even most after also"
-)
 COPY_HEADER = b"PGCOPY\n\xff\r\n\x00" + bytes(8)
 COPY_END = b"\xff\xff"
 
 
-def vocabulary(size: int = VOCABULARY) -> list[str]:
-    """Function words first, as in any text, then made-up words; the same every time, the frequent ones first."""
-    base = len(SYLLABLES)
-    made_up = (
-        "".join(SYLLABLES[(n // base**i) % base] for i in range(4 if n >= base**3 else 3)) + "k" for n in range(size)
-    )
-    return [*FUNCTION_WORDS.split(), *made_up][:size]
+@lru_cache(maxsize=1)
+def vocabulary(size: int = VOCABULARY) -> tuple[str, ...]:
+    """English words, the frequent ones first: those of the default model, whose vocabulary is in that order."""
+    path = model_folder.model_file(model_folder.default_folder(), "tokenizer.json")
+    numbers: dict[str, int] = json.loads(path.read_text(encoding="utf-8"))["model"]["vocab"]
+    words = [word for word in sorted(numbers, key=numbers.__getitem__) if word.isascii() and word.isalpha()]
+    return tuple(word for word in words if len(word) > 1)[:size]
 
 
 class TextMaker:

@@ -1,7 +1,7 @@
 """From observations to figures: the search as it is, each signal alone, and newly fitted weights."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,11 +18,20 @@ LATE = ("late", "late_neighbours", "late_passage", "late_conversation")
 DENSE = ("passage", "passage_conversation", "turn")
 LEXICAL = ("lexical", "neighbours", "conversation", "conversation_best", "coverage", "neighbour_coverage")
 DATE = ("date",)
-TABLES = {
+Tables = Mapping[str, tuple[str, ...]]
+TABLES: Tables = {
     "FIRST_STAGE": (*DENSE, *LEXICAL, *DATE),
     "SECOND_STAGE": (*LATE, *DENSE, *LEXICAL, *DATE),
     "LEXICAL_ONLY": (*LEXICAL, *DATE),
     "SEMANTIC_ONLY": (*LATE, *DENSE, *DATE),
+}
+MESSAGE_SIGNALS = (
+    *("cosine", "cosine_neighbours", "late", "late_neighbours", "late_passage"),
+    *("words", "words_density", "speaker", "turn", "turn_neighbours"),
+)
+MESSAGE_TABLES: Tables = {
+    "MESSAGES": MESSAGE_SIGNALS,
+    "MESSAGES_LEXICAL_ONLY": ("words", "words_density", "speaker", "turn", "turn_neighbours"),
 }
 
 Ranking = Callable[[Observation], TurnKeys]
@@ -43,6 +52,7 @@ def figures(observations: Sequence[Observation], ranking: Ranking) -> Figures:
     found = means(turns)
     for name, value in means(conversations).items():
         found[f"conversation_{name}"] = value
+    found |= means({str(number): dict(o.more) for number, o in enumerate(observations) if o.more})
     return {"questions": len(observations), **{name: round(value, 4) for name, value in found.items()}}
 
 
@@ -75,11 +85,11 @@ def weighted(weights: Weights) -> Ranking:
     return ranking
 
 
-def fit_tables(observed: Observed) -> dict[str, Any]:
+def fit_tables(observed: Observed, tables: Tables = TABLES) -> dict[str, Any]:
     """For each weight table: new weights from all sets together, their figures, and those of leaving folds out."""
     examples, flat = _examples(observed), [o for observations in observed.values() for o in observations]
     report: dict[str, Any] = {}
-    for table, names in TABLES.items():
+    for table, names in tables.items():
         weights = fit_weights(examples, names)
         honest = {id(o): found for o, found in zip(flat, leave_one_out(examples, names), strict=True)}
         report[table] = {
@@ -93,9 +103,9 @@ def fit_tables(observed: Observed) -> dict[str, Any]:
     return report
 
 
-def ablation(observed: Observed) -> dict[str, dict[str, Figures]]:
-    """The figures of the second stage fitted without each of its signals in turn."""
-    examples, names = _examples(observed), TABLES["SECOND_STAGE"]
+def ablation(observed: Observed, names: Sequence[str] = TABLES["SECOND_STAGE"]) -> dict[str, dict[str, Figures]]:
+    """The figures of a table fitted without each of its signals in turn."""
+    examples = _examples(observed)
     report = {}
     for left_out in names:
         weights = fit_weights(examples, [name for name in names if name != left_out])

@@ -6,7 +6,7 @@ as everybody's; reads what the legs of search found for each question.
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from django.contrib.auth.models import User
@@ -29,7 +29,10 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """A question with its right turns, the candidates' signals, and the candidates in the order of the search."""
+    """A question with its right turns, the candidates' signals, and the candidates in the order of the search.
+
+    `more` are further figures of this question, by name.
+    """
 
     question: Question
     gold: TurnKeys
@@ -38,6 +41,7 @@ class Observation:
     signals: Mapping[str, Scores]
     order: TurnKeys
     milliseconds: float
+    more: Mapping[str, float] = field(default_factory=dict)
 
 
 def scratch_user(dataset: str, world: World) -> User:

@@ -1,5 +1,8 @@
--- Token vectors of the passages of some turns, the passages nearest to the query first, a few a turn.
-SELECT turn, array_agg(vectors ORDER BY distance)
+-- Token vectors of the passages of some turns, joined, and their sizes: the passages nearest to the query, a few a turn.
+SELECT
+    turn,
+    string_agg(vectors, ''::bytea ORDER BY distance),
+    array_agg(octet_length(vectors) ORDER BY distance)
 FROM (
     SELECT
         t.turn,

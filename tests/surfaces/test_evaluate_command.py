@@ -38,6 +38,23 @@ def test_a_set_is_loaded_measured_and_deleted(tmp_path: Path) -> None:
     assert not User.objects.exists()
 
 
+def test_recall_of_messages_is_measured_with_what_a_context_holds(tmp_path: Path) -> None:
+    file = tmp_path / "locomo.json"
+    file.write_text(json.dumps([SAMPLE]), encoding="utf-8")
+    out = StringIO()
+    arguments = ["locomo", "--data", str(file), "--messages", "--fit"]
+    call_command("evaluate", *arguments, "--json", stdout=out, stderr=StringIO())
+    report = json.loads(out.getvalue())
+    figures = report["locomo"]["all"]
+    assert (figures["questions"], figures["recall@5"]) == (1, 1.0)
+    assert (figures["in_context_with_partners"], figures["in_context_without_partners"]) == (1.0, 1.0)
+    assert set(report["fit"]) == {"MESSAGES", "MESSAGES_LEXICAL_ONLY"}
+    small = StringIO()
+    call_command("evaluate", *arguments, "--budget", "40", stdout=small, stderr=StringIO())
+    assert "ctx with" in small.getvalue()
+    assert not User.objects.exists()
+
+
 def test_a_folder_without_questions_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="no"):
         call_command("evaluate", "samples", "--data", str(tmp_path), stdout=StringIO(), stderr=StringIO())

@@ -96,6 +96,23 @@ def test_recall_answers_everywhere_and_in_one_conversation(api: Api, owner: User
     assert (passage["start"], passage["end"], passage["similarity"]) == (0, len(PAIRS[0][1]), hit["similarity"])
 
 
+def test_recall_renders_a_context_within_the_budget(api: Api, owner: User) -> None:
+    conversation = stored(owner)
+    body = {"query": "boil a soft egg", "threshold": 0, "top_k": 4}
+    whole = api.send("POST", "/memory/recall", body).json()
+    assert whole["context_tokens"] <= 2000
+    assert whole["context"].count(f"/conversations/{conversation.pk}?turn=") == 2
+    assert whole["left_out"] == []
+    small = api.send("POST", "/memory/recall", body | {"max_tokens": whole["context_tokens"] - 5}).json()
+    assert len(small["context"]) < len(whole["context"])
+    tiny = api.send("POST", "/memory/recall", body | {"max_tokens": 3}).json()
+    assert (tiny["context"], tiny["context_tokens"]) == ("", 0)
+    assert [row["message_id"] for row in tiny["left_out"]] == [row["message_id"] for row in tiny["results"]]
+    alone = api.send("POST", "/memory/recall", body | {"top_k": 1, "partners": False}).json()
+    assert len(alone["context"].splitlines()) == 6
+    assert "max_tokens" in problem_of(api.send("POST", "/memory/recall", body | {"max_tokens": 0}), 422)
+
+
 @pytest.mark.parametrize(("method", "path", "body"), ROUTES)
 def test_foreign_and_unknown_conversations_answer_alike(api: Api, method: str, path: str, body: Any) -> None:
     foreign = stored(make_user())

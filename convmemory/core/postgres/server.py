@@ -307,6 +307,9 @@ def _tuning() -> dict[str, str]:
         "max_wal_size": "2GB",
         "random_page_cost": "1.1",
         "jit": "off",
+        "max_parallel_workers_per_gather": str(
+            max(1, (os.cpu_count() or 2) // 2)
+        ),  # two that search leave no core free
         "max_connections": str(max(60, 40 + 2 * (os.cpu_count() or 1))),
         "fsync": "on",
         "synchronous_commit": "on",

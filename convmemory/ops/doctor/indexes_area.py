@@ -57,7 +57,7 @@ def check_declared() -> Iterator[Finding]:
 
 def check_vector_index() -> Iterator[Finding]:
     space = active_space()
-    if vector_index.largest_owner(space) <= vector_index.EXACT_PASSAGES or vector_index.has_passage_index(space):
+    if vector_index.largest_owner(space) <= vector_index.SCANNED_PASSAGES or vector_index.has_passage_index(space):
         return
 
     def build() -> str:
@@ -67,7 +67,7 @@ def check_vector_index() -> Iterator[Finding]:
     yield Finding(
         "indexes.no-vector-index",
         Severity.WARNING,
-        "Somebody's archive has outgrown exact scans and the active space has no vector index: searches are slow.",
+        "Somebody's archive has outgrown scans, and the active space has no vector index: searches are slow.",
         "A worker builds it within the hour; `manage.py doctor --fix` builds it now.",
         build,
     )

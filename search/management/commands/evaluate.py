@@ -9,13 +9,16 @@ from pathlib import Path
 from statistics import quantiles
 from typing import Any
 
+from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 
 from convmemory.core.errors import ConvMemoryError
 from search.evaluation import reporting
 from search.evaluation.datasets import DATASETS, read_dataset
+from search.evaluation.messages import observe_messages
 from search.evaluation.reporting import Figures, Observed
 from search.evaluation.running import Observation, delete_worlds, load_world, observe_world, scratch_user
+from search.evaluation.worlds import World
 from search.query import MODES
 
 COLUMNS = ("hit@1", "hit@5", "recall@1", "recall@5", "recall@10", "recall@20", "mrr", "ndcg@10")
@@ -30,6 +33,8 @@ class Command(BaseCommand):
         parser.add_argument("dataset", nargs="+", choices=sorted(DATASETS), help="one or more, fitted together")
         parser.add_argument("--data", nargs="+", type=Path, required=True, help="the file or folder of each set")
         parser.add_argument("--mode", choices=MODES, default="hybrid")
+        parser.add_argument("--messages", action="store_true", help="measure recall of messages, not search of turns")
+        parser.add_argument("--budget", type=int, default=2000, help="tokens of the context that --messages fills")
         parser.add_argument("--signals", action="store_true", help="show each signal alone, too")
         parser.add_argument("--fit", action="store_true", help="fit new weights and show what they give")
         parser.add_argument("--ablate", action="store_true", help="fit without each signal in turn")
@@ -61,7 +66,7 @@ class Command(BaseCommand):
             for world in read_dataset(name, path, limit=options["limit"]):
                 owner = scratch_user(name, world)
                 load_world(owner, world, self._progress)
-                found += observe_world(owner, world, mode=options["mode"], progress=self._progress)
+                found += self._ask(owner, world, options)
                 if not options["keep"]:
                     owner.delete()
         finally:
@@ -70,6 +75,12 @@ class Command(BaseCommand):
         if not found:
             raise CommandError(f"No question of {name} is answered by a stored turn: is {path} the right one?")
         return found
+
+    def _ask(self, owner: User, world: World, options: dict[str, Any]) -> list[Observation]:
+        if options["messages"]:
+            budget = options["budget"]
+            return observe_messages(owner, world, mode=options["mode"], budget=budget, progress=self._progress)
+        return observe_world(owner, world, mode=options["mode"], progress=self._progress)
 
     def _progress(self, done: str, number: int, count: int) -> None:
         if self.stderr.isatty():
@@ -85,14 +96,23 @@ def build_report(observed: Observed, options: dict[str, Any]) -> dict[str, Any]:
     }
     report: dict[str, Any] = {name: _of_set(rows, known[name], options) for name, rows in observed.items()}
     if options["fit"]:
-        report["fit"] = reporting.fit_tables(known)
-        weights = report["fit"]["SECOND_STAGE"]["weights"]
+        tables, main = _tables(options)
+        report["fit"] = reporting.fit_tables(known, tables)
+        weights = report["fit"][main]["weights"]
         for name, rows in observed.items():
             if held_out := _held_out(rows, known[name]):
-                report[name]["held out, second stage fitted"] = reporting.figures(held_out, reporting.weighted(weights))
+                report[name][f"held out, {main} fitted"] = reporting.figures(held_out, reporting.weighted(weights))
     if options["ablate"]:
-        report["ablation"] = reporting.ablation(known)
+        tables, main = _tables(options)
+        report["ablation"] = reporting.ablation(known, tables[main])
     return report
+
+
+def _tables(options: dict[str, Any]) -> tuple[reporting.Tables, str]:
+    """The weight tables that are fitted, and the one that decides."""
+    if options["messages"]:
+        return reporting.MESSAGE_TABLES, "MESSAGES"
+    return reporting.TABLES, "SECOND_STAGE"
 
 
 def _of_set(rows: list[Observation], known: list[Observation], options: dict[str, Any]) -> dict[str, Any]:
@@ -141,7 +161,7 @@ def lines_of(report: dict[str, Any]) -> list[str]:
                 lines += ["", f"{table} = {fit['weights']}"]
                 lines += _table({f"{s}, {how}": f for how in ("fitted", "left out") for s, f in fit[how].items()})
         elif name == "ablation":
-            lines += ["", "SECOND_STAGE without"]
+            lines += ["", "fitted without"]
             lines += _table({f"{signal}, {s}": f for signal, sets in found.items() for s, f in sets.items()})
         else:
             lines += ["", f"{name}: {found['all']['questions']} questions, {found['milliseconds']} ms"]
@@ -151,10 +171,17 @@ def lines_of(report: dict[str, Any]) -> list[str]:
 
 
 def _table(rows: dict[str, Figures]) -> list[str]:
-    columns = (*COLUMNS, *CONVERSATION_COLUMNS)
-    heads = [column.replace("conversation_", "conv. ").replace("recall", "rec") for column in columns]
+    more = sorted({name for values in rows.values() for name in values if name.startswith("in_context")})
+    columns = (*COLUMNS, *CONVERSATION_COLUMNS, *more)
+    heads = [_head(column) for column in columns]
     lines = ["".join([" " * WIDTH, f"{'n':>6}", *(f"{head:>13}" for head in heads)])]
     for label, values in rows.items():
-        cells = (f"{values[column]:>13.4f}" for column in columns)
+        cells = (f"{values.get(column, 0.0):>13.4f}" for column in columns)
         lines.append("".join([f"{label:<{WIDTH}}", f"{values['questions']:>6.0f}", *cells]))
     return lines
+
+
+def _head(column: str) -> str:
+    for long, short in (("conversation_", "conv. "), ("recall", "rec"), ("in_context_", "ctx "), ("_partners", "")):
+        column = column.replace(long, short)
+    return column

@@ -86,8 +86,8 @@ def dropped_index() -> None:
     execute("DROP INDEX turn_embedding_owner")
 
 
-def outgrown_exact_scans(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vector_index, "EXACT_PASSAGES", 1)
+def outgrown_scans(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vector_index, "SCANNED_PASSAGES", 1)
 
 
 def changed_weights(house: Path) -> None:
@@ -219,7 +219,7 @@ class Fault(NamedTuple):
 FAULTS = [
     Fault(invalid_vector_index, {"indexes.invalid"}, "doctor --fix", fixed=True),
     Fault(dropped_index, {"indexes.missing", "indexes.plan"}, "doctor --fix", fixed=True, undo=undo_dropped_index),
-    Fault(outgrown_exact_scans, {"indexes.no-vector-index"}, "doctor --fix", fixed=True),
+    Fault(outgrown_scans, {"indexes.no-vector-index"}, "doctor --fix", fixed=True),
     Fault(changed_weights, {"models.weights-changed"}, "Put the original file back"),
     Fault(other_model_in_settings, {"models.settings-differ"}, "set EMBEDDING_PROVIDER=local"),
     Fault(unreachable_model, {"models.unavailable", "models.settings-differ"}, "manage.py reembed"),

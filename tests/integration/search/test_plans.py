@@ -31,7 +31,7 @@ def owners() -> dict[str, Any]:
         fill_turns(owner=user, space=space, turns=TURNS[name], maker=maker, vectors=vectors)
     vector_index.ensure_passage_index(space, even_if_small=True)
     with connection.cursor() as cursor:
-        cursor.execute("ANALYZE")
+        cursor.execute("VACUUM ANALYZE")
     return users
 
 
@@ -48,22 +48,23 @@ def plan_of(name: str, owner: Any, filters: Filters = EVERYTHING) -> str:
 def test_dense_legs_use_the_index_that_their_statement_chose(owners: dict[str, Any]) -> None:
     hnsw = vector_index.index_name(active_space())
     for owner in owners.values():
-        assert "passage_owner" in plan_of("passages_exact", owner)
+        assert "passage_owner_signs" in plan_of("passages_exact", owner)
+        assert "Index Only Scan using passage_owner_signs" in plan_of("passages_signs", owner, Filters(agent="a"))
         for filters in (EVERYTHING, Filters(agent="a")):
             assert hnsw not in plan_of("passages_exact", owner, filters)
             assert hnsw in plan_of("passages_indexed", owner, filters)
     assert "turn_embedding_owner" in plan_of("turns_exact", owners["small"])
+    assert "Index Only Scan using turn_embedding_owner" in plan_of("turns_signs", owners["large"], Filters(agent="a"))
 
 
-def test_the_index_finds_what_the_exact_scan_finds(owners: dict[str, Any]) -> None:
+def test_signs_and_index_find_what_the_exact_scan_finds(owners: dict[str, Any]) -> None:
     space = active_space()
     questions = VectorMaker(space.dimensions).vectors(20)
     for owner in owners.values():
-        shares = [
-            len(nearest("passages_exact", owner, question) & nearest("passages_indexed", owner, question)) / 20
-            for question in questions
-        ]
-        assert sum(shares) / len(shares) >= 0.97
+        exact = [nearest("passages_exact", owner, question) for question in questions]
+        for name, floor in {"passages_signs": 0.99, "passages_indexed": 0.97}.items():
+            found = [nearest(name, owner, question) for question in questions]
+            assert sum(len(a & b) / 20 for a, b in zip(exact, found, strict=True)) / len(exact) >= floor
 
 
 def nearest(name: str, owner: Any, question: Vector) -> set[tuple[int, int, float]]:
@@ -75,10 +76,12 @@ def nearest(name: str, owner: Any, question: Vector) -> set[tuple[int, int, floa
     return {(conversation, turn, round(score, 5)) for conversation, turn, score in rows[:20]}
 
 
-def test_pages_stay_full_under_every_filter_through_the_index(
-    owners: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("scanned", [0, 1_000_000], ids=["through the index", "by signs"])
+def test_pages_stay_full_under_every_filter(
+    owners: dict[str, Any], monkeypatch: pytest.MonkeyPatch, scanned: int
 ) -> None:
     monkeypatch.setattr(vector_index, "EXACT_PASSAGES", 0)
+    monkeypatch.setattr(vector_index, "SCANNED_PASSAGES", scanned)
     for name, filters in {"large": Filters(agent="a"), "small": Filters(source="synthetic")}.items():
         hits = search(caller=owners[name], query=SearchQuery(text="some words", limit=20, filters=filters)).hits
         assert len(hits) == 20

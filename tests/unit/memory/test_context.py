@@ -52,7 +52,7 @@ def test_a_message_stands_under_its_link_between_the_openings_of_its_turn() -> N
         "",
         '"Garden" (2026-05-03) /conversations/7?turn=3',
         "User: Question 3?",
-        "Assistant: Answer 3. […] Water them at dawn.",
+        "Assistant: Answer 3. … Water them at dawn.",
         found.text.splitlines()[0].replace("<", "</"),
     ]
     assert found.tokens == count_tokens(found.text, encoding=ESTIMATE)

@@ -62,7 +62,7 @@ def test_a_sentence_without_end_is_cut_between_words() -> None:
 
 def test_kinds_follow_who_said_it() -> None:
     parts: list[Part] = [ThinkingPart("let me think about this"), ToolCallPart("t", "Bash", {"command": "ls"})]
-    assert pieces(*parts) == [("thinking", "let me think about this"), ("tool", "Bash command:ls")]
+    assert pieces(*parts) == [("thinking", "let me think about this"), ("call", "Bash command:ls")]
     assert pieces(TextPart("what is going on here?"), real=True, assistant=False)[0][0] == "user"
     assert pieces(ToolResultPart("t", "file.txt"), assistant=False) == [("tool", "file.txt")]
 

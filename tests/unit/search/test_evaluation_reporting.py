@@ -11,7 +11,7 @@ from search.evaluation.worlds import Question
 from search.management.commands.evaluate import build_report, lines_of
 
 NAN = float("nan")
-OPTIONS = {"held_out": 0.0, "fit": False, "ablate": False, "signals": True}
+OPTIONS = {"messages": False, "held_out": 0.0, "fit": False, "ablate": False, "signals": True}
 
 
 def observation(*, category: str = "plain", fold: str = "f", gold: int = 1) -> Observation:
@@ -67,7 +67,7 @@ def test_what_is_fitted_never_saw_the_held_out_folds() -> None:
     counted = report["set"]["development"]["questions"] + report["set"]["held out"]["questions"]
     assert counted == report["set"]["all"]["questions"] == 12
     assert report["fit"]["SECOND_STAGE"]["fitted"]["set"]["questions"] == report["set"]["development"]["questions"]
-    assert "held out, second stage fitted" in report["set"]
+    assert "held out, SECOND_STAGE fitted" in report["set"]
 
 
 def test_the_report_reads_as_tables_and_as_json() -> None:
@@ -76,5 +76,5 @@ def test_the_report_reads_as_tables_and_as_json() -> None:
     text = "\n".join(lines_of(report))
     assert "set: 3 questions" in text
     assert "SECOND_STAGE = {" in text
-    assert "SECOND_STAGE without" in text
+    assert "fitted without" in text
     assert json.loads(json.dumps(report)) == report
