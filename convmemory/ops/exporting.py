@@ -23,8 +23,8 @@ from convmemory.core.errors import InvalidInput
 from convmemory.ops.ownership import OwnedTable, owned_tables
 
 ROWS_PER_FETCH = 200
-SECRETS = re.compile(r"(^|_)(password|secret|token|key_hash|api_key)$")
-"""Columns that are never exported."""
+SECRETS = re.compile(r"(^|_)(password|secret|api_key|key_hash|token)(_hash|_encrypted)?$|_encrypted$")
+"""Columns that are never exported, by their names."""
 
 ABOUT_OTHERS = {"django_admin_log": ("object_repr", "change_message")}
 """Columns by table that can hold what belongs to somebody else: a title that an administrator has seen."""

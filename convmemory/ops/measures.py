@@ -16,7 +16,7 @@ from multiprocessing.util import Finalize
 from typing import Any
 
 from django.conf import settings
-from django.db import DatabaseError, connection, transaction
+from django.db import DatabaseError, InterfaceError, connection, transaction
 from django.utils import timezone
 
 from convmemory.core.measuring import Measurement
@@ -95,7 +95,7 @@ def flush() -> None:
         return
     try:
         _store(taken)
-    except DatabaseError as error:
+    except (DatabaseError, InterfaceError) as error:
         _pending.put(taken)
         logger.warning("Measurements wait, the database does not take them: %s", type(error).__name__)
 

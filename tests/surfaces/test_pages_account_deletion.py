@@ -31,8 +31,8 @@ def client(ada: User) -> Client:
 def test_the_page_says_what_goes_and_the_password_confirms(client: Client) -> None:
     bob = make_user("bob")
     page = client.get(PAGE).content.decode()
-    assert "<li>1 conversations</li>" in page
-    assert "<li>4 messages</li>" in page
+    assert "<li>Conversations: 1</li>" in page
+    assert "<li>Messages: 4</li>" in page
     answer = client.post(PAGE, {"confirmation": "correct horse"})
     text = answer.content.decode()
     assert "The account is deleted" in text

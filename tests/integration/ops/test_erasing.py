@@ -24,12 +24,13 @@ from convmemory.ops.models import Erasure
 from convmemory.ops.ownership import SHARED, all_models, owned_tables
 from convmemory.ops.task_arguments import NAMED_ELSEWHERE, named_rows, table_of_parameter
 from search.retrieval import SearchQuery, search
-from tests.factories import make_user
+from tests.factories import exchange, make_conversation, make_user
 from tests.support.persons import fill_person, rows_of, tables_with
 
 pytestmark = pytest.mark.django_db
 
 ADA, BOB = "zebrafinch", "quaggamussel"
+AFTER_THE_ROWS = "DELETE FROM embeddings_cachedvector WHERE"  # the step between a person's rows and the person
 REFERENCES = """
 SELECT c.conrelid::regclass::text, a.attname
 FROM pg_constraint AS c
@@ -162,6 +163,39 @@ def test_small_batches_come_to_the_same(monkeypatch: pytest.MonkeyPatch) -> None
     assert erase_user(user=ada).finished
     assert tables_with([ADA]) == {}
     assert not CachedVector.objects.exists()
+
+
+def test_what_a_worker_writes_meanwhile_goes_in_another_pass() -> None:
+    ada = make_user(ADA)
+    fill_person(ada, ADA)
+    late: list[int] = []
+
+    def write_late(execute: Any, sql: Any, params: Any, many: bool, context: Any) -> Any:
+        if AFTER_THE_ROWS in str(sql) and not late:
+            late.append(make_conversation(ada, exchange((f"late {ADA}", "yes"))).pk)
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(write_late):
+        receipt = erase_user(user=ada)
+    assert late
+    assert receipt.finished
+    assert receipt.deleted["conversations_conversation"] == 5
+    assert tables_with([ADA]) == {}
+
+
+def test_who_never_stops_writing_is_told() -> None:
+    ada = make_user(ADA)
+
+    def write_always(execute: Any, sql: Any, params: Any, many: bool, context: Any) -> Any:
+        if AFTER_THE_ROWS in str(sql):
+            make_conversation(ada, exchange((f"late {ADA}", "yes")))
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(write_always), pytest.raises(erasing.StillInUse, match="erase again"):
+        erase_user(user=ada)
+    ada.refresh_from_db()
+    assert not ada.is_active
+    assert erase_user(user=ada).finished
 
 
 def test_the_folder_that_a_killed_upload_left_goes() -> None:

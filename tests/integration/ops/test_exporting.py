@@ -17,7 +17,7 @@ from convmemory.accounts.models import ApiKey
 from convmemory.conversations.import_runner import import_paths
 from convmemory.conversations.models import Conversation, Event, Message, MessageSource
 from convmemory.ops.erasing import erase_user
-from convmemory.ops.exporting import export_user
+from convmemory.ops.exporting import SECRETS, export_user
 from convmemory.ops.ownership import owned_tables
 from search.indexing import index_conversation
 from search.retrieval import SearchQuery, search
@@ -110,6 +110,23 @@ def test_the_archive_holds_every_row_of_the_person_no_secret_and_nothing_of_othe
         assert private not in text
     assert set(manifest["tables"]["accounts_apikey"]["columns"]) >= {"prefix", "created_at"}
     assert "key_hash" not in manifest["tables"]["accounts_apikey"]["columns"]
+
+
+@pytest.mark.parametrize(
+    ("column", "is_secret"),
+    [
+        ("password", True),
+        ("api_key_encrypted", True),
+        ("key_hash", True),
+        ("refresh_token", True),
+        ("access_token_hash", True),
+        ("token_count", False),
+        ("content_hash", False),
+        ("source_key", False),
+    ],
+)
+def test_secrets_are_known_by_their_columns_names(column: str, is_secret: bool) -> None:
+    assert bool(SECRETS.search(column)) == is_secret
 
 
 def test_an_upload_and_an_unpacked_folder_are_read_like_the_file(tmp_path: Path) -> None:
