@@ -13,6 +13,7 @@ urlpatterns = [
     path("", include("convmemory.accounts.urls")),
     path("", include("convmemory.tools.urls")),
     path("", include("convmemory.mcp_server.urls")),
+    path("", include("convmemory.ops.urls")),
     path("login", auth_views.LoginView.as_view(template_name="accounts/login.html"), name="login"),
     path("logout", auth_views.LogoutView.as_view(), name="logout"),
     path("health", health),

@@ -18,12 +18,14 @@ from convmemory.conversations.models import Conversation
 from convmemory.conversations.parts import part_text, speaker_of
 from convmemory.conversations.reading import StoredMessage
 from convmemory.core.errors import EmbedderUnavailable, EmbeddingError
+from convmemory.core.measuring import timed
 from convmemory.core.sql import load_sql
 from convmemory.core.text import content_hash
 from convmemory.embeddings.embedder import Embedder, TokenEmbedder, Vector, embed_each
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import embedder_for
 from convmemory.embeddings.token_codes import encode_vectors
+from memory.locking import lock_vectors
 from memory.models import Passage
 from memory.records import note_outcomes
 from memory.splitting import Kind, Span, split_message
@@ -121,6 +123,7 @@ def _replace(
     for draft in kept:
         token_counts[draft.source.message_id] += known[draft.digest].token_count
     with transaction.atomic():
+        lock_vectors(conversation.pk, space.pk)
         Passage.objects.filter(stale, conversation=conversation, space=space).delete()
         _insert(conversation, space, kept, known)
         note_outcomes(conversation, space, sources, token_counts=token_counts, errors=errors)
@@ -132,13 +135,22 @@ def _embedded(space: EmbeddingSpace, drafts: Sequence[Draft]) -> tuple[dict[UUID
     texts = {draft.digest: draft.text for draft in drafts}
     known = _look_up(space, list(texts))
     missing = {digest: text for digest, text in texts.items() if digest not in known}
-    refused: dict[UUID, str] = {}
-    for digest, result in zip(missing, _embed(embedder_for(space), list(missing.values())), strict=True):
-        if isinstance(result, EmbeddingError):
-            refused[digest] = str(result)
-        else:
-            known[digest] = result
+    refused = _compute(space, missing, known)
     return known, refused, len(missing)
+
+
+def _compute(space: EmbeddingSpace, missing: dict[UUID, str], known: dict[UUID, Embedded]) -> dict[UUID, str]:
+    """Embed `missing` and add it to `known`; why not, for those that failed."""
+    if not missing:
+        return {}
+    errors: dict[UUID, str] = {}
+    with timed("embedding", label="passages", items=len(missing)):
+        for digest, result in zip(missing, _embed(embedder_for(space), list(missing.values())), strict=True):
+            if isinstance(result, EmbeddingError):
+                errors[digest] = str(result)
+            else:
+                known[digest] = result
+    return errors
 
 
 def _insert(

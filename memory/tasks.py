@@ -8,6 +8,7 @@ from django.conf import settings
 from django_q.brokers import get_broker
 from django_q.tasks import async_task
 
+from convmemory.core.measuring import timed
 from memory import sweeping
 from memory.embedding import embed_messages
 
@@ -31,8 +32,10 @@ def embed(conversation_id: int, message_ids: list[int]) -> dict[str, Any]:
 
 def sweep() -> dict[str, Any]:
     """Find what was missed and enqueue it; scheduled every minute."""
-    given_up = sweeping.give_up_dead()
-    found = sweeping.messages_to_embed(limit=1_000) if get_broker().queue_size() < BUSY_QUEUE else {}
-    for conversation_id, message_ids in found.items():
-        enqueue_embed(conversation_id, message_ids)
-    return {"enqueued": sum(map(len, found.values())), "given_up": given_up}
+    with timed("sweep", label="messages") as measurement:
+        given_up = sweeping.give_up_dead()
+        found = sweeping.messages_to_embed(limit=1_000) if get_broker().queue_size() < BUSY_QUEUE else {}
+        for conversation_id, message_ids in found.items():
+            enqueue_embed(conversation_id, message_ids)
+        measurement.items = sum(map(len, found.values()))
+    return {"enqueued": measurement.items, "given_up": given_up}

@@ -23,7 +23,7 @@ from convmemory.core.sql import load_sql
 from convmemory.embeddings.cache import embed_cached
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space, embedder_for
-from memory.locking import derivation_lock
+from memory.locking import derivation_lock, lock_vectors
 from memory.models import Passage
 from memory.passages import store_passages
 from memory.records import follow_positions
@@ -125,14 +125,31 @@ def _index_turns(conversation: Conversation, space: EmbeddingSpace, first: int, 
     )
     changed = {n: texts for n, texts in turns.items() if bytes(known.get(n, b"")) != texts.content_hash}
     store_documents(conversation, changed)
-    embedded = TurnEmbedding.objects.filter(conversation=conversation, space=space, turn_number__range=(first, last))
+    _note_failures(conversation, embed_missing(conversation, space, messages, turns, result))
+
+
+def embed_missing(
+    conversation: Conversation,
+    space: EmbeddingSpace,
+    messages: Sequence[StoredMessage],
+    turns: dict[int, TurnTexts],
+    result: IndexResult,
+) -> dict[int, str]:
+    """Embed those of `turns` that the space lacks or holds with another content; why each failed, "" if it did not.
+
+    Raises: EmbedderUnavailable.
+    """
+    embedded = TurnEmbedding.objects.filter(conversation=conversation, space=space, turn_number__in=list(turns))
     current = {(n, bytes(digest)) for n, digest in embedded.values_list("turn_number", "content_hash")}
     missing = {n: texts for n, texts in turns.items() if (n, texts.content_hash) not in current}
-    if missing:
-        passages = store_passages(conversation, space, [m for m in messages if m.turn_number in missing], list(missing))
-        result.passages_computed += passages.computed
-        _store_embeddings(conversation, space, missing, passages.errors, result)
+    if not missing:
+        return {}
+    passages = store_passages(conversation, space, [m for m in messages if m.turn_number in missing], list(missing))
+    result.passages_computed += passages.computed
+    failed = _store_embeddings(conversation, space, missing, passages.errors, result)
     result.turns += len(missing)
+    result.failed += len(failed)
+    return {number: failed.get(number, "") for number in missing}
 
 
 def texts_of(messages: Iterable[StoredMessage]) -> dict[int, TurnTexts]:
@@ -169,8 +186,8 @@ def _store_embeddings(
     turns: dict[int, TurnTexts],
     errors: dict[int, str],
     result: IndexResult,
-) -> None:
-    """Embed the turns' chunks and replace their rows, in one transaction; `errors` are those of their passages."""
+) -> dict[int, str]:
+    """Embed the turns' chunks and replace their rows; `errors`, of their passages, are joined by those found here."""
     embedder = embedder_for(space)
     chunks = [
         (number, chunk_number, chunk)
@@ -179,7 +196,7 @@ def _store_embeddings(
             chunk_text(texts.embedded, max_tokens=embedder.card.max_tokens, token_offsets=embedder.token_spans)
         )
     ]
-    batch = embed_cached(space, [chunk for _, _, chunk in chunks])
+    batch = embed_cached(space, [chunk for _, _, chunk in chunks], owner_id=conversation.owner_id)
     failed = errors | {chunks[index][0]: error for index, error in batch.errors.items()}
     token_counts = embedder.count_tokens([chunk for _, _, chunk in chunks])
     rows = [
@@ -197,16 +214,17 @@ def _store_embeddings(
         if number not in failed
     ]
     with transaction.atomic():
+        lock_vectors(conversation.pk, space.pk)
         stale = TurnEmbedding.objects.filter(conversation=conversation, space=space, turn_number__in=list(turns))
         stale.delete()
         TurnEmbedding.objects.bulk_create(rows)
-        _note_failures(conversation, list(turns), failed)
     result.computed += batch.computed
-    result.failed += len(failed)
+    return failed
 
 
-def _note_failures(conversation: Conversation, numbers: Sequence[int], failed: dict[int, str]) -> None:
+def _note_failures(conversation: Conversation, outcomes: dict[int, str]) -> None:
     documents = TurnDocument.objects.filter(conversation=conversation)
-    documents.filter(turn_number__in=numbers).exclude(error="").update(error="")
-    for number, error in failed.items():
-        documents.filter(turn_number=number).update(error=error[:1000])
+    documents.filter(turn_number__in=list(outcomes)).exclude(error="").update(error="")
+    for number, error in outcomes.items():
+        if error:
+            documents.filter(turn_number=number).update(error=error[:1000])

@@ -73,7 +73,8 @@ class ConversationDraft:
 
     (`source`, `source_id`) is unique per owner; without a `source_id` every import is a new
     conversation. `parent_source_id` names the conversation of the same source that this one was
-    started from (a subagent's parent).
+    started from (a subagent's parent). `updated_at` and `archived_at` are given where a conversation
+    comes back as it was; else they follow from the messages and from `archived`.
     """
 
     messages: Iterable[MessageDraft]
@@ -85,4 +86,6 @@ class ConversationDraft:
     created_at: datetime | None = None
     parent_source_id: str = ""
     archived: bool = False
+    archived_at: datetime | None = None
+    updated_at: datetime | None = None
     events: Iterable[EventDraft] = ()

@@ -126,6 +126,9 @@ def sync_conversation(*, owner: AbstractBaseUser, draft: ConversationDraft) -> S
         merged = _merge_messages(conversation, draft.messages)
         if not created:
             _update_headers(conversation, draft)
+        elif draft.updated_at:
+            conversation.updated_at = draft.updated_at
+            conversation.save(update_fields=["updated_at"])
         events = _add_events(conversation, draft.events)
     return SyncResult(
         conversation_id=conversation.pk,
@@ -173,6 +176,12 @@ def finish_response(
         conversation.processing_until = None
         conversation.save(update_fields=["status", "processing_until"])
     return conversation
+
+
+def expire_responses() -> int:
+    """Set conversations failed whose response has not ended within its lease: its writer died; how many."""
+    expired = Conversation.objects.filter(status=Conversation.Status.PROCESSING, processing_until__lt=timezone.now())
+    return expired.update(status=Conversation.Status.FAILED, processing_until=None)
 
 
 def change_conversation(*, owner: AbstractBaseUser, conversation_id: int, values: dict[str, Any]) -> Conversation:
@@ -224,7 +233,7 @@ def _new_conversation(owner: AbstractBaseUser, draft: ConversationDraft) -> Conv
         source_id=storable(draft.source_id)[:300],
         created_at=draft.created_at or now,
         updated_at=draft.created_at or now,
-        archived_at=now if draft.archived else None,
+        archived_at=draft.archived_at or (now if draft.archived else None),
         **_headers(draft),
         **_parent(owner.pk, draft),
     )

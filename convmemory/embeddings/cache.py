@@ -10,8 +10,11 @@ from functools import lru_cache
 from itertools import islice
 
 import numpy as np
+from django.db import connection
 
 from convmemory.core.errors import EmbeddingError
+from convmemory.core.measuring import timed
+from convmemory.core.sql import load_sql
 from convmemory.core.text import content_hash
 from convmemory.embeddings.embedder import TokenEmbedder, TokenEmbedding, Vector, embed_each
 from convmemory.embeddings.models import CachedVector, EmbeddingSpace
@@ -21,7 +24,7 @@ STORED_DTYPE = np.dtype("<f2")
 STORE_BATCH = 512
 QUERY_CACHE_SIZE = 128
 
-SpaceKey = tuple[str, str, int, int]
+SpaceKey = tuple[str, str, int, int, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +39,10 @@ class EmbeddedBatch:
     errors: dict[int, str]
 
 
-def embed_cached(space: EmbeddingSpace, texts: Sequence[str]) -> EmbeddedBatch:
+def embed_cached(space: EmbeddingSpace, texts: Sequence[str], *, owner_id: int | None = None) -> EmbeddedBatch:
     """The vectors of `texts`: one query finds the known ones, each distinct other text is computed once.
 
+    `owner_id` is whose texts they are: vectors that nobody uses any more go when a person is erased.
     What was computed is stored in batches, so that a run which breaks off has lost at most one.
 
     Raises:
@@ -55,6 +59,8 @@ def embed_cached(space: EmbeddingSpace, texts: Sequence[str]) -> EmbeddedBatch:
     for index, digest in enumerate(hashes):
         if digest in known:
             vectors[index] = np.frombuffer(known[digest], dtype=STORED_DTYPE)
+    if owner_id is not None:
+        _note_uses(space, owner_id, [digest for digest in set(hashes) if digest in known])
     errors = {index: reasons[digest] for index, digest in enumerate(hashes) if digest in reasons}
     return EmbeddedBatch(vectors=vectors, computed=len(missing), errors=errors)
 
@@ -89,7 +95,8 @@ def _compute(
     space: EmbeddingSpace, texts: dict[bytes, str], known: dict[bytes, bytes], reasons: dict[bytes, str]
 ) -> None:
     """Embed `texts`, store them, and add them to `known`, or why not to `reasons`."""
-    results = embed_each(embedder_for(space), list(texts.values()))
+    with timed("embedding", label="chunks", items=len(texts)):
+        results = list(embed_each(embedder_for(space), list(texts.values())))
     fresh: dict[bytes, bytes] = {}
     for digest, result in zip(texts, results, strict=True):
         if isinstance(result, EmbeddingError):
@@ -103,6 +110,12 @@ def _compute(
     known.update(fresh)
 
 
+def _note_uses(space: EmbeddingSpace, owner_id: int, hashes: list[bytes]) -> None:
+    if hashes:
+        with connection.cursor() as cursor:
+            cursor.execute(load_sql("convmemory.embeddings", "note_uses"), [owner_id, space.pk, hashes])
+
+
 def _slices(texts: dict[bytes, str], size: int) -> Iterator[dict[bytes, str]]:
     items = iter(texts.items())
     while batch := dict(islice(items, size)):
@@ -110,14 +123,14 @@ def _slices(texts: dict[bytes, str], size: int) -> Iterator[dict[bytes, str]]:
 
 
 def _key(space: EmbeddingSpace) -> SpaceKey:
-    return space.provider, space.model, space.dimensions, space.recipe_version
+    return space.provider, space.model, space.dimensions, space.recipe_version, space.location
 
 
 @lru_cache(maxsize=QUERY_CACHE_SIZE)
 def _query(key: SpaceKey, text: str) -> TokenEmbedding:
-    provider, model, dimensions, recipe_version = key
+    provider, model, dimensions, recipe, location = key
     embedder = embedder_for(
-        EmbeddingSpace(provider=provider, model=model, dimensions=dimensions, recipe_version=recipe_version)
+        EmbeddingSpace(provider=provider, model=model, dimensions=dimensions, recipe_version=recipe, location=location)
     )
     if isinstance(embedder, TokenEmbedder):
         embedding = embedder.embed_query_tokens(text)

@@ -1,18 +1,28 @@
 """Embedding spaces and the cache of vectors, both keyed so that the same text is embedded once."""
 
+from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
 
 class EmbeddingSpace(models.Model):
-    """Vectors that may be compared with each other: one model, one length, one way to write texts for it."""
+    """Vectors that may be compared with each other: one model, one length, one way to write texts for it.
+
+    The active space is searched. One other may be building: what arrives is embedded in both, until the
+    switch makes it the active one. A retired space keeps its rows until it is pruned.
+    """
 
     provider = models.CharField(max_length=32)
     model = models.CharField(max_length=200)
     dimensions = models.PositiveIntegerField()
     recipe_version = models.PositiveIntegerField()
+    location = models.CharField(
+        max_length=500, blank=True, default="", help_text="Folder of a local model, or an endpoint's base URL."
+    )
     is_active = models.BooleanField(default=False)
+    is_building = models.BooleanField(default=False)
     created_at = models.DateTimeField(auto_now_add=True)
+    retired_at = models.DateTimeField(null=True, blank=True, help_text="When another space took over.")
 
     class Meta:
         constraints = [
@@ -20,6 +30,12 @@ class EmbeddingSpace(models.Model):
                 fields=["provider", "model", "dimensions", "recipe_version"], name="embeddings_space_unique"
             ),
             models.UniqueConstraint(fields=["is_active"], condition=Q(is_active=True), name="embeddings_space_active"),
+            models.UniqueConstraint(
+                fields=["is_building"], condition=Q(is_building=True), name="embeddings_space_building"
+            ),
+            models.CheckConstraint(
+                condition=Q(is_active=False) | Q(is_building=False), name="embeddings_space_active_or_building"
+            ),
         ]
 
     def __str__(self) -> str:
@@ -29,7 +45,8 @@ class EmbeddingSpace(models.Model):
 class CachedVector(models.Model):
     """The vector of a passage's text: float16, little endian, `2 * space.dimensions` bytes.
 
-    It holds no text and belongs to nobody: the hash of a text gives it back, nothing gives the text back.
+    It holds no text: the hash of a text gives it back, nothing gives the text back. It belongs to those who
+    use it and goes with the last of them.
     """
 
     space = models.ForeignKey(EmbeddingSpace, on_delete=models.CASCADE, db_index=False)
@@ -43,3 +60,14 @@ class CachedVector(models.Model):
 
     def __str__(self) -> str:
         return bytes(self.content_hash).hex()
+
+
+class CachedVectorUse(models.Model):
+    """Somebody's text has this vector. Erasing a person removes their uses, then the vectors that nobody uses."""
+
+    pk = models.CompositePrimaryKey("owner_id", "vector_id")
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    vector = models.ForeignKey(CachedVector, on_delete=models.CASCADE, related_name="uses")
+
+    def __str__(self) -> str:
+        return f"user {self.owner_id} uses vector {self.vector_id}"

@@ -1,0 +1,62 @@
+"""`manage.py capacity --users N --turns-per-user M`: what an installation of that size needs."""
+
+import json
+from argparse import ArgumentParser
+from dataclasses import asdict
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from convmemory.ops.capacity import MEASURED, Estimate, Load, estimate, with_measured
+
+GIB = 1024**3
+
+
+class Command(BaseCommand):
+    help = "Compute rows, bytes, hours of embedding and memory for a number of users (docs/scaling.md)."
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--users", type=int, required=True)
+        parser.add_argument("--turns-per-user", type=int, required=True)
+        parser.add_argument("--passages-per-turn", type=float, default=4.0)
+        parser.add_argument("--messages-per-turn", type=float, default=2.0)
+        parser.add_argument("--chars-per-turn", type=int, default=1_000, help="text of all of a turn's messages")
+        parser.add_argument("--dimensions", type=int, default=384)
+        parser.add_argument("--no-late-interaction", action="store_true", help="without token vectors")
+        parser.add_argument("--texts-per-second", type=float, default=520.0, help="of the embedding model")
+        parser.add_argument("--measure", action="store_true", help="take bytes per row from this installation")
+        parser.add_argument("--json", action="store_true", dest="as_json")
+
+    def handle(self, *args: Any, measure: bool, as_json: bool, **options: Any) -> None:
+        load = _load(options)
+        result, own = with_measured(load) if measure else (estimate(load, MEASURED), [])
+        if as_json:
+            self.stdout.write(json.dumps({**asdict(result), "total_bytes": result.total_bytes, "measured": own}))
+            return
+        self._print(load, result)
+        if measure:
+            self.stdout.write(f"Bytes per row measured here: {', '.join(own) or 'none, the tables are too small'}.")
+
+    def _print(self, load: Load, result: Estimate) -> None:
+        self.stdout.write(f"{load.users:,} users x {load.turns_per_user:,} turns = {load.turns:,} turns\n")
+        self.stdout.write(f"{'table':<32}{'rows':>18}{'table GiB':>14}{'indexes GiB':>14}")
+        for line in result.lines:
+            sizes = f"{line.table_bytes / GIB:>14,.2f}{line.index_bytes / GIB:>14,.2f}"
+            self.stdout.write(f"{line.table:<32}{line.rows:>18,}{sizes}")
+        self.stdout.write(f"{'vector index (HNSW, signs)':<32}{'':>18}{'':>14}{result.hnsw_bytes / GIB:>14,.2f}")
+        self.stdout.write(f"{'together':<32}{'':>18}{result.total_bytes / GIB:>14,.2f} GiB on disk")
+        self.stdout.write(
+            f"memory: {result.hnsw_bytes / GIB:,.2f} GiB for the vector index at least, "
+            f"{result.working_set_bytes / GIB:,.2f} GiB for all that a search can read"
+        )
+        self.stdout.write(f"embedding: {result.embed_hours:,.1f} hours at {load.texts_per_second:g} texts a second")
+
+
+def _load(options: dict[str, Any]) -> Load:
+    names = ("users", "turns_per_user", "passages_per_turn", "messages_per_turn", "chars_per_turn", "dimensions")
+    values = {name: options[name] for name in (*names, "texts_per_second")}
+    for name, value in values.items():
+        if value <= 0:
+            raise CommandError(f"--{name.replace('_', '-')} {value} is not above 0.")
+    return Load(**values, late_interaction=not options["no_late_interaction"])

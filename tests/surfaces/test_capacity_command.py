@@ -1,0 +1,49 @@
+"""`manage.py capacity`: figures for people and programs, from defaults or from this installation."""
+
+import json
+from io import StringIO
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import connection
+
+from convmemory.embeddings.spaces import active_space
+from convmemory.ops import capacity
+from convmemory.ops.synthetic import TextMaker, VectorMaker, fill_turns
+from tests.factories import make_user
+
+pytestmark = pytest.mark.django_db
+
+
+def run(*arguments: str) -> str:
+    out = StringIO()
+    call_command("capacity", "--users", "1000", "--turns-per-user", "5000", *arguments, stdout=out)
+    return out.getvalue()
+
+
+def test_the_table_has_every_table_and_the_sums() -> None:
+    text = run()
+    assert "5,000,000 turns" in text
+    assert "memory_passage                          20,000,000" in text
+    assert "GiB on disk" in text
+    assert "hours at 520 texts a second" in text
+
+
+def test_what_is_measured_here_is_said_and_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(capacity, "MIN_ROWS_TO_MEASURE", 100)
+    space = active_space()
+    fill_turns(
+        owner=make_user(), space=space, turns=100, maker=TextMaker(), vectors=VectorMaker(space.dimensions),
+        passages_per_turn=4,
+    )  # fmt: skip
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE memory_passage")
+    measured = json.loads(run("--measure", "--json"))
+    assert "memory_passage" in measured["measured"]
+    (line,) = [line for line in measured["lines"] if line["table"] == "memory_passage"]
+    assert line["table_bytes"] / line["rows"] == pytest.approx(911, rel=0.15)
+
+
+def test_a_load_of_nothing_is_refused() -> None:
+    with pytest.raises(CommandError, match="--chars-per-turn 0 is not above 0"):
+        run("--chars-per-turn", "0")
