@@ -69,7 +69,10 @@ class TurnEmbedding(models.Model):
                 fields=["conversation", "space", "turn_number", "chunk_number"], name="turn_embedding_unique"
             ),
         ]
-        indexes = [models.Index(fields=["owner", "space"], name="turn_embedding_owner")]
+        indexes = [
+            models.Index(fields=["owner", "space"], name="turn_embedding_owner"),
+            models.Index(fields=["content_hash"], name="turn_embedding_content"),
+        ]
 
     def __str__(self) -> str:
         return f"chunk {self.chunk_number} of turn {self.turn_number} of conversation {self.conversation_id}"
