@@ -1,7 +1,8 @@
 """The ASGI application: Django for HTTP, and the server's start and end (lifespan).
 
-Started by `manage.py up`, or by any ASGI server as `convmemory.asgi:application`. At the end it closes
-the database pools and leaves the embedded server, because uvicorn ends its process without exit handlers.
+Started by `manage.py up`, or by any ASGI server as `convmemory.asgi:application`. At the end it stores
+what was measured, closes the database pools and leaves the embedded server, because uvicorn ends its
+process without exit handlers.
 """
 
 import asyncio
@@ -42,6 +43,8 @@ async def _lifespan(receive: Receive, send: Send) -> None:
 def _leave_database() -> None:
     from convmemory.core import embedded
     from convmemory.core.postgres.base import close_pools
+    from convmemory.ops.measures import flush
 
+    flush()
     close_pools()
     embedded.leave()

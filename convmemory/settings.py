@@ -148,6 +148,10 @@ Q_CLUSTER = {
     **({"redis": REDIS_URL} if REDIS_URL else {"orm": "default"}),
 }
 
+# --- Observability ----------------------------------------------------------------------------
+
+MEASURES_FLUSH_S = conf.env_float("MEASURES_FLUSH_S", 10.0)
+
 # --- Pages ------------------------------------------------------------------------------------
 
 LOGIN_URL = "login"

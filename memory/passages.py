@@ -16,6 +16,7 @@ from convmemory.conversations.models import Conversation
 from convmemory.conversations.parts import part_text, speaker_of
 from convmemory.conversations.reading import StoredMessage
 from convmemory.core.errors import EmbeddingError
+from convmemory.core.measuring import timed
 from convmemory.core.sql import load_sql
 from convmemory.core.text import content_hash
 from convmemory.embeddings.embedder import Embedder, TokenEmbedder, Vector, embed_each
@@ -90,18 +91,27 @@ def store_passages(
     texts = {draft.digest: draft.text for draft in drafts}
     known = _look_up(space, list(texts))
     missing = {digest: text for digest, text in texts.items() if digest not in known}
-    errors: dict[UUID, str] = {}
-    for digest, result in zip(missing, _embed(embedder_for(space), list(missing.values())), strict=True):
-        if isinstance(result, EmbeddingError):
-            errors[digest] = str(result)
-        else:
-            known[digest] = result
+    errors = _compute(space, missing, known)
     kept = [draft for draft in drafts if draft.digest in known]
     with transaction.atomic():
         Passage.objects.filter(conversation=conversation, space=space, turn_number__in=list(turns)).delete()
         _insert(conversation, space, kept, known)
     failed = {draft.source.turn_number: errors[draft.digest] for draft in drafts if draft.digest in errors}
     return StoredPassages(passages=len(kept), computed=len(missing), errors=failed)
+
+
+def _compute(space: EmbeddingSpace, missing: dict[UUID, str], known: dict[UUID, Embedded]) -> dict[UUID, str]:
+    """Embed `missing` and add it to `known`; why not, for those that failed."""
+    if not missing:
+        return {}
+    errors: dict[UUID, str] = {}
+    with timed("embedding", label="passages", items=len(missing)):
+        for digest, result in zip(missing, _embed(embedder_for(space), list(missing.values())), strict=True):
+            if isinstance(result, EmbeddingError):
+                errors[digest] = str(result)
+            else:
+                known[digest] = result
+    return errors
 
 
 def _insert(

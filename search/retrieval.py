@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 
 from convmemory.core.cursors import decode_cursor, encode_cursor
+from convmemory.core.measuring import timed
 from search.hits import Hit, show_hits
 from search.query import DEFAULT_SCOPE, MAX_LIMIT, MIN_QUERY_CHARS, MODES, SCOPES, Mode, SearchQuery, parse_scope
 from search.signals import rank_turns
@@ -42,9 +43,11 @@ def search(*, caller: AbstractBaseUser | AnonymousUser | None, query: SearchQuer
     if caller is None or not caller.is_authenticated or caller.pk is None:
         return SearchResults([], notes=("Nobody is signed in: there is nothing to search.",))
     start = int(decode_cursor(query.identity, cursor)[0]) if cursor else 0
-    ranked = rank_turns(caller.pk, query)
-    order = ranked.order()
-    hits = show_hits(caller.pk, query, ranked, order[start : start + query.limit])
+    with timed("search", label=query.mode) as measurement:
+        ranked = rank_turns(caller.pk, query)
+        order = ranked.order()
+        hits = show_hits(caller.pk, query, ranked, order[start : start + query.limit])
+        measurement.items = len(hits)
     more = len(order) > start + query.limit
     next_cursor = encode_cursor(query.identity, [start + query.limit]) if more else None
     return SearchResults(hits, next_cursor, ranked.notes)

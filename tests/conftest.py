@@ -25,6 +25,7 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.VAR_DIR = test_var
     settings.STATIC_ROOT = test_var / "static"
     settings.STATIC_ROOT.mkdir(exist_ok=True)
+    settings.MEASURES_FLUSH_S = 0.0  # no thread: its connection would outlive a test's transaction
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     database = connections["default"].settings_dict
     database["OPTIONS"].pop("pool", None)

@@ -12,6 +12,7 @@ from itertools import islice
 import numpy as np
 
 from convmemory.core.errors import EmbeddingError
+from convmemory.core.measuring import timed
 from convmemory.core.text import content_hash
 from convmemory.embeddings.embedder import TokenEmbedder, TokenEmbedding, Vector, embed_each
 from convmemory.embeddings.models import CachedVector, EmbeddingSpace
@@ -89,7 +90,8 @@ def _compute(
     space: EmbeddingSpace, texts: dict[bytes, str], known: dict[bytes, bytes], reasons: dict[bytes, str]
 ) -> None:
     """Embed `texts`, store them, and add them to `known`, or why not to `reasons`."""
-    results = embed_each(embedder_for(space), list(texts.values()))
+    with timed("embedding", label="chunks", items=len(texts)):
+        results = list(embed_each(embedder_for(space), list(texts.values())))
     fresh: dict[bytes, bytes] = {}
     for digest, result in zip(texts, results, strict=True):
         if isinstance(result, EmbeddingError):

@@ -5,3 +5,11 @@ class OpsConfig(AppConfig):
     name = "convmemory.ops"
     label = "ops"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from convmemory.core.measuring import measured
+        from convmemory.ops import task_signals
+        from convmemory.ops.measures import on_measured
+
+        measured.connect(on_measured, dispatch_uid="ops.measures")
+        task_signals.connect()

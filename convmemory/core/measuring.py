@@ -1,0 +1,45 @@
+"""How any layer says that something was done and how long it took; `convmemory.ops` keeps the counts.
+
+A measurement never holds private text: names and labels come from the code, not from people.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from django.dispatch import Signal
+
+measured = Signal()
+"""Sent with `measurement: Measurement`."""
+
+
+@dataclass(slots=True)
+class Measurement:
+    """`items` counts what was worked on (texts embedded, hits found); `label` tells kinds of one name apart."""
+
+    name: str
+    label: str = ""
+    seconds: float = 0.0
+    items: int = 1
+    failed: bool = False
+
+
+def report(measurement: Measurement) -> None:
+    """Hand a measurement to whoever keeps them."""
+    measured.send(Measurement, measurement=measurement)
+
+
+@contextmanager
+def timed(name: str, *, label: str = "", items: int = 1) -> Iterator[Measurement]:
+    """Report how long the block took, also when it raises; the block may set `items`."""
+    measurement = Measurement(name, label, items=items)
+    started = time.perf_counter()
+    try:
+        yield measurement
+    except BaseException:
+        measurement.failed = True
+        raise
+    finally:
+        measurement.seconds = time.perf_counter() - started
+        report(measurement)

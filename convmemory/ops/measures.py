@@ -1,0 +1,170 @@
+"""Counts and durations of what the processes of an installation do, kept in the database they share.
+
+Each process adds up its measurements in memory; a thread adds them to `Measure` every
+`MEASURES_FLUSH_S` seconds, so that a search writes nothing. A process that is killed loses at most that
+long. Charts read `hourly`, `/metrics` reads `totals`.
+"""
+
+import logging
+import os
+import threading
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from multiprocessing.util import Finalize
+from typing import Any
+
+from django.conf import settings
+from django.db import DatabaseError, connection, transaction
+from django.utils import timezone
+
+from convmemory.core.measuring import Measurement
+from convmemory.core.sql import load_sql
+from convmemory.ops.models import Measure
+
+logger = logging.getLogger(__name__)
+
+BOUNDS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0)
+"""Upper bounds of the buckets, in seconds; one more bucket holds what took longer."""
+
+KEPT_DAYS = 90
+FLUSH_AT_EXIT_PRIORITY = 10  # before the pools are closed
+
+Key = tuple[str, str, datetime]
+
+
+@dataclass(slots=True)
+class _Sums:
+    count: int = 0
+    items: int = 0
+    failures: int = 0
+    seconds: float = 0.0
+    buckets: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS_S) + 1))
+
+    def add(self, other: "_Sums") -> None:
+        self.count += other.count
+        self.items += other.items
+        self.failures += other.failures
+        self.seconds += other.seconds
+        self.buckets = [a + b for a, b in zip(self.buckets, other.buckets, strict=True)]
+
+
+class _Pending:
+    """What this process has counted and not yet stored."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        self.lock = threading.Lock()
+        self.sums: dict[Key, _Sums] = {}
+        self.thread: threading.Thread | None = None
+
+    def take(self) -> dict[Key, _Sums]:
+        with self.lock:
+            taken, self.sums = self.sums, {}
+        return taken
+
+    def put(self, sums: dict[Key, _Sums]) -> None:
+        with self.lock:
+            for key, item in sums.items():
+                self.sums.setdefault(key, _Sums()).add(item)
+
+
+_pending = _Pending()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pending.reset)
+
+
+def on_measured(sender: Any, *, measurement: Measurement, **kwargs: Any) -> None:
+    """Count a measurement in memory."""
+    bucket = bisect_left(BOUNDS_S, measurement.seconds)
+    one = _Sums(1, measurement.items, int(measurement.failed), measurement.seconds)
+    one.buckets[bucket] = 1
+    hour = timezone.now().replace(minute=0, second=0, microsecond=0)
+    _pending.put({(measurement.name[:50], measurement.label[:120], hour): one})
+    if _pending.thread is None and settings.MEASURES_FLUSH_S > 0:
+        _start_thread()
+
+
+def flush() -> None:
+    """Add what this process has counted to the database; kept for later where that fails."""
+    taken = _pending.take()
+    if not taken:
+        return
+    try:
+        _store(taken)
+    except DatabaseError as error:
+        _pending.put(taken)
+        logger.warning("Measurements wait, the database does not take them: %s", type(error).__name__)
+
+
+def totals() -> list[Measure]:
+    """The counts of all time, by name and label."""
+    return list(Measure.objects.filter(hour=None).order_by("name", "label"))
+
+
+def hourly(name: str, *, since: datetime, label: str | None = None) -> list[Measure]:
+    """The counts of each hour and label from `since` on, oldest first; hours without any have no row."""
+    rows = Measure.objects.filter(name=name, hour__gte=since)
+    return list((rows if label is None else rows.filter(label=label)).order_by("hour", "label"))
+
+
+def quantile_s(buckets: Sequence[int], share: float) -> float | None:
+    """The duration that `share` of the counted ones did not exceed, interpolated; None where there are none."""
+    wanted = sum(buckets) * share
+    if not wanted:
+        return None
+    seen, lower = 0, 0.0
+    for count, upper in zip(buckets, (*BOUNDS_S, BOUNDS_S[-1]), strict=True):
+        if count and seen + count >= wanted:
+            return lower + (upper - lower) * (wanted - seen) / count
+        seen, lower = seen + count, upper
+    return lower
+
+
+def prune() -> int:
+    """Delete hours that nobody charts any more; how many rows."""
+    deleted, _ = Measure.objects.filter(hour__lt=timezone.now() - timedelta(days=KEPT_DAYS)).delete()
+    return deleted
+
+
+def _store(sums: dict[Key, _Sums]) -> None:
+    ever: dict[tuple[str, str], _Sums] = {}
+    for (name, label, _), item in sums.items():
+        ever.setdefault((name, label), _Sums()).add(item)
+    # Sorted, so that two processes take the rows' locks in the same order.
+    rows = [_row(name, label, None, item) for (name, label), item in sorted(ever.items(), key=_first)]
+    rows += [_row(*key, item) for key, item in sorted(sums.items(), key=_first)]
+    _execute(rows)
+
+
+def _first(pair: tuple[Any, _Sums]) -> Any:
+    return pair[0]
+
+
+def _row(name: str, label: str, hour: datetime | None, item: _Sums) -> tuple[Any, ...]:
+    return (name, label, hour, item.count, item.items, item.failures, item.seconds, item.buckets)
+
+
+def _execute(rows: list[tuple[Any, ...]]) -> None:
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.executemany(load_sql("convmemory.ops", "add_measure"), rows)
+
+
+def _start_thread() -> None:
+    with _pending.lock:
+        if _pending.thread is not None:
+            return
+        _pending.thread = threading.Thread(target=_flush_forever, name="measures", daemon=True)
+    Finalize(None, flush, exitpriority=FLUSH_AT_EXIT_PRIORITY)
+    _pending.thread.start()
+
+
+def _flush_forever() -> None:
+    pause = threading.Event()
+    while True:
+        pause.wait(settings.MEASURES_FLUSH_S)
+        flush()
+        connection.close()

@@ -1,0 +1,33 @@
+"""What is kept of every task that a worker runs: its id for the log, its duration and outcome for the counts."""
+
+import logging
+import time
+from typing import Any
+
+from django_q.signals import post_execute_in_worker, pre_execute
+
+from convmemory.core import trace
+from convmemory.core.measuring import Measurement, report
+
+logger = logging.getLogger(__name__)
+
+
+def connect() -> None:
+    pre_execute.connect(on_start, dispatch_uid="ops.task_start")
+    post_execute_in_worker.connect(on_end, dispatch_uid="ops.task_end")
+
+
+def on_start(sender: Any, *, task: dict[str, Any], **kwargs: Any) -> None:
+    trace.task_id.set(str(task["id"]))
+    task["started_at_s"] = time.monotonic()
+
+
+def on_end(sender: Any, *, task: dict[str, Any], **kwargs: Any) -> None:
+    """Log and count the end of a task. Arguments and results are not logged: they can hold private text."""
+    seconds = time.monotonic() - task.pop("started_at_s", time.monotonic())
+    failed = not task.get("success", False)
+    name = task["func"] if isinstance(task["func"], str) else getattr(task["func"], "__qualname__", "callable")
+    level = logging.ERROR if failed else logging.DEBUG
+    logger.log(level, "The task %s %s after %.3f s", name, "failed" if failed else "ended", seconds)
+    report(Measurement("task", name, seconds, failed=failed))
+    trace.task_id.set("")
