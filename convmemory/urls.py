@@ -16,5 +16,6 @@ urlpatterns = [
     path("health", health),
     path("ready", ready),
     path("api/v1/", api.urls),
+    path("admin/dashboard/", include("convmemory.ops.dashboard_views")),
     path("admin/", admin.site.urls),
 ]
