@@ -31,7 +31,8 @@ from search.models import ConversationIndex, TurnDocument, TurnEmbedding
 from search.texts import TurnTexts, searchable, turn_texts
 
 TURNS_PER_BATCH = 64
-LOCK_CLASS = 7_201  # the first key of the advisory locks of this module
+LOCK_CLASS = 7_201  # first keys of advisory locks: of one conversation's index
+WRITE_LOCK_CLASS = 1_000_000  # of one conversation's vectors in one space, whose number is added
 MAX_ATTEMPTS = 5
 
 
@@ -53,7 +54,7 @@ def index_conversation(*, conversation_id: int, deadline: float = float("inf")) 
     the lexical documents are stored, so that full text search works without an embedder.
     """
     result = IndexResult()
-    with _advisory_lock(conversation_id) as held:
+    with conversation_lock(conversation_id, LOCK_CLASS) as held:
         if not held:
             return IndexResult(finished=False)
         while (conversation := Conversation.objects.filter(pk=conversation_id).first()) is not None:
@@ -70,10 +71,13 @@ def index_conversation(*, conversation_id: int, deadline: float = float("inf")) 
 
 
 @contextmanager
-def _advisory_lock(conversation_id: int) -> Iterator[bool]:
-    keys = [LOCK_CLASS, conversation_id % 2**31]
+def conversation_lock(conversation_id: int, lock_class: int, *, wait: bool = False) -> Iterator[bool]:
+    """Whether the advisory lock could be had, or it once it can; it dies with its connection."""
+    keys = [lock_class, conversation_id % 2**31]
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_try_advisory_lock(%s, %s)", keys)
+        cursor.execute(
+            "SELECT pg_advisory_lock(%s, %s) IS NOT NULL" if wait else "SELECT pg_try_advisory_lock(%s, %s)", keys
+        )
         (held,) = cursor.fetchone()
         try:
             yield held
@@ -136,14 +140,34 @@ def _index_turns(conversation: Conversation, space: EmbeddingSpace, first: int, 
     )
     changed = {n: texts for n, texts in turns.items() if bytes(known.get(n, b"")) != texts.content_hash}
     store_documents(conversation, changed)
-    embedded = TurnEmbedding.objects.filter(conversation=conversation, space=space, turn_number__range=(first, last))
-    current = {(n, bytes(digest)) for n, digest in embedded.values_list("turn_number", "content_hash")}
-    missing = {n: texts for n, texts in turns.items() if (n, texts.content_hash) not in current}
-    if missing:
+    _note_failures(conversation, embed_missing(conversation, space, messages, turns, result))
+
+
+def embed_missing(
+    conversation: Conversation,
+    space: EmbeddingSpace,
+    messages: Sequence[StoredMessage],
+    turns: dict[int, TurnTexts],
+    result: IndexResult,
+) -> dict[int, str]:
+    """Embed those of `turns` that the space lacks or holds with another content; why each failed, "" if it did not.
+
+    Waits for another worker that is at the same conversation in the same space. Raises: EmbedderUnavailable.
+    """
+    if not turns:
+        return {}
+    with conversation_lock(conversation.pk, WRITE_LOCK_CLASS + space.pk, wait=True):
+        embedded = TurnEmbedding.objects.filter(conversation=conversation, space=space, turn_number__in=list(turns))
+        current = {(n, bytes(digest)) for n, digest in embedded.values_list("turn_number", "content_hash")}
+        missing = {n: texts for n, texts in turns.items() if (n, texts.content_hash) not in current}
+        if not missing:
+            return {}
         passages = store_passages(conversation, space, [m for m in messages if m.turn_number in missing], list(missing))
         result.passages_computed += passages.computed
-        _store_embeddings(conversation, space, missing, passages.errors, result)
+        failed = _store_embeddings(conversation, space, missing, passages.errors, result)
     result.turns += len(missing)
+    result.failed += len(failed)
+    return {number: failed.get(number, "") for number in missing}
 
 
 def texts_of(messages: Iterable[StoredMessage]) -> dict[int, TurnTexts]:
@@ -180,8 +204,8 @@ def _store_embeddings(
     turns: dict[int, TurnTexts],
     errors: dict[int, str],
     result: IndexResult,
-) -> None:
-    """Embed the turns' chunks and replace their rows, in one transaction; `errors` are those of their passages."""
+) -> dict[int, str]:
+    """Embed the turns' chunks and replace their rows; `errors`, of their passages, are joined by those found here."""
     embedder = embedder_for(space)
     chunks = [
         (number, chunk_number, chunk)
@@ -211,13 +235,13 @@ def _store_embeddings(
         stale = TurnEmbedding.objects.filter(conversation=conversation, space=space, turn_number__in=list(turns))
         stale.delete()
         TurnEmbedding.objects.bulk_create(rows)
-        _note_failures(conversation, list(turns), failed)
     result.computed += batch.computed
-    result.failed += len(failed)
+    return failed
 
 
-def _note_failures(conversation: Conversation, numbers: Sequence[int], failed: dict[int, str]) -> None:
+def _note_failures(conversation: Conversation, outcomes: dict[int, str]) -> None:
     documents = TurnDocument.objects.filter(conversation=conversation)
-    documents.filter(turn_number__in=numbers).exclude(error="").update(error="")
-    for number, error in failed.items():
-        documents.filter(turn_number=number).update(error=error[:1000])
+    documents.filter(turn_number__in=list(outcomes)).exclude(error="").update(error="")
+    for number, error in outcomes.items():
+        if error:
+            documents.filter(turn_number=number).update(error=error[:1000])

@@ -106,3 +106,27 @@ class ConversationIndex(models.Model):
 
     def __str__(self) -> str:
         return f"index of conversation {self.conversation_id}"
+
+
+class SpaceProgress(models.Model):
+    """How far one conversation is embedded in a space that is built beside the active one.
+
+    It is up to date when `indexed_version` equals the conversation's `turns_version`. Only a short cut: the
+    rows of the space tell by themselves what is missing. The switch moves it into `ConversationIndex`.
+    """
+
+    conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="+", db_index=False)
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    space = models.ForeignKey(EmbeddingSpace, on_delete=models.CASCADE, related_name="+")
+    indexed_version = models.PositiveBigIntegerField(default=0)
+    turns = models.PositiveIntegerField(default=0, help_text="Turns from the first on that are done.")
+    passages = models.PositiveIntegerField(default=0)
+    refused = models.JSONField(default=dict, help_text="Why the model took a turn's text not, by turn number.")
+    error = models.TextField(blank=True, default="")
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["conversation", "space"], name="space_progress_unique")]
+
+    def __str__(self) -> str:
+        return f"progress of conversation {self.conversation_id} in space {self.space_id}"

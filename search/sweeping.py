@@ -1,15 +1,23 @@
-"""Finding work that was missed: a lost signal, a killed worker, an endpoint that was down."""
+"""Finding work that was missed, and rows that nothing stands behind any more.
+
+Missed: a lost signal, a killed worker, an endpoint that was down. Orphaned: rows of turns that are gone,
+and rows whose owner is not their conversation's, which nobody must find.
+"""
 
 from datetime import timedelta
 
+from django.db import connection
 from django.db.models import F, Q
 from django.utils import timezone
 
 from convmemory.conversations.models import Conversation
+from convmemory.core.sql import load_sql
 from convmemory.embeddings.spaces import active_space
 from search.indexing import MAX_ATTEMPTS
 
 RETRY_AFTER = timedelta(minutes=1)  # doubled with every attempt that failed
+
+DERIVED_TABLES = ("search_turndocument", "search_turnembedding", "memory_passage")
 
 
 def conversations_to_index(*, limit: int) -> list[int]:
@@ -33,3 +41,23 @@ def is_behind() -> Q:
         | ~Q(index_state__indexed_version=F("turns_version"))
         | ~Q(index_state__space=active_space())
     )
+
+
+def count_orphans() -> dict[str, int]:
+    """Orphaned rows by table, only tables that have any. Reads every derived row."""
+    counts = {}
+    with connection.cursor() as cursor:
+        for table in DERIVED_TABLES:
+            cursor.execute(load_sql("search", "count_orphans").replace("{table}", table))
+            counts[table] = cursor.fetchone()[0]
+    return {table: count for table, count in counts.items() if count}
+
+
+def delete_orphans() -> int:
+    """Delete orphaned rows; how many. What is missing then is found as damage and made again."""
+    deleted = 0
+    with connection.cursor() as cursor:
+        for table in DERIVED_TABLES:
+            cursor.execute(load_sql("search", "delete_orphans").replace("{table}", table))
+            deleted += cursor.rowcount
+    return deleted

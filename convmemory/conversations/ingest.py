@@ -138,6 +138,12 @@ def finish_response(
     return conversation
 
 
+def expire_responses() -> int:
+    """Set conversations failed whose response has not ended within its lease: its writer died; how many."""
+    expired = Conversation.objects.filter(status=Conversation.Status.PROCESSING, processing_until__lt=timezone.now())
+    return expired.update(status=Conversation.Status.FAILED, processing_until=None)
+
+
 def change_conversation(*, owner: AbstractBaseUser, conversation_id: int, values: dict[str, Any]) -> Conversation:
     """Set title, agent, project or `archived_at`. Raises: NotFound."""
     limits = {"title": 300, "agent": 100, "project": 300}

@@ -22,7 +22,7 @@ STORED_DTYPE = np.dtype("<f2")
 STORE_BATCH = 512
 QUERY_CACHE_SIZE = 128
 
-SpaceKey = tuple[str, str, int, int]
+SpaceKey = tuple[str, str, int, int, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,14 +112,14 @@ def _slices(texts: dict[bytes, str], size: int) -> Iterator[dict[bytes, str]]:
 
 
 def _key(space: EmbeddingSpace) -> SpaceKey:
-    return space.provider, space.model, space.dimensions, space.recipe_version
+    return space.provider, space.model, space.dimensions, space.recipe_version, space.location
 
 
 @lru_cache(maxsize=QUERY_CACHE_SIZE)
 def _query(key: SpaceKey, text: str) -> TokenEmbedding:
-    provider, model, dimensions, recipe_version = key
+    provider, model, dimensions, recipe, location = key
     embedder = embedder_for(
-        EmbeddingSpace(provider=provider, model=model, dimensions=dimensions, recipe_version=recipe_version)
+        EmbeddingSpace(provider=provider, model=model, dimensions=dimensions, recipe_version=recipe, location=location)
     )
     if isinstance(embedder, TokenEmbedder):
         embedding = embedder.embed_query_tokens(text)

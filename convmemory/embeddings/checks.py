@@ -38,7 +38,7 @@ def check_active_space(
         Warning(
             f"The settings name {key['provider']}/{key['model']} with {key['dimensions']} dimensions, recipe "
             f"{key['recipe_version']}, but what is stored was embedded with {active}, which stays in use.",
-            hint="Run `manage.py reembed` to change over, or set the EMBEDDING_ variables back.",
+            hint="Run `manage.py reembed` to change over, or set the EMBEDDING_ variables to the model in use.",
             id="embeddings.W001",
         )
     ]

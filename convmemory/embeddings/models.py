@@ -5,14 +5,23 @@ from django.db.models import Q
 
 
 class EmbeddingSpace(models.Model):
-    """Vectors that may be compared with each other: one model, one length, one way to write texts for it."""
+    """Vectors that may be compared with each other: one model, one length, one way to write texts for it.
+
+    The active space is searched. One other may be building: what arrives is embedded in both, until the
+    switch makes it the active one. A retired space keeps its rows until it is pruned.
+    """
 
     provider = models.CharField(max_length=32)
     model = models.CharField(max_length=200)
     dimensions = models.PositiveIntegerField()
     recipe_version = models.PositiveIntegerField()
+    location = models.CharField(
+        max_length=500, blank=True, default="", help_text="Folder of a local model, or an endpoint's base URL."
+    )
     is_active = models.BooleanField(default=False)
+    is_building = models.BooleanField(default=False)
     created_at = models.DateTimeField(auto_now_add=True)
+    retired_at = models.DateTimeField(null=True, blank=True, help_text="When another space took over.")
 
     class Meta:
         constraints = [
@@ -20,6 +29,12 @@ class EmbeddingSpace(models.Model):
                 fields=["provider", "model", "dimensions", "recipe_version"], name="embeddings_space_unique"
             ),
             models.UniqueConstraint(fields=["is_active"], condition=Q(is_active=True), name="embeddings_space_active"),
+            models.UniqueConstraint(
+                fields=["is_building"], condition=Q(is_building=True), name="embeddings_space_building"
+            ),
+            models.CheckConstraint(
+                condition=Q(is_active=False) | Q(is_building=False), name="embeddings_space_active_or_building"
+            ),
         ]
 
     def __str__(self) -> str:

@@ -1,17 +1,21 @@
-"""Which embedding space is active, and the embedder that belongs to a space.
+"""Which embedding spaces are active and building, and the embedder that belongs to a space.
 
-Reads the settings and the table of spaces; the first caller writes the active space. An embedder is
-made once a process and kept; it holds threads and connections, so a forked child makes its own.
+The table of spaces decides, not the settings: these name the model of a fresh database, the model that
+`manage.py reembed` builds when it is told no other, and how models are reached (docs/adr/0015). An embedder
+is made once a process and kept; it holds threads and connections, so a forked child makes its own.
 """
 
 import os
 import threading
+from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from django.db import IntegrityError, transaction
+from django.utils import timezone
 
-from convmemory.core.errors import EmbedderUnavailable, SettingError
+from convmemory.core.errors import EmbedderUnavailable, InvalidInput, SettingError
 from convmemory.embeddings.embedder import Embedder, ModelCard
 from convmemory.embeddings.model_folder import DEFAULT_MODEL
 from convmemory.embeddings.models import EmbeddingSpace
@@ -59,20 +63,28 @@ def embedder_for(space: EmbeddingSpace) -> Embedder:
     Raises:
         EmbedderUnavailable: the space's model cannot be had with the present settings.
     """
-    embedder = open_embedder(_options_for(space, EmbeddingOptions.from_settings()))
-    card = embedder.card
-    if (card.provider, card.model, card.dimensions) != (space.provider, space.model, space.dimensions):
-        raise EmbedderUnavailable(
-            f"What is stored was embedded with {space}, but the settings lead to {card.provider}/{card.model} with "
-            f"{card.dimensions} dimensions: set the EMBEDDING_ variables back, or run `manage.py reembed`."
-        )
-    return embedder
+    led_to = []
+    for options in _ways_to(space, EmbeddingOptions.from_settings()):
+        try:
+            embedder = open_embedder(options)
+        except EmbedderUnavailable as error:
+            led_to.append(str(error))
+            continue
+        card = embedder.card
+        if (card.provider, card.model, card.dimensions) == (space.provider, space.model, space.dimensions):
+            return embedder
+        led_to.append(f"The settings lead to {card.provider}/{card.model} with {card.dimensions} dimensions.")
+    raise EmbedderUnavailable(
+        " ".join([f"What is stored was embedded with {space}, but its model cannot be had.", *led_to])
+        + " Set the EMBEDDING_ variables back, or run `manage.py reembed`."
+    )
 
 
 def active_space() -> EmbeddingSpace:
     """The space that is searched and written; made from the settings' model when there is none yet.
 
-    Settings that name another model change nothing here: `manage.py reembed` does.
+    Asked of the database each time, so that a switch is seen by every process at once. Settings that
+    name another model change nothing here: `manage.py reembed` does.
     """
     active = EmbeddingSpace.objects.filter(is_active=True).first()
     if active is not None:
@@ -86,18 +98,61 @@ def active_space() -> EmbeddingSpace:
     return EmbeddingSpace.objects.get(is_active=True)
 
 
+def building_space() -> EmbeddingSpace | None:
+    """The space that is being built beside the active one: what arrives is embedded in both."""
+    return EmbeddingSpace.objects.filter(is_building=True).first()
+
+
 def configured_space() -> EmbeddingSpace:
     """The space of the settings' model and this version's text recipe, active or not."""
-    space, _ = EmbeddingSpace.objects.get_or_create(**space_key(default_embedder().card))
+    return space_of(EmbeddingOptions.from_settings())
+
+
+def space_of(options: EmbeddingOptions) -> EmbeddingSpace:
+    """The space of the model that `options` name and of this version's text recipe; made if there is none.
+
+    Raises: as `open_embedder`.
+    """
+    space, _ = EmbeddingSpace.objects.update_or_create(
+        **space_key(open_embedder(options).card), defaults={"location": _location(options)}
+    )
     return space
 
 
+def start_building(space: EmbeddingSpace) -> None:
+    """From now on, what arrives is embedded in `space` too.
+
+    Raises:
+        InvalidInput: it is the active one, or another one is being built.
+    """
+    try:
+        with transaction.atomic():
+            started = EmbeddingSpace.objects.filter(pk=space.pk, is_active=False).update(
+                is_building=True, retired_at=None
+            )
+    except IntegrityError:
+        raise InvalidInput(
+            f"{building_space()} is being built already: finish it by running `manage.py reembed` with its model, "
+            "or give it up with `manage.py reembed --cancel`."
+        ) from None
+    if not started:
+        raise InvalidInput(f"{space} is the active space: there is nothing to build beside it.")
+    space.is_building = True
+
+
+def stop_building(space: EmbeddingSpace) -> None:
+    """What arrives is no longer embedded in `space`; what it holds stays until it is pruned."""
+    EmbeddingSpace.objects.filter(pk=space.pk, is_building=True).update(is_building=False, retired_at=timezone.now())
+    space.is_building = False
+
+
 def activate_space(space: EmbeddingSpace) -> None:
-    """Make `space` the active one, in one transaction."""
+    """Make `space` the active one, in one transaction; the one before is retired."""
     with transaction.atomic():
-        EmbeddingSpace.objects.filter(is_active=True).exclude(pk=space.pk).update(is_active=False)
-        EmbeddingSpace.objects.filter(pk=space.pk).update(is_active=True)
-    space.is_active = True
+        others = EmbeddingSpace.objects.filter(is_active=True).exclude(pk=space.pk)
+        others.update(is_active=False, retired_at=timezone.now())
+        EmbeddingSpace.objects.filter(pk=space.pk).update(is_active=True, is_building=False, retired_at=None)
+    space.is_active, space.is_building = True, False
 
 
 def space_key(card: ModelCard) -> dict[str, Any]:
@@ -122,12 +177,29 @@ def _make(options: EmbeddingOptions) -> Embedder:
     raise SettingError(f"EMBEDDING_PROVIDER={options.provider!r} is unknown: use {' or '.join(PROVIDERS)}.")
 
 
-def _options_for(space: EmbeddingSpace, options: EmbeddingOptions) -> EmbeddingOptions:
-    """The settings, turned towards the model of `space` as far as they can be."""
+def _ways_to(space: EmbeddingSpace, options: EmbeddingOptions) -> Iterator[EmbeddingOptions]:
+    """The settings turned towards the model of `space`, then the place that the space was built from.
+
+    A key goes nowhere but to the address that it was set with.
+    """
     if space.provider == LOCAL:
-        path = None if space.model == DEFAULT_MODEL else options.model_path
-        return replace(options, provider=LOCAL, model=DEFAULT_MODEL, model_path=path)
-    return replace(options, provider=space.provider, model=space.model, dimensions=space.dimensions)
+        options = replace(options, provider=LOCAL, model=DEFAULT_MODEL)
+        default = space.model == DEFAULT_MODEL
+        paths = [None] if default else [options.model_path, Path(space.location) if space.location else None]
+        yield from (replace(options, model_path=path) for path in dict.fromkeys(paths) if path or default)
+        return
+    named = (options.provider, options.model) == (space.provider, space.model)
+    options = replace(options, provider=space.provider, model=space.model, dimensions=space.dimensions)
+    if named or space.location in ("", options.base_url):
+        yield options
+    else:
+        yield replace(options, base_url=space.location, api_key="")
+
+
+def _location(options: EmbeddingOptions) -> str:
+    if options.provider == LOCAL:
+        return str(options.model_path or "")
+    return options.base_url
 
 
 if hasattr(os, "register_at_fork"):

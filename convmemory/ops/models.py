@@ -66,3 +66,16 @@ class TurnMap(models.Model):
 
     def __str__(self) -> str:
         return f"map of the turns of user {self.owner_id}"
+
+
+class SweepRun(models.Model):
+    """What one run of a sweep found and put right, by kind (see `sweeping`). Only the newest are kept."""
+
+    deep = models.BooleanField(default=False)
+    started_at = models.DateTimeField(db_index=True)
+    seconds = models.FloatField()
+    found = models.JSONField(default=dict)
+    fixed = models.JSONField(default=dict)
+
+    def __str__(self) -> str:
+        return f"{'deep sweep' if self.deep else 'sweep'} of {self.started_at:%Y-%m-%d %H:%M}"

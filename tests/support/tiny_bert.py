@@ -29,15 +29,17 @@ WORDS = (
 Array = NDArray[Any]
 
 
-def write_tiny_bert(folder: Path, *, seed: int = 7, pooling: str = "mean", prefix: str = "") -> Path:
+def write_tiny_bert(
+    folder: Path, *, seed: int = 7, pooling: str = "mean", prefix: str = "", dimensions: int = DIMENSIONS
+) -> Path:
     """A model folder as sentence-transformers writes it; the same seed gives the same weights."""
     (folder / "1_Pooling").mkdir(parents=True)
-    _write_json(folder / "config.json", _config())
+    _write_json(folder / "config.json", _config(dimensions))
     _write_json(folder / "sentence_bert_config.json", {"max_seq_length": MAX_SEQUENCE})
     modes = {f"pooling_mode_{name}": name.startswith(pooling) for name in ("mean_tokens", "cls_token", "max_tokens")}
-    _write_json(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": DIMENSIONS, **modes})
+    _write_json(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": dimensions, **modes})
     _tokenizer().save(str(folder / "tokenizer.json"))
-    weights = {f"{prefix}{name}": tensor for name, tensor in _weights(seed).items()}
+    weights = {f"{prefix}{name}": tensor for name, tensor in _weights(seed, dimensions).items()}
     save_file(weights, folder / "model.safetensors")
     return folder
 
@@ -83,11 +85,11 @@ def _gelu(values: Array) -> Array:
     return np.asarray(values * 0.5 * (1 + erf(values / math.sqrt(2))))
 
 
-def _config() -> dict[str, Any]:
+def _config(dimensions: int) -> dict[str, Any]:
     return {
         "model_type": "bert",
         "hidden_act": "gelu",
-        "hidden_size": DIMENSIONS,
+        "hidden_size": dimensions,
         "num_hidden_layers": LAYERS,
         "num_attention_heads": HEADS,
         "intermediate_size": INNER,
@@ -96,32 +98,32 @@ def _config() -> dict[str, Any]:
     }
 
 
-def _weights(seed: int) -> dict[str, NDArray[np.float32]]:
+def _weights(seed: int, dimensions: int) -> dict[str, NDArray[np.float32]]:
     random = np.random.default_rng(seed)
 
     def tensor(*shape: int) -> NDArray[np.float32]:
         return random.normal(0, 0.3, shape).astype(np.float32)
 
     weights = {
-        "embeddings.word_embeddings.weight": tensor(len(WORDS), DIMENSIONS),
-        "embeddings.position_embeddings.weight": tensor(POSITIONS, DIMENSIONS),
-        "embeddings.token_type_embeddings.weight": tensor(2, DIMENSIONS),
+        "embeddings.word_embeddings.weight": tensor(len(WORDS), dimensions),
+        "embeddings.position_embeddings.weight": tensor(POSITIONS, dimensions),
+        "embeddings.token_type_embeddings.weight": tensor(2, dimensions),
     }
     normed = ["embeddings.LayerNorm"]
     dense: dict[str, tuple[int, int]] = {}
     for layer in range(LAYERS):
         block = f"encoder.layer.{layer}"
-        dense |= {f"{block}.attention.self.{name}": (DIMENSIONS, DIMENSIONS) for name in ("query", "key", "value")}
+        dense |= {f"{block}.attention.self.{name}": (dimensions, dimensions) for name in ("query", "key", "value")}
         dense |= {
-            f"{block}.attention.output.dense": (DIMENSIONS, DIMENSIONS),
-            f"{block}.intermediate.dense": (INNER, DIMENSIONS),
-            f"{block}.output.dense": (DIMENSIONS, INNER),
+            f"{block}.attention.output.dense": (dimensions, dimensions),
+            f"{block}.intermediate.dense": (INNER, dimensions),
+            f"{block}.output.dense": (dimensions, INNER),
         }
         normed += [f"{block}.attention.output.LayerNorm", f"{block}.output.LayerNorm"]
     for name, shape in dense.items():
         weights |= {f"{name}.weight": tensor(*shape), f"{name}.bias": tensor(shape[0])}
     for name in normed:
-        weights |= {f"{name}.weight": 1 + tensor(DIMENSIONS), f"{name}.bias": tensor(DIMENSIONS)}
+        weights |= {f"{name}.weight": 1 + tensor(dimensions), f"{name}.bias": tensor(dimensions)}
     return weights
 
 

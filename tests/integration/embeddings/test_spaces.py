@@ -9,7 +9,7 @@ import pytest
 from django.db import IntegrityError, connection, transaction
 from pytest_django import Settings
 
-from convmemory.core.errors import EmbedderUnavailable, SettingError
+from convmemory.core.errors import EmbedderUnavailable, InvalidInput, SettingError
 from convmemory.embeddings import spaces
 from convmemory.embeddings.checks import check_active_space
 from convmemory.embeddings.local import LocalEmbedder
@@ -90,7 +90,9 @@ def test_an_embedder_is_made_once_and_follows_the_space(settings: Settings, tmp_
     assert spaces.embedder_for(tiny_space) is spaces.default_embedder()
     assert spaces.embedder_for(local_space).card.model == "all-MiniLM-L6-v2"
     settings.EMBEDDING_MODEL_PATH = ""
-    with pytest.raises(EmbedderUnavailable, match=r"set the EMBEDDING_ variables back, or run `manage.py reembed`"):
+    assert spaces.embedder_for(tiny_space).card.model == tiny_space.model  # from where it was built
+    tiny_space.location = ""
+    with pytest.raises(EmbedderUnavailable, match=r"Set the EMBEDDING_ variables back, or run `manage.py reembed`"):
         spaces.embedder_for(tiny_space)
 
 
@@ -103,6 +105,40 @@ def test_a_remote_space_keeps_its_model_and_dimensions(settings: Settings) -> No
     settings.EMBEDDING_DIMENSIONS = 0
     card = spaces.embedder_for(space).card
     assert (card.model, card.dimensions) == ("text-embedding-3-small", 512)
+
+
+@pytest.mark.django_db
+def test_a_key_goes_only_to_the_address_it_was_set_with(settings: Settings) -> None:
+    name_openai(settings)
+    settings.EMBEDDING_API_KEY = "secret"
+    space = spaces.configured_space()
+    settings.EMBEDDING_MODEL = "text-embedding-3-large"
+    [here] = spaces._ways_to(space, EmbeddingOptions.from_settings())
+    assert (here.base_url, here.api_key, here.model) == (space.location, "secret", "text-embedding-3-small")
+    settings.EMBEDDING_BASE_URL = "http://elsewhere.test/v1"
+    [there] = spaces._ways_to(space, EmbeddingOptions.from_settings())
+    assert (there.base_url, there.api_key) == (space.location, "")
+
+
+@pytest.mark.django_db
+def test_one_space_at_a_time_is_built_beside_the_active_one(settings: Settings) -> None:
+    active = spaces.active_space()
+    first, second = (
+        EmbeddingSpace.objects.create(provider="local", model=name, dimensions=8, recipe_version=1) for name in "ab"
+    )
+    with pytest.raises(InvalidInput, match="is the active space"):
+        spaces.start_building(active)
+    spaces.start_building(first)
+    assert spaces.building_space() == first
+    with pytest.raises(InvalidInput, match=r"reembed --cancel"):
+        spaces.start_building(second)
+    spaces.activate_space(first)
+    assert (spaces.building_space(), spaces.active_space()) == (None, first)
+    active.refresh_from_db()
+    assert active.retired_at
+    spaces.start_building(second)
+    spaces.stop_building(second)
+    assert spaces.building_space() is None
 
 
 def test_an_unknown_provider_is_named(settings: Settings) -> None:

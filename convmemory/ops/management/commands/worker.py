@@ -40,9 +40,9 @@ class Command(BaseCommand):
 
 def prepare_model() -> None:
     """Builds the local model's graph, where it is not built yet, before several processes want it."""
-    from convmemory.embeddings.spaces import default_embedder
+    from convmemory.embeddings.spaces import active_space, embedder_for
 
-    logger.info("The embedding model is ready: %s", default_embedder().card.model)
+    logger.info("The embedding model is ready: %s", embedder_for(active_space()).card.model)
 
 
 def load_samples() -> None:

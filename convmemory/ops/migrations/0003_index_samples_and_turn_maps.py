@@ -9,7 +9,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('embeddings', '0001_embedding_spaces'),
-        ('ops', '0001_measures'),
+        ('ops', '0002_sweep_runs'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

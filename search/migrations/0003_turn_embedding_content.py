@@ -1,6 +1,5 @@
 """An index over the content hashes of turn vectors, by which the admin finds them; built beside running writes."""
 
-from django.conf import settings
 from django.contrib.postgres.operations import AddIndexConcurrently
 from django.db import migrations, models
 
@@ -9,10 +8,7 @@ class Migration(migrations.Migration):
     atomic = False
 
     dependencies = [
-        ("conversations", "0001_conversations"),
-        ("embeddings", "0001_embedding_spaces"),
-        ("search", "0001_turn_index"),
-        migrations.swappable_dependency(settings.AUTH_USER_MODEL),
+        ("search", "0002_space_progress"),
     ]
 
     operations = [

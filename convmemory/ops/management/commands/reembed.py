@@ -1,0 +1,168 @@
+"""`manage.py reembed`: change the embedding model while everything runs, or repair what is not embedded.
+
+Progress goes to standard error, what was done to standard output.
+"""
+
+import sys
+import time
+from argparse import ArgumentParser
+from datetime import UTC, datetime
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+
+from convmemory.accounts.users import user_named
+from convmemory.core.errors import ConvMemoryError, InvalidInput
+from convmemory.embeddings.models import EmbeddingSpace
+from convmemory.embeddings.options import PROVIDERS, EmbeddingOptions
+from convmemory.embeddings.spaces import (
+    active_space,
+    building_space,
+    open_embedder,
+    space_key,
+    space_of,
+    stop_building,
+)
+from convmemory.ops.reembed.changing_over import build, change_over, refresh
+from convmemory.ops.reembed.estimate import estimate, estimate_lines
+from convmemory.ops.reembed.progress import Progress, duration
+from convmemory.ops.reembed.pruning import prune, retired_spaces
+from convmemory.ops.reembed.running import Totals
+from convmemory.ops.reembed.targets import checked_embedder, settings_for, target_options
+from search.selecting import KINDS, Kind, Scope, select_active, select_building
+
+QUIET_S = 10  # between two lines of progress where nobody watches a terminal
+INTERRUPTED = 130
+
+
+class Command(BaseCommand):
+    help = (
+        "Embed everything with another model, beside the active one, and switch to it when all is there; "
+        "or, with the model in use, embed what is missing, stale or failed. Kill it and run it again at will."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        model = parser.add_argument_group("the model (default: what the settings name)")
+        model.add_argument("--model", default="", help="a model's name, or the folder of a local model")
+        model.add_argument("--provider", default="", choices=["", *PROVIDERS])
+        model.add_argument("--dimensions", type=int, default=0, help="for models that can shorten their vectors")
+        model.add_argument("--base-url", default="", help="the endpoint, where it is not EMBEDDING_BASE_URL")
+        part = parser.add_argument_group("a part only")
+        part.add_argument("--user", help="conversations of this user")
+        part.add_argument("--conversation", type=int, help="this conversation")
+        part.add_argument("--since", type=_moment, help="conversations changed since this date, like 2026-01-31")
+        part.add_argument("--only", choices=KINDS, help="turns that are missing, stale or failed")
+        parser.add_argument("--workers", type=int, default=settings.WORKERS, help="processes that embed")
+        parser.add_argument("--dry-run", action="store_true", help="tell what would be done and what it would cost")
+        parser.add_argument("--cancel", action="store_true", help="give up the space that is being built")
+        parser.add_argument("--prune", action="store_true", help="delete the spaces that are no longer in use")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        self._told_at = float("-inf")
+        try:
+            if options["cancel"]:
+                self._cancel()
+            if options["prune"]:
+                self._prune()
+            if not options["cancel"] and not options["prune"]:
+                self._reembed(options)
+        except ConvMemoryError as error:
+            raise CommandError(str(error)) from error
+        except KeyboardInterrupt:
+            raise CommandError(
+                "Stopped. Run the same command again to go on from here.", returncode=INTERRUPTED
+            ) from None
+
+    def _reembed(self, options: dict[str, Any]) -> None:
+        scope, kinds = _scope(options), (options["only"],) if options["only"] else KINDS
+        if options["workers"] < 1:
+            raise InvalidInput(f"--workers {options['workers']} is too small: use 1 or more.")
+        names = {name: options[name] for name in ("model", "provider", "dimensions", "base_url")}
+        target = target_options(**names)
+        if options["dry_run"]:
+            self._estimate(target, scope, kinds)
+            return
+        checked_embedder(target, dimensions=options["dimensions"])
+        active = active_space()
+        space = space_of(target)
+        started = time.monotonic()
+        self._say(f"{'Refreshing' if space == active else 'Building'} {space}")
+        totals = self._run(space, active, scope, kinds, options["workers"])
+        self._report(totals, time.monotonic() - started)
+        if space != active:
+            self._tell_what_is_next(space, active, partly=not scope.is_everything or kinds != KINDS)
+
+    def _run(
+        self, space: EmbeddingSpace, active: EmbeddingSpace, scope: Scope, kinds: tuple[Kind, ...], workers: int
+    ) -> Totals:
+        if space == active:
+            return refresh(space, scope, kinds, workers=workers, show=self._show)
+        if scope.is_everything and kinds == KINDS:
+            return change_over(space, workers=workers, show=self._show, tell=self._say)
+        return build(space, scope, kinds, workers=workers, show=self._show)
+
+    def _estimate(self, target: EmbeddingOptions, scope: Scope, kinds: tuple[Kind, ...]) -> None:
+        active = active_space()
+        space = EmbeddingSpace.objects.filter(**space_key(open_embedder(target).card)).first()
+        if space == active:
+            conversations = select_active(active, scope, kinds, mark=False)
+        else:
+            conversations = select_building(space or EmbeddingSpace(pk=0), scope, kinds)
+        for line in estimate_lines(estimate(conversations, target=space, active=active), target):
+            self.stdout.write(line)
+
+    def _cancel(self) -> None:
+        space = building_space()
+        if space is None:
+            raise InvalidInput("No space is being built: there is nothing to cancel.")
+        stop_building(space)
+        self.stdout.write(f"{space} is no longer built; `manage.py reembed --prune` deletes what it holds.")
+
+    def _prune(self) -> None:
+        spaces = retired_spaces()
+        for space in spaces:
+            self.stdout.write(f"{prune(space, tell=self._say):,} rows of {space} are deleted.")
+        if not spaces:
+            self.stdout.write("There is no space to prune.")
+
+    def _report(self, totals: Totals, seconds: float) -> None:
+        if sys.stderr.isatty():
+            self.stderr.write("")
+        self.stdout.write(
+            f"{totals.conversations:,} conversations, {totals.turns:,} turns embedded, {totals.computed:,} embeddings "
+            f"computed, {totals.failed:,} turns refused, {duration(seconds)}."
+        )
+        if totals.held:
+            self.stdout.write(f"{totals.held:,} conversations are being worked on by another process.")
+
+    def _tell_what_is_next(self, space: EmbeddingSpace, old: EmbeddingSpace, *, partly: bool) -> None:
+        if partly:
+            self.stdout.write(
+                "Only a part was asked for: search goes on with the model it had. Run without the limits."
+            )
+            return
+        self.stdout.write(f"Search uses {space} from now on.")
+        self.stdout.write(f"The old one, {old}, is kept; `manage.py reembed --prune` deletes it.")
+        self.stdout.write(f"To have the settings say the same: {' '.join(settings_for(space))}")
+
+    def _show(self, progress: Progress) -> None:
+        if sys.stderr.isatty():
+            self.stderr.write(f"\r\033[K{progress.line()}", ending="")
+        elif time.monotonic() >= self._told_at + QUIET_S:
+            self._told_at = time.monotonic()
+            self._say(progress.line())
+
+    def _say(self, line: str) -> None:
+        self.stderr.write(line)
+        self.stderr.flush()
+
+
+def _scope(options: dict[str, Any]) -> Scope:
+    owner = user_named(options["user"]).pk if options["user"] else None
+    return Scope(owner, options["conversation"], options["since"])
+
+
+def _moment(text: str) -> datetime:
+    moment = datetime.fromisoformat(text)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

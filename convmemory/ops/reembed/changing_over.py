@@ -1,0 +1,82 @@
+"""The steps of a change of model: build the space beside the active one, build its index, switch."""
+
+import time
+from collections.abc import Callable
+
+from convmemory.core.errors import ConvMemoryError
+from convmemory.embeddings.models import EmbeddingSpace
+from convmemory.embeddings.spaces import active_space, start_building
+from convmemory.ops.reembed.progress import Progress
+from convmemory.ops.reembed.running import Totals, embed_all
+from search.selecting import KINDS, Kind, Scope, select_active, select_building
+from search.switching import NotBuilt, build_vector_index, switch_to
+
+SWITCH_ATTEMPTS = 100
+RETRY_PAUSE_S = 0.5
+
+Tell = Callable[[str], None]
+ShowProgress = Callable[[Progress], None]
+
+
+class ReembedFailed(ConvMemoryError):
+    """Some conversations could not be embedded; the message names the first."""
+
+
+def refresh(
+    space: EmbeddingSpace, scope: Scope, kinds: tuple[Kind, ...], *, workers: int, show: ShowProgress
+) -> Totals:
+    """Embed what is missing, stale or failed in the active space. Raises: EmbedderUnavailable, ReembedFailed."""
+    totals = Totals()
+    _embed(select_active(space, scope, kinds), space, totals, workers, show)
+    return totals
+
+
+def build(space: EmbeddingSpace, scope: Scope, kinds: tuple[Kind, ...], *, workers: int, show: ShowProgress) -> Totals:
+    """Embed a part of the archive in a space beside the active one, without a switch. Raises: as `change_over`."""
+    start_building(space)
+    totals = Totals()
+    _embed(select_building(space, scope, kinds), space, totals, workers, show)
+    return totals
+
+
+def change_over(space: EmbeddingSpace, *, workers: int, show: ShowProgress, tell: Tell) -> Totals:
+    """Build `space` until it holds everything that the active one does, then switch to it.
+
+    Raises:
+        InvalidInput: another space is being built.
+        EmbedderUnavailable: the model cannot be used now; run again to go on.
+        ReembedFailed: some conversations cannot be embedded, or arrive faster than they are.
+    """
+    start_building(space)
+    totals = Totals()
+    for _ in range(SWITCH_ATTEMPTS):
+        _embed(select_building(space, Scope(), KINDS), space, totals, workers, show)
+        if build_vector_index(space, like=active_space()):
+            tell("The vector index of the new space is built.")
+        try:
+            switch_to(space)
+        except NotBuilt:
+            time.sleep(RETRY_PAUSE_S)
+        else:
+            return totals
+    raise ReembedFailed(
+        "Conversations change faster than they are embedded, so the old space is still searched. "
+        "Run the same command again when less arrives; it goes on where it stopped."
+    )
+
+
+def _embed(
+    conversations: dict[int, int], space: EmbeddingSpace, totals: Totals, workers: int, show: ShowProgress
+) -> None:
+    if not conversations:
+        return
+    progress = Progress(sum(conversations.values()), time.monotonic)
+
+    def on_progress(turns: int) -> None:
+        progress.add(turns)
+        show(progress)
+
+    embed_all(conversations, space, totals, workers=min(workers, len(conversations)), on_progress=on_progress)
+    if totals.errors:
+        first, reason = next(iter(totals.errors.items()))
+        raise ReembedFailed(f"{len(totals.errors)} conversations failed, the first one is {first}: {reason}")

@@ -1,0 +1,60 @@
+"""What a worker process of `manage.py reembed` runs. Imports no app before Django is set up."""
+
+import os
+import signal
+import threading
+import time
+from dataclasses import dataclass
+
+NICENESS = 5  # pages and searches go before background work
+SLICE_S = 20.0  # a long conversation reports this often how far it is
+PARENT_POLL_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """What one step did with one conversation. `unavailable` says why the model cannot be used at all."""
+
+    finished: bool
+    turns: int = 0
+    computed: int = 0
+    failed: int = 0
+    error: str = ""
+    unavailable: str = ""
+
+
+def prepare(parent_pid: int) -> None:
+    """Set the process up; it ends when its parent is killed, and leaves a Ctrl-C to the parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(parent_pid,), daemon=True).start()
+    os.nice(NICENESS)
+    import django
+
+    django.setup()
+
+
+def step(space_id: int, conversation_id: int) -> StepResult:
+    """Embed one conversation in one space for at most `SLICE_S` or one batch, whichever takes longer."""
+    from convmemory.core.errors import EmbedderUnavailable
+    from convmemory.embeddings.models import EmbeddingSpace
+    from search.building import build_conversation
+    from search.indexing import index_conversation
+
+    deadline = time.monotonic() + SLICE_S
+    try:
+        space = EmbeddingSpace.objects.get(pk=space_id)
+        if space.is_active:
+            done = index_conversation(conversation_id=conversation_id, deadline=deadline)
+        else:
+            done = build_conversation(conversation_id=conversation_id, space=space, deadline=deadline)
+    except EmbedderUnavailable as error:
+        return StepResult(finished=False, unavailable=str(error))
+    except Exception as error:  # one bad conversation must not stop the others; it is reported
+        return StepResult(finished=True, error=f"{type(error).__name__}: {error}")
+    return StepResult(done.finished, done.turns, done.computed + done.passages_computed, done.failed)
+
+
+def _end_with(parent_pid: int) -> None:
+    while os.getppid() == parent_pid:
+        time.sleep(PARENT_POLL_S)
+    os._exit(1)

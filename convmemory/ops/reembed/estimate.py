@@ -1,0 +1,65 @@
+"""What a run would take, without running it: counts, tokens, and the price where a model has one."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import connection
+
+from convmemory.core.sql import load_sql
+from convmemory.embeddings import prices
+from convmemory.embeddings.models import EmbeddingSpace
+from convmemory.embeddings.options import LOCAL, EmbeddingOptions
+
+NO_SPACE = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """`texts` and `tokens` are at most: texts that are the same, or cached, cost nothing.
+
+    `tokens` were counted by the model of the active space; `unknown_turns` have no rows to count from.
+    """
+
+    conversations: int
+    turns: int
+    texts: int
+    tokens: int
+    unknown_turns: int
+
+    @property
+    def known_turns(self) -> int:
+        return self.turns - self.unknown_turns
+
+
+def estimate(conversations: Mapping[int, int], *, target: EmbeddingSpace | None, active: EmbeddingSpace) -> Estimate:
+    """For conversations (ids with their numbers of turns) in `target`, which may not exist yet. One query."""
+    parameters: dict[str, Any] = {
+        "conversations": list(conversations),
+        "target": target.pk if target else NO_SPACE,
+        "known": active.pk,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("search", "embedding_estimate"), parameters)
+        todo, counted, texts, tokens, documents = cursor.fetchone()
+    never_indexed = max(0, sum(conversations.values()) - documents)
+    return Estimate(len(conversations), todo + never_indexed, texts, tokens, todo - counted + never_indexed)
+
+
+def estimate_lines(found: Estimate, options: EmbeddingOptions) -> list[str]:
+    """The estimate as sentences."""
+    lines = [f"{found.conversations:,} conversations, {found.turns:,} turns to embed."]
+    if found.known_turns:
+        lines.append(
+            f"At most {found.texts:,} texts with some {found.tokens:,} tokens for {found.known_turns:,} turns."
+        )
+    if found.unknown_turns:
+        lines.append(f"{found.unknown_turns:,} turns have no vectors yet to estimate from.")
+    price = prices.price_usd(model=options.model, base_url=options.base_url, tokens=found.tokens)
+    if options.provider == LOCAL:
+        lines.append("The model runs here: it costs nothing but time.")
+    elif price is None:
+        lines.append(f"What {options.base_url} charges for {options.model} is not known here.")
+    else:
+        lines.append(f"Some {price:,.2f} US dollars, by the prices of {prices.AS_OF}.")
+    return lines

@@ -1,0 +1,60 @@
+"""Deleting what retired spaces hold, in batches, so that no transaction is long and a kill costs nothing."""
+
+import time
+from collections.abc import Callable, Iterator
+
+from django.apps import apps
+from django.db import connection, models
+from django.utils import timezone
+
+from convmemory.core.errors import InvalidInput
+from convmemory.embeddings.models import EmbeddingSpace
+from search.vector_index import index_name
+
+BATCH = 5_000
+GRACE_S = 60  # a search that began before the switch still reads the old space
+
+
+def retired_spaces() -> list[EmbeddingSpace]:
+    """Spaces that are neither active nor being built."""
+    return list(EmbeddingSpace.objects.filter(is_active=False, is_building=False).order_by("pk"))
+
+
+def prune(space: EmbeddingSpace, *, tell: Callable[[str], None], wait: Callable[[float], None] = time.sleep) -> int:
+    """Delete every row and the index of a retired space, then the space itself; how many rows there were.
+
+    Raises:
+        InvalidInput: the space is active or being built.
+    """
+    if not any(space.pk == retired.pk for retired in retired_spaces()):
+        raise InvalidInput(f"{space} is in use and cannot be pruned.")
+    if (left_s := _grace_left_s(space)) > 0:
+        tell(f"Waiting {left_s:.0f} s for searches that began before the switch ...")
+        wait(left_s)
+    with connection.cursor() as cursor:
+        cursor.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {index_name(space)}")
+    deleted = sum(_delete_rows(model, field, space) for model, field in rows_of_spaces())
+    EmbeddingSpace.objects.filter(pk=space.pk, is_active=False, is_building=False).delete()
+    return deleted
+
+
+def rows_of_spaces() -> Iterator[tuple[type[models.Model], str]]:
+    """Every model whose rows go with their space, and the name of the field."""
+    for model in apps.get_models():
+        for field in model._meta.concrete_fields:
+            remote = field.remote_field
+            if field.related_model is EmbeddingSpace and remote and remote.on_delete is models.CASCADE:
+                yield model, field.name
+
+
+def _delete_rows(model: type[models.Model], field: str, space: EmbeddingSpace) -> int:
+    deleted = last = 0
+    rows = model._default_manager.filter(**{field: space}).order_by("pk")
+    while ids := list(rows.filter(pk__gt=last).values_list("pk", flat=True)[:BATCH]):
+        model._default_manager.filter(pk__in=ids).delete()
+        deleted, last = deleted + len(ids), ids[-1]
+    return deleted
+
+
+def _grace_left_s(space: EmbeddingSpace) -> float:
+    return GRACE_S - (timezone.now() - space.retired_at).total_seconds() if space.retired_at else 0.0

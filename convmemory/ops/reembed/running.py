@@ -1,0 +1,134 @@
+"""Embedding many conversations by several processes: bounded, and nothing lost when any of them dies.
+
+A process stores what it has embedded batch by batch, so the next run goes on from the rows.
+"""
+
+import multiprocessing
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from convmemory.core.errors import ConvMemoryError, EmbedderUnavailable
+from convmemory.embeddings.models import EmbeddingSpace
+from convmemory.ops.reembed.child import StepResult, prepare, step
+
+WINDOW = 2  # steps handed out in advance, per worker
+HELD_PAUSE_S = 0.2
+HELD_ATTEMPTS = 50  # how often a conversation is tried that another process is at
+
+Submit = Callable[[int, int], "Future[StepResult]"]
+
+
+class WorkerDied(ConvMemoryError):
+    """A worker process ended unexpectedly, by a kill or for want of memory: run the command again, it goes on."""
+
+    def __str__(self) -> str:
+        return str(self.__doc__)
+
+
+@dataclass(slots=True)
+class Totals:
+    """What a run did. `computed` counts texts that the model was asked for; `errors` are by conversation."""
+
+    conversations: int = 0
+    turns: int = 0
+    computed: int = 0
+    failed: int = 0
+    errors: dict[int, str] = field(default_factory=dict)
+    held: int = 0
+
+    def add(self, conversation_id: int, result: StepResult) -> None:
+        self.turns += result.turns
+        self.computed += result.computed
+        self.failed += result.failed
+        self.conversations += result.finished
+        if result.error:
+            self.errors[conversation_id] = result.error
+
+
+def embed_all(
+    conversations: Mapping[int, int],
+    space: EmbeddingSpace,
+    totals: Totals,
+    *,
+    workers: int,
+    on_progress: Callable[[int], None],
+) -> None:
+    """Embed the conversations (ids with their numbers of turns) in `space`; `on_progress` gets turns done.
+
+    Raises:
+        EmbedderUnavailable: the model cannot be used now; what was embedded stays.
+        WorkerDied: likewise.
+    """
+    with _submitter(workers) as submit:
+        try:
+            _feed(submit, deque(conversations), conversations, space, totals, WINDOW * workers, on_progress)
+        except BrokenProcessPool as error:
+            raise WorkerDied from error
+
+
+def _feed(
+    submit: Submit,
+    waiting: deque[int],
+    turn_counts: Mapping[int, int],
+    space: EmbeddingSpace,
+    totals: Totals,
+    window: int,
+    on_progress: Callable[[int], None],
+) -> None:
+    running: dict[Future[StepResult], int] = {}
+    held: dict[int, int] = {}
+    told: dict[int, int] = {}
+    while waiting or running:
+        while waiting and len(running) < window:
+            conversation_id = waiting.popleft()
+            running[submit(space.pk, conversation_id)] = conversation_id
+        for future in wait(running, return_when=FIRST_COMPLETED).done:
+            conversation_id = running.pop(future)
+            result = future.result()
+            if result.unavailable:
+                raise EmbedderUnavailable(result.unavailable)
+            totals.add(conversation_id, result)
+            done = turn_counts[conversation_id] - told.get(conversation_id, 0) if result.finished else result.turns
+            told[conversation_id] = told.get(conversation_id, 0) + done
+            on_progress(done)
+            if not result.finished and _may_go_on(conversation_id, result, held, totals):
+                waiting.append(conversation_id)
+
+
+def _may_go_on(conversation_id: int, result: StepResult, held: dict[int, int], totals: Totals) -> bool:
+    """Whether to try on: always after a slice, a bounded number of times where another process holds it."""
+    if result.turns:
+        return True
+    held[conversation_id] = held.get(conversation_id, 0) + 1
+    if held[conversation_id] < HELD_ATTEMPTS:
+        time.sleep(HELD_PAUSE_S)
+        return True
+    totals.held += 1
+    return False
+
+
+@contextmanager
+def _submitter(workers: int) -> Iterator[Submit]:
+    """A way to have a step done: here and now with one worker, else in processes of their own."""
+    if workers <= 1:
+        yield _now
+        return
+    os.environ["EMBEDDING_THREADS"] = str(max(1, (os.cpu_count() or 1) // workers))  # for the children
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=prepare, initargs=(os.getpid(),))
+    try:
+        yield lambda space_id, conversation_id: pool.submit(step, space_id, conversation_id)
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _now(space_id: int, conversation_id: int) -> "Future[StepResult]":
+    future: Future[StepResult] = Future()
+    future.set_result(step(space_id, conversation_id))
+    return future

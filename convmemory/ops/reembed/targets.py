@@ -1,0 +1,102 @@
+"""Which model `manage.py reembed` was told to embed with: the settings, changed by the command's options."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from convmemory.core.errors import InvalidInput
+from convmemory.embeddings.embedder import Embedder
+from convmemory.embeddings.model_folder import DEFAULT_MODEL
+from convmemory.embeddings.models import EmbeddingSpace
+from convmemory.embeddings.openai_compatible import KNOWN_MODELS
+from convmemory.embeddings.options import LOCAL, OPENAI, EmbeddingOptions
+from convmemory.embeddings.spaces import open_embedder
+
+PROBE = "A short sentence."
+BITS = 8  # signs of token vectors are stored in whole bytes
+
+
+def target_options(*, provider: str = "", model: str = "", dimensions: int = 0, base_url: str = "") -> EmbeddingOptions:
+    """The model that the command's options name; what they leave open is as in the settings.
+
+    `model` is a name, or the folder of a local model.
+
+    Raises:
+        InvalidInput: the options contradict each other.
+    """
+    settings = EmbeddingOptions.from_settings()
+    folder = Path(model).expanduser().resolve() if _is_folder(model) else None
+    provider = provider or _provider_of(model, folder, base_url, settings)
+    if provider == LOCAL:
+        return _local(settings, folder, model)
+    if folder:
+        raise InvalidInput(f"--model {model} is a folder: leave --provider out, or use --provider {LOCAL}.")
+    same_model = settings.provider == OPENAI and model in ("", settings.model)
+    if not model and not same_model:
+        raise InvalidInput(f"--provider {provider} needs --model, for example --model text-embedding-3-small.")
+    elsewhere = bool(base_url) and base_url != settings.base_url
+    return replace(
+        settings,
+        provider=provider,
+        model=model or settings.model,
+        model_path=None,
+        dimensions=dimensions or (settings.dimensions if same_model else 0),
+        base_url=base_url or settings.base_url,
+        api_key="" if elsewhere else settings.api_key,
+    )
+
+
+def checked_embedder(options: EmbeddingOptions, *, dimensions: int = 0) -> Embedder:
+    """The target's embedder, tried with one sentence, so that nothing is begun that cannot be done.
+
+    Raises:
+        InvalidInput: it has other dimensions than asked for, or some that cannot be stored.
+        EmbedderUnavailable, SettingError: it cannot be used.
+    """
+    embedder = open_embedder(options)
+    card = embedder.card
+    if dimensions and dimensions != card.dimensions:
+        raise InvalidInput(f"{card.model} has {card.dimensions} dimensions, not {dimensions}: leave --dimensions out.")
+    if card.has_token_vectors and card.dimensions % BITS:
+        raise InvalidInput(
+            f"{card.model} has {card.dimensions} dimensions: that must be a multiple of {BITS}. Use another model."
+        )
+    embedder.embed_passages([PROBE])
+    return embedder
+
+
+def settings_for(space: EmbeddingSpace) -> list[str]:
+    """The environment variables with which the settings would name the model of `space`."""
+    if space.provider == LOCAL:
+        path = "" if space.model == DEFAULT_MODEL else space.location
+        return [f"EMBEDDING_PROVIDER={LOCAL}", f"EMBEDDING_MODEL={DEFAULT_MODEL}", f"EMBEDDING_MODEL_PATH={path}"]
+    return [
+        f"EMBEDDING_PROVIDER={space.provider}",
+        f"EMBEDDING_MODEL={space.model}",
+        f"EMBEDDING_DIMENSIONS={space.dimensions}",
+        *([f"EMBEDDING_BASE_URL={space.location}"] if space.location else []),
+    ]
+
+
+def _is_folder(model: str) -> bool:
+    """A path, not a name like `BAAI/bge-m3` of a model behind an endpoint."""
+    return bool(model) and (model.startswith((os.sep, ".", "~")) or Path(model).is_dir())
+
+
+def _provider_of(model: str, folder: Path | None, base_url: str, settings: EmbeddingOptions) -> str:
+    if folder or model == DEFAULT_MODEL:
+        return LOCAL
+    if base_url or model in KNOWN_MODELS:
+        return OPENAI
+    return settings.provider
+
+
+def _local(settings: EmbeddingOptions, folder: Path | None, model: str) -> EmbeddingOptions:
+    if not model and settings.provider == LOCAL:
+        return settings
+    if folder is None and model not in ("", DEFAULT_MODEL):
+        raise InvalidInput(
+            f"--model {model} is neither a folder nor {DEFAULT_MODEL}: give the path of a model's folder, "
+            f"or --provider {OPENAI} for a model behind an endpoint."
+        )
+    return replace(settings, provider=LOCAL, model=DEFAULT_MODEL, model_path=folder)

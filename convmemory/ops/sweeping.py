@@ -1,0 +1,98 @@
+"""Self-repair: finds work that was missed, stuck, stale or orphaned, puts it right, and keeps counts.
+
+The quick sweep looks at index states alone and runs every minute; the deep one reads the rows themselves.
+Both may run at once on several machines: all they do is conditional or can be done twice.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from django.utils import timezone
+from django_q.brokers import get_broker
+from django_q.models import Failure
+
+from convmemory.conversations.ingest import expire_responses
+from convmemory.core.measuring import Measurement, report
+from convmemory.embeddings.spaces import active_space
+from convmemory.ops.models import SweepRun
+from search.selecting import find_damage, mark_damage
+from search.sweeping import conversations_to_index, count_orphans, delete_orphans
+
+BUSY_QUEUE = 100  # with this many tasks waiting, what looks missed is most likely still in the queue
+BATCH = 200
+KEPT_RUNS = 3_000  # two days of quick sweeps
+KEPT_FAILURES = 1_000  # django-q keeps every failed task for ever
+
+Enqueue = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """How much of one kind was found, and how much of it was put right or handed to a worker."""
+
+    found: int = 0
+    fixed: int = 0
+
+
+def sweep(*, enqueue: Enqueue) -> SweepRun:
+    """Look for missed and stuck work; `enqueue` asks a worker to index a conversation."""
+    return _run({"missed": lambda: _missed(enqueue), "stuck": _stuck}, deep=False)
+
+
+def deep_sweep(*, enqueue: Enqueue) -> SweepRun:
+    """Look for orphaned, missing and stale rows; reads every derived row."""
+    kinds = {"orphaned": _orphaned, "stale": lambda: _stale(enqueue), "failed tasks": _failed_tasks}
+    return _run(kinds, deep=True)
+
+
+def _missed(enqueue: Enqueue) -> Swept:
+    if get_broker().queue_size() >= BUSY_QUEUE:
+        return Swept()
+    return _enqueue_all(conversations_to_index(limit=BATCH), enqueue)
+
+
+def _stuck() -> Swept:
+    expired = expire_responses()
+    return Swept(expired, expired)
+
+
+def _orphaned() -> Swept:
+    found = sum(count_orphans().values())
+    return Swept(found, delete_orphans() if found else 0)
+
+
+def _stale(enqueue: Enqueue) -> Swept:
+    damages = find_damage(active_space(), ("missing", "stale"), limit=BATCH)
+    mark_damage(damages)
+    return _enqueue_all([damage.conversation_id for damage in damages], enqueue)
+
+
+def _failed_tasks() -> Swept:
+    old = Failure.objects.order_by("-stopped").values_list("pk", flat=True)[KEPT_FAILURES:]
+    deleted, _ = Failure.objects.filter(pk__in=list(old)).delete()
+    return Swept(deleted, deleted)
+
+
+def _enqueue_all(conversation_ids: list[int], enqueue: Enqueue) -> Swept:
+    for conversation_id in conversation_ids:
+        enqueue(conversation_id)
+    return Swept(len(conversation_ids), len(conversation_ids))
+
+
+def _run(kinds: Mapping[str, Callable[[], Swept]], *, deep: bool) -> SweepRun:
+    started_at, started = timezone.now(), time.perf_counter()
+    swept: dict[str, Swept] = {}
+    for kind, look in kinds.items():
+        began = time.perf_counter()
+        swept[kind] = look()
+        report(Measurement("sweep", kind, time.perf_counter() - began, items=swept[kind].found))
+    run = SweepRun.objects.create(
+        deep=deep,
+        started_at=started_at,
+        seconds=round(time.perf_counter() - started, 3),
+        found={kind: item.found for kind, item in swept.items()},
+        fixed={kind: item.fixed for kind, item in swept.items()},
+    )
+    SweepRun.objects.filter(pk__lte=run.pk - KEPT_RUNS).delete()
+    return run

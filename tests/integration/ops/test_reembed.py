@@ -1,0 +1,261 @@
+"""`manage.py reembed`: a space beside the active one, one switch, nothing computed twice, nothing lost."""
+
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import CommandError, call_command
+from django.db import connection
+from django.utils import timezone
+from pytest_django import Settings
+
+from convmemory.conversations import ingest
+from convmemory.conversations.models import Conversation
+from convmemory.embeddings import spaces
+from convmemory.embeddings.models import CachedVector, EmbeddingSpace
+from memory.models import Passage, PassageTokens
+from search import vector_index
+from search.indexing import index_conversation
+from search.models import ConversationIndex, SpaceProgress, TurnDocument, TurnEmbedding
+from search.retrieval import SearchQuery, search
+from search.status import index_status
+from search.sweeping import conversations_to_index
+from search.switching import NotBuilt, switch_to
+from search.tasks import index
+from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
+from tests.support.tiny_bert import write_tiny_bert
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+PAIRS = [("the cat sat?", "on the mat."), ("why, cat?", "the mat, the mat."), ("a b c", "d e f.")]
+
+
+@pytest.fixture(autouse=True)
+def models(tmp_path: Path, settings: Settings) -> Iterator[dict[str, str]]:
+    """Two tiny models of 32 and 64 dimensions; the settings name the first."""
+    paths = {
+        "old": str(write_tiny_bert(tmp_path / "old", seed=1)),
+        "new": str(write_tiny_bert(tmp_path / "new", seed=2, dimensions=64)),
+    }
+    settings.EMBEDDING_MODEL_PATH = paths["old"]
+    yield paths
+    spaces._opened.reset()
+
+
+@pytest.fixture
+def owner() -> User:
+    user = make_user()
+    for number in range(3):
+        conversation = make_conversation(user, exchange(*PAIRS, (f"cat {number}?", f"mat {number}.")))
+        index_conversation(conversation_id=conversation.pk)
+    return user
+
+
+def reembed(*arguments: str) -> str:
+    out = StringIO()
+    call_command("reembed", *arguments, "--workers", "1", stdout=out, stderr=StringIO())
+    return out.getvalue()
+
+
+def computed(output: str) -> int:
+    found = re.search(r"([\d,]+) embeddings computed", output)
+    assert found
+    return int(found[1].replace(",", ""))
+
+
+def rows(space: EmbeddingSpace) -> tuple[int, int, int]:
+    return (
+        TurnEmbedding.objects.filter(space=space).count(),
+        Passage.objects.filter(space=space).count(),
+        PassageTokens.objects.filter(passage__space=space).count(),
+    )
+
+
+def found_by(user: User, text: str = "the cat sat") -> list[tuple[int, int]]:
+    hits = search(caller=user, query=SearchQuery(text=text)).hits
+    assert hits
+    assert all(0 < hit.similarity <= 1 for hit in hits)
+    return [(hit.conversation_id, hit.turn_number) for hit in hits]
+
+
+def test_everything_moves_to_the_new_space_and_nothing_is_computed_twice(owner: User, models: dict[str, str]) -> None:
+    old, before = spaces.active_space(), rows(spaces.active_space())
+    output = reembed("--model", models["new"])
+    new = spaces.active_space()
+    assert (new.dimensions, new.location, new.is_building) == (64, models["new"], False)
+    assert rows(new) == before == rows(old)
+    assert computed(output) > 0
+    assert len(found_by(owner)) == 12
+    assert index_status(owner=owner).pending == 0
+    assert conversations_to_index(limit=10) == []
+    assert not SpaceProgress.objects.exists()
+    assert f"EMBEDDING_MODEL_PATH={models['new']}" in output
+    assert computed(reembed("--model", models["new"])) == 0
+    assert computed(reembed()) == 0  # back to the model of the settings, whose rows are still there
+    assert spaces.active_space() == old
+
+
+def test_the_new_model_is_found_again_though_the_settings_name_the_old_one(owner: User, models: dict[str, str]) -> None:
+    reembed("--model", models["new"])
+    spaces._opened.reset()  # as in a process that starts afterwards
+    assert spaces.embedder_for(spaces.active_space()).card.dimensions == 64
+    conversation = make_conversation(owner, exchange(("mat?", "cat.")))
+    index(conversation.pk)
+    assert TurnEmbedding.objects.get(conversation=conversation).space == spaces.active_space()
+    assert (conversation.pk, 0) in found_by(owner, "mat? cat.")
+
+
+def test_what_arrives_while_a_space_is_built_is_embedded_in_both(owner: User, models: dict[str, str]) -> None:
+    first = Conversation.objects.order_by("pk")[0]
+    reembed("--model", models["new"], "--conversation", str(first.pk))
+    building = spaces.building_space()
+    assert building
+    assert rows(building)[0] == 4
+    assert spaces.active_space() != building
+    ingest.append_messages(owner=owner, conversation_id=first.pk, drafts=[user_says("new?"), assistant_says("yes.")])
+    arrived = make_conversation(owner, exchange(("the mat?", "a cat.")))
+    for conversation in (first, arrived):
+        index(conversation.pk)
+    assert rows(building)[0] == 4 + 1 + 1
+    assert TurnEmbedding.objects.filter(space=spaces.active_space()).count() == 12 + 1 + 1
+    reembed("--model", models["new"])
+    assert spaces.active_space() == building
+    assert rows(building)[0] == 14
+
+
+def test_a_missing_old_model_does_not_keep_what_arrives_from_the_new_space(
+    owner: User, models: dict[str, str], settings: Settings
+) -> None:
+    reembed("--model", models["new"], "--conversation", "0")
+    settings.EMBEDDING_MODEL_PATH = ""
+    EmbeddingSpace.objects.filter(is_active=True).update(location="")
+    conversation = make_conversation(owner, exchange(("the mat?", "a cat.")))
+    with pytest.raises(Exception, match="model cannot be had"):
+        index(conversation.pk)
+    reembed("--model", models["new"])
+    assert index_status(owner=owner).pending == 4 - 3  # the new one: the sweep brings its documents up to date
+    index(conversation.pk)
+    assert (conversation.pk, 0) in found_by(owner, "the mat? a cat.")
+
+
+def test_the_switch_waits_for_what_only_the_old_space_has(owner: User, models: dict[str, str]) -> None:
+    reembed("--model", models["new"], "--user", owner.username)
+    building = spaces.building_space()
+    assert building
+    first = Conversation.objects.order_by("pk")[0]
+    ingest.append_messages(owner=owner, conversation_id=first.pk, drafts=[user_says("new?"), assistant_says("yes.")])
+    index_conversation(conversation_id=first.pk)
+    with pytest.raises(NotBuilt) as refusal:
+        switch_to(building)
+    assert refusal.value.conversation_ids == [first.pk]
+    assert spaces.active_space() != building
+    assert ConversationIndex.objects.filter(space=building).count() == 0
+    reembed("--model", models["new"])
+    assert spaces.active_space() == building
+
+
+def test_a_changed_turn_is_stale_in_the_new_space(owner: User, models: dict[str, str]) -> None:
+    reembed("--model", models["new"], "--user", owner.username)
+    first = Conversation.objects.order_by("pk")[0]
+    ingest.append_messages(owner=owner, conversation_id=first.pk, drafts=[assistant_says("one more thing.")])
+    index_conversation(conversation_id=first.pk)
+    output = reembed("--model", models["new"], "--only", "stale")
+    assert "1 conversations, 1 turns embedded" in output
+    assert "Only a part" in output
+
+
+@pytest.mark.parametrize(
+    ("only", "damage"),
+    [
+        ("missing", lambda rows: rows.filter(turn_number=2).delete()),
+        ("stale", lambda rows: rows.filter(turn_number=2).update(content_hash=b"other")),
+    ],
+)
+def test_damage_in_the_active_space_is_found_and_repaired(owner: User, only: str, damage: Any) -> None:
+    damage(TurnEmbedding.objects.all())
+    for other in {"missing", "stale", "failed"} - {only}:
+        assert "0 conversations, 0 turns" in reembed("--only", other)
+    assert "3 conversations, 3 turns to embed" in reembed("--only", only, "--dry-run")
+    output = reembed("--only", only)
+    assert "3 conversations, 3 turns embedded, 0 embeddings computed" in output  # their texts are in the cache
+    assert TurnEmbedding.objects.filter(turn_number=2).exclude(content_hash=b"other").count() == 3
+    assert computed(reembed()) == 0
+
+
+def test_failed_turns_are_tried_again(owner: User) -> None:
+    TurnEmbedding.objects.filter(turn_number=1).delete()
+    TurnDocument.objects.filter(turn_number=1).update(error="refused")
+    ConversationIndex.objects.filter(conversation=Conversation.objects.first()).update(error="down", attempts=5)
+    reembed("--only", "failed")
+    assert TurnEmbedding.objects.count() == 12
+    assert not TurnDocument.objects.exclude(error="").exists()
+    assert not ConversationIndex.objects.exclude(error="").exists()
+
+
+def test_the_scope_limits_what_is_embedded(owner: User, models: dict[str, str]) -> None:
+    other = make_user()
+    index_conversation(conversation_id=make_conversation(other, exchange(*PAIRS)).pk)
+    Conversation.objects.filter(owner=other).update(updated_at=timezone.now())
+    yesterday = (timezone.now() - timedelta(days=1)).date().isoformat()
+    assert "1 conversations, 3 turns" in reembed("--model", models["new"], "--since", yesterday, "--dry-run")
+    reembed("--model", models["new"], "--user", other.username)
+    assert set(SpaceProgress.objects.values_list("owner_id", flat=True)) == {other.pk}
+
+
+def test_a_dry_run_counts_and_prices_and_writes_nothing(owner: User, models: dict[str, str]) -> None:
+    output = reembed("--model", models["new"], "--dry-run")
+    assert "3 conversations, 12 turns to embed." in output
+    assert "costs nothing but time" in output
+    assert re.search(r"At most \d+ texts with some \d+ tokens for 12 turns", output)
+    assert "US dollars" in reembed("--model", "text-embedding-3-small", "--dry-run")
+    assert EmbeddingSpace.objects.count() == 1
+    reembed("--model", models["new"], "--user", owner.username)
+    assert "0 conversations, 0 turns to embed." in reembed("--model", models["new"], "--dry-run")
+
+
+def test_the_vector_index_of_the_new_space_is_built_before_the_switch(owner: User, models: dict[str, str]) -> None:
+    vector_index.ensure_passage_index(spaces.active_space(), even_if_small=True)
+    old = spaces.active_space()
+    reembed("--model", models["new"])
+    assert vector_index.has_passage_index(spaces.active_space())
+    assert vector_index.has_passage_index(old)
+
+
+def test_pruning_deletes_the_old_space_and_leaves_the_new_one_whole(owner: User, models: dict[str, str]) -> None:
+    old = spaces.active_space()
+    vector_index.ensure_passage_index(old, even_if_small=True)
+    reembed("--model", models["new"])
+    before = rows(spaces.active_space())
+    EmbeddingSpace.objects.filter(pk=old.pk).update(retired_at=timezone.now() - timedelta(hours=1))
+    assert re.search(r"\d+ rows of local/old@", reembed("--prune"))
+    assert rows(spaces.active_space()) == before
+    assert not EmbeddingSpace.objects.filter(pk=old.pk).exists()
+    assert not CachedVector.objects.exclude(space=spaces.active_space()).exists()
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT to_regclass(%s)", [vector_index.index_name(old)])
+        assert cursor.fetchone() == (None,)
+    assert "no space to prune" in reembed("--prune")
+    assert found_by(owner)
+
+
+def test_a_build_that_is_given_up_leaves_search_alone(owner: User, models: dict[str, str]) -> None:
+    reembed("--model", models["new"], "--user", owner.username)
+    with pytest.raises(CommandError, match=r"is being built already.*--cancel"):
+        reembed("--model", "all-MiniLM-L6-v2")
+    assert "no longer built" in reembed("--cancel")
+    with pytest.raises(CommandError, match="nothing to cancel"):
+        reembed("--cancel")
+    assert found_by(owner)
+
+
+def test_turns_that_the_new_model_refuses_are_told_after_the_switch(owner: User, models: dict[str, str]) -> None:
+    reembed("--model", models["new"], "--user", owner.username)
+    SpaceProgress.objects.filter(conversation=Conversation.objects.first()).update(refused={"1": "too strange"})
+    TurnDocument.objects.filter(turn_number=0).update(error="refused by the old model")
+    reembed("--model", models["new"])
+    assert list(TurnDocument.objects.exclude(error="").values_list("turn_number", "error")) == [(1, "too strange")]

@@ -1,0 +1,149 @@
+"""`manage.py reembed` as real processes: killed without a word and run again, while searches never stop."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from django.conf import settings as django_settings
+from django.contrib.auth.models import User
+from django.db import connection, connections
+from pytest_django import Settings
+
+from convmemory.embeddings import spaces
+from convmemory.embeddings.models import EmbeddingSpace
+from search.building import BUILD_LOCK_CLASS
+from search.indexing import conversation_lock, index_conversation
+from search.models import TurnEmbedding
+from search.retrieval import SearchQuery, search
+from tests.factories import exchange, make_conversation, make_user
+from tests.support.tiny_bert import write_tiny_bert
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+CONVERSATIONS = 8
+QUERIES = ("the cat sat on the mat", "why the mat", "a b c d e f")
+TIMEOUT_S = 90
+
+Answer = tuple[tuple[int, int, float], ...]
+
+
+@pytest.fixture
+def model(tmp_path: Path, settings: Settings) -> Iterator[str]:
+    settings.EMBEDDING_MODEL_PATH = str(write_tiny_bert(tmp_path / "old", seed=1))
+    yield str(write_tiny_bert(tmp_path / "new", seed=2, dimensions=64))
+    spaces._opened.reset()
+
+
+class Searcher(threading.Thread):
+    """Asks all the time and keeps every answer."""
+
+    def __init__(self, owner: User) -> None:
+        super().__init__(daemon=True)
+        self.owner = owner
+        self.answers: dict[str, set[Answer]] = {query: set() for query in QUERIES}
+        self.failures: list[str] = []
+        self.asked = 0
+        self.enough = threading.Event()
+
+    def run(self) -> None:
+        try:
+            while not self.enough.is_set():
+                query = QUERIES[self.asked % len(QUERIES)]
+                self.answers[query].add(answer(self.owner, query))
+                self.asked += 1
+        except Exception as error:
+            self.failures.append(repr(error))
+        finally:
+            connections.close_all()
+
+
+def answer(owner: User, query: str) -> Answer:
+    results = search(caller=owner, query=SearchQuery(text=query))
+    assert not results.notes
+    return tuple((hit.conversation_id, hit.turn_number, hit.similarity) for hit in results.hits)
+
+
+def start(model: str, tmp_path: Path) -> "subprocess.Popen[bytes]":
+    """The command on the test's own database."""
+    parameters = connection.get_connection_params()
+    url = f"postgresql://{parameters.get('user', '')}@/{parameters['dbname']}?host={parameters['host']}"
+    environment = os.environ | {
+        "DATABASE_URL": os.environ.get("DATABASE_URL") or f"{url}&port={parameters['port']}",
+        "EMBEDDING_MODEL_PATH": django_settings.EMBEDDING_MODEL_PATH,
+    }
+    with (tmp_path / "log").open("ab") as log:
+        return subprocess.Popen(
+            [sys.executable, "manage.py", "reembed", "--model", model, "--workers", "2"],
+            cwd=django_settings.BASE_DIR,
+            env=environment,
+            stdout=log,
+            stderr=log,
+        )
+
+
+def wait_until(done: Callable[[], bool], tmp_path: Path) -> None:
+    deadline = time.monotonic() + TIMEOUT_S
+    while not done():
+        assert time.monotonic() < deadline, (tmp_path / "log").read_text()
+        time.sleep(0.02)
+
+
+def built_rows() -> set[int]:
+    return set(TurnEmbedding.objects.filter(space__is_building=True).values_list("pk", flat=True))
+
+
+def kill(process: "subprocess.Popen[bytes]", tmp_path: Path) -> None:
+    """Kills the command alone; its workers must find out by themselves."""
+    parent = psutil.Process(process.pid)
+    wait_until(lambda: len(parent.children()) >= 2, tmp_path)
+    children = parent.children(recursive=True)
+    process.kill()
+    process.wait()
+    wait_until(lambda: not any(child.is_running() for child in children), tmp_path)
+
+
+@pytest.mark.skipif("DATABASE_URL" in os.environ, reason="the commands need the embedded test server's socket")
+def test_killed_twice_it_goes_on_and_searches_see_one_space_each(model: str, tmp_path: Path) -> None:
+    owner = make_user()
+    numbers = []
+    for number in range(CONVERSATIONS):
+        pairs = [("the cat sat?", f"on the mat {number}."), (f"why {number}, cat?", "the mat."), ("a b c", "d e f.")]
+        numbers.append(make_conversation(owner, exchange(*pairs)).pk)
+        index_conversation(conversation_id=numbers[-1])
+    before = {query: answer(owner, query) for query in QUERIES}
+    searcher = Searcher(owner)
+    searcher.start()
+    kept: set[int] = set()
+    with conversation_lock(numbers[-1], BUILD_LOCK_CLASS):  # as if somebody else were at it: it cannot be finished
+        for _ in range(2):
+            process = start(model, tmp_path)
+            wait_until(lambda: bool(built_rows()), tmp_path)
+            kill(process, tmp_path)
+            assert kept <= built_rows()
+            kept = built_rows()
+            assert spaces.active_space().dimensions == 32
+
+    assert start(model, tmp_path).wait(TIMEOUT_S) == 0, (tmp_path / "log").read_text()
+    new = spaces.active_space()
+    assert new.dimensions == 64
+    assert kept <= set(TurnEmbedding.objects.filter(space=new).values_list("pk", flat=True))
+    after = {query: answer(owner, query) for query in QUERIES}
+    asked = searcher.asked
+    wait_until(lambda: searcher.asked > asked + len(QUERIES) or bool(searcher.failures), tmp_path)
+    searcher.enough.set()
+    searcher.join()
+    assert not searcher.failures
+    for query in QUERIES:
+        assert before[query] != after[query]
+        assert len(before[query]) == len(after[query]) == 20
+        assert searcher.answers[query] == {before[query], after[query]}
+    assert start(model, tmp_path).wait(TIMEOUT_S) == 0
+    assert (tmp_path / "log").read_text().strip().endswith("0 turns refused, 0 s.")
+    assert ", 0 embeddings computed" in (tmp_path / "log").read_text().splitlines()[-1]
+    assert EmbeddingSpace.objects.count() == 2

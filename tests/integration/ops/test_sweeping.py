@@ -1,0 +1,124 @@
+"""The sweeps find what was missed, stuck, stale and orphaned, put it right, and count it."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+from django_q.models import OrmQ, Schedule
+
+from convmemory.conversations import ingest
+from convmemory.conversations.models import Conversation
+from convmemory.ops import schedules, sweep_tasks, sweeping
+from convmemory.ops.models import SweepRun
+from memory.models import Passage, PassageTokens
+from search.indexing import index_conversation
+from search.models import ConversationIndex, TurnDocument, TurnEmbedding
+from tests.factories import exchange, make_conversation, make_user
+
+pytestmark = pytest.mark.django_db
+
+PAIRS = [("how do I boil an egg?", "seven minutes"), ("and potatoes?", "twenty minutes")]
+
+
+def indexed() -> Conversation:
+    conversation = make_conversation(make_user(), exchange(*PAIRS))
+    index_conversation(conversation_id=conversation.pk)
+    return conversation
+
+
+def quick() -> SweepRun:
+    asked: list[int] = []
+    return sweeping.sweep(enqueue=asked.append)
+
+
+def deep(asked: list[int] | None = None) -> SweepRun:
+    return sweeping.deep_sweep(enqueue=(asked if asked is not None else []).append)
+
+
+def test_nothing_is_found_where_nothing_is_wrong() -> None:
+    indexed()
+    asked: list[int] = []
+    for run in (sweeping.sweep(enqueue=asked.append), deep(asked)):
+        assert not any(run.found.values())
+    assert not asked
+
+
+def test_missed_work_is_handed_to_a_worker() -> None:
+    conversation = make_conversation(make_user(), exchange(*PAIRS))
+    asked: list[int] = []
+    run = sweeping.sweep(enqueue=asked.append)
+    assert asked == [conversation.pk]
+    assert (run.found["missed"], run.fixed["missed"], run.deep) == (1, 1, False)
+
+
+def test_a_busy_queue_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    make_conversation(make_user(), exchange(*PAIRS))
+    monkeypatch.setattr(sweeping, "BUSY_QUEUE", 0)
+    assert quick().found["missed"] == 0
+
+
+def test_a_response_whose_writer_died_is_failed_not_busy_for_ever() -> None:
+    dead, alive = indexed(), indexed()
+    for conversation in (dead, alive):
+        ingest.begin_response(owner=conversation.owner, conversation_id=conversation.pk)
+    Conversation.objects.filter(pk=dead.pk).update(processing_until=timezone.now() - timedelta(seconds=1))
+    assert quick().fixed["stuck"] == 1
+    assert [Conversation.objects.get(pk=c.pk).status for c in (dead, alive)] == ["failed", "processing"]
+
+
+def test_rows_of_turns_that_are_gone_are_deleted() -> None:
+    conversation = indexed()
+    for model in (TurnDocument, TurnEmbedding, Passage):
+        model._default_manager.filter(turn_number=1).update(turn_number=7)
+    passages = Passage.objects.filter(turn_number=7).count()
+    run = deep()
+    assert run.fixed["orphaned"] == 1 + 1 + passages
+    assert set(PassageTokens.objects.values_list("passage__turn_number", flat=True)) == {0}
+    assert conversation.turn_documents.count() == 1
+
+
+def test_a_row_with_a_foreign_owner_is_deleted_and_made_again_for_its_owner() -> None:
+    conversation, other = indexed(), make_user()
+    TurnEmbedding.objects.filter(turn_number=1).update(owner=other)
+    asked: list[int] = []
+    run = deep(asked)
+    assert (run.fixed["orphaned"], run.found["stale"], asked) == (1, 1, [conversation.pk])
+    assert index_conversation(conversation_id=conversation.pk).turns == 1
+    assert set(TurnEmbedding.objects.values_list("owner", flat=True)) == {conversation.owner_id}
+
+
+@pytest.mark.parametrize("change", [lambda rows: rows.delete(), lambda rows: rows.update(content_hash=b"other")])
+def test_missing_and_stale_vectors_are_made_again(change: Any) -> None:
+    conversation = indexed()
+    change(TurnEmbedding.objects.filter(turn_number=1))
+    asked: list[int] = []
+    assert deep(asked).found["stale"] == 1
+    assert asked == [conversation.pk]
+    assert ConversationIndex.objects.get().dirty_from == 1
+    assert index_conversation(conversation_id=conversation.pk).turns == 1
+    assert deep().found["stale"] == 0
+
+
+def test_a_refused_turn_is_not_tried_for_ever() -> None:
+    indexed()
+    TurnEmbedding.objects.filter(turn_number=1).delete()
+    TurnDocument.objects.filter(turn_number=1).update(error="too strange")
+    assert deep().found["stale"] == 0
+
+
+def test_only_the_newest_runs_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweeping, "KEPT_RUNS", 3)
+    for _ in range(5):
+        quick()
+    assert SweepRun.objects.count() == 3
+
+
+def test_the_tasks_are_scheduled_and_do_it() -> None:
+    schedules.ensure_schedules()
+    functions = set(Schedule.objects.values_list("func", flat=True))
+    assert {"convmemory.ops.sweep_tasks.sweep", "convmemory.ops.sweep_tasks.deep_sweep"} <= functions
+    make_conversation(make_user(), exchange(*PAIRS))
+    assert sweep_tasks.sweep() == {"found": {"missed": 1, "stuck": 0}, "fixed": {"missed": 1, "stuck": 0}}
+    assert OrmQ.objects.count() == 1
+    assert sweep_tasks.deep_sweep()["found"]["orphaned"] == 0
