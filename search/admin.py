@@ -17,7 +17,7 @@ from convmemory.embeddings.spaces import active_space
 from memory.admin import neighbour_section, object_link, vector_section
 from search import reindexing
 from search.embedded_text import embedded_text
-from search.models import ConversationIndex, TurnDocument, TurnEmbedding
+from search.models import ConversationIndex, SpaceProgress, TurnDocument, TurnEmbedding
 from search.neighbours import questions_of, turn_neighbours
 from search.sweeping import is_behind
 from search.tasks import enqueue_index
@@ -42,7 +42,7 @@ class StaleFilter(admin.SimpleListFilter):
         from_turn = F("conversation__index_state__dirty_from")
         is_unknown = Q(conversation__index_state__dirty_from=None)
         changed = Q(conversation_id__in=ids) & (is_unknown | Q(turn_number__gte=from_turn))
-        stale = changed | ~Q(space=active_space())
+        stale = changed | Q(space__is_active=False, space__is_building=False)
         return queryset.filter(stale) if self.value() == "1" else queryset.exclude(stale)
 
 
@@ -206,6 +206,21 @@ class TurnDocumentAdmin(ContentAdmin, ReindexingAdmin):
 
     def content_of(self, request: HttpRequest, obj: TurnDocument) -> dict[str, Any]:
         return {"text": obj.question, "note": "The turn's question, as hits show it."}
+
+
+@admin.register(SpaceProgress)
+class SpaceProgressAdmin(MetadataAdmin):
+    """How far a space is that is built beside the active one; `manage.py reembed` works on it."""
+
+    list_display = ("id", "owner", "conversation", "space", "indexed_version", "turns", "error", "updated_at")
+    list_select_related = ("owner", "space", "conversation")
+    list_filter = (OwnerFilter, ConversationFilter, "space", UptoFilter)
+    fields = (
+        "owner", "conversation", "space", "indexed_version", "turns", "passages", "refused", "error", "updated_at"
+    )  # fmt: skip
+    readonly_fields = ("updated_at",)
+    search_by = ("pk", "conversation_id", "owner")
+    search_help_text = "Its or a conversation's number, or an owner's name."
 
 
 @admin.register(ConversationIndex)

@@ -17,9 +17,11 @@ from convmemory.embeddings.models import CachedVector, EmbeddingSpace
 class EmbeddingSpaceAdmin(MetadataAdmin):
     """`manage.py reembed` makes, activates and prunes spaces."""
 
-    list_display = ("id", "provider", "model", "dimensions", "recipe_version", "is_active", "created_at")
-    list_filter = ("is_active", UptoFilter)
-    fields = ("provider", "model", "dimensions", "recipe_version", "is_active", "created_at")
+    list_display = ("id", "provider", "model", "dimensions", "recipe_version", "is_active", "is_building", "retired_at")
+    list_filter = ("is_active", "is_building", UptoFilter)
+    fields = (
+        "provider", "model", "dimensions", "recipe_version", "is_active", "is_building", "created_at", "retired_at"
+    )  # fmt: skip
     search_help_text = "A number."
 
 

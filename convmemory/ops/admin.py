@@ -13,8 +13,10 @@ from django.http import HttpRequest, HttpResponse
 from django_q.models import Failure, OrmQ, Schedule, Success
 from django_q.tasks import async_task
 
+from convmemory.core.admin_lists import UptoFilter
 from convmemory.core.metadata_admin import DeletableAdmin, MetadataAdmin, confirmed
 from convmemory.ops.index_samples import error_kind
+from convmemory.ops.models import IndexSample, SweepRun
 
 admin.site.unregister([Success, Failure, Schedule])
 
@@ -102,6 +104,21 @@ class QueueAdmin(DeletableAdmin):
 
     def group(self, obj: OrmQ) -> str:
         return str(obj.group() or "")
+
+
+@admin.register(SweepRun)
+class SweepRunAdmin(MetadataAdmin):
+    list_display = ("id", "deep", "started_at", "seconds", "found", "fixed")
+    list_filter = ("deep", UptoFilter)
+    fields = ("deep", "started_at", "seconds", "found", "fixed")
+    search_help_text = "A number."
+
+
+@admin.register(IndexSample)
+class IndexSampleAdmin(MetadataAdmin):
+    list_display = ("id", "taken_at", "turns", "pending", "failed", "queued")
+    fields = ("taken_at", "turns", "pending", "failed", "queued", "spaces", "reasons")
+    search_help_text = "A number."
 
 
 def retry_tasks(rows: Sequence[Failure]) -> None:

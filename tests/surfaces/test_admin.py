@@ -17,6 +17,8 @@ from convmemory.conversations.models import Conversation
 from memory.models import Passage
 from search.indexing import index_conversation
 from search.models import ConversationIndex, TurnDocument, TurnEmbedding
+from summaries.models import ConversationSummary
+from summaries.ordering import request_summary
 from tests.factories import exchange, make_conversation, make_user
 
 pytestmark = pytest.mark.django_db
@@ -33,6 +35,10 @@ CHANGELISTS = (
     "search_turnembedding",
     "search_turndocument",
     "search_conversationindex",
+    "search_spaceprogress",
+    "summaries_conversationsummary",
+    "ops_sweeprun",
+    "ops_indexsample",
 )
 MOST_QUERIES = 8  # session, user, count, rows, spaces of the filter, and what a filter looks up
 
@@ -53,6 +59,8 @@ def house() -> House:
     ada = make_user("ada")
     pairs = [("does zebrawood warp?", "A quokka would know."), ("and zebrawood glue?", "The quokka says yes.")]
     conversation = make_conversation(ada, exchange(*pairs), title="Heartbreak", project="projects/divorce")
+    summary = request_summary(owner=ada, conversation_id=conversation.pk, method="extractive")
+    ConversationSummary.objects.filter(pk=summary.pk).update(content="All about zebrawood.", status="completed")
     index_conversation(conversation_id=conversation.pk)
     create_key(owner=ada, name="laptop")
     staff = User.objects.create_user("steve", password="x", is_staff=True)
@@ -86,6 +94,7 @@ def pages_of(house: House) -> Iterator[tuple[str, str]]:
         ("memory_passage", Passage.objects.order_by("pk")[0].pk),
         ("search_turnembedding", TurnEmbedding.objects.order_by("pk")[0].pk),
         ("search_turndocument", TurnDocument.objects.order_by("pk")[0].pk),
+        ("summaries_conversationsummary", ConversationSummary.objects.order_by("pk")[0].pk),
     ]
     for name, pk in rows:
         yield reverse(f"admin:{name}_change", args=[pk]), reverse(f"admin:{name}_content", args=[pk])
@@ -332,6 +341,16 @@ def test_deleting_a_conversation_says_no_title(house: House) -> None:
     run_action(client, "conversations_conversation", "delete_chosen", house.conversation.pk, confirm=True)
     assert not Conversation.objects.exists()
     assert "Heartbreak" not in LogEntry.objects.get().object_repr
+
+
+def test_a_summary_is_made_anew(house: House) -> None:
+    grant(house.staff, "summaries.change_conversationsummary")
+    summary = ConversationSummary.objects.get()
+    OrmQ.objects.all().delete()
+    run_action(client_of(house.staff), "summaries_conversationsummary", "retry", summary.pk, confirm=True)
+    assert OrmQ.objects.get().args() == (summary.pk,)
+    summary.refresh_from_db()
+    assert (summary.status, summary.content) == ("pending", "All about zebrawood.")
 
 
 def test_a_key_is_revoked(house: House) -> None:
