@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
 from django.db import connection
 from playwright.sync_api import Page, expect
 from pytest_django.live_server_helper import LiveServer
@@ -34,7 +33,7 @@ def chromium() -> Iterator[Chromium]:
 @pytest.fixture
 def conversation(settings: Any) -> Conversation:
     settings.CHAT_BASE_URL = settings.CHAT_API_KEY = settings.CHAT_MODEL = ""
-    owner: User = make_user("ada")
+    owner = make_user("ada")
     return make_conversation(owner, exchange(*TOPICS), title="Bread and strings")
 
 
@@ -74,9 +73,7 @@ def visit(chromium: Chromium, live_server: LiveServer, conversation: Conversatio
 
 
 @pytest.mark.parametrize("size", [{}, {"width": 390, "height": 844}])
-def test_a_summary_appears_by_itself(
-    visit: Callable[..., None], worker: threading.Event, size: dict[str, int]
-) -> None:
+def test_a_summary_appears_by_itself(visit: Callable[..., None], worker: threading.Event, size: dict[str, int]) -> None:
     def steps(page: Page) -> None:
         page.get_by_label("What to do with this conversation").click()
         page.get_by_role("link", name="Summaries…").click()
