@@ -19,6 +19,7 @@ STATUS_OF: dict[type[errors.ConvMemoryError], HTTPStatus] = {
     errors.InvalidInput: HTTPStatus.UNPROCESSABLE_ENTITY,
     errors.NotFound: HTTPStatus.NOT_FOUND,
     errors.ConversationBusy: HTTPStatus.CONFLICT,
+    errors.SwitchedOff: HTTPStatus.FORBIDDEN,
     errors.TooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     errors.EmbedderUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.EndpointBusy: HTTPStatus.SERVICE_UNAVAILABLE,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser
 
+from convmemory.context.left_out import LeftOutRecall
 from convmemory.context.pipeline import build_context
 from convmemory.context.signals import context_filtered
 from convmemory.context.strategies import clean_strategies
@@ -75,6 +76,7 @@ def preview_context(
         recipe=recipe,
         count_tokens=partial(count_tokens, encoding=encoding),
         summary=_latest_summary(owner, conversation_id) if "summary_boundary" in recipe.strategies else None,
+        recall=LeftOutRecall(owner, conversation_id, encoding) if "resurrection" in recipe.strategies else None,
     )
 
 

@@ -33,16 +33,8 @@ class SummaryText:
     content: str
 
 
-@dataclass(frozen=True, slots=True)
-class RecalledText:
-    """Passages of messages that were left out, as one text; `message_ids` are the messages they come from."""
-
-    text: str
-    message_ids: tuple[int, ...]
-
-
-Recall = Callable[[str, Sequence[int], int], RecalledText | None]
-"""What of the messages with these ids is worth bringing back for a question, in at most so many tokens."""
+Recall = Callable[[str, Sequence[int], int], str]
+"""What of the messages with these ids bears on a question, fenced, in at most so many tokens; "" where nothing does."""
 
 
 @dataclass(frozen=True, slots=True)

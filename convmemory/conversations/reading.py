@@ -16,7 +16,7 @@ from convmemory.core.errors import InvalidInput, NotFound
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """Which conversations count. None and "" mean: any."""
+    """Which conversations count, and of one conversation which turns. None and "" mean: any."""
 
     agent: str = ""
     project: str = ""
@@ -24,6 +24,8 @@ class Filters:
     after: datetime | None = None
     before: datetime | None = None
     archived: bool | None = False
+    conversation_id: int | None = None
+    turns: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         if self.after and self.before and self.after > self.before:
@@ -66,6 +68,8 @@ def visible_conversations(owner: AbstractBaseUser, filters: Filters = EVERYTHING
     for name in ("agent", "project", "source"):
         if value := getattr(filters, name):
             query = query.filter(**{name: value})
+    if filters.conversation_id is not None:
+        query = query.filter(pk=filters.conversation_id)
     if filters.after:
         query = query.filter(updated_at__gte=filters.after)
     if filters.before:
