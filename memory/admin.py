@@ -23,7 +23,7 @@ from memory.neighbours import SCANNED, passage_neighbours
 class PassageAdmin(ContentAdmin):
     """Passages are made and removed with their turns: re-embed a turn to make them anew."""
 
-    list_display = ("id", "owner", "turn", "kind", "space", "token_count", "content_hash")
+    list_display = ("id", "owner", "turn", "kind", "short_space", "token_count", "content_hash")
     list_select_related = ("owner", "space")
     list_filter = (OwnerFilter, ConversationFilter, "space", "kind", UptoFilter)
     fields = (
@@ -44,6 +44,10 @@ class PassageAdmin(ContentAdmin):
     @admin.display(description="turn")
     def turn(self, obj: Passage) -> str:
         return turn_link(obj.conversation_id, obj.turn_number)
+
+    @admin.display(description="space")
+    def short_space(self, obj: Passage) -> str:
+        return f"{obj.space.model}, {obj.space.dimensions}"
 
     def sections(self, request: HttpRequest, obj: Passage) -> list[Section]:
         norm, neighbours = passage_neighbours(obj.pk)

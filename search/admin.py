@@ -22,11 +22,11 @@ from search.neighbours import questions_of, turn_neighbours
 from search.sweeping import is_behind
 from search.tasks import enqueue_index
 
-MAX_BEHIND = 5_000
+MAX_BEHIND = 200  # conversations
 
 
 class StaleFilter(admin.SimpleListFilter):
-    """Vectors of turns that changed since, as far as the notes of the changes tell."""
+    """Vectors of turns that changed since, as far as the notes of the changes tell: those that wait longest."""
 
     title = "state"
     parameter_name = "stale"
@@ -35,15 +35,23 @@ class StaleFilter(admin.SimpleListFilter):
         return [("1", "Stale"), ("0", "Up to date")]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        if self.value() not in ("0", "1"):
-            return queryset
-        behind = Conversation.objects.filter(is_behind(), turns_version__gt=0).order_by("updated_at")
-        ids = list(behind.values_list("pk", flat=True)[:MAX_BEHIND])
-        from_turn = F("conversation__index_state__dirty_from")
-        is_unknown = Q(conversation__index_state__dirty_from=None)
-        changed = Q(conversation_id__in=ids) & (is_unknown | Q(turn_number__gte=from_turn))
-        stale = changed | Q(space__is_active=False, space__is_building=False)
-        return queryset.filter(stale) if self.value() == "1" else queryset.exclude(stale)
+        if self.value() == "1":
+            return queryset.filter(stale_turns())
+        return queryset.exclude(stale_turns()) if self.value() == "0" else queryset
+
+
+def stale_turns() -> Q:
+    """The turns from which on something changed, of the `MAX_BEHIND` conversations that wait longest.
+
+    With the numbers themselves: a join would make the database look at every vector's conversation.
+    """
+    behind = Conversation.objects.filter(is_behind(), turns_version__gt=0).order_by("updated_at")
+    from_turn = dict(behind.values_list("pk", "index_state__dirty_from")[:MAX_BEHIND])
+    changed = Q(conversation_id__in=[pk for pk, turn in from_turn.items() if not turn])
+    for pk, turn in from_turn.items():
+        if turn:
+            changed |= Q(conversation_id=pk, turn_number__gte=turn)
+    return Q(conversation_id__in=list(from_turn)) & changed
 
 
 class IndexStateFilter(admin.SimpleListFilter):
@@ -119,7 +127,7 @@ class ReindexingAdmin(MetadataAdmin):
 
 @admin.register(TurnEmbedding)
 class TurnEmbeddingAdmin(ContentAdmin, ReindexingAdmin, DeletableAdmin):
-    list_display = ("id", "owner", "turn", "chunk_number", "space", "token_count", "short_hash", "created_at")
+    list_display = ("id", "owner", "turn", "chunk_number", "short_space", "token_count", "short_hash", "created_at")
     list_select_related = ("owner", "space")
     list_filter = (OwnerFilter, ConversationFilter, "space", StaleFilter, UptoFilter)
     fields = ("owner", "conversation", "turn", "chunk_number", "space", "token_count", "hash", "created_at")
@@ -135,6 +143,10 @@ class TurnEmbeddingAdmin(ContentAdmin, ReindexingAdmin, DeletableAdmin):
     @admin.display(description="turn")
     def turn(self, obj: TurnEmbedding) -> str:
         return turn_link(obj.conversation_id, obj.turn_number)
+
+    @admin.display(description="space")
+    def short_space(self, obj: TurnEmbedding) -> str:
+        return f"{obj.space.model}, {obj.space.dimensions}"
 
     @admin.display(description="content hash")
     def hash(self, obj: TurnEmbedding) -> str:

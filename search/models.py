@@ -7,6 +7,7 @@ from django.conf import settings
 from django.contrib.postgres.indexes import GinIndex
 from django.contrib.postgres.search import SearchVectorField
 from django.db import models
+from django.db.models import Q
 from pgvector.django import HalfVectorField
 
 from convmemory.conversations.models import Conversation
@@ -40,6 +41,8 @@ class TurnDocument(models.Model):
         ]
         indexes = [
             models.Index(fields=["owner"], name="turn_document_owner"),
+            models.Index(fields=["owner", "id"], name="turn_document_newest"),
+            models.Index(fields=["id"], condition=~Q(error=""), name="turn_document_failed"),
             GinIndex(fields=["spoken"], name="turn_document_spoken", fastupdate=False),
             GinIndex(fields=["unspoken"], name="turn_document_unspoken", fastupdate=False),
         ]
@@ -71,6 +74,7 @@ class TurnEmbedding(models.Model):
         ]
         indexes = [
             models.Index(fields=["owner", "space"], name="turn_embedding_owner"),
+            models.Index(fields=["owner", "id"], name="turn_embedding_newest"),
             models.Index(fields=["content_hash"], name="turn_embedding_content"),
         ]
 
@@ -102,6 +106,7 @@ class ConversationIndex(models.Model):
     updated_at = models.DateTimeField(auto_now=True)
 
     class Meta:
+        verbose_name = "index state"
         indexes = [models.Index(fields=["owner"], name="conversation_index_owner")]
 
     def __str__(self) -> str:
@@ -126,6 +131,7 @@ class SpaceProgress(models.Model):
     updated_at = models.DateTimeField(auto_now=True)
 
     class Meta:
+        verbose_name_plural = "space progress"
         constraints = [models.UniqueConstraint(fields=["conversation", "space"], name="space_progress_unique")]
 
     def __str__(self) -> str:
