@@ -1,12 +1,27 @@
-"""Whether this process lives, and whether it can serve. Neither needs a key nor tells anything else."""
+"""Whether this process lives, and whether it can serve. Neither needs a key nor tells anything private.
 
+`/health` asks nothing of anybody: a process that answers it need not be restarted. `/ready` looks at what
+serving needs; a balancer sends requests elsewhere while it answers 503.
+"""
+
+import logging
+import threading
+from collections.abc import Callable
 from http import HTTPStatus
 
+from django.conf import settings
 from django.db import DatabaseError, connection
+from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, JsonResponse
 from ninja import Router
+from redis import Redis
+from redis.exceptions import RedisError
 
 router = Router(tags=["health"], auth=None)
+logger = logging.getLogger(__name__)
+
+QUEUE_TIMEOUT_S = 2.0
+_migrated = threading.Event()
 
 
 @router.get("/health", summary="The process answers")
@@ -14,12 +29,50 @@ def health(request: HttpRequest) -> JsonResponse:
     return JsonResponse({"status": "ok"})
 
 
-@router.get("/ready", summary="The database answers, too")
+@router.get("/ready", summary="The database and the queue answer, too")
 def ready(request: HttpRequest) -> JsonResponse:
+    checks = {name: check() for name, check in CHECKS.items()}
+    problems = [problem for problem in checks.values() if problem]
+    if problems:
+        logger.warning("Not ready: %s", " ".join(problems))
+        body = {"status": "unavailable", "detail": " ".join(problems), "failed": [n for n, p in checks.items() if p]}
+        return JsonResponse(body, status=HTTPStatus.SERVICE_UNAVAILABLE)
+    return JsonResponse({"status": "ok", "checks": list(checks)})
+
+
+def _database() -> str:
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
     except DatabaseError:
-        body = {"status": "unavailable", "detail": "The database does not answer."}
-        return JsonResponse(body, status=HTTPStatus.SERVICE_UNAVAILABLE)
-    return JsonResponse({"status": "ok"})
+        return "The database does not answer."
+    return ""
+
+
+def _migrations() -> str:
+    """Looked at until they are complete once: they do not go back."""
+    if _migrated.is_set():
+        return ""
+    try:
+        executor = MigrationExecutor(connection)
+        if executor.migration_plan(executor.loader.graph.leaf_nodes()):
+            return "The database lacks tables of this version: run `manage.py migrate`."
+    except DatabaseError:
+        return "It is unknown which tables the database has."
+    _migrated.set()
+    return ""
+
+
+def _queue() -> str:
+    if not settings.REDIS_URL:
+        return ""  # it is the database
+    timeouts = {"socket_timeout": QUEUE_TIMEOUT_S, "socket_connect_timeout": QUEUE_TIMEOUT_S}
+    try:
+        with Redis.from_url(settings.REDIS_URL, **timeouts) as redis:
+            redis.ping()
+    except RedisError:
+        return "The queue (REDIS_URL) does not answer."
+    return ""
+
+
+CHECKS: dict[str, Callable[[], str]] = {"database": _database, "migrations": _migrations, "queue": _queue}

@@ -11,6 +11,7 @@ from typing import Any
 import dj_database_url
 
 from convmemory.core import conf
+from convmemory.core.logs import FORMATS
 from convmemory.core.secrets import secret_key
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -55,6 +56,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "convmemory.core.middleware.RequestTraceMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "convmemory.core.middleware.ContentSecurityPolicyMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
@@ -157,6 +159,7 @@ FILE_UPLOAD_TEMP_DIR = None
 WORKERS = conf.env_int("WORKERS", max(1, os.cpu_count() or 1), minimum=1)
 TASK_TIMEOUT_S = conf.env_int("TASK_TIMEOUT_S", 600, minimum=10)
 REDIS_URL = conf.env_secret("REDIS_URL")
+REDIS_TIMEOUTS = {"socket_connect_timeout": "5", "socket_timeout": "15"}
 Q_CLUSTER = {
     "name": "convmemory",
     "workers": WORKERS,
@@ -167,11 +170,13 @@ Q_CLUSTER = {
     "catch_up": False,
     "poll": 0.25,
     "label": "Tasks",
-    **({"redis": REDIS_URL} if REDIS_URL else {"orm": "default"}),
+    **({"redis": conf.with_parameters(REDIS_URL, REDIS_TIMEOUTS)} if REDIS_URL else {"orm": "default"}),
 }
 
 # --- Observability ----------------------------------------------------------------------------
 
+METRICS = conf.env_bool("METRICS", default=False)
+METRICS_TOKEN = conf.env_secret("METRICS_TOKEN")
 MEASURES_FLUSH_S = conf.env_float("MEASURES_FLUSH_S", 10.0)
 
 # --- Pages ------------------------------------------------------------------------------------
@@ -196,15 +201,26 @@ AUTH_PASSWORD_VALIDATORS = [
 ]
 
 LOG_LEVEL = conf.env_str("LOG_LEVEL", "INFO").upper()
+LOG_FORMAT = conf.env_choice("LOG_FORMAT", "plain", FORMATS)
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"plain": {"format": "%(levelname)s %(name)s: %(message)s"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "plain"}},
+    "formatters": {
+        "plain": {"()": "convmemory.core.logs.PlainFormatter"},
+        "json": {"()": "convmemory.core.logs.JsonFormatter"},
+    },
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT}},
     "root": {"handlers": ["stderr"], "level": "WARNING"},
     "loggers": {
         name: {"level": LOG_LEVEL, "handlers": ["stderr"], "propagate": False}
         for name in ("convmemory", "memory", "search", "summaries")
     }
-    | {"django-q": {"level": "WARNING", "handlers": ["stderr"], "propagate": False}},
+    | {
+        "convmemory.requests": {
+            "level": LOG_LEVEL if LOG_FORMAT == "json" else "WARNING",
+            "handlers": ["stderr"],
+            "propagate": False,
+        },
+        "django-q": {"level": "WARNING", "handlers": ["stderr"], "propagate": False},
+    },
 }

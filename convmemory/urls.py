@@ -12,6 +12,7 @@ urlpatterns = [
     path("", include("convmemory.conversations.urls")),
     path("", include("summaries.urls")),
     path("", include("convmemory.accounts.urls")),
+    path("", include("convmemory.ops.urls")),
     path("login", auth_views.LoginView.as_view(template_name="accounts/login.html"), name="login"),
     path("logout", auth_views.LogoutView.as_view(), name="logout"),
     path("health", health),

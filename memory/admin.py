@@ -1,22 +1,24 @@
 """Passages in the admin: where each stands, its vector's norm and neighbours; its text on a page of its own."""
 
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
 from django.contrib import admin
 from django.db.models import Q, QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.html import format_html
 
 from convmemory.accounts.content_admin import ContentAdmin
 from convmemory.conversations.admin import turn_link
 from convmemory.conversations.parts import part_text, speaker_of
-from convmemory.core.admin_lists import ConversationFilter, OwnerFilter, UptoFilter
-from convmemory.core.metadata_admin import Section
+from convmemory.core.admin_lists import ConversationFilter, OwnerFilter, UptoFilter, user_id_of
+from convmemory.core.metadata_admin import MetadataAdmin, Section, confirmed
 from convmemory.embeddings.models import EmbeddingSpace
-from memory.models import Passage
+from memory.models import MessageEmbedding, Passage
 from memory.neighbours import SCANNED, passage_neighbours
+from memory.tasks import enqueue_embed
 
 
 @admin.register(Passage)
@@ -69,6 +71,60 @@ class PassageAdmin(ContentAdmin):
         is_tool = obj.kind == Passage.Kind.TOOL
         speaker = "Tool" if is_tool else speaker_of(message.role, message.name)  # type: ignore[arg-type]
         return {"text": f"{speaker}: {text}"}
+
+
+class OwnerOfConversationFilter(OwnerFilter):
+    """By the owner of the conversation, whose index this table does not have."""
+
+    def condition(self, value: str) -> Q:
+        return Q(conversation__owner_id=user_id_of(value))
+
+
+@admin.register(MessageEmbedding)
+class MessageEmbeddingAdmin(MetadataAdmin):
+    """The states of messages: what waits, what is done, what failed and why."""
+
+    list_display = (
+        "id", "owner", "conversation_id", "message_id", "role", "status", "attempts", "token_count", "error",
+        "updated_at",
+    )  # fmt: skip
+    list_select_related = ("owner",)
+    list_filter = (OwnerOfConversationFilter, ConversationFilter, "status", "space", UptoFilter)
+    fields = (
+        "owner", "conversation", "message", "position", "role", "space", "status", "error", "attempts", "token_count",
+        "created_at", "updated_at",
+    )  # fmt: skip
+    readonly_fields = ("created_at", "updated_at")
+    search_by = ("pk", "conversation_id", "message_id")
+    search_help_text = "A record's, a message's or a conversation's number."
+    actions = ("retry",)
+
+    def has_retry_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("memory.change_messageembedding")
+
+    @admin.action(permissions=["retry"], description="Retry")
+    def retry(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
+        return confirmed(
+            self,
+            request,
+            queryset,
+            action="retry",
+            verb="Retry",
+            consequence="A worker embeds these messages once more, with all their attempts before them.",
+            apply=retry_messages,
+        )
+
+
+def retry_messages(rows: Sequence[MessageEmbedding]) -> None:
+    """Set these records to pending and ask a worker for each conversation."""
+    MessageEmbedding.objects.filter(pk__in=[row.pk for row in rows]).update(
+        status=MessageEmbedding.Status.PENDING, attempts=0, error=""
+    )
+    waiting: dict[int, list[int]] = {}
+    for row in rows:
+        waiting.setdefault(row.conversation_id, []).append(row.message_id)
+    for conversation_id, message_ids in waiting.items():
+        enqueue_embed(conversation_id, message_ids)
 
 
 def vector_section(norm: float, space: EmbeddingSpace) -> Section:

@@ -16,11 +16,11 @@ from convmemory.conversations.reading import messages_of_turns
 from convmemory.core.errors import EmbeddingError
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import building_space
+from memory.locking import BUILD_LOCK_CLASS, derivation_lock
 from memory.models import Passage
-from search.indexing import TURNS_PER_BATCH, IndexResult, conversation_lock, embed_missing, texts_of
+from search.indexing import TURNS_PER_BATCH, IndexResult, embed_missing, texts_of
 from search.models import SpaceProgress, TurnEmbedding
 
-BUILD_LOCK_CLASS = 7_202
 SMALL = TURNS_PER_BATCH  # turns; what arrives in a longer conversation that is not built yet is left to the build
 
 logger = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ def build_conversation(*, conversation_id: int, space: EmbeddingSpace, deadline:
     Stops between batches once `time.monotonic()` passes `deadline`. Raises: EmbedderUnavailable.
     """
     result = IndexResult()
-    with conversation_lock(conversation_id, BUILD_LOCK_CLASS) as held:
+    with derivation_lock(conversation_id, BUILD_LOCK_CLASS) as held:
         if not held:
             return IndexResult(finished=False)
         while (conversation := Conversation.objects.filter(pk=conversation_id).first()) is not None:

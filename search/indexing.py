@@ -7,8 +7,7 @@ workers from doing the same conversation at once.
 """
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -24,15 +23,15 @@ from convmemory.core.sql import load_sql
 from convmemory.embeddings.cache import embed_cached
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space, embedder_for
+from memory.locking import derivation_lock, lock_vectors
 from memory.models import Passage
 from memory.passages import store_passages
+from memory.records import follow_positions
 from search.chunking import chunk_text
 from search.models import ConversationIndex, TurnDocument, TurnEmbedding
 from search.texts import TurnTexts, searchable, turn_texts
 
 TURNS_PER_BATCH = 64
-LOCK_CLASS = 7_201  # first keys of advisory locks: of one conversation's index
-WRITE_LOCK_CLASS = 1_000_000  # of one conversation's vectors in one space, whose number is added
 MAX_ATTEMPTS = 5
 
 
@@ -54,7 +53,7 @@ def index_conversation(*, conversation_id: int, deadline: float = float("inf")) 
     the lexical documents are stored, so that full text search works without an embedder.
     """
     result = IndexResult()
-    with conversation_lock(conversation_id, LOCK_CLASS) as held:
+    with derivation_lock(conversation_id) as held:
         if not held:
             return IndexResult(finished=False)
         while (conversation := Conversation.objects.filter(pk=conversation_id).first()) is not None:
@@ -70,22 +69,6 @@ def index_conversation(*, conversation_id: int, deadline: float = float("inf")) 
     return result
 
 
-@contextmanager
-def conversation_lock(conversation_id: int, lock_class: int, *, wait: bool = False) -> Iterator[bool]:
-    """Whether the advisory lock could be had, or it once it can; it dies with its connection."""
-    keys = [lock_class, conversation_id % 2**31]
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT pg_advisory_lock(%s, %s) IS NOT NULL" if wait else "SELECT pg_try_advisory_lock(%s, %s)", keys
-        )
-        (held,) = cursor.fetchone()
-        try:
-            yield held
-        finally:
-            if held:
-                cursor.execute("SELECT pg_advisory_unlock(%s, %s)", keys)
-
-
 def _index_from(
     conversation: Conversation, state: ConversationIndex, space: EmbeddingSpace, result: IndexResult, deadline: float
 ) -> bool:
@@ -96,8 +79,10 @@ def _index_from(
     TurnDocument.objects.filter(conversation=conversation, turn_number__gte=conversation.turn_count).delete()
     TurnEmbedding.objects.filter(conversation=conversation, turn_number__gte=conversation.turn_count).delete()
     Passage.objects.filter(conversation=conversation, turn_number__gte=conversation.turn_count).delete()
+    first_dirty = _first_dirty(conversation, state, space)
+    follow_positions(conversation, first_dirty)
     try:
-        for first in range(_first_dirty(conversation, state, space), conversation.turn_count, TURNS_PER_BATCH):
+        for first in range(first_dirty, conversation.turn_count, TURNS_PER_BATCH):
             if time.monotonic() > deadline:
                 return False
             last = min(first + TURNS_PER_BATCH, conversation.turn_count) - 1
@@ -152,19 +137,16 @@ def embed_missing(
 ) -> dict[int, str]:
     """Embed those of `turns` that the space lacks or holds with another content; why each failed, "" if it did not.
 
-    Waits for another worker that is at the same conversation in the same space. Raises: EmbedderUnavailable.
+    Raises: EmbedderUnavailable.
     """
-    if not turns:
+    embedded = TurnEmbedding.objects.filter(conversation=conversation, space=space, turn_number__in=list(turns))
+    current = {(n, bytes(digest)) for n, digest in embedded.values_list("turn_number", "content_hash")}
+    missing = {n: texts for n, texts in turns.items() if (n, texts.content_hash) not in current}
+    if not missing:
         return {}
-    with conversation_lock(conversation.pk, WRITE_LOCK_CLASS + space.pk, wait=True):
-        embedded = TurnEmbedding.objects.filter(conversation=conversation, space=space, turn_number__in=list(turns))
-        current = {(n, bytes(digest)) for n, digest in embedded.values_list("turn_number", "content_hash")}
-        missing = {n: texts for n, texts in turns.items() if (n, texts.content_hash) not in current}
-        if not missing:
-            return {}
-        passages = store_passages(conversation, space, [m for m in messages if m.turn_number in missing], list(missing))
-        result.passages_computed += passages.computed
-        failed = _store_embeddings(conversation, space, missing, passages.errors, result)
+    passages = store_passages(conversation, space, [m for m in messages if m.turn_number in missing], list(missing))
+    result.passages_computed += passages.computed
+    failed = _store_embeddings(conversation, space, missing, passages.errors, result)
     result.turns += len(missing)
     result.failed += len(failed)
     return {number: failed.get(number, "") for number in missing}
@@ -214,7 +196,7 @@ def _store_embeddings(
             chunk_text(texts.embedded, max_tokens=embedder.card.max_tokens, token_offsets=embedder.token_spans)
         )
     ]
-    batch = embed_cached(space, [chunk for _, _, chunk in chunks])
+    batch = embed_cached(space, [chunk for _, _, chunk in chunks], owner_id=conversation.owner_id)
     failed = errors | {chunks[index][0]: error for index, error in batch.errors.items()}
     token_counts = embedder.count_tokens([chunk for _, _, chunk in chunks])
     rows = [
@@ -232,6 +214,7 @@ def _store_embeddings(
         if number not in failed
     ]
     with transaction.atomic():
+        lock_vectors(conversation.pk, space.pk)
         stale = TurnEmbedding.objects.filter(conversation=conversation, space=space, turn_number__in=list(turns))
         stale.delete()
         TurnEmbedding.objects.bulk_create(rows)

@@ -66,15 +66,15 @@ def find_damage(
         return [Damage(*row) for row in cursor.fetchall()]
 
 
-def mark_damage(damages: list[Damage]) -> None:
-    """Let the index states say that these conversations are behind, from their first damaged turn on."""
+def mark_damage(damages: list[Damage]) -> int:
+    """Let the index states say that these conversations are behind, from their first damaged turn on; how many."""
     states = {
         state.pk: state for state in ConversationIndex.objects.filter(pk__in=[d.conversation_id for d in damages])
     }
     for damage in damages:
         if state := states.get(damage.conversation_id):
             state.indexed_version, state.dirty_from, state.attempts = 0, damage.first_turn, 0
-    ConversationIndex.objects.bulk_update(states.values(), ["indexed_version", "dirty_from", "attempts"], 1_000)
+    return ConversationIndex.objects.bulk_update(states.values(), ["indexed_version", "dirty_from", "attempts"], 1_000)
 
 
 def select_active(space: EmbeddingSpace, scope: Scope, kinds: tuple[Kind, ...], *, mark: bool = True) -> dict[int, int]:

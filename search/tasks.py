@@ -4,8 +4,8 @@ import time
 from typing import Any
 
 from django.conf import settings
-from django_q.tasks import async_task
 
+from convmemory.core.queueing import enqueue
 from convmemory.embeddings.spaces import active_space
 from search.building import build_beside
 from search.indexing import index_conversation
@@ -14,7 +14,7 @@ from search.vector_index import ensure_passage_index
 
 def enqueue_index(conversation_id: int) -> None:
     """Ask a worker to bring one conversation's index up to date."""
-    async_task("search.tasks.index", conversation_id, group="index")
+    enqueue("search.tasks.index", conversation_id, group="index")
 
 
 def index(conversation_id: int) -> dict[str, Any]:

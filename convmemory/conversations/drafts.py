@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from convmemory.conversations.parts import Part, Role
+from convmemory.conversations.parts import Part, Role, TextPart
+from convmemory.core.errors import InvalidInput
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,28 @@ class MessageDraft:
 
 
 @dataclass(frozen=True, slots=True)
+class TurnDraft:
+    """One whole turn of a chat that is kept elsewhere. Raises: InvalidInput where a side said nothing."""
+
+    number: int
+    user_text: str
+    assistant_text: str
+    created_at: datetime | None = None
+
+    def __post_init__(self) -> None:
+        if not (self.user_text.strip() and self.assistant_text.strip()):
+            raise InvalidInput("A turn has a question and an answer: send both texts.")
+
+    def messages(self) -> list[MessageDraft]:
+        """Its two messages, recognised by the turn's number."""
+        texts: tuple[tuple[Role, str], ...] = (("user", self.user_text), ("assistant", self.assistant_text))
+        return [
+            MessageDraft(role, (TextPart(text),), created_at=self.created_at, source_key=f"turn:{self.number}:{role}")
+            for role, text in texts
+        ]
+
+
+@dataclass(frozen=True, slots=True)
 class EventDraft:
     """One entry of an agent's event log; never embedded."""
 
@@ -50,7 +73,8 @@ class ConversationDraft:
 
     (`source`, `source_id`) is unique per owner; without a `source_id` every import is a new
     conversation. `parent_source_id` names the conversation of the same source that this one was
-    started from (a subagent's parent).
+    started from (a subagent's parent). `updated_at` and `archived_at` are given where a conversation
+    comes back as it was; else they follow from the messages and from `archived`.
     """
 
     messages: Iterable[MessageDraft]
@@ -62,4 +86,6 @@ class ConversationDraft:
     created_at: datetime | None = None
     parent_source_id: str = ""
     archived: bool = False
+    archived_at: datetime | None = None
+    updated_at: datetime | None = None
     events: Iterable[EventDraft] = ()

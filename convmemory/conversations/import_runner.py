@@ -86,7 +86,7 @@ def import_upload(
     *, owner: AbstractBaseUser, file: IO[bytes], name: str, format: str = AUTO, limits: UnpackLimits | None = None
 ) -> ImportReport:
     """Import an uploaded transcript or archive. Raises: InvalidInput, TooLarge."""
-    with tempfile.TemporaryDirectory(prefix="convmemory-upload-") as folder:
+    with tempfile.TemporaryDirectory(prefix=upload_prefix(owner.pk)) as folder:
         unpacked = unpack_upload(file, name, Path(folder), limits or UnpackLimits())
         paths = [unpacked.root]
         if unpacked.files == 1:
@@ -95,6 +95,11 @@ def import_upload(
     if unpacked.notes:
         report.files.insert(0, FileReport(path=name, notes=unpacked.notes))
     return report
+
+
+def upload_prefix(owner_id: int) -> str:
+    """How the names of the temporary folders of somebody's uploads begin."""
+    return f"convmemory-upload-{owner_id}-"
 
 
 def _import_file(owner: AbstractBaseUser, found: Found, file: FileReport, report: ImportReport, tell: Progress) -> None:

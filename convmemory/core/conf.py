@@ -1,22 +1,46 @@
 """Typed readers for settings from environment variables.
 
 A value that cannot be read raises `SettingError` naming the variable, the value and what is
-expected. Secrets are also read from the file that `NAME_FILE` points to.
+expected. Secrets are also read from the file that `NAME_FILE` points to. What was read is kept in
+`IN_FORCE`, for `manage.py doctor` to show.
 """
 
 import os
+from collections.abc import Callable, Collection, Mapping
+from functools import wraps
 from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
 
 from convmemory.core.errors import SettingError
 
 TRUE = frozenset({"1", "true", "yes", "on"})
 FALSE = frozenset({"0", "false", "no", "off", ""})
+MASK = "(set, not shown)"
+
+IN_FORCE: dict[str, str] = {}
+"""The variables that this process has read, with the values in force; secrets are masked."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
+def _noted(reader: Callable[Concatenate[str, P], T]) -> Callable[Concatenate[str, P], T]:
+    @wraps(reader)
+    def read(name: str, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        value = reader(name, *args, **kwargs)
+        shown = ", ".join(value) if isinstance(value, list) else str(value)
+        IN_FORCE[name] = MASK if shown and reader.__name__ == "env_secret" else shown
+        return value
+
+    return read
+
+
+@_noted
 def env_str(name: str, default: str = "") -> str:
     return os.environ.get(name, default).strip()
 
 
+@_noted
 def env_int(name: str, default: int, *, minimum: int | None = None) -> int:
     text = env_str(name)
     if not text:
@@ -30,6 +54,7 @@ def env_int(name: str, default: int, *, minimum: int | None = None) -> int:
     return value
 
 
+@_noted
 def env_float(name: str, default: float) -> float:
     text = env_str(name)
     if not text:
@@ -40,6 +65,7 @@ def env_float(name: str, default: float) -> float:
         raise SettingError(f"{name}={text!r} is not a number.") from None
 
 
+@_noted
 def env_bool(name: str, *, default: bool) -> bool:
     text = os.environ.get(name)
     if text is None:
@@ -51,16 +77,33 @@ def env_bool(name: str, *, default: bool) -> bool:
     raise SettingError(f"{name}={text!r} is neither true nor false: use 1 or 0.")
 
 
+@_noted
+def env_choice(name: str, default: str, choices: Collection[str]) -> str:
+    value = env_str(name) or default
+    if value not in choices:
+        raise SettingError(f"{name}={value!r} is unknown: use {' or '.join(choices)}.")
+    return value
+
+
+def with_parameters(url: str, parameters: Mapping[str, str]) -> str:
+    """`url` with these query parameters, those that it has already kept."""
+    missing = [f"{name}={value}" for name, value in parameters.items() if f"{name}=" not in url]
+    return url + ("&" if "?" in url else "?") + "&".join(missing) if missing else url
+
+
+@_noted
 def env_list(name: str, default: tuple[str, ...] = ()) -> list[str]:
     text = env_str(name)
     return [item.strip() for item in text.split(",") if item.strip()] if text else list(default)
 
 
+@_noted
 def env_path(name: str, default: Path) -> Path:
     text = env_str(name)
     return Path(text).expanduser().resolve() if text else default
 
 
+@_noted
 def env_secret(name: str, default: str = "") -> str:
     """The value of `NAME`, or the content of the file that `NAME_FILE` names."""
     file_name = env_str(f"{name}_FILE")

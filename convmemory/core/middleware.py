@@ -1,10 +1,20 @@
-"""Response headers that hold for every page."""
+"""What holds for every request: its id and its duration, and the response headers of every page."""
 
+import logging
+import time
 from collections.abc import Awaitable, Callable
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
+
+from convmemory.core import trace
+from convmemory.core.measuring import Measurement, report
+
+logger = logging.getLogger("convmemory.requests")
+
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+UNCOUNTED = frozenset({"health", "ready", "metrics"})  # asked by machines every few seconds
 
 POLICY = (
     "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; "
@@ -47,3 +57,46 @@ def policy_for(path: str) -> str:
     if path.startswith("/admin/"):
         return ADMIN_POLICY
     return DOCS_POLICY if path == "/api/v1/docs" else POLICY
+
+
+class RequestTraceMiddleware:
+    """Gives the request an id (its own `X-Request-ID` where that is fit), answers it back, and measures it.
+
+    What is kept and logged is the route, never the path or the query: they can hold what somebody searched for.
+    """
+
+    sync_capable = True
+    async_capable = True
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase | Awaitable[HttpResponseBase]]) -> None:
+        self.get_response = get_response
+        if iscoroutinefunction(get_response):
+            markcoroutinefunction(self)
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
+        token = trace.request_id.set(trace.accepted_request_id(request.headers.get("X-Request-ID", "")))
+        started = time.perf_counter()
+        response = self.get_response(request)
+        if isinstance(response, HttpResponseBase):
+            self._end(request, response, started)
+            trace.request_id.reset(token)
+            return response
+
+        async def answer() -> HttpResponseBase:
+            result = await response
+            self._end(request, result, started)
+            return result
+
+        return answer()
+
+    def _end(self, request: HttpRequest, response: HttpResponseBase, started: float) -> None:
+        seconds = time.perf_counter() - started
+        response.headers["X-Request-ID"] = trace.request_id.get()
+        match = request.resolver_match
+        route = match.route if match else "(no route)"
+        if route in UNCOUNTED:
+            return
+        label = f"{request.method if request.method in METHODS else 'OTHER'} /{route}"
+        fields = {"route": label, "status": response.status_code, "duration_ms": round(seconds * 1000, 1)}
+        logger.info("%s %s", label, response.status_code, extra={"fields": fields})
+        report(Measurement("request", label, seconds, failed=response.status_code >= 500))

@@ -10,9 +10,11 @@ from functools import lru_cache
 from itertools import islice
 
 import numpy as np
+from django.db import connection
 
 from convmemory.core.errors import EmbeddingError
 from convmemory.core.measuring import timed
+from convmemory.core.sql import load_sql
 from convmemory.core.text import content_hash
 from convmemory.embeddings.embedder import TokenEmbedder, TokenEmbedding, Vector, embed_each
 from convmemory.embeddings.models import CachedVector, EmbeddingSpace
@@ -37,9 +39,10 @@ class EmbeddedBatch:
     errors: dict[int, str]
 
 
-def embed_cached(space: EmbeddingSpace, texts: Sequence[str]) -> EmbeddedBatch:
+def embed_cached(space: EmbeddingSpace, texts: Sequence[str], *, owner_id: int | None = None) -> EmbeddedBatch:
     """The vectors of `texts`: one query finds the known ones, each distinct other text is computed once.
 
+    `owner_id` is whose texts they are: vectors that nobody uses any more go when a person is erased.
     What was computed is stored in batches, so that a run which breaks off has lost at most one.
 
     Raises:
@@ -56,6 +59,8 @@ def embed_cached(space: EmbeddingSpace, texts: Sequence[str]) -> EmbeddedBatch:
     for index, digest in enumerate(hashes):
         if digest in known:
             vectors[index] = np.frombuffer(known[digest], dtype=STORED_DTYPE)
+    if owner_id is not None:
+        _note_uses(space, owner_id, [digest for digest in set(hashes) if digest in known])
     errors = {index: reasons[digest] for index, digest in enumerate(hashes) if digest in reasons}
     return EmbeddedBatch(vectors=vectors, computed=len(missing), errors=errors)
 
@@ -103,6 +108,12 @@ def _compute(
         ignore_conflicts=True,
     )
     known.update(fresh)
+
+
+def _note_uses(space: EmbeddingSpace, owner_id: int, hashes: list[bytes]) -> None:
+    if hashes:
+        with connection.cursor() as cursor:
+            cursor.execute(load_sql("convmemory.embeddings", "note_uses"), [owner_id, space.pk, hashes])
 
 
 def _slices(texts: dict[bytes, str], size: int) -> Iterator[dict[bytes, str]]:

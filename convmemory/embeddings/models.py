@@ -1,5 +1,6 @@
 """Embedding spaces and the cache of vectors, both keyed so that the same text is embedded once."""
 
+from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
@@ -44,7 +45,8 @@ class EmbeddingSpace(models.Model):
 class CachedVector(models.Model):
     """The vector of a passage's text: float16, little endian, `2 * space.dimensions` bytes.
 
-    It holds no text and belongs to nobody: the hash of a text gives it back, nothing gives the text back.
+    It holds no text: the hash of a text gives it back, nothing gives the text back. It belongs to those who
+    use it and goes with the last of them.
     """
 
     space = models.ForeignKey(EmbeddingSpace, on_delete=models.CASCADE, db_index=False)
@@ -58,3 +60,14 @@ class CachedVector(models.Model):
 
     def __str__(self) -> str:
         return bytes(self.content_hash).hex()
+
+
+class CachedVectorUse(models.Model):
+    """Somebody's text has this vector. Erasing a person removes their uses, then the vectors that nobody uses."""
+
+    pk = models.CompositePrimaryKey("owner_id", "vector_id")
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    vector = models.ForeignKey(CachedVector, on_delete=models.CASCADE, related_name="uses")
+
+    def __str__(self) -> str:
+        return f"user {self.owner_id} uses vector {self.vector_id}"

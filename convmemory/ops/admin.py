@@ -16,7 +16,7 @@ from django_q.tasks import async_task
 from convmemory.core.admin_lists import UptoFilter
 from convmemory.core.metadata_admin import DeletableAdmin, MetadataAdmin, confirmed
 from convmemory.ops.index_samples import error_kind
-from convmemory.ops.models import IndexSample, SweepRun
+from convmemory.ops.models import Erasure, IndexSample, SweepRun
 
 admin.site.unregister([Success, Failure, Schedule])
 
@@ -111,6 +111,17 @@ class SweepRunAdmin(MetadataAdmin):
     list_display = ("id", "deep", "started_at", "seconds", "found", "fixed")
     list_filter = ("deep", UptoFilter)
     fields = ("deep", "started_at", "seconds", "found", "fixed")
+    search_help_text = "A number."
+
+
+@admin.register(Erasure)
+class ErasureAdmin(MetadataAdmin):
+    """People who are being erased; the row goes with them."""
+
+    list_display = ("user", "requested_at")
+    list_select_related = ("user",)
+    list_filter = ()
+    fields = ("user", "requested_at")
     search_help_text = "A number."
 
 

@@ -1,4 +1,4 @@
-"""What operating the installation keeps: counts of what was done, samples of the index, maps of turns."""
+"""What operating the installation keeps: counts, samples of the index, maps of turns, and who is being erased."""
 
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
@@ -79,3 +79,13 @@ class SweepRun(models.Model):
 
     def __str__(self) -> str:
         return f"{'deep sweep' if self.deep else 'sweep'} of {self.started_at:%Y-%m-%d %H:%M}"
+
+
+class Erasure(models.Model):
+    """This person is being erased. The row goes with the person's own, so what is left unfinished can be found."""
+
+    user = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="+")
+    requested_at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return f"erasure of user {self.user_id}"

@@ -14,7 +14,7 @@ from pytest_django import DjangoAssertNumQueries
 from convmemory.accounts.keys import create_key
 from convmemory.accounts.models import ApiKey, ContentAccess
 from convmemory.conversations.models import Conversation
-from memory.models import Passage
+from memory.models import MessageEmbedding, Passage
 from search.indexing import index_conversation
 from search.models import ConversationIndex, TurnDocument, TurnEmbedding
 from summaries.models import ConversationSummary
@@ -31,12 +31,14 @@ CHANGELISTS = (
     "conversations_message",
     "embeddings_embeddingspace",
     "embeddings_cachedvector",
+    "memory_messageembedding",
     "memory_passage",
     "search_turnembedding",
     "search_turndocument",
     "search_conversationindex",
     "search_spaceprogress",
     "summaries_conversationsummary",
+    "ops_erasure",
     "ops_sweeprun",
     "ops_indexsample",
 )
@@ -219,6 +221,9 @@ def test_search_looks_up_numbers_hashes_and_owners(house: House) -> None:
         ("search_conversationindex", "state=stale", False),
         ("search_conversationindex", "state=failed", False),
         ("memory_passage", "kind__exact=0", True),
+        ("memory_messageembedding", "owner=ada", True),
+        ("memory_messageembedding", "owner=steve", False),
+        ("memory_messageembedding", "status__exact=failed", False),
         ("memory_passage", "kind__exact=2", False),
         ("conversations_conversation", "status__exact=idle", True),
         ("conversations_conversation", "owner=nobody", False),
@@ -341,6 +346,17 @@ def test_deleting_a_conversation_says_no_title(house: House) -> None:
     run_action(client, "conversations_conversation", "delete_chosen", house.conversation.pk, confirm=True)
     assert not Conversation.objects.exists()
     assert "Heartbreak" not in LogEntry.objects.get().object_repr
+
+
+def test_a_failed_message_is_retried(house: House) -> None:
+    grant(house.staff, "memory.change_messageembedding")
+    record = MessageEmbedding.objects.order_by("pk")[0]
+    MessageEmbedding.objects.filter(pk=record.pk).update(status="failed", error="no answer", attempts=5)
+    OrmQ.objects.all().delete()
+    run_action(client_of(house.staff), "memory_messageembedding", "retry", record.pk, confirm=True)
+    assert OrmQ.objects.get().args() == (house.conversation.pk, [record.message_id])
+    record.refresh_from_db()
+    assert (record.status, record.attempts, record.error) == ("pending", 0, "")
 
 
 def test_a_summary_is_made_anew(house: House) -> None:

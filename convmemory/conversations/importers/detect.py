@@ -15,12 +15,14 @@ from convmemory.conversations.importers.amplifier_events import EVENT_FILES
 from convmemory.conversations.importers.base import Importer, Source
 from convmemory.conversations.importers.claude_code import ClaudeCodeImporter
 from convmemory.conversations.importers.foreign import foreign_format
+from convmemory.conversations.importers.own_export import ExportImporter
 from convmemory.conversations.importers.plain import PlainImporter
 from convmemory.core.errors import InvalidInput
 
 AUTO = "auto"
 IMPORTERS: dict[str, Importer] = {
-    importer.name: importer for importer in (AmplifierImporter(), ClaudeCodeImporter(), PlainImporter())
+    importer.name: importer
+    for importer in (AmplifierImporter(), ClaudeCodeImporter(), ExportImporter(), PlainImporter())
 }
 FORMATS = (AUTO, *IMPORTERS)
 TRANSCRIPT_SUFFIXES = frozenset({".jsonl", ".ndjson", ".json"})
@@ -73,7 +75,7 @@ class Walk:
             if _score(IMPORTERS["amplifier"], folder):
                 return Found(folder, IMPORTERS["amplifier"])
         source = Source(path, label)
-        if self.format in ("claude-code", "plain"):
+        if self.format in ("claude-code", "convmemory", "plain"):
             return Found(source, IMPORTERS[self.format])
         return self._found(source)
 
@@ -87,6 +89,9 @@ class Walk:
             return
         passed_over: frozenset[str] = frozenset()
         session = Source(path, label)
+        if self.format in (AUTO, "convmemory") and _score(IMPORTERS["convmemory"], session):
+            yield Found(session, IMPORTERS["convmemory"])
+            return
         if self.format in (AUTO, "amplifier") and _score(IMPORTERS["amplifier"], session):
             yield Found(session, IMPORTERS["amplifier"])
             passed_over = _SESSION_FILES

@@ -235,7 +235,7 @@ def test_uploads_that_are_refused_or_passed_over(tmp_path: Path) -> None:
     with pytest.raises(TooLarge):
         import_upload(owner=owner, file=zip_of(FIXTURES), name="a.zip", limits=UnpackLimits(max_bytes=1000))
     report = import_upload(owner=owner, file=io.BytesIO(b"\x89PNG\r\n"), name="image.png")
-    assert report.files[0].errors == ["no known transcript format (tried amplifier, claude-code, plain)"]
+    assert report.files[0].errors == ["no known transcript format (tried amplifier, claude-code, convmemory, plain)"]
     assert not Conversation.objects.exists()
     shutil.copytree(FIXTURES / "plain", tmp_path / "plain")
     (tmp_path / "plain" / "notes.txt").write_text("x")

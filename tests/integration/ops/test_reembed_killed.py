@@ -17,8 +17,8 @@ from pytest_django import Settings
 
 from convmemory.embeddings import spaces
 from convmemory.embeddings.models import EmbeddingSpace
-from search.building import BUILD_LOCK_CLASS
-from search.indexing import conversation_lock, index_conversation
+from memory.locking import BUILD_LOCK_CLASS, derivation_lock
+from search.indexing import index_conversation
 from search.models import TurnEmbedding
 from search.retrieval import SearchQuery, search
 from tests.factories import exchange, make_conversation, make_user
@@ -120,7 +120,7 @@ def test_killed_twice_it_goes_on_and_searches_see_one_space_each(model: str, tmp
     searcher = Searcher(owner)
     searcher.start()
     kept: set[int] = set()
-    with conversation_lock(numbers[-1], BUILD_LOCK_CLASS):  # as if somebody else were at it: it cannot be finished
+    with derivation_lock(numbers[-1], BUILD_LOCK_CLASS):  # as if somebody else were at it: it cannot be finished
         for _ in range(2):
             process = start(model, tmp_path)
             wait_until(lambda: bool(built_rows()), tmp_path)

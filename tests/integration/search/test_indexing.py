@@ -12,7 +12,8 @@ from convmemory.conversations import ingest
 from convmemory.conversations.models import Conversation
 from convmemory.core.errors import EmbedderUnavailable
 from convmemory.embeddings.cache import EmbeddedBatch, embed_cached
-from search.indexing import LOCK_CLASS, index_conversation
+from memory.locking import LOCK_CLASS
+from search.indexing import index_conversation
 from search.models import ConversationIndex, TurnDocument, TurnEmbedding
 from search.status import index_status
 from search.sweeping import conversations_to_index
@@ -88,8 +89,8 @@ def test_a_text_that_the_model_refuses_fails_alone() -> None:
     owner = make_user()
     conversation = make_conversation(owner, exchange(*PAIRS))
 
-    def refuse_second(space: Any, texts: Any) -> EmbeddedBatch:
-        batch = embed_cached(space, texts)
+    def refuse_second(space: Any, texts: Any, *, owner_id: int) -> EmbeddedBatch:
+        batch = embed_cached(space, texts, owner_id=owner_id)
         return EmbeddedBatch(vectors=batch.vectors, computed=batch.computed, errors={1: "too strange"})
 
     with patch("search.indexing.embed_cached", refuse_second):

@@ -92,3 +92,15 @@ def test_env_secret_names_a_file_that_cannot_be_read(given: pytest.MonkeyPatch, 
 
     with pytest.raises(SettingError, match=r"THING_FILE='.*absent' cannot be read: No such file"):
         conf.env_secret("THING")
+
+
+def test_what_was_read_is_kept_with_secrets_masked(given: pytest.MonkeyPatch) -> None:
+    given.setenv("THING", "7")
+    conf.env_int("THING", 3)
+    assert conf.IN_FORCE["THING"] == "7"
+    given.setenv("THING", "very secret")
+    conf.env_secret("THING")
+    assert conf.IN_FORCE["THING"] == conf.MASK
+    given.setenv("THING", "a, b")
+    conf.env_list("THING")
+    assert conf.IN_FORCE["THING"] == "a, b"

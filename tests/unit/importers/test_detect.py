@@ -64,7 +64,7 @@ def test_what_nobody_claims_is_reported_with_the_reason(tmp_path: Path) -> None:
     (tmp_path / "b.json").write_text("")
     (tmp_path / "c.json").write_text('[{"mapping": {}, "current_node": null, "create_time": 1}]')
     assert found(tmp_path, tmp_path / "gone", root=tmp_path) == [
-        ("a.json", "no known transcript format (tried amplifier, claude-code, plain)"),
+        ("a.json", "no known transcript format (tried amplifier, claude-code, convmemory, plain)"),
         ("b.json", "the file is empty"),
         ("c.json", "a ChatGPT export: not supported yet"),
         ("gone", "cannot be read: No such file or directory"),
@@ -144,7 +144,7 @@ def test_a_given_format(tmp_path: Path) -> None:
     assert found(tmp_path, root=tmp_path, format="claude-code") == [
         ("transcript.jsonl", "no known transcript format (tried claude-code)")
     ]
-    with pytest.raises(InvalidInput, match="give one of auto, amplifier, claude-code, plain"):
+    with pytest.raises(InvalidInput, match="give one of auto, amplifier, claude-code, convmemory, plain"):
         Walk(format="codex")
 
 

@@ -1,0 +1,223 @@
+"""The archive that `manage.py export_user` writes: a zip file, or the folder that it was unpacked into.
+
+Reads the tables of conversations, messages, raw sources and events side by side, because each is in the
+order of the conversations; nothing is held in memory but one row of each. The other tables are for
+people and other programs. The format is described in docs/export-format.md.
+"""
+
+import json
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import IO, Any
+
+from convmemory.conversations.drafts import ConversationDraft, EventDraft, MessageDraft
+from convmemory.conversations.importers.base import FileReport, Source
+from convmemory.conversations.importers.lines import MAX_LINE_BYTES, unreadable
+from convmemory.conversations.parts import ROLES, part_from_json
+from convmemory.core.errors import InvalidInput
+
+FORMAT = "convmemory-export"
+VERSION = 1
+MANIFEST = "manifest.json"
+MAX_MANIFEST_BYTES = 1024 * 1024
+
+Row = Mapping[str, Any]
+_WRONG = (KeyError, TypeError, ValueError, AttributeError)
+
+
+def table_file(table: str) -> str:
+    """Where the rows of a table stand in the archive."""
+    return f"tables/{table}.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class ExportImporter:
+    """Reads an archive of this product, of this or another installation."""
+
+    name: str = "convmemory"
+
+    def sniff(self, source: Source) -> int | None:
+        """See `Importer.sniff`."""
+        if source.is_folder:
+            if not (source.path / MANIFEST).is_file():
+                return None
+        elif not source.head.startswith(b"PK"):
+            return None
+        try:
+            with _opened(source) as archive:
+                return 100 if archive.manifest().get("format") == FORMAT else None
+        except InvalidInput:
+            return None
+
+    def parse(self, source: Source, report: FileReport) -> Iterator[ConversationDraft]:
+        """See `Importer.parse`."""
+        with _opened(source) as archive:
+            version = archive.manifest().get("version")
+            if version != VERSION:
+                raise InvalidInput(f"The archive has format version {version!r}, this installation reads {VERSION}.")
+            messages = _Grouped(_with_sources(archive))
+            events = _Grouped((row, b"") for row in archive.rows("conversations_event"))
+            for row in archive.rows("conversations_conversation"):
+                try:
+                    yield _conversation(row, messages, events, report)
+                except _WRONG as error:
+                    report.skip(f"conversation {row.get('id')}", _reason(error))
+
+
+class _Archive:
+    """The files of a zip or of a folder, as streams of rows."""
+
+    def __init__(self, source: Source, stack: ExitStack) -> None:
+        self._path = source.path
+        self._zip: zipfile.ZipFile | None = None
+        if not source.is_folder:
+            with _readable(self._path):
+                self._zip = stack.enter_context(zipfile.ZipFile(source.path))
+
+    def manifest(self) -> Row:
+        with _readable(self._path), self._file(MANIFEST) as file:
+            return _loaded(file.read(MAX_MANIFEST_BYTES), MANIFEST)
+
+    def rows(self, table: str) -> Iterator[Row]:
+        """The rows of a table in order; none where the archive has no such table."""
+        name = table_file(table)
+        if not self._has(name):
+            return
+        with _readable(self._path), self._file(name) as file:
+            number = 0
+            while line := file.readline(MAX_LINE_BYTES):
+                number += 1
+                yield _loaded(line, f"{name}:{number}")
+
+    def _has(self, name: str) -> bool:
+        return name in self._zip.NameToInfo if self._zip else (self._path / name).is_file()
+
+    def _file(self, name: str) -> IO[bytes]:
+        return self._zip.open(name) if self._zip else (self._path / name).open("rb")
+
+
+@contextmanager
+def _opened(source: Source) -> Iterator[_Archive]:
+    with ExitStack() as stack:
+        yield _Archive(source, stack)
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """What the file system or the zip refuses becomes InvalidInput."""
+    try:
+        yield
+    except OSError as error:
+        raise unreadable(path, error) from error
+    except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError, RuntimeError) as error:
+        raise InvalidInput(f"{path.name} is a damaged archive: {error}. Export it again.") from error
+
+
+class _Grouped:
+    """Rows in the order of their conversations, handed out conversation by conversation."""
+
+    def __init__(self, rows: Iterable[tuple[Row, bytes]]) -> None:
+        self._rows = iter(rows)
+        self._next = next(self._rows, None)
+
+    def of(self, conversation_id: int) -> Iterator[tuple[Row, bytes]]:
+        """The rows of this conversation; those of earlier ones that nobody read are passed over."""
+        while self._next is not None and int(self._next[0]["conversation_id"]) <= conversation_id:
+            current, self._next = self._next, next(self._rows, None)
+            if int(current[0]["conversation_id"]) == conversation_id:
+                yield current
+
+
+def _with_sources(archive: _Archive) -> Iterator[tuple[Row, bytes]]:
+    """Messages with their raw sources; a message without one has no row in the sources' table."""
+    sources = archive.rows("conversations_messagesource")
+    waiting = next(sources, None)
+    for row in archive.rows("conversations_message"):
+        raw = b""
+        if waiting is not None and waiting["message_id"] == row["id"]:
+            raw, waiting = _bytes(waiting["data"]), next(sources, None)
+        yield row, raw
+
+
+def _conversation(row: Row, messages: _Grouped, events: _Grouped, report: FileReport) -> ConversationDraft:
+    number = int(row["id"])
+    return ConversationDraft(
+        messages=_messages(messages.of(number), report),
+        events=_events(events.of(number), report),
+        source=str(row["source"]),
+        source_id=str(row["source_id"]) or f"export:{number}:{row['created_at']}",
+        title=str(row["title"]),
+        agent=str(row["agent"]),
+        project=str(row["project"]),
+        created_at=_time(row["created_at"]),
+        updated_at=_time(row["updated_at"]),
+        archived_at=_time(row["archived_at"]),
+        parent_source_id=str(row["parent_source_id"]),
+    )
+
+
+def _messages(rows: Iterable[tuple[Row, bytes]], report: FileReport) -> Iterator[MessageDraft]:
+    for row, raw in rows:
+        try:
+            yield _message(row, raw)
+        except _WRONG as error:
+            report.skip(f"message {row.get('id')}", _reason(error))
+
+
+def _message(row: Row, raw: bytes) -> MessageDraft:
+    if row["role"] not in ROLES:
+        raise ValueError(f"unknown role {row['role']!r}")
+    return MessageDraft(
+        role=row["role"],
+        parts=tuple(part_from_json(part) for part in row["parts"]),
+        name=str(row["name"]),
+        created_at=_time(row["created_at"]),
+        model=str(row["model"]),
+        source_key=str(row["source_key"]) or f"position:{row['position']}",
+        injected=row["role"] == "user" and not row["is_real_user"],
+        raw=raw,
+    )
+
+
+def _events(rows: Iterable[tuple[Row, bytes]], report: FileReport) -> Iterator[EventDraft]:
+    for row, _ in rows:
+        try:
+            yield EventDraft(
+                line_number=int(row["line_number"]),
+                type=str(row["type"]),
+                level=str(row["level"]),
+                tool=str(row["tool"]),
+                turn_number=row["turn_number"],
+                created_at=_time(row["created_at"]),
+                payload=dict(row["payload"]),
+            )
+        except _WRONG as error:
+            report.skip(f"event {row.get('id')}", _reason(error))
+
+
+def _loaded(line: bytes, place: str) -> Row:
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"{place} cannot be read: {error}. Export the archive again.") from error
+    if not isinstance(value, dict):
+        raise InvalidInput(f"{place} is no JSON object. Export the archive again.")
+    return value
+
+
+def _bytes(value: str) -> bytes:
+    """Bytes as PostgreSQL writes them in JSON: `\\x` and hexadecimal digits."""
+    return bytes.fromhex(value.removeprefix("\\x"))
+
+
+def _time(value: str | None) -> datetime | None:
+    return None if value is None else datetime.fromisoformat(value)
+
+
+def _reason(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,94 @@
+"""The database server: versions, migrations, connections, statistics."""
+
+from collections.abc import Iterator
+
+from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
+
+from convmemory.core.postgres.validation import FACTS, server_problems
+from convmemory.core.sql import load_sql
+from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity, plural
+
+BUSY_SHARE = 0.8
+IDS = {
+    "convmemory.E002": "database.server-old",
+    "convmemory.E003": "database.vector-missing",
+    "convmemory.E004": "database.vector-old",
+}
+
+
+def facts() -> Iterator[Fact]:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT current_setting('server_version'), pg_size_pretty(pg_database_size(current_database())), "
+            "(SELECT extversion FROM pg_extension WHERE extname = 'vector'), current_database()"
+        )
+        version, size, vector, name = cursor.fetchone()
+    yield "server", f"PostgreSQL {version}, {'embedded' if connection.settings_dict['EMBEDDED_PATH'] else 'external'}"
+    yield "pgvector", str(vector)
+    yield "database", f"{name}, {size}"
+
+
+def check_versions() -> Iterator[Finding]:
+    with connection.cursor() as cursor:
+        cursor.execute(FACTS)
+        server, installed, available = cursor.fetchone()
+    for problem in server_problems(server, installed, available):
+        yield Finding(IDS[str(problem.id)], Severity.ERROR, problem.msg, str(problem.hint))
+    if installed and available and installed != available:
+        yield Finding(
+            "database.vector-outdated",
+            Severity.NOTICE,
+            f"pgvector {installed} is in use, the server has {available}.",
+            "As the owner of the extension run in this database: ALTER EXTENSION vector UPDATE",
+        )
+
+
+def check_migrations() -> Iterator[Finding]:
+    executor = MigrationExecutor(connection)
+    missing = executor.migration_plan(executor.loader.graph.leaf_nodes())
+    if missing:
+        yield Finding(
+            "database.unmigrated",
+            Severity.ERROR,
+            f"{plural(len(missing), 'migration')} not applied, the first is {missing[0][0]}.",
+            "Run `manage.py migrate`, or start `manage.py up`, which does it.",
+        )
+
+
+def check_connections() -> Iterator[Finding]:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*), current_setting('max_connections')::int FROM pg_stat_activity")
+        used, allowed = cursor.fetchone()
+    if used > allowed * BUSY_SHARE:
+        yield Finding(
+            "database.connections",
+            Severity.WARNING,
+            f"{used} of {allowed} connections are in use.",
+            "Lower DATABASE_POOL_SIZE or the number of processes, or raise max_connections of the server.",
+        )
+
+
+def check_statistics() -> Iterator[Finding]:
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("convmemory.ops", "tables_without_statistics"))
+        tables = [row[0] for row in cursor.fetchall()]
+    if not tables:
+        return
+
+    def analyze() -> str:
+        with connection.cursor() as cursor:
+            for table in tables:
+                cursor.execute(f"ANALYZE {connection.ops.quote_name(table)}")
+        return f"Statistics of {', '.join(tables)} are made."
+
+    yield Finding(
+        "database.no-statistics",
+        Severity.WARNING,
+        f"The planner knows nothing of {', '.join(tables)}: queries may take a bad way.",
+        "Run ANALYZE in this database, and see that autovacuum is on.",
+        analyze,
+    )
+
+
+AREA = Area("database", facts, (check_versions, check_migrations, check_connections, check_statistics))

@@ -1,0 +1,36 @@
+"""Room on the disk of the data folder."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from django.conf import settings
+
+from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity
+
+GIB = 1024**3
+SHORT_BYTES = 5 * GIB  # an index build and a reembed need room beside what is there
+FULL_BYTES = 1 * GIB
+
+
+def facts() -> Iterator[Fact]:
+    usage = shutil.disk_usage(_folder())
+    yield str(_folder()), f"{usage.free / GIB:.1f} GiB free of {usage.total / GIB:.1f}"
+
+
+def check_room() -> Iterator[Finding]:
+    free = shutil.disk_usage(_folder()).free
+    if free < SHORT_BYTES:
+        yield Finding(
+            "disk.short",
+            Severity.ERROR if free < FULL_BYTES else Severity.WARNING,
+            f"{free / GIB:.1f} GiB are free where {_folder()} lies; PostgreSQL stops when there are none.",
+            "Make room, `manage.py reembed --prune` old spaces, or move the folder (CONVMEMORY_VAR, DATABASE_URL).",
+        )
+
+
+def _folder() -> Path:
+    return Path(settings.VAR_DIR)
+
+
+AREA = Area("disk", facts, (check_room,))

@@ -1,0 +1,49 @@
+"""What the doctor says: facts, and findings with a remedy each.
+
+An area is a module of this package: its facts are shown, its checks yield findings. A check reads only;
+what puts a finding right is its `fix`, which is there where nothing can be lost by it.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+
+class Severity(IntEnum):
+    """How bad a finding is; the exit code is that of the worst one. A notice is nothing to act on in haste."""
+
+    NOTICE = 0
+    WARNING = 1
+    ERROR = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is not as it should be. `id` is `area.what` and stays the same between versions.
+
+    `fix` puts it right and says what it did; it can be run twice.
+    """
+
+    id: str
+    severity: Severity
+    message: str
+    remedy: str
+    fix: Callable[[], str] | None = field(default=None, repr=False, compare=False)
+
+
+Fact = tuple[str, str]
+Check = Callable[[], Iterator[Finding]]
+
+
+@dataclass(frozen=True, slots=True)
+class Area:
+    """A part of the installation that is examined by itself."""
+
+    name: str
+    facts: Callable[[], Iterator[Fact]]
+    checks: Sequence[Check]
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 row`, `2 rows`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -1,0 +1,121 @@
+"""The database's indexes: there, valid, and used by the queries of a search."""
+
+from collections.abc import Iterator
+from functools import partial
+
+from django.apps import apps
+from django.db import connection, models
+
+from convmemory.core.errors import EmbedderUnavailable
+from convmemory.core.sql import load_sql
+from convmemory.embeddings.models import EmbeddingSpace
+from convmemory.embeddings.spaces import active_space
+from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity
+from search import plans, vector_index
+
+PROJECT_APPS = ("convmemory", "memory", "search", "summaries")
+OURS = "passage_signs_"
+
+
+def facts() -> Iterator[Fact]:
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("convmemory.ops", "largest_indexes"))
+        for name, table, size, scans in cursor.fetchall():
+            yield name, f"on {table}, {size}, used {scans:,} times"
+
+
+def check_validity() -> Iterator[Finding]:
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("convmemory.ops", "invalid_indexes"))
+        names = [row[0] for row in cursor.fetchall()]
+    for name in names:
+        mine = name.startswith(OURS)
+        yield Finding(
+            "indexes.invalid",
+            Severity.ERROR,
+            f"The index {name} is invalid, most likely left by a build that was killed: it costs and helps nothing.",
+            "Run `manage.py doctor --fix`, or in the database: "
+            + (f"DROP INDEX CONCURRENTLY {name}" if mine else f"REINDEX INDEX CONCURRENTLY {name}"),
+            partial(_rebuild, name),
+        )
+
+
+def check_declared() -> Iterator[Finding]:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT indexname FROM pg_indexes WHERE schemaname = current_schema()")
+        present = {row[0] for row in cursor.fetchall()}
+    for model in apps.get_models():
+        if model.__module__.partition(".")[0] not in PROJECT_APPS:
+            continue
+        for index in model._meta.indexes:
+            if index.name not in present:
+                yield _missing(model, index.name, partial(_create, model, index))
+        for constraint in model._meta.constraints:
+            if isinstance(constraint, models.UniqueConstraint) and constraint.name not in present:
+                yield _missing(model, constraint.name, None)
+
+
+def check_vector_index() -> Iterator[Finding]:
+    space = active_space()
+    if vector_index.largest_owner(space) <= vector_index.EXACT_PASSAGES or vector_index.has_passage_index(space):
+        return
+
+    def build() -> str:
+        vector_index.ensure_passage_index(space)
+        return f"The index {vector_index.index_name(space)} is built."
+
+    yield Finding(
+        "indexes.no-vector-index",
+        Severity.WARNING,
+        "Somebody's archive has outgrown exact scans and the active space has no vector index: searches are slow.",
+        "A worker builds it within the hour; `manage.py doctor --fix` builds it now.",
+        build,
+    )
+
+
+def check_plans() -> Iterator[Finding]:
+    space = active_space()
+    try:
+        bad = plans.queries_without_index(space)
+    except EmbedderUnavailable:  # told by the models area
+        return
+    for name, expected in bad.items():
+        yield Finding(
+            "indexes.plan",
+            Severity.ERROR,
+            f"The query {name} of every search does not use the index {expected}.",
+            f"See that {expected} exists and is valid, then run ANALYZE; report it if that does not help.",
+        )
+
+
+def _missing(model: type[models.Model], name: str, fix: "partial[str] | None") -> Finding:
+    return Finding(
+        "indexes.missing",
+        Severity.ERROR,
+        f"The index {name} of {model._meta.db_table} is missing: somebody dropped it, or a restore was not complete.",
+        "Run `manage.py doctor --fix`, or restore the database.",
+        fix,
+    )
+
+
+def _create(model: type[models.Model], index: models.Index) -> str:
+    with connection.schema_editor() as editor:
+        editor.add_index(model, index)
+    return f"The index {index.name} is made."
+
+
+def _rebuild(name: str) -> str:
+    quoted = connection.ops.quote_name(name)
+    if not name.startswith(OURS):
+        with connection.cursor() as cursor:
+            cursor.execute(f"REINDEX INDEX CONCURRENTLY {quoted}")
+        return f"The index {name} is built again."
+    space = EmbeddingSpace.objects.filter(pk=name.removeprefix(OURS), is_active=True).first()
+    if space and vector_index.ensure_passage_index(space, even_if_small=True):
+        return f"The index {name} is built again."
+    with connection.cursor() as cursor:
+        cursor.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {quoted}")
+    return f"The index {name} is dropped."
+
+
+AREA = Area("indexes", facts, (check_validity, check_declared, check_vector_index, check_plans))

@@ -1,0 +1,126 @@
+"""The embedding spaces and the models behind them: can they be had, and are they what they were."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from hashlib import file_digest
+from pathlib import Path
+
+from django.db.models import Q
+from django.utils import timezone
+
+from convmemory.core.errors import ConvMemoryError
+from convmemory.embeddings import model_folder
+from convmemory.embeddings.models import EmbeddingSpace
+from convmemory.embeddings.options import LOCAL
+from convmemory.embeddings.spaces import active_space, building_space, default_embedder, embedder_for, space_key
+from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity
+from convmemory.ops.reembed.pruning import retired_spaces
+from convmemory.ops.reembed.targets import PROBE, settings_for
+from search.models import SpaceProgress
+
+ABANDONED = timedelta(hours=1)
+
+
+def facts() -> Iterator[Fact]:
+    for space in EmbeddingSpace.objects.order_by("pk"):
+        state = "active" if space.is_active else "building" if space.is_building else "retired"
+        yield f"space {space.pk}", f"{space}, {state}"
+    for space, weights in _weights():
+        if weights.is_file():
+            yield f"weights of {space.model}", f"SHA-256 {_digest(weights)}"
+
+
+def check_active_model() -> Iterator[Finding]:
+    space = active_space()
+    try:
+        embedder_for(space).embed_passages([PROBE])
+    except ConvMemoryError as error:
+        yield Finding(
+            "models.unavailable",
+            Severity.ERROR,
+            f"Nothing can be embedded, and searches go by words only: {error}",
+            "Set the EMBEDDING_ variables to " + " ".join(settings_for(space)) + ", or run `manage.py reembed`.",
+        )
+
+
+def check_weights() -> Iterator[Finding]:
+    for space, weights in _weights():
+        if not weights.is_file():
+            continue  # told by check_active_model where it matters
+        digest, expected = _digest(weights), _expected(space)
+        if not digest.startswith(expected):
+            yield Finding(
+                "models.weights-changed",
+                Severity.ERROR,
+                f"{weights} is not what {space.model} was embedded with: SHA-256 {digest}, expected {expected}….",
+                "Put the original file back (`make setup` for the default model), or run `manage.py reembed`.",
+            )
+
+
+def check_settings_agree() -> Iterator[Finding]:
+    try:
+        key = space_key(default_embedder().card)
+    except ConvMemoryError as error:
+        yield Finding(
+            "models.settings-wrong", Severity.WARNING, f"The settings name no model: {error}", "Set EMBEDDING_MODEL."
+        )
+        return
+    active = active_space()
+    if any(getattr(active, name) != value for name, value in key.items()):
+        yield Finding(
+            "models.settings-differ",
+            Severity.WARNING,
+            f"The settings name {key['provider']}/{key['model']} ({key['dimensions']} dimensions, recipe "
+            f"{key['recipe_version']}), but {active} is in use.",
+            f"Run `manage.py reembed` to change over, or set {' '.join(settings_for(active))}",
+        )
+
+
+def check_building() -> Iterator[Finding]:
+    space = building_space()
+    if space is None:
+        return
+    newest = SpaceProgress.objects.filter(space=space).order_by("-updated_at").first()
+    if newest is None or newest.updated_at < timezone.now() - ABANDONED:
+        yield Finding(
+            "models.build-abandoned",
+            Severity.WARNING,
+            f"{space} is being built, but nobody works on it; meanwhile everything that arrives is embedded twice.",
+            "Run `manage.py reembed` with its model to go on, or `manage.py reembed --cancel` to give it up.",
+        )
+
+
+def check_retired() -> Iterator[Finding]:
+    for space in retired_spaces():
+        yield Finding(
+            "models.space-retired",
+            Severity.NOTICE,
+            f"{space} is no longer searched and still takes room.",
+            "When you are content with the active one: `manage.py reembed --prune`.",
+        )
+
+
+def _weights() -> Iterator[tuple[EmbeddingSpace, Path]]:
+    """The weights of the local spaces in use, where they should lie."""
+    in_use = EmbeddingSpace.objects.filter(Q(is_active=True) | Q(is_building=True), provider=LOCAL)
+    for space in in_use.order_by("pk"):
+        if space.model == model_folder.DEFAULT_MODEL:
+            yield space, model_folder.default_folder() / "model.safetensors"
+        elif space.location:
+            yield space, Path(space.location) / "model.safetensors"
+
+
+def _expected(space: EmbeddingSpace) -> str:
+    """The digest, or the part of it that the model's name holds."""
+    if space.model == model_folder.DEFAULT_MODEL:
+        return model_folder.DEFAULT_SHA256
+    return space.model.rpartition("@")[2]
+
+
+def _digest(weights: Path) -> str:
+    """Read anew: a note of an earlier digest would hide what has happened to the file since."""
+    with weights.open("rb") as file:
+        return file_digest(file, "sha256").hexdigest()
+
+
+AREA = Area("models", facts, (check_active_model, check_weights, check_settings_agree, check_building, check_retired))

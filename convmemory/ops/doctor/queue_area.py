@@ -1,0 +1,93 @@
+"""The queue: is anybody working on it, is anything waiting too long, what has failed."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.db.models import Count
+from django.utils import timezone
+from django_q.brokers import get_broker
+from django_q.models import Failure, OrmQ, Schedule
+
+from convmemory.ops import schedules
+from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity, plural
+from convmemory.ops.models import SweepRun
+
+OVERDUE = timedelta(minutes=5)  # the sweep runs every minute wherever a worker lives
+WAITING = timedelta(minutes=15)
+RECENT = timedelta(days=1)
+
+
+def facts() -> Iterator[Fact]:
+    broker = get_broker()
+    yield "queue", f"{broker.info()}, {plural(broker.queue_size(), 'task')} waiting, {broker.lock_size()} in work"
+    last = SweepRun.objects.order_by("-started_at").first()
+    yield "last sweep", f"{last.started_at:%Y-%m-%d %H:%M:%S}, found {last.found}" if last else "never"
+
+
+def check_schedules() -> Iterator[Finding]:
+    present = set(Schedule.objects.values_list("name", flat=True))
+    missing = [name for name in schedules.SCHEDULES if name not in present]
+    if not missing:
+        return
+
+    def make() -> str:
+        schedules.ensure_schedules()
+        return f"{', '.join(missing)}: scheduled."
+
+    yield Finding(
+        "queue.schedule-missing",
+        Severity.ERROR,
+        f"Not scheduled: {', '.join(missing)}. What is missed then stays so.",
+        "Start `manage.py up` or `manage.py worker` once, which schedules them.",
+        make,
+    )
+
+
+def check_workers() -> Iterator[Finding]:
+    last = SweepRun.objects.order_by("-started_at").values_list("started_at", flat=True).first()
+    if last and last >= timezone.now() - OVERDUE:
+        return
+    if not Schedule.objects.filter(next_run__lt=timezone.now() - OVERDUE).exists():
+        return  # just installed
+    yield Finding(
+        "queue.no-worker",
+        Severity.ERROR,
+        f"No worker lives: the sweep, which runs every minute, ran last {_ago(last)}.",
+        "Start `manage.py up`, or `manage.py worker` on a machine that does background work, and read its output.",
+    )
+
+
+def check_waiting() -> Iterator[Finding]:
+    if settings.REDIS_URL:
+        return  # Redis keeps no time of arrival
+    arrived = OrmQ.objects.filter(lock__lte=timezone.now()).order_by("lock").values_list("lock", flat=True).first()
+    if arrived and arrived < timezone.now() - WAITING:
+        yield Finding(
+            "queue.waiting",
+            Severity.WARNING,
+            f"The oldest task of {plural(get_broker().queue_size(), 'task')} waits since {_ago(arrived)}.",
+            "See that workers run (queue.no-worker); after a large import just wait, or raise WORKERS.",
+        )
+
+
+def check_failures() -> Iterator[Finding]:
+    failures = Failure.objects.filter(stopped__gte=timezone.now() - RECENT)
+    by_function = failures.values_list("func").annotate(count=Count("pk")).order_by("-count")
+    for function, count in by_function:
+        yield Finding(
+            "queue.failures",
+            Severity.WARNING,
+            f"{plural(count, 'task')} {function} failed within a day.",
+            "The worker's log and the failed tasks in the admin say why; what can be done again, the sweep does again.",
+        )
+
+
+def _ago(moment: datetime | None) -> str:
+    if moment is None:
+        return "never"
+    minutes = int((timezone.now() - moment).total_seconds() // 60)
+    return f"{plural(minutes, 'minute')} ago" if minutes < 120 else f"{plural(minutes // 60, 'hour')} ago"
+
+
+AREA = Area("queue", facts, (check_schedules, check_workers, check_waiting, check_failures))

@@ -1,0 +1,170 @@
+"""The rows: missing, stale and orphaned ones, and conversations that are stuck or given up."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+from django.db import connection, transaction
+from django.db.models import Count
+from django.utils import timezone
+from django_q.brokers import get_broker
+
+from convmemory.conversations.ingest import expire_responses
+from convmemory.conversations.models import Conversation
+from convmemory.core.sql import load_sql
+from convmemory.core.text import one_line
+from convmemory.embeddings.spaces import active_space
+from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity, plural
+from memory.embedding import MAX_ATTEMPTS as MESSAGE_ATTEMPTS
+from memory.models import MessageEmbedding
+from search.indexing import MAX_ATTEMPTS
+from search.models import ConversationIndex, TurnDocument, TurnEmbedding
+from search.selecting import find_damage, mark_damage
+from search.sweeping import conversations_to_index, count_orphans, delete_orphans
+from search.tasks import enqueue_index
+
+MANY = 10_000
+SHOWN_REASONS = 3
+
+
+def facts() -> Iterator[Fact]:
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("convmemory.ops", "table_sizes"))
+        for table, rows, size in cursor.fetchall():
+            yield table, f"about {rows:,} rows, {size}"
+
+
+def check_orphans() -> Iterator[Finding]:
+    counts = count_orphans()
+    if counts:
+        told = ", ".join(f"{table} {count:,}" for table, count in counts.items())
+        yield Finding(
+            "rows.orphaned",
+            Severity.ERROR,
+            f"Rows of turns that are gone, or with an owner who is not their conversation's: {told}.",
+            "`manage.py doctor --fix` deletes them; the deep sweep does so every hour.",
+            lambda: f"{plural(delete_orphans(), 'row')} deleted.",
+        )
+
+
+def check_damage() -> Iterator[Finding]:
+    damages = find_damage(active_space(), ("missing", "stale"))
+    if damages:
+        turns = sum(damage.turns for damage in damages)
+        yield Finding(
+            "rows.stale",
+            Severity.WARNING,
+            f"{plural(turns, 'turn')} of {plural(len(damages), 'conversation')} count as embedded, but their vectors "
+            "are missing or of another content.",
+            "Run `manage.py reembed`, or `manage.py doctor --fix`, which hands them to the sweep.",
+            lambda: f"{plural(mark_damage(damages), 'conversation')} marked: the sweep takes them up.",
+        )
+
+
+def check_passages() -> Iterator[Finding]:
+    space = active_space()
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("convmemory.ops", "passages_lost"), [space.pk, space.pk])
+        lost = [row[0] for row in cursor.fetchall()]
+    if not lost:
+        return
+
+    def index_again() -> str:
+        with transaction.atomic():
+            TurnEmbedding.objects.filter(conversation__in=lost, space=space).delete()
+            ConversationIndex.objects.filter(pk__in=lost).update(indexed_version=0, dirty_from=None)
+        return f"{plural(len(lost), 'conversation')} will be indexed again."
+
+    yield Finding(
+        "rows.passages-lost",
+        Severity.ERROR,
+        f"{plural(len(lost), 'conversation')} have another number of passages than was stored.",
+        "`manage.py doctor --fix` has them indexed again; only what is missing is computed.",
+        index_again,
+    )
+
+
+def check_stuck() -> Iterator[Finding]:
+    stuck = Conversation.objects.filter(
+        status=Conversation.Status.PROCESSING, processing_until__lt=timezone.now() - timedelta(minutes=2)
+    ).count()
+    if stuck:
+        yield Finding(
+            "rows.stuck",
+            Severity.WARNING,
+            f"{plural(stuck, 'conversation')} wait for a response whose writer has died.",
+            "`manage.py doctor --fix` sets them failed, as the sweep does every minute where a worker lives.",
+            lambda: f"{plural(expire_responses(), 'conversation')} set failed.",
+        )
+
+
+def check_given_up() -> Iterator[Finding]:
+    failed = ConversationIndex.objects.exclude(error="").filter(attempts__gte=MAX_ATTEMPTS)
+    for error, count in failed.values_list("error").annotate(count=Count("pk")).order_by("-count")[:SHOWN_REASONS]:
+        yield Finding(
+            "rows.given-up",
+            Severity.ERROR,
+            f"{plural(count, 'conversation')} could not be indexed {MAX_ATTEMPTS} times: {one_line(error, 200)}",
+            "Remove the cause, then run `manage.py reembed --only failed`.",
+        )
+
+
+def check_messages() -> Iterator[Finding]:
+    failed = MessageEmbedding.objects.filter(
+        space=active_space(), status=MessageEmbedding.Status.FAILED, attempts__gte=MESSAGE_ATTEMPTS
+    ).count()
+    if failed:
+        yield Finding(
+            "rows.messages-failed",
+            Severity.WARNING,
+            f"{plural(failed, 'message')} could not be embedded {MESSAGE_ATTEMPTS} times and cannot be recalled.",
+            "Their records say why. Remove the cause, then POST /api/v1/conversations/{id}/memory/embed asks again.",
+        )
+
+
+def check_refused() -> Iterator[Finding]:
+    refused = TurnDocument.objects.exclude(error="").count()
+    if refused:
+        yield Finding(
+            "rows.refused",
+            Severity.NOTICE,
+            f"{plural(refused, 'turn')} the model refused; they are found by their words only.",
+            "With another model, or after a repair: `manage.py reembed --only failed`.",
+        )
+
+
+def check_behind() -> Iterator[Finding]:
+    broker = get_broker()
+    if broker.queue_size() or broker.lock_size():
+        return  # in hand
+    behind = conversations_to_index(limit=MANY)
+    if not behind:
+        return
+
+    def enqueue_all() -> str:
+        for conversation_id in behind:
+            enqueue_index(conversation_id)
+        return f"{plural(len(behind), 'conversation')} handed to the workers."
+
+    yield Finding(
+        "rows.behind",
+        Severity.WARNING,
+        f"{plural(len(behind), 'conversation')} are not indexed as they are, though no task waits.",
+        "See that workers run (queue.no-worker): their sweep takes it up. `manage.py reembed` does it without them.",
+        enqueue_all,
+    )
+
+
+AREA = Area(
+    "rows",
+    facts,
+    (
+        check_orphans,
+        check_damage,
+        check_passages,
+        check_stuck,
+        check_given_up,
+        check_messages,
+        check_refused,
+        check_behind,
+    ),
+)

@@ -1,0 +1,61 @@
+"""The settings in force, secrets masked, and those that are not safe together."""
+
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from django.conf import settings
+
+from convmemory.core import conf
+from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity
+
+LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
+
+
+def facts() -> Iterator[Fact]:
+    yield from sorted(conf.IN_FORCE.items())
+
+
+def check_debug() -> Iterator[Finding]:
+    if settings.DEBUG and _is_public():
+        yield Finding(
+            "settings.debug",
+            Severity.ERROR,
+            "DEBUG is on and the server answers under names that others can reach: errors show code and settings.",
+            "Unset DEBUG and start the server again.",
+        )
+
+
+def check_https() -> Iterator[Finding]:
+    if _is_public() and not settings.HTTPS_ONLY:
+        yield Finding(
+            "settings.plain-http",
+            Severity.WARNING,
+            "The server answers under names that others can reach, and its cookies also travel without encryption.",
+            "Put a proxy with HTTPS before it and set HTTPS_ONLY=1.",
+        )
+
+
+def check_secret_file() -> Iterator[Finding]:
+    path = Path(settings.VAR_DIR) / "secret_key"
+    if not path.is_file() or not path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        return
+
+    def close() -> str:
+        path.chmod(0o600)
+        return f"Only its owner can read {path} now."
+
+    yield Finding(
+        "settings.secret-readable",
+        Severity.ERROR,
+        f"Other users of this machine can read the signing key {path}: they could sign in as anybody.",
+        f"Run `chmod 600 {path}`; if others may have read it, delete it, which signs everybody out.",
+        close,
+    )
+
+
+def _is_public() -> bool:
+    return not LOCAL_HOSTS.issuperset(settings.ALLOWED_HOSTS)
+
+
+AREA = Area("settings", facts, (check_debug, check_https, check_secret_file))

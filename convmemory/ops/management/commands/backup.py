@@ -1,0 +1,24 @@
+"""`manage.py backup PATH`: the embedded database in one file."""
+
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from convmemory.core.errors import ConvMemoryError
+from convmemory.ops.backup import back_up
+
+
+class Command(BaseCommand):
+    help = "Write a backup of the embedded database into one file; convmemory may run meanwhile."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("path", type=Path, metavar="PATH", help="the file to write; it must not exist")
+
+    def handle(self, *args: Any, path: Path, **options: Any) -> None:
+        try:
+            report = back_up(path=path)
+        except ConvMemoryError as error:
+            raise CommandError(str(error)) from error
+        self.stdout.write(f"{path}: {report.rows} rows, {report.size / 1024**2:.1f} MB.")

@@ -1,0 +1,72 @@
+"""`manage.py doctor`: what is in force, what is wrong, and what to do about it.
+
+Exit code 0: nothing to do, 1: warnings, 2: errors.
+"""
+
+import json
+import sys
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from convmemory.ops.doctor.examining import Report, examine, fix
+from convmemory.ops.doctor.findings import Finding, plural
+
+
+class Command(BaseCommand):
+    help = "Examine the installation: each finding comes with its remedy. Exit code: 0 fine, 1 warnings, 2 errors."
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--json", action="store_true", dest="as_json", help="print one JSON document")
+        parser.add_argument("--fix", action="store_true", help="put right what can be without losing anything")
+        parser.add_argument("--quiet", action="store_true", help="findings only, without the facts")
+
+    def handle(self, *args: Any, as_json: bool, quiet: bool, **options: Any) -> None:
+        report = examine()
+        done: list[str] = []
+        if options["fix"]:
+            done = list(fix(report))
+            report = examine()
+        if as_json:
+            self.stdout.write(json.dumps(as_document(report, done), ensure_ascii=False, indent=1))
+        else:
+            self._print(report, done, quiet=quiet)
+        if report.exit_code:
+            sys.exit(report.exit_code)
+
+    def _print(self, report: Report, done: list[str], *, quiet: bool) -> None:
+        for area, facts in report.facts.items():
+            if facts and not quiet:
+                width = max(len(name) for name, _ in facts)
+                self.stdout.write(self.style.MIGRATE_HEADING(area))
+                self.stdout.write("\n".join(f"  {name:<{width}}  {value}" for name, value in facts))
+        for line in done:
+            self.stdout.write(self.style.SUCCESS(f"fixed    {line}"))
+        for finding in report.findings:
+            self._print_finding(finding)
+        self.stdout.write("" if quiet else f"\n{plural(len(report.findings), 'finding')}.")
+
+    def _print_finding(self, finding: Finding) -> None:
+        style = (self.style.NOTICE, self.style.WARNING, self.style.ERROR)[finding.severity]
+        self.stdout.write(style(f"{finding.severity.name.lower():<8} {finding.id}"))
+        self.stdout.write(f"         {finding.message}\n         → {finding.remedy}")
+
+
+def as_document(report: Report, done: list[str]) -> dict[str, Any]:
+    """The report as JSON values."""
+    return {
+        "facts": {area: dict(facts) for area, facts in report.facts.items()},
+        "fixed": done,
+        "findings": [
+            {
+                "id": finding.id,
+                "severity": finding.severity.name.lower(),
+                "message": finding.message,
+                "remedy": finding.remedy,
+                "fixable": finding.fix is not None,
+            }
+            for finding in report.findings
+        ],
+    }

@@ -1,0 +1,49 @@
+"""`manage.py erase_user USER`: delete everything of a person, and say what was deleted."""
+
+import json
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from convmemory.core.errors import ConvMemoryError
+from convmemory.ops.erasing import Receipt, count_rows, erase_user, user_to_erase
+
+
+class Command(BaseCommand):
+    help = "Delete a person and everything of theirs for good. Run it again to finish a run that was cut off."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("user", help="whom to erase")
+        parser.add_argument("--yes", action="store_true", help="do not ask")
+        parser.add_argument("--json", action="store_true", dest="as_json", help="print the receipt as JSON")
+
+    def handle(self, *args: Any, user: str, yes: bool, as_json: bool, **options: Any) -> None:
+        try:
+            person = user_to_erase(user)
+            if not yes:
+                self._confirm(user, count_rows(person))
+            receipt = erase_user(user=person)
+        except ConvMemoryError as error:
+            raise CommandError(str(error)) from error
+        self._print(receipt, as_json=as_json)
+
+    def _confirm(self, name: str, counts: dict[str, int]) -> None:
+        for table, count in counts.items():
+            self.stdout.write(f"{table:<40} {count:>10} rows")
+        self.stdout.write("This cannot be undone; `manage.py export_user` keeps a copy. Backups are not changed.")
+        try:
+            answer = input(f"Type {name} to delete all of it: ")
+        except EOFError:
+            answer = ""
+        if answer.strip() != name:
+            raise CommandError("Nothing was deleted.")
+
+    def _print(self, receipt: Receipt, *, as_json: bool) -> None:
+        if as_json:
+            document = {"username": receipt.username, "deleted": receipt.deleted, "total": receipt.total}
+            self.stdout.write(json.dumps(document, indent=1))
+            return
+        for table, count in sorted(receipt.deleted.items()):
+            self.stdout.write(f"{table:<40} {count:>10} deleted")
+        self.stdout.write(f"{receipt.username} is erased: {receipt.total} rows and files.")

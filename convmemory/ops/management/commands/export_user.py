@@ -1,0 +1,29 @@
+"""`manage.py export_user USER PATH`: everything that is held of a person, in one zip archive."""
+
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from convmemory.accounts.users import user_named
+from convmemory.core.errors import ConvMemoryError
+from convmemory.ops.exporting import export_user
+
+
+class Command(BaseCommand):
+    help = "Write every row of a person into a zip archive, which import_conversations reads (docs/export-format.md)."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("user", help="whose data")
+        parser.add_argument("path", type=Path, metavar="PATH", help="the zip file to write; it must not exist")
+
+    def handle(self, *args: Any, user: str, path: Path, **options: Any) -> None:
+        try:
+            report = export_user(user=user_named(user), path=path)
+        except ConvMemoryError as error:
+            raise CommandError(str(error)) from error
+        for name, count in report.rows.items():
+            if count:
+                self.stdout.write(f"{name:<40} {count:>10} rows")
+        self.stdout.write(f"{path}: {sum(report.rows.values())} rows, {report.size / 1024**2:.1f} MB.")

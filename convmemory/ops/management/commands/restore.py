@@ -1,0 +1,27 @@
+"""`manage.py restore PATH`: replace the embedded database by a backup."""
+
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError
+
+from convmemory.core.errors import ConvMemoryError
+from convmemory.ops.backup import restore
+
+
+class Command(BaseCommand):
+    help = "Replace the embedded database by a backup; its checksums are verified first. Stop convmemory before."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("path", type=Path, metavar="PATH", help="what `manage.py backup` wrote")
+        parser.add_argument("--force", action="store_true", help="also replace a database that holds accounts")
+
+    def handle(self, *args: Any, path: Path, force: bool, **options: Any) -> None:
+        try:
+            report = restore(path=path, force=force)
+        except ConvMemoryError as error:
+            raise CommandError(str(error)) from error
+        call_command("migrate", interactive=False, verbosity=0)  # a backup of an older version
+        self.stdout.write(f"Restored {report.rows} rows from {path}.")

@@ -1,0 +1,158 @@
+"""Which rows of which tables belong to a person, worked out from the models' foreign keys.
+
+A table belongs to people when a cascading foreign key leads from it to the user, directly or through
+other such tables. Nothing is listed by name, so a new model with an owner is exported and erased from
+the day it is added. Tables without such a way must be named in `SHARED`; a test holds that.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from graphlib import TopologicalSorter
+from typing import Any
+
+from django.apps import apps
+from django.conf import settings
+from django.db import models
+
+SHARED = {
+    "auth.Group": "names of roles",
+    "auth.Group_permissions": "rights of roles",
+    "auth.Permission": "names of rights",
+    "contenttypes.ContentType": "names of tables",
+    "django_q.OrmQ": "queued tasks name rows in their arguments: `task_arguments.py` finds them",
+    "django_q.Schedule": "periodic tasks of the installation",
+    "django_q.Task": "finished tasks name rows in their arguments: `task_arguments.py` finds them",
+    "embeddings.CachedVector": "belongs to those who use it (CachedVectorUse), goes with the last of them",
+    "embeddings.EmbeddingSpace": "models, not texts",
+    "ops.Measure": "counts without any text",
+    "ops.SweepRun": "counts without any text",
+    "sessions.Session": "holds the user inside its signed data: `erasing.py` looks there",
+}
+"""Models that no foreign key ties to a person, and why that is right or who takes care of it."""
+
+Foreign = models.ForeignKey[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedTable:
+    """A table with rows of persons. `condition` selects those of one, with one parameter `%(owner)s`."""
+
+    model: type[models.Model]
+    name: str
+    condition: str
+    columns: tuple[str, ...]
+
+    @property
+    def label(self) -> str:
+        return self.model._meta.label
+
+
+def user_model() -> type[models.Model]:
+    return apps.get_model(settings.AUTH_USER_MODEL)
+
+
+def all_models() -> list[type[models.Model]]:
+    """Every model with a table of its own."""
+    found = apps.get_models(include_auto_created=True)
+    return [model for model in found if model._meta.managed and not model._meta.proxy]
+
+
+@cache
+def owned_tables() -> tuple[OwnedTable, ...]:
+    """The tables that hold rows of persons, those that point at others before those; the user's own is the last."""
+    owned = _owned_models()
+    order = TopologicalSorter({model: _pointing_at(model, owned) for model in owned}).static_order()
+    in_order = [*(model for model in order if model is not user_model()), user_model()]
+    return tuple(
+        OwnedTable(model, model._meta.db_table, _condition(model, owned), tuple(f.column for f in _fields(model)))
+        for model in in_order
+    )
+
+
+@cache
+def owned_by_name() -> dict[str, OwnedTable]:
+    """The tables by their models' lower-case names, as arguments called `<name>_id` mean them."""
+    return {table.model._meta.model_name or "": table for table in owned_tables()}
+
+
+def foreign_keys(model: type[models.Model]) -> list[Foreign]:
+    """The model's foreign keys and one-to-one fields."""
+    return [field for field in _fields(model) if isinstance(field, models.ForeignKey)]
+
+
+def loose_references(tables: Sequence[OwnedTable]) -> list[tuple[type[models.Model], Foreign, str]]:
+    """Nullable foreign keys to set to null before rows of `tables` can go, and in which rows ("TRUE": in all).
+
+    Those of tables that are not owned, of a table to itself, and of one whose rows go after the row they name;
+    and those of other people's rows that only mention the person.
+    """
+    place = {table.model: number for number, table in enumerate(tables)}
+    found: list[tuple[type[models.Model], Foreign, str]] = []
+    for model in all_models():
+        for field in foreign_keys(model):
+            if not field.null or _target(field) not in place:
+                continue
+            number = place.get(model, len(place))
+            if number >= place[_target(field)]:
+                found.append((model, field, "TRUE"))
+            elif _lets_go(field):
+                found.append((model, field, f"({tables[number].condition}) IS NOT TRUE"))
+    return found
+
+
+def _owned_models() -> set[type[models.Model]]:
+    owned = {user_model()}
+    while True:
+        more = {model for model in all_models() if model not in owned and any(True for _ in _owning_keys(model, owned))}
+        if not more:
+            return owned
+        owned |= more
+
+
+def _owning_keys(model: type[models.Model], owned: Iterable[type[models.Model]]) -> Iterable[Foreign]:
+    """Foreign keys to tables of persons whose row takes this one along."""
+    return (
+        field
+        for field in foreign_keys(model)
+        if _target(field) in owned and _target(field) is not model and not _lets_go(field)
+    )
+
+
+def _lets_go(field: Foreign) -> bool:
+    """Whether the row stays when the one that it names goes."""
+    return field.remote_field.on_delete in (models.SET_NULL, models.SET_DEFAULT)
+
+
+def _pointing_at(model: type[models.Model], owned: Iterable[type[models.Model]]) -> set[type[models.Model]]:
+    """The owned models whose rows cannot outlive the row of `model` that they name: they go first."""
+    return {
+        other
+        for other in owned
+        if other is not model and any(_target(f) is model and not (f.null and _lets_go(f)) for f in foreign_keys(other))
+    }
+
+
+def _condition(model: type[models.Model], owned: Iterable[type[models.Model]]) -> str:
+    if model is user_model():
+        return f'"{model._meta.pk.column}" = %(owner)s'
+    keys = list(_owning_keys(model, owned))
+    direct = [field for field in keys if _target(field) is user_model()]
+    if direct:
+        return " OR ".join(f'"{field.column}" = %(owner)s' for field in direct)
+    return " OR ".join(_through(field, owned) for field in keys)
+
+
+def _through(field: Foreign, owned: Iterable[type[models.Model]]) -> str:
+    target = _target(field)
+    inner = _condition(target, owned)
+    return f'"{field.column}" IN (SELECT "{target._meta.pk.column}" FROM "{target._meta.db_table}" WHERE {inner})'  # noqa: S608
+
+
+def _target(field: Foreign) -> type[models.Model]:
+    target: type[models.Model] = field.related_model
+    return target
+
+
+def _fields(model: type[models.Model]) -> list[Any]:
+    return [field for field in model._meta.local_concrete_fields if field.column]

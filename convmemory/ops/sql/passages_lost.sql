@@ -1,0 +1,8 @@
+-- Conversations that count as indexed but hold another number of passages in a space than was stored.
+SELECT i.conversation_id
+FROM search_conversationindex AS i
+INNER JOIN conversations_conversation AS c ON c.id = i.conversation_id AND c.turns_version = i.indexed_version
+LEFT JOIN (
+    SELECT conversation_id, count(*) AS passages FROM memory_passage WHERE space_id = %s GROUP BY conversation_id
+) AS p ON p.conversation_id = i.conversation_id
+WHERE i.space_id = %s AND i.passages <> coalesce(p.passages, 0)

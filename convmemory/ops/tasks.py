@@ -1,0 +1,40 @@
+"""Background tasks of operation: each loads by id, calls one function and returns a small dict."""
+
+import time
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django_q.tasks import async_task
+
+from convmemory.ops import measures
+from convmemory.ops.erasing import erase_user, unfinished
+
+
+def enqueue_erasure(user_id: int) -> None:
+    """Ask a worker to go on erasing a person. Nothing is kept of the task: it names the person."""
+    async_task("convmemory.ops.tasks.erase", user_id, group="erase", save=False)
+
+
+def erase(user_id: int) -> dict[str, Any]:
+    """Erase a person who was shut out before; a large archive goes on in a further task."""
+    user = User.objects.filter(pk=user_id).first()
+    if user is None:
+        return {"deleted": 0}
+    receipt = erase_user(user=user, deadline=time.monotonic() + settings.TASK_TIMEOUT_S / 3)
+    if not receipt.finished:
+        enqueue_erasure(user_id)
+    return {"deleted": receipt.total}
+
+
+def finish_erasures() -> dict[str, Any]:
+    """Take up erasures whose worker died; scheduled every ten minutes."""
+    found = unfinished()
+    for user_id in found:
+        enqueue_erasure(user_id)
+    return {"enqueued": len(found)}
+
+
+def prune_measures() -> dict[str, Any]:
+    """Delete hourly counts that nobody charts any more; scheduled daily."""
+    return {"deleted": measures.prune()}

@@ -1,0 +1,100 @@
+"""Deleting one's own account, with a receipt; and the metrics of the installation."""
+
+import time
+
+from django import forms
+from django.conf import settings
+from django.contrib.auth import logout
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils.crypto import constant_time_compare
+from django.views.decorators.http import require_http_methods, require_safe
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+
+from convmemory.accounts.views import PageRequest, signed_in
+from convmemory.ops.erasing import Receipt, count_rows, erase_user
+from convmemory.ops.metrics import metrics_text
+from convmemory.ops.tasks import enqueue_erasure
+
+PATIENCE_S = 10.0  # what is not deleted by then goes on in the background
+
+NAMES = {
+    "conversations_conversation": "conversations",
+    "conversations_message": "messages",
+    "conversations_event": "events of agents",
+    "accounts_apikey": "API keys",
+    "memory_passage": "passages with their vectors",
+    "search_turnembedding": "vectors of turns",
+}
+"""What the page calls the tables that people know."""
+
+
+class DeleteAccountForm(forms.Form):
+    """The password again, because a session left open must not be enough; the name where there is no password."""
+
+    confirmation = forms.CharField(widget=forms.PasswordInput(attrs={"autocomplete": "current-password"}))
+
+    def __init__(self, request: PageRequest) -> None:
+        super().__init__(request.POST or None)
+        self.user = request.user
+        field = self.fields["confirmation"]
+        field.label = "Your password"
+        if not self.user.has_usable_password():
+            field.label, field.widget = "Your user name", forms.TextInput(attrs={"autocomplete": "off"})
+
+    def clean_confirmation(self) -> str:
+        given: str = self.cleaned_data["confirmation"]
+        if self.user.has_usable_password():
+            if not self.user.check_password(given):
+                raise forms.ValidationError("That is not your password. Nothing was deleted.")
+        elif given != self.user.get_username():
+            raise forms.ValidationError("That is not your user name. Nothing was deleted.")
+        return given
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def delete_account(request: PageRequest) -> HttpResponse:
+    """What would be deleted, and the form; after the POST, the receipt."""
+    form = DeleteAccountForm(request)
+    if request.method != "POST" or not form.is_valid():
+        context = {"form": form, "rows": _named(count_rows(request.user))}
+        return render(request, "ops/delete_account.html", context, status=422 if form.errors else 200)
+    user = request.user
+    logout(request)
+    receipt = erase_user(user=user, deadline=time.monotonic() + PATIENCE_S)
+    if not receipt.finished:
+        enqueue_erasure(user.pk)
+    return render(request, "ops/account_deleted.html", _receipt(receipt))
+
+
+def _named(counts: dict[str, int]) -> list[tuple[str, int]]:
+    """Counts with the names that people know, those first; the rest in one line."""
+    known = [(name, counts[table]) for table, name in NAMES.items() if counts.get(table)]
+    others = sum(count for table, count in counts.items() if table not in NAMES)
+    return [*known, ("other rows", others)] if others else known
+
+
+def _receipt(receipt: Receipt) -> dict[str, object]:
+    return {"receipt": receipt, "rows": _named(receipt.deleted), "tables": sorted(receipt.deleted.items())}
+
+
+@require_safe
+def metrics(request: HttpRequest) -> HttpResponse:
+    """Prometheus metrics, where METRICS=1, for the bearer of METRICS_TOKEN or for staff."""
+    if not settings.METRICS:
+        raise Http404("Metrics are off: METRICS=1 turns them on.")
+    if not _may_read_metrics(request):
+        return HttpResponse(
+            "Send `Authorization: Bearer METRICS_TOKEN`, or sign in as staff.\n",
+            status=401, content_type="text/plain", headers={"WWW-Authenticate": 'Bearer realm="metrics"'},
+        )  # fmt: skip
+    return HttpResponse(metrics_text(), content_type=CONTENT_TYPE_PLAIN_0_0_4, headers={"Cache-Control": "no-store"})
+
+
+def _may_read_metrics(request: HttpRequest) -> bool:
+    kind, _, given = request.headers.get("Authorization", "").partition(" ")
+    if kind:
+        token = settings.METRICS_TOKEN
+        return bool(token) and kind == "Bearer" and constant_time_compare(given, token)
+    return request.user.is_active and request.user.is_staff

@@ -1,0 +1,337 @@
+"""The doctor finds each planted fault by its id, names the remedy, and puts right what is safe."""
+
+import json
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from io import StringIO
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from django.core.management import call_command
+from django.db import connection
+from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.recorder import MigrationRecorder
+from django.utils import timezone
+from django_q.models import OrmQ, Schedule, Task
+from pytest_django import Settings
+
+from convmemory.conversations import ingest
+from convmemory.conversations.models import Conversation
+from convmemory.core import conf
+from convmemory.embeddings import spaces
+from convmemory.embeddings.models import EmbeddingSpace
+from convmemory.ops import schedules
+from convmemory.ops.doctor import disk_area
+from convmemory.ops.doctor.examining import examine, fix
+from convmemory.ops.doctor.findings import Finding, Severity
+from convmemory.ops.models import SweepRun
+from memory.embedding import MAX_ATTEMPTS as MESSAGE_ATTEMPTS
+from memory.models import MessageEmbedding, Passage
+from search import vector_index
+from search.indexing import MAX_ATTEMPTS, index_conversation
+from search.models import ConversationIndex, TurnDocument, TurnEmbedding
+from tests.factories import exchange, make_conversation, make_user
+from tests.support.tiny_bert import write_tiny_bert
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+PAIRS = [("the cat sat?", "on the mat."), ("why, cat?", "the mat, the mat.")]
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture(autouse=True)
+def house(tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A sound installation: a tiny model, one conversation, schedules, a sweep a moment ago."""
+    folder = write_tiny_bert(tmp_path / "tiny")
+    settings.EMBEDDING_MODEL_PATH = str(folder)
+    settings.VAR_DIR = tmp_path
+    settings.ALLOWED_HOSTS = ["localhost"]  # the test runner adds one
+    monkeypatch.setattr(disk_area, "SHORT_BYTES", 0)
+    for _ in range(2):
+        index_conversation(conversation_id=make_conversation(make_user(), exchange(*PAIRS)).pk)
+    schedules.ensure_schedules()
+    SweepRun.objects.create(started_at=timezone.now(), seconds=0)
+    OrmQ.objects.all().delete()
+    yield folder
+    spaces._opened.reset()
+
+
+def ids() -> list[str]:
+    return [finding.id for finding in examine().findings]
+
+
+def test_a_sound_installation_has_no_findings() -> None:
+    report = examine()
+    assert report.findings == []
+    assert report.exit_code == 0
+    assert set(report.facts) == {"settings", "database", "models", "indexes", "queue", "rows", "disk"}
+
+
+# --- planted faults -------------------------------------------------------------------------------
+
+
+def execute(statement: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(statement)
+
+
+def invalid_vector_index() -> None:
+    vector_index.ensure_passage_index(spaces.active_space(), even_if_small=True)
+    name = vector_index.index_name(spaces.active_space())
+    execute(f"UPDATE pg_index SET indisvalid = false WHERE indexrelid = '{name}'::regclass")
+
+
+def dropped_index() -> None:
+    execute("DROP INDEX turn_embedding_owner")
+
+
+def outgrown_exact_scans(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vector_index, "EXACT_PASSAGES", 1)
+
+
+def changed_weights(house: Path) -> None:
+    weights = house / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1] + b"\x01")
+
+
+def other_model_in_settings(settings: Settings) -> None:
+    settings.EMBEDDING_MODEL_PATH = ""
+
+
+def unreachable_model(settings: Settings) -> None:
+    EmbeddingSpace.objects.update(model="gone@00000000", location="")
+
+
+def abandoned_build() -> None:
+    EmbeddingSpace.objects.create(provider="local", model="b@0", dimensions=8, recipe_version=1, is_building=True)
+
+
+def retired_space() -> None:
+    EmbeddingSpace.objects.create(provider="local", model="c@0", dimensions=8, recipe_version=1)
+
+
+def rows_of_gone_turns() -> None:
+    Passage.objects.filter(turn_number=1).update(turn_number=9)
+    ConversationIndex.objects.update(passages=Passage.objects.count() // 2)
+
+
+def row_with_foreign_owner() -> None:
+    first, second = TurnDocument.objects.filter(turn_number=0).order_by("pk")
+    TurnDocument.objects.filter(pk=first.pk).update(owner=second.owner_id)
+
+
+def stale_vector() -> None:
+    TurnEmbedding.objects.filter(turn_number=1).update(content_hash=b"other")
+
+
+def lost_passages() -> None:
+    Passage.objects.filter(turn_number=1).delete()
+
+
+def dead_writer() -> None:
+    conversation = Conversation.objects.order_by("pk")[0]
+    ingest.begin_response(owner=conversation.owner, conversation_id=conversation.pk)
+    Conversation.objects.filter(pk=conversation.pk).update(processing_until=timezone.now() - HOUR)
+
+
+def given_up_conversation() -> None:
+    state = ConversationIndex.objects.filter(pk=Conversation.objects.order_by("pk")[0].pk)
+    state.update(error="The endpoint answered 401", attempts=MAX_ATTEMPTS)
+
+
+def failed_message() -> None:
+    messages = MessageEmbedding.objects.filter(pk=MessageEmbedding.objects.order_by("pk")[0].pk)
+    messages.update(status="failed", attempts=MESSAGE_ATTEMPTS, error="The endpoint answered 401")
+
+
+def refused_turn() -> None:
+    TurnDocument.objects.filter(turn_number=1).update(error="too strange")
+    TurnEmbedding.objects.filter(turn_number=1).delete()
+
+
+def missed_conversation() -> None:
+    make_conversation(make_user(), exchange(*PAIRS))
+    OrmQ.objects.all().delete()
+
+
+def no_worker() -> None:
+    SweepRun.objects.update(started_at=timezone.now() - HOUR)
+    Schedule.objects.update(next_run=timezone.now() - HOUR)
+
+
+def missing_schedule() -> None:
+    Schedule.objects.filter(name="deep sweep").delete()
+
+
+def old_task() -> None:
+    OrmQ.objects.create(key="convmemory", payload="", lock=timezone.now() - HOUR)
+
+
+def failed_task() -> None:
+    now = timezone.now()
+    Task.objects.create(id="a" * 32, name="t", func="search.tasks.index", started=now, stopped=now, success=False)
+
+
+def readable_secret(house: Path) -> None:
+    (house.parent / "secret_key").write_text("secret")
+    (house.parent / "secret_key").chmod(0o644)
+
+
+def public_without_https(settings: Settings) -> None:
+    settings.ALLOWED_HOSTS = ["memory.example"]
+
+
+def public_debugging(settings: Settings) -> None:
+    settings.ALLOWED_HOSTS, settings.HTTPS_ONLY, settings.DEBUG = ["memory.example"], True, True
+
+
+def full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disk_area, "SHORT_BYTES", 2**62)
+    monkeypatch.setattr(disk_area, "FULL_BYTES", 2**61)
+
+
+def newest_migration() -> str:
+    [(_, name)] = MigrationLoader(connection).graph.leaf_nodes("ops")
+    return str(name)
+
+
+def unapplied_migration() -> None:
+    MigrationRecorder(connection).record_unapplied("ops", newest_migration())
+
+
+def undo_unapplied_migration() -> None:
+    MigrationRecorder(connection).record_applied("ops", newest_migration())
+
+
+def undo_dropped_index() -> None:
+    execute("CREATE INDEX IF NOT EXISTS turn_embedding_owner ON search_turnembedding (owner_id, space_id)")
+
+
+class Fault(NamedTuple):
+    plant: Callable[..., None]
+    found: set[str]
+    remedy: str
+    fixed: bool = False
+    undo: Callable[[], None] | None = None
+
+
+FAULTS = [
+    Fault(invalid_vector_index, {"indexes.invalid"}, "doctor --fix", fixed=True),
+    Fault(dropped_index, {"indexes.missing", "indexes.plan"}, "doctor --fix", fixed=True, undo=undo_dropped_index),
+    Fault(outgrown_exact_scans, {"indexes.no-vector-index"}, "doctor --fix", fixed=True),
+    Fault(changed_weights, {"models.weights-changed"}, "Put the original file back"),
+    Fault(other_model_in_settings, {"models.settings-differ"}, "set EMBEDDING_PROVIDER=local"),
+    Fault(unreachable_model, {"models.unavailable", "models.settings-differ"}, "manage.py reembed"),
+    Fault(abandoned_build, {"models.build-abandoned"}, "reembed --cancel"),
+    Fault(retired_space, {"models.space-retired"}, "reembed --prune"),
+    Fault(rows_of_gone_turns, {"rows.orphaned"}, "doctor --fix"),
+    Fault(row_with_foreign_owner, {"rows.orphaned"}, "doctor --fix", fixed=True),
+    Fault(stale_vector, {"rows.stale"}, "manage.py reembed"),
+    Fault(lost_passages, {"rows.passages-lost"}, "doctor --fix"),
+    Fault(dead_writer, {"rows.stuck"}, "doctor --fix", fixed=True),
+    Fault(given_up_conversation, {"rows.given-up"}, "reembed --only failed"),
+    Fault(failed_message, {"rows.messages-failed"}, "memory/embed"),
+    Fault(refused_turn, {"rows.refused"}, "reembed --only failed"),
+    Fault(missed_conversation, {"rows.behind"}, "See that workers run", fixed=True),
+    Fault(no_worker, {"queue.no-worker"}, "Start `manage.py up`"),
+    Fault(missing_schedule, {"queue.schedule-missing"}, "manage.py worker", fixed=True),
+    Fault(old_task, {"queue.waiting"}, "raise WORKERS"),
+    Fault(failed_task, {"queue.failures"}, "worker's log"),
+    Fault(readable_secret, {"settings.secret-readable"}, "chmod 600", fixed=True),
+    Fault(public_without_https, {"settings.plain-http"}, "HTTPS_ONLY=1"),
+    Fault(public_debugging, {"settings.debug"}, "Unset DEBUG"),
+    Fault(full_disk, {"disk.short"}, "Make room"),
+    Fault(unapplied_migration, {"database.unmigrated"}, "manage.py migrate", undo=undo_unapplied_migration),
+]
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=[fault.plant.__name__ for fault in FAULTS])
+def test_a_planted_fault_is_found_with_its_remedy(fault: Fault, request: pytest.FixtureRequest) -> None:
+    names = fault.plant.__annotations__.keys() - {"return"}
+    try:
+        fault.plant(**{name: request.getfixturevalue(name) for name in names})
+        report = examine()
+        assert {finding.id for finding in report.findings} == fault.found
+        assert any(fault.remedy in finding.remedy for finding in report.findings)
+        if fault.fixed:
+            assert all("not fixed" not in line for line in fix(report))
+            assert ids() == []
+    finally:
+        if fault.undo:
+            fault.undo()
+
+
+def test_the_exit_code_is_that_of_the_worst_finding() -> None:
+    retired_space()
+    assert examine().exit_code == 0
+    stale_vector()
+    assert examine().exit_code == 1
+    given_up_conversation()
+    report = examine()
+    assert report.exit_code == 2
+    assert [finding.severity for finding in report.findings] == sorted(
+        (finding.severity for finding in report.findings), reverse=True
+    )
+
+
+def test_orphaned_rows_are_deleted_and_what_is_missing_then_is_made_again() -> None:
+    rows_of_gone_turns()
+    list(fix(examine()))
+    assert not Passage.objects.filter(turn_number=9).exists()
+    assert ids() == ["rows.passages-lost"]
+    list(fix(examine()))
+    for conversation in Conversation.objects.all():
+        index_conversation(conversation_id=conversation.pk)
+    assert ids() == []
+
+
+def test_a_check_that_cannot_be_run_is_told_and_the_others_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> Iterator[Finding]:
+        raise OSError("no such device")
+
+    full = Finding("disk.short", Severity.ERROR, "", "")
+    area = type(disk_area.AREA)("disk", disk_area.facts, (broken, lambda: iter([full])))
+    report = examine([area])
+    assert [finding.id for finding in report.findings] == ["disk.unknown", "disk.short"]
+    assert "no such device" in report.findings[0].message
+
+
+def doctor(*arguments: str) -> tuple[int, str]:
+    out = StringIO()
+    try:
+        call_command("doctor", *arguments, stdout=out)
+    except SystemExit as ending:
+        return int(str(ending.code)), out.getvalue()
+    return 0, out.getvalue()
+
+
+def test_the_command_prints_facts_findings_and_remedies(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EMBEDDING_API_KEY", "very secret")
+    conf.env_secret("EMBEDDING_API_KEY")
+    stale_vector()
+    code, text = doctor()
+    assert code == 1
+    assert "rows.stale" in text
+    assert "→ Run `manage.py reembed`" in text
+    assert "very secret" not in text
+    assert settings.SECRET_KEY not in text
+    facts = " ".join(text.split())
+    assert f"EMBEDDING_API_KEY {conf.MASK}" in facts
+    assert "TASK_TIMEOUT_S 600" in facts
+    assert "very secret" not in doctor("--json")[1]
+
+
+def test_json_and_fix() -> None:
+    dead_writer()
+    code, text = doctor("--json", "--quiet")
+    document: dict[str, Any] = json.loads(text)
+    assert code == 1
+    [finding] = document["findings"]
+    assert finding | {"message": "", "remedy": ""} == {
+        "id": "rows.stuck", "severity": "warning", "message": "", "remedy": "", "fixable": True,
+    }  # fmt: skip
+    code, text = doctor("--json", "--fix")
+    assert code == 0
+    assert json.loads(text)["fixed"] == ["rows.stuck: 1 conversation set failed."]
+    assert doctor("--quiet")[1].strip() == ""

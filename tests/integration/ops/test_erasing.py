@@ -1,0 +1,183 @@
+"""Erasing a person leaves nothing of them in any table, and everything of everybody else."""
+
+import importlib
+import inspect
+import pkgutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.contrib.auth.models import User
+from django.contrib.sessions.models import Session
+from django.core.management import CommandError, call_command
+from django.db import connection
+from django_q.models import OrmQ, Task
+
+from convmemory.conversations.import_runner import upload_prefix
+from convmemory.conversations.models import Conversation
+from convmemory.embeddings.models import CachedVector
+from convmemory.ops import erasing
+from convmemory.ops.erasing import erase_user
+from convmemory.ops.models import Erasure
+from convmemory.ops.ownership import SHARED, all_models, owned_tables
+from convmemory.ops.task_arguments import NAMED_ELSEWHERE, named_rows, table_of_parameter
+from search.retrieval import SearchQuery, search
+from tests.factories import make_user
+from tests.support.persons import fill_person, rows_of, tables_with
+
+pytestmark = pytest.mark.django_db
+
+ADA, BOB = "zebrafinch", "quaggamussel"
+REFERENCES = """
+SELECT c.conrelid::regclass::text, a.attname
+FROM pg_constraint AS c
+JOIN pg_attribute AS a ON a.attrelid = c.conrelid AND a.attnum = ANY(c.conkey)
+WHERE c.contype = 'f' AND c.confrelid = %s::regclass
+"""
+
+
+def test_every_model_belongs_to_a_person_or_is_said_to_be_shared() -> None:
+    owned = {table.label for table in owned_tables()}
+    unclear = {model._meta.label for model in all_models()} - owned - SHARED.keys()
+    assert not unclear, (
+        "Say whose rows these are: give the model a cascading foreign key that leads to its owner, "
+        "or name it in convmemory/ops/ownership.py SHARED with the reason"
+    )
+    assert not owned & SHARED.keys()
+    assert SHARED.keys() <= {model._meta.label for model in apps.get_models(include_auto_created=True)}
+
+
+def test_every_table_of_the_database_has_a_model() -> None:
+    with connection.cursor() as cursor:
+        tables = set(connection.introspection.table_names(cursor))
+    assert tables - {model._meta.db_table for model in all_models()} == {"django_migrations"}
+
+
+def test_every_task_names_rows_by_parameters_that_are_understood() -> None:
+    for function in _tasks():
+        for name in inspect.signature(function).parameters:
+            if name.removesuffix("s").endswith("_id") and name not in NAMED_ELSEWHERE:
+                assert table_of_parameter(name), f"{function.__module__}.{function.__name__}({name})"
+
+
+def _tasks() -> list[Any]:
+    modules = []
+    for package in ("convmemory", "memory", "search", "summaries"):
+        found = pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}.")
+        modules += [importlib.import_module(m.name) for m in found if m.name.endswith(".tasks")]
+    functions = [f for m in modules for _, f in inspect.getmembers(m, inspect.isfunction) if f.__module__ == m.__name__]
+    assert functions
+    return functions
+
+
+def test_nothing_of_the_person_is_left_and_nothing_of_others_is_missing() -> None:
+    ada, bob = make_user(ADA), make_user(BOB)
+    fill_person(bob, BOB)
+    conversations = fill_person(ada, ADA)
+    assert all(rows_of(table, user) for table in owned_tables() for user in (ada, bob))
+    assert {"conversations_message", "django_admin_log", "auth_user"} <= tables_with([ADA]).keys()
+    before = {table.name: rows_of(table, bob) for table in owned_tables()}
+    shared_entry = _cached_of(bob)
+    ids = {table: _keys(table, ada) for table in owned_tables()}
+
+    receipt = erase_user(user=ada)
+
+    assert receipt.finished
+    assert tables_with([ADA]) == {}
+    assert {name: count for name, count in _rows_that_name(ids).items() if count} == {}
+    assert not [s for s in Session.objects.all() if s.get_decoded().get("_auth_user_id") == str(ada.pk)]
+    named = [row for task in Task.objects.all() for row in named_rows(task.func, task.args, task.kwargs)]
+    assert {row.pk for row in named} == {conversations_of(bob)[0]}
+    assert [q.task["args"][0] for q in OrmQ.objects.all()] == [conversations_of(bob)[0]]
+    assert conversations[0].pk not in {row.pk for row in named}
+    before["django_admin_log"] -= 1  # Bob's entry about a conversation of Ada's
+    assert {table.name: rows_of(table, bob) for table in owned_tables()} == before
+    assert _cached_of(bob) == shared_entry
+    assert CachedVector.objects.count() == len(shared_entry)
+    assert search(caller=bob, query=SearchQuery(text=f"where is {BOB}?")).hits
+    assert receipt.deleted["auth_user"] == 1
+    assert receipt.deleted["conversations_conversation"] == 4
+
+
+def conversations_of(user: User) -> list[int]:
+    return list(Conversation.objects.filter(owner=user).order_by("pk").values_list("pk", flat=True))
+
+
+def _cached_of(user: User) -> set[bytes]:
+    return {bytes(h) for h in CachedVector.objects.filter(uses__owner=user).values_list("content_hash", flat=True)}
+
+
+def _keys(table: Any, user: User) -> list[Any]:
+    pk = table.model._meta.pk
+    if not pk.column:  # nothing can name a row by a composite key
+        return []
+    with connection.cursor() as cursor:
+        cursor.execute(f'SELECT "{pk.column}" FROM {table.name} WHERE {table.condition}', {"owner": user.pk})
+        return [key for (key,) in cursor.fetchall()]
+
+
+def _rows_that_name(ids: dict[Any, list[Any]]) -> dict[str, int]:
+    """Rows that reference one of these rows, by constraint or by a column's name."""
+    found = {}
+    with connection.cursor() as cursor:
+        for table, keys in ids.items():
+            cursor.execute(REFERENCES, [table.name])
+            columns = set(cursor.fetchall())
+            cursor.execute(
+                "SELECT table_name, column_name FROM information_schema.columns "
+                "WHERE table_schema = 'public' AND column_name = %s AND data_type = 'bigint'",
+                [f"{table.model._meta.model_name}_id"],
+            )
+            for name, column in columns | set(cursor.fetchall()):
+                cursor.execute(f'SELECT count(*) FROM {name} WHERE "{column}" = ANY(%s)', [keys])
+                (found[f"{name}.{column}"],) = cursor.fetchone()
+    assert "search_turndocument.message_id" in found
+    return found
+
+
+def test_a_run_that_is_cut_off_shuts_the_person_out_and_is_finished_by_the_next() -> None:
+    ada = make_user(ADA)
+    fill_person(ada, ADA)
+    first = erase_user(user=ada, deadline=0)
+    assert not first.finished
+    ada.refresh_from_db()
+    assert not ada.is_active
+    assert Erasure.objects.filter(user=ada).exists()
+    assert tables_with([ADA])
+
+    second = erase_user(user=erasing.user_to_erase(ADA))
+    assert second.finished
+    assert tables_with([ADA]) == {}
+    assert not set(first.deleted) & set(second.deleted) - {"queued tasks", "finished tasks"}
+    with pytest.raises(CommandError, match="nothing is left to erase"):
+        call_command("erase_user", ADA, "--yes")
+
+
+def test_small_batches_come_to_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(erasing, "BATCH", 2)
+    ada = make_user(ADA)
+    fill_person(ada, ADA)
+    assert erase_user(user=ada).finished
+    assert tables_with([ADA]) == {}
+    assert not CachedVector.objects.exists()
+
+
+def test_the_folder_that_a_killed_upload_left_goes() -> None:
+    ada, bob = make_user(ADA), make_user(BOB)
+    left = {user: Path(tempfile.mkdtemp(prefix=upload_prefix(user.pk))) for user in (ada, bob)}
+    erase_user(user=ada)
+    assert (left[ada].exists(), left[bob].exists()) == (False, True)
+    left[bob].rmdir()
+
+
+def test_the_command_asks_first(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    ada = make_user(ADA)
+    monkeypatch.setattr("builtins.input", lambda _: "no")
+    with pytest.raises(CommandError, match="Nothing was deleted"):
+        call_command("erase_user", ADA)
+    assert User.objects.filter(pk=ada.pk, is_active=True).exists()
+    monkeypatch.setattr("builtins.input", lambda _: ADA)
+    call_command("erase_user", ADA)
+    assert "is erased: 1 rows" in capsys.readouterr().out

@@ -1,0 +1,54 @@
+"""Two web and two worker processes on an external PostgreSQL and Redis, one worker killed on the way."""
+
+import json
+import shutil
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.fleet import Fleet, fleet, run, wait_until
+
+pytestmark = pytest.mark.skipif(not shutil.which("redis-server"), reason="redis-server is not installed")
+
+TURNS = 120
+TIMEOUT_S = 400
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    folder = tmp_path_factory.mktemp("fleet")
+    for parent in (folder, *folder.parents[:2]):
+        parent.chmod(0o755)
+    with fleet(folder) as made:
+        yield made
+
+
+def test_every_turn_is_embedded_exactly_once_though_a_worker_dies(made: Fleet) -> None:
+    outcome = run(made, turns=TURNS, timeout_s=TIMEOUT_S)
+    assert (outcome.turns, outcome.embedded_turns) == (TURNS, TURNS)
+    assert (outcome.doubled, outcome.missing_passages) == (0, 0)
+
+
+def test_both_webs_find_what_either_took_in(made: Fleet) -> None:
+    for web in made.webs:
+        found = made.get(f"{web}/api/v1/conversations/search?query=note%207-3")
+        assert found
+        assert "note 7-3" in json.dumps(found["results"])
+
+
+def test_without_redis_what_is_sent_is_stored_and_found_later(made: Fleet) -> None:
+    made.kill("redis")
+    web = made.webs[0]
+    body: dict[str, object] = {
+        "messages": [{"role": "user", "content": "where is the okapi?"}, {"role": "assistant", "content": "In Ituri."}]
+    }
+    assert made.post(f"{web}/api/v1/conversations", body) == 201
+    assert made.get(f"{web}/ready") is None
+    assert made.get(f"{web}/health") == {"status": "ok"}
+    assert "The queue does not answer" in made.log(next(name for name in made.processes if web[-5:] in name))
+    port = made.redis_url.rsplit(":", 1)[1].partition("/")[0]
+    made._spawn("redis", ["redis-server", "--port", port, "--bind", "127.0.0.1", "--save", ""])
+    made.kill("worker-3")
+    made.start_worker("worker-4")  # looks for missed work when it starts, as each does every minute
+    search = f"{web}/api/v1/conversations/search?query=okapi"
+    wait_until(lambda: "Ituri" in json.dumps(made.get(search)) or "okapi" in json.dumps(made.get(search)), "it", 120)

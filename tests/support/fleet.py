@@ -1,0 +1,258 @@
+"""Several web and worker processes on one PostgreSQL and one Redis, as on several machines.
+
+`python -m tests.support.fleet --turns 5000` is the large run: turns are sent to both web processes through the
+API, one worker is killed with everything it holds, and every turn must be embedded exactly once. The
+integration test runs the same with few turns.
+"""
+
+import argparse
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psycopg
+
+from convmemory.core import embedded
+
+ROOT = Path(__file__).resolve().parents[2]
+START_TIMEOUT_S = 120
+TURNS_PER_CONVERSATION = 10
+WORDS = ("amber", "basin", "cedar", "delta", "ember", "fjord", "grove", "harbor", "island", "juniper", "kelp", "lagoon")
+
+STATE = """
+SELECT
+    (SELECT coalesce(sum(turn_count), 0) FROM conversations_conversation),
+    (SELECT count(*) FROM conversations_conversation AS c JOIN search_conversationindex AS i ON i.conversation_id = c.id
+     WHERE i.indexed_version = c.turns_version AND i.error = ''),
+    (SELECT count(DISTINCT (conversation_id, turn_number)) FROM search_turnembedding)
+"""
+TWICE = """
+SELECT
+    (SELECT count(*) FROM (SELECT 1 FROM search_turnembedding
+        GROUP BY conversation_id, turn_number, chunk_number HAVING count(*) > 1) AS t),
+    (SELECT count(*) FROM (SELECT 1 FROM memory_passage
+        GROUP BY message_id, part_index, "start", kind HAVING count(*) > 1) AS p),
+    (SELECT count(*) FROM (SELECT 1 FROM memory_passage AS p
+        FULL JOIN (SELECT id FROM conversations_message WHERE turn_number IS NOT NULL) AS m ON m.id = p.message_id
+        WHERE p.id IS NULL OR m.id IS NULL) AS lost)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run came to. `computed` counts texts that the model was asked for, `known` those it is asked once for."""
+
+    turns: int
+    embedded_turns: int
+    doubled: int
+    missing_passages: int
+    computed: int
+    known: int
+    ingest_s: float
+    total_s: float
+
+
+@dataclass(slots=True)
+class Fleet:
+    """The processes of a run; all end with `stop`."""
+
+    folder: Path
+    processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    webs: list[str] = field(default_factory=list)
+    database_url: str = ""
+    redis_url: str = ""
+    key: str = ""
+
+    def environment(self) -> dict[str, str]:
+        return os.environ | {
+            "DATABASE_URL": self.database_url,
+            "REDIS_URL": self.redis_url,
+            "SECRET_KEY": "the same on every machine of a fleet",
+            "CONVMEMORY_VAR": str(self.folder / "var"),
+            "WORKERS": "1",
+            "EMBEDDING_THREADS": "1",
+            "DATABASE_POOL_SIZE": "4",
+            "MEASURES_FLUSH_S": "1",
+            "LOG_FORMAT": "json",
+        }
+
+    def start_servers(self) -> None:
+        """PostgreSQL on a TCP address of its own, and Redis."""
+        address = f"127.{random.randint(1, 250)}.{random.randint(0, 250)}.{random.randint(2, 250)}"
+        embedded.join(self.folder / "postgres", {"listen_addresses": address, "max_connections": "100", "fsync": "off"})
+        self.database_url = f"postgres://postgres@{address}:5432/{embedded.DATABASE}"
+        port = free_port()
+        self.redis_url = f"redis://127.0.0.1:{port}/0"
+        command = ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(self.folder)]
+        self._spawn("redis", command)
+        wait_until(lambda: _answers_tcp(port), "Redis")
+        self.manage("migrate", "--verbosity", "0")
+        self.key = self.manage("create_api_key", "ada", "--create").split()[-1]
+
+    def start_web(self) -> None:
+        port = free_port()
+        command = [sys.executable, "-m", "uvicorn", "convmemory.asgi:application", "--port", str(port)]
+        self._spawn(f"web-{port}", [*command, "--no-access-log"])
+        self.webs.append(f"http://127.0.0.1:{port}")
+        wait_until(lambda: self.get(f"{self.webs[-1]}/ready"), f"web process on {port}")
+
+    def start_worker(self, name: str) -> None:
+        self._spawn(name, [sys.executable, "manage.py", "worker"])
+
+    def kill(self, name: str) -> None:
+        """Ends a process and all its children as a power cut would."""
+        process = self.processes.pop(name)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+    def stop(self) -> None:
+        for process in self.processes.values():
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        embedded.leave()
+
+    def manage(self, *arguments: str) -> str:
+        command = [sys.executable, "manage.py", *arguments]
+        result = subprocess.run(command, cwd=ROOT, env=self.environment(), capture_output=True, text=True, check=False)
+        assert result.returncode == 0, result.stdout + result.stderr
+        return result.stdout
+
+    def get(self, address: str) -> dict[str, object] | None:
+        request = urllib.request.Request(address, headers={"Authorization": f"Bearer {self.key}"})
+        with suppress(OSError), urllib.request.urlopen(request, timeout=60) as response:
+            found: dict[str, object] = json.load(response)
+            return found
+        return None
+
+    def post(self, address: str, body: Mapping[str, object]) -> int:
+        headers = {"Authorization": f"Bearer {self.key}", "Content-Type": "application/json"}
+        request = urllib.request.Request(address, json.dumps(body).encode(), headers, method="POST")
+        with urllib.request.urlopen(request, timeout=60) as response:
+            return int(response.status)
+
+    def rows(self, statement: str) -> tuple[int, ...]:
+        with psycopg.connect(self.database_url) as connection:
+            row = connection.execute(statement.encode()).fetchone()
+        assert row
+        return tuple(int(value) for value in row)
+
+    def log(self, name: str) -> str:
+        return (self.folder / f"{name}.log").read_text()
+
+    def _spawn(self, name: str, command: list[str]) -> None:
+        with (self.folder / f"{name}.log").open("ab") as log:
+            self.processes[name] = subprocess.Popen(
+                command, cwd=ROOT, env=self.environment(), stdout=log, stderr=log, stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )  # fmt: skip
+
+
+@contextmanager
+def fleet(folder: Path) -> Iterator[Fleet]:
+    """Two web processes on a PostgreSQL and a Redis; workers are started by the caller."""
+    made = Fleet(folder)
+    try:
+        made.start_servers()
+        made.start_web()
+        made.start_web()
+        yield made
+    finally:
+        made.stop()
+
+
+def run(made: Fleet, *, turns: int, timeout_s: float) -> Outcome:
+    """Send the turns to both webs, kill one of two workers on the way, wait until everything is embedded."""
+    conversations = turns // TURNS_PER_CONVERSATION
+    made.start_worker("worker-1")
+    made.start_worker("worker-2")
+    started = time.monotonic()
+    with ThreadPoolExecutor(4) as pool:
+        sent = list(pool.map(lambda number: _send(made, number), range(conversations)))
+    ingest_s = time.monotonic() - started
+    assert sent == [201] * conversations
+    wait_until(lambda: made.rows(STATE)[2] > turns // 10, "the first turns", timeout_s)
+    made.kill("worker-1")
+    assert made.rows(STATE)[1] < conversations, "the worker was killed too late to prove anything"
+    made.start_worker("worker-3")  # its machine comes back
+    wait_until(lambda: made.rows(STATE)[1] == conversations, "the index", timeout_s)
+    total_s = time.monotonic() - started
+    time.sleep(3)  # what the workers have counted is stored every second
+    doubled_turns, doubled_passages, lost = made.rows(TWICE)
+    (computed,) = made.rows("SELECT coalesce(sum(items), 0) FROM ops_measure WHERE hour IS NULL AND name = 'embedding'")
+    (chunks,) = made.rows("SELECT count(*) FROM embeddings_cachedvector")
+    (passages,) = made.rows("SELECT count(DISTINCT content_hash) FROM memory_passage")
+    all_turns, _, embedded_turns = made.rows(STATE)
+    return Outcome(
+        turns=all_turns,
+        embedded_turns=embedded_turns,
+        doubled=doubled_turns + doubled_passages,
+        missing_passages=lost,
+        computed=computed,
+        known=chunks + passages,
+        ingest_s=ingest_s,
+        total_s=total_s,
+    )
+
+
+def _send(made: Fleet, number: int) -> int:
+    made_up = random.Random(number)
+    messages = []
+    for turn in range(TURNS_PER_CONVERSATION):
+        words = [" ".join(made_up.choices(WORDS, k=8)) for _ in range(3)]
+        name = f"note {number}-{turn}"
+        messages.append({"role": "user", "content": f"What does {name} say of {words[0]}?"})
+        messages.append({"role": "assistant", "content": f"In {name} stands {words[1]}. It ends with {words[2]}."})
+    body = {"title": f"Notes {number}", "source_id": f"notes-{number}", "messages": messages}
+    return made.post(f"{made.webs[number % len(made.webs)]}/api/v1/conversations", body)
+
+
+def wait_until(done: Callable[[], object], what: str, timeout_s: float = START_TIMEOUT_S) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not done():
+        assert time.monotonic() < deadline, f"no sign of {what} within {timeout_s:g} s"
+        time.sleep(0.2)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _answers_tcp(port: int) -> bool:
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+        return True
+    return False
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--turns", type=int, default=5_000)
+    parser.add_argument("--timeout", type=float, default=3_600)
+    options = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="convmemory-fleet-"))
+    folder.chmod(0o755)
+    try:
+        with fleet(folder) as made:
+            print(run(made, turns=options.turns, timeout_s=options.timeout))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

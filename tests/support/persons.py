@@ -1,0 +1,180 @@
+"""A person with a row in every table that can hold one, for tests of export and erasure.
+
+Known tables are filled through the product's own use cases; any other model gets a made-up row, so that
+a new model is covered on the day it is added.
+"""
+
+import uuid
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from django.contrib.admin.models import CHANGE, LogEntry
+from django.contrib.auth.models import Group, Permission, User
+from django.contrib.contenttypes.models import ContentType
+from django.contrib.postgres.fields import ArrayField
+from django.db import connection, models
+from django.test import Client
+from django.utils import timezone
+from django_q.models import Task
+from django_q.tasks import async_task
+from pgvector.django import HalfVectorField
+
+from convmemory.accounts.keys import create_key
+from convmemory.conversations import ingest
+from convmemory.conversations.drafts import ConversationDraft, EventDraft, MessageDraft
+from convmemory.conversations.models import Conversation
+from convmemory.conversations.parts import (
+    AttachmentPart,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResultPart,
+)
+from convmemory.embeddings.spaces import active_space
+from convmemory.ops.ownership import OwnedTable, owned_tables
+from search.indexing import index_conversation
+from tests.factories import NEW_YEAR, assistant_says, exchange, make_conversation, user_says
+
+
+def fill_person(user: User, marker: str) -> list[Conversation]:
+    """Give the person rows that hold `marker` in every owned table; their conversations."""
+    conversations = _conversations(user, marker)
+    for conversation in conversations:
+        index_conversation(conversation_id=conversation.pk)
+    _account(user, marker, conversations[0])
+    for table in reversed(owned_tables()):
+        if not rows_of(table, user):
+            _made_up(table.model, user, marker).save(force_insert=True)
+    return conversations
+
+
+def rows_of(table: OwnedTable, user: User) -> int:
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT count(*) FROM {table.name} WHERE {table.condition}", {"owner": user.pk})
+        (count,) = cursor.fetchone()
+    return int(count)
+
+
+def tables_with(words: list[str]) -> dict[str, int]:
+    """How many rows of each table of the database hold one of the words, in any column, also as bytes."""
+    found = {}
+    patterns = [f"%{word}%" for word in words] + [f"%{word.encode().hex()}%" for word in words]
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT table_name FROM information_schema.tables "
+            "WHERE table_schema = 'public' AND table_type = 'BASE TABLE'"
+        )
+        for (name,) in cursor.fetchall():
+            cursor.execute(f'SELECT count(*) FROM "{name}" AS t WHERE t::text ILIKE ANY(%s)', [patterns])
+            (found[name],) = cursor.fetchone()
+    return {name: count for name, count in found.items() if count}
+
+
+def _conversations(user: User, marker: str) -> list[Conversation]:
+    everything = ConversationDraft(
+        messages=_messages(marker),
+        source="claude-code",
+        source_id=f"session-{marker}",
+        title=f"Trip {marker}",
+        agent=f"agent {marker}",
+        project=f"/home/{marker}",
+        created_at=NEW_YEAR,
+        archived=True,
+        events=[EventDraft(4, "tool:pre", "info", "Bash", 0, NEW_YEAR, {"command": f"ls {marker}"})],
+    )
+    result = ingest.sync_conversation(owner=user, draft=everything)
+    child = ConversationDraft(
+        messages=exchange((f"who is {marker}?", "A subagent's guess.")),
+        source="claude-code",
+        source_id=f"child-{marker}",
+        parent_source_id=f"session-{marker}",
+        created_at=NEW_YEAR,
+    )
+    ingest.sync_conversation(owner=user, draft=child)
+    plain = make_conversation(user, [user_says(f"the {marker} recipe"), assistant_says("Flour, water, salt.")])
+    make_conversation(user, exchange(("the same text of everybody", "and its answer")))
+    return [Conversation.objects.get(pk=result.conversation_id), plain, *user.conversations.exclude(pk=plain.pk)]
+
+
+def _messages(marker: str) -> Iterator[MessageDraft]:
+    yield MessageDraft(
+        "user",
+        (TextPart(f"Where is {marker}?"), AttachmentPart(f"{marker}.png", "image/png", 12, f"a map of {marker}")),
+        name=f"Ada {marker}",
+        created_at=NEW_YEAR,
+        source_key="one",
+        raw=zlib.compress(f"raw {marker}".encode()),
+    )
+    call = ToolCallPart("t1", "Bash", {"command": f"find {marker}", "nested": {"deep": [1, 2.5, None, True]}})
+    yield MessageDraft(
+        "assistant", (ThinkingPart(f"hm, {marker}"), call), model="some-model", source_key="two", raw=b"\x00\xff"
+    )
+    yield MessageDraft("user", (ToolResultPart("t1", f"found {marker}", "Bash", True),), source_key="three")
+    yield MessageDraft("user", (TextPart("<reminder>"),), source_key="four", injected=True)
+    yield MessageDraft("assistant", (TextPart(f"{marker} is in **Lima**."),), source_key="five")
+    yield MessageDraft("user", (TextPart("And now, unanswered?"),), source_key="six")
+
+
+def _account(user: User, marker: str, conversation: Conversation) -> None:
+    User.objects.filter(pk=user.pk).update(first_name=marker, email=f"{marker}@example.org")
+    create_key(owner=user, name=f"key of {marker}")
+    Client().force_login(user)
+    user.groups.add(Group.objects.get_or_create(name="readers")[0])
+    user.user_permissions.add(Permission.objects.order_by("pk")[0])
+    kind = ContentType.objects.get_for_model(Conversation)
+    for actor in (user, User.objects.exclude(pk=user.pk).order_by("pk").first() or user):
+        LogEntry.objects.create(
+            user=actor, content_type=kind, object_id=str(conversation.pk), object_repr=marker, action_flag=CHANGE
+        )
+    async_task("search.tasks.index", conversation.pk, group="index")
+    now = timezone.now()
+    Task.objects.create(
+        id=uuid.uuid4().hex, name="done", func="search.tasks.index", args=(conversation.pk,), kwargs={},
+        result=f"failed on {marker}", started=now, stopped=now, success=False,
+    )  # fmt: skip
+
+
+def _made_up(model: type[models.Model], user: User, marker: str) -> models.Model:
+    values = {}
+    for field in model._meta.local_concrete_fields:
+        if field.column and not field.null and not (field.has_default() or isinstance(field, models.AutoField)):
+            values[field.attname] = _value(field, user, marker)
+    return model(**values)
+
+
+def _value(field: Any, user: User, marker: str) -> Any:
+    if field.choices:
+        return next(iter(field.flatchoices))[0]
+    if isinstance(field, models.ForeignKey):
+        return _referenced(field.related_model, user)
+    kinds: list[tuple[type, Any]] = [
+        (models.JSONField, {"text": marker}),
+        (models.DateTimeField, timezone.now()),
+        (models.DateField, timezone.now().date()),
+        (models.BooleanField, True),
+        (models.IntegerField, 1),
+        (models.FloatField, 0.5),
+        (models.UUIDField, uuid.uuid4()),
+        (models.BinaryField, marker.encode()),
+        (HalfVectorField, np.zeros(active_space().dimensions)),
+        (ArrayField, []),
+        (models.CharField, marker[: field.max_length or None] if isinstance(marker, str) else ""),
+        (models.TextField, marker),
+    ]
+    for kind, value in kinds:
+        if isinstance(field, kind):
+            return value
+    raise AssertionError(f"tests/support/persons.py has no made-up value for {field}: add one")
+
+
+def _referenced(model: type[models.Model], user: User) -> Any:
+    table = next((table for table in owned_tables() if table.model is model), None)
+    condition = table.condition if table else "TRUE"
+    with connection.cursor() as cursor:
+        name, pk = model._meta.db_table, model._meta.pk.column
+        cursor.execute(f'SELECT "{pk}" FROM "{name}" WHERE {condition} LIMIT 1', {"owner": user.pk})
+        row = cursor.fetchone()
+    assert row, f"no row of {model._meta.label} that a made-up row could name"
+    return row[0]

@@ -1,0 +1,133 @@
+"""Health, readiness, request ids and metrics, over HTTP."""
+
+import json
+import logging
+from typing import Any
+
+import pytest
+from django.db import OperationalError, connection
+from django.test import Client
+from django_q.signals import post_execute_in_worker, pre_execute
+from prometheus_client.parser import text_string_to_metric_families
+from pytest_django import Settings
+
+from convmemory.core import trace
+from convmemory.ops import measures
+from convmemory.ops.models import Measure
+from search.indexing import index_conversation
+from tests.factories import exchange, make_conversation, make_user
+from tests.surfaces.test_up import free_port
+
+pytestmark = pytest.mark.django_db
+
+
+def values(client: Client, **headers: str) -> dict[tuple[str, str], float]:
+    answer = client.get("/metrics", headers=headers)
+    assert answer.status_code == 200
+    assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+    families = text_string_to_metric_families(answer.content.decode())
+    return {(s.name, "|".join(sorted(s.labels.values()))): s.value for family in families for s in family.samples}
+
+
+@pytest.fixture(autouse=True)
+def nothing_measured() -> None:
+    measures.flush()
+    Measure.objects.all().delete()
+
+
+def test_metrics_are_off_unless_asked_for_and_closed_to_others(settings: Settings) -> None:
+    staff, person = make_user(), make_user()
+    staff.is_staff = True
+    staff.save()
+    clients = [Client(), Client(), Client()]
+    clients[1].force_login(person)
+    clients[2].force_login(staff)
+    assert [client.get("/metrics").status_code for client in clients] == [404, 404, 404]
+    settings.METRICS = True
+    assert [client.get("/metrics").status_code for client in clients] == [401, 401, 200]
+    assert Client().get("/metrics", headers={"Authorization": "Bearer "}).status_code == 401
+    settings.METRICS_TOKEN = "scrape me"
+    for header, status in (("Bearer scrape me", 200), ("Bearer wrong", 401), ("Basic scrape me", 401)):
+        assert Client().get("/metrics", headers={"Authorization": header}).status_code == status
+
+
+def test_metrics_tell_what_was_done_and_nothing_that_was_said(settings: Settings) -> None:
+    settings.METRICS, settings.METRICS_TOKEN = True, "t"
+    owner = make_user("zebrafinch")
+    client = Client()
+    client.force_login(owner)
+    waiting = make_conversation(owner, exchange(("a quaggamussel waits", "yes")), title="quaggamussel")
+    conversation = make_conversation(owner, exchange(("where is the axolotl lab?", "In Lima."), ("more", "yes")))
+    index_conversation(conversation_id=conversation.pk)
+    for query in ("axolotl", "axolotl lab"):
+        client.get("/api/v1/conversations/search", {"query": query})
+    client.get(f"/conversations/{waiting.pk}")
+    client.get("/no/such/axolotl")
+    measures.flush()
+
+    found = values(Client(), Authorization="Bearer t")
+
+    assert found["convmemory_search_duration_seconds_count", "hybrid"] == 2
+    assert found["convmemory_search_duration_seconds_bucket", "+Inf|hybrid"] == 2
+    assert found["convmemory_search_failures_total", "hybrid"] == 0
+    assert found["convmemory_embedding_items_total", "chunks"] == 2
+    assert found["convmemory_request_duration_seconds_count", "GET /conversations/<int:conversation_id>"] == 1
+    assert found["convmemory_turns", "all"] == 3
+    assert found["convmemory_turns", "behind"] == 1
+    assert found["convmemory_queue_up", ""] == 1
+    assert ("convmemory_queue_tasks", "waiting") in found
+    assert found["convmemory_table_bytes", "memory_passage"] > 0
+    text = Client().get("/metrics", headers={"Authorization": "Bearer t"}).content.decode()
+    for private in ("axolotl", "quaggamussel", "zebrafinch"):
+        assert private not in text
+
+
+def test_a_fit_request_id_is_answered_back_and_stands_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    seen: list[str] = []
+
+    class Listener(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            seen.append(f"{trace.request_id.get()} {record.getMessage()}")
+
+    log = logging.getLogger("convmemory.requests")
+    handler, level = Listener(), log.level
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    try:
+        answer = Client().get("/login?next=secret", headers={"X-Request-ID": "trace-0815"})
+        made = Client().get("/login", headers={"X-Request-ID": "not fit\tfor a log"})
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(level)
+    assert answer.headers["X-Request-ID"] == "trace-0815"
+    assert len(made.headers["X-Request-ID"]) == 16
+    assert seen == ["trace-0815 GET /login 200", f"{made.headers['X-Request-ID']} GET /login 200"]
+    assert trace.request_id.get() == ""
+
+
+def test_a_task_is_counted_and_its_id_stands_in_the_log_while_it_runs() -> None:
+    task: dict[str, Any] = {"id": "0123abcd", "func": "search.tasks.index", "args": (1,)}
+    pre_execute.send(sender="django_q", func=None, task=task)
+    assert trace.current() == {"task_id": "0123abcd"}
+    post_execute_in_worker.send(sender="django_q", func=None, task=task | {"success": False})
+    assert trace.current() == {}
+    measures.flush()
+    (row,) = measures.totals()
+    assert (row.name, row.label, row.count, row.failures) == ("task", "search.tasks.index", 1, 1)
+
+
+def test_ready_names_what_is_missing(settings: Settings) -> None:
+    assert Client().get("/health").json() == {"status": "ok"}
+    assert Client().get("/ready").json() == {"status": "ok", "checks": ["database", "migrations", "queue"]}
+    settings.REDIS_URL = f"redis://127.0.0.1:{free_port()}/0"
+    answer = Client().get("/ready")
+    assert (answer.status_code, answer.json()["failed"]) == (503, ["queue"])
+    settings.REDIS_URL = ""
+
+    def refuse(*_: Any) -> Any:
+        raise OperationalError("gone")
+
+    with connection.execute_wrapper(refuse):
+        answer = Client().get("/ready")
+    assert (answer.status_code, json.loads(answer.content)["failed"][0]) == (503, "database")
+    assert Client().get("/health").status_code == 200

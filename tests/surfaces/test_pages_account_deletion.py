@@ -1,0 +1,88 @@
+"""Deleting one's own account on the page: what is shown, what is asked, what is gone."""
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django_q.models import OrmQ
+from pytest_django import Settings
+
+from convmemory.ops import views
+from convmemory.ops.models import Erasure
+from convmemory.ops.tasks import erase, finish_erasures
+from tests.factories import exchange, make_conversation, make_user
+
+pytestmark = pytest.mark.django_db
+PAGE = "/settings/account/delete"
+
+
+@pytest.fixture
+def ada() -> User:
+    return make_user("ada")
+
+
+@pytest.fixture
+def client(ada: User) -> Client:
+    make_conversation(ada, exchange(("one", "1"), ("two", "2")))
+    client = Client()
+    client.force_login(ada)
+    return client
+
+
+def test_the_page_says_what_goes_and_the_password_confirms(client: Client) -> None:
+    bob = make_user("bob")
+    page = client.get(PAGE).content.decode()
+    assert "<li>1 conversations</li>" in page
+    assert "<li>4 messages</li>" in page
+    answer = client.post(PAGE, {"confirmation": "correct horse"})
+    text = answer.content.decode()
+    assert "The account is deleted" in text
+    assert "<code>conversations_message</code>: 4" in text
+    assert list(User.objects.all()) == [bob]
+    assert client.get(PAGE).headers["Location"].startswith("/login")
+
+
+def test_a_wrong_password_deletes_nothing(client: Client, ada: User) -> None:
+    answer = client.post(PAGE, {"confirmation": "wrong"})
+    assert answer.status_code == 422
+    assert "That is not your password. Nothing was deleted." in answer.content.decode()
+    ada.refresh_from_db()
+    assert ada.is_active
+    assert ada.conversations.count() == 1
+
+
+def test_who_has_no_password_types_the_name(client: Client, ada: User) -> None:
+    ada.set_unusable_password()
+    ada.save()
+    client.force_login(ada)
+    assert client.post(PAGE, {"confirmation": "bob"}).status_code == 422
+    assert client.post(PAGE, {"confirmation": "ada"}).status_code == 200
+    assert not User.objects.exists()
+
+
+def test_a_large_account_is_finished_in_the_background(
+    client: Client, ada: User, monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
+    monkeypatch.setattr(views, "PATIENCE_S", -1.0)
+    assert "is being deleted" in client.post(PAGE, {"confirmation": "correct horse"}).content.decode()
+    ada.refresh_from_db()
+    assert not ada.is_active
+    (queued,) = OrmQ.objects.all()
+    assert (queued.task["func"], queued.task["args"]) == ("convmemory.ops.tasks.erase", (ada.pk,))
+    settings.TASK_TIMEOUT_S = 600
+    erase(ada.pk)
+    assert not User.objects.exists()
+    assert erase(ada.pk) == {"deleted": 0}
+
+
+def test_an_erasure_whose_worker_died_is_taken_up_again(ada: User) -> None:
+    Erasure.objects.create(user=ada)
+    assert finish_erasures() == {"enqueued": 0}
+    Erasure.objects.update(requested_at=ada.date_joined.replace(year=2020))
+    assert finish_erasures() == {"enqueued": 1}
+
+
+def test_nobody_else_can_be_deleted(client: Client) -> None:
+    bob = make_user("bob")
+    client.post(f"{PAGE}?user=bob", {"confirmation": "correct horse", "user": bob.pk})
+    assert list(User.objects.all()) == [bob]
+    assert Client().post(PAGE, {"confirmation": "correct horse"}).headers["Location"].startswith("/login")

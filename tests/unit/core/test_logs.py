@@ -1,0 +1,79 @@
+"""Log lines: JSON or plain, with the ids of request and task, without the values of rows."""
+
+import json
+import logging
+
+import pytest
+
+from convmemory.core import conf, trace
+from convmemory.core.errors import SettingError
+from convmemory.core.logs import JsonFormatter, PlainFormatter
+
+SECRET = "recipe"[::-1]  # not as it stands in the stack's line of source
+REFUSAL = "null value in column\nDETAIL:  Failing row contains (1, {}).\n"
+
+
+def record(message: str, error: BaseException | None = None, **extra: object) -> logging.LogRecord:
+    info = (type(error), error, error.__traceback__) if error else None
+    made = logging.LogRecord("search", logging.WARNING, __file__, 1, message, (), info)
+    made.__dict__.update(extra)
+    return made
+
+
+def failed() -> BaseException:
+    try:
+        raise ValueError(REFUSAL.format(SECRET))
+    except ValueError as error:
+        return error
+
+
+def test_a_json_line_has_time_level_ids_and_fields() -> None:
+    tokens = trace.request_id.set("req-12345"), trace.task_id.set("task1")
+    line = JsonFormatter().format(record("It\nends", fields={"status": 200}))
+    trace.request_id.reset(tokens[0])
+    trace.task_id.reset(tokens[1])
+    assert "\n" not in line
+    values = json.loads(line)
+    assert values["time"].endswith("+00:00")
+    assert (values["level"], values["logger"], values["message"]) == ("WARNING", "search", "It\nends")
+    assert (values["request_id"], values["task_id"], values["status"]) == ("req-12345", "task1", 200)
+
+
+@pytest.mark.parametrize("formatter", [JsonFormatter(), PlainFormatter()])
+def test_an_exception_keeps_its_stack_and_loses_the_values_of_rows(formatter: logging.Formatter) -> None:
+    line = formatter.format(record("failed", failed()))
+    assert "test_logs.py" in line
+    assert "null value in column" in line
+    assert SECRET not in line
+
+
+def test_a_plain_line_names_the_request_only_within_one() -> None:
+    assert PlainFormatter().format(record("ends")) == "WARNING search: ends"
+    token = trace.request_id.set("req-12345")
+    assert PlainFormatter().format(record("ends")) == "WARNING search: ends [request_id=req-12345]"
+    trace.request_id.reset(token)
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("abc-123.DEF_4", True),
+        ("short", False),
+        ("x" * 65, False),
+        ("with space in", False),
+        ("line\nbreak1", False),
+        ("", False),
+    ],
+)
+def test_only_a_fit_request_id_is_taken_over(given: str, kept: bool) -> None:
+    accepted = trace.accepted_request_id(given)
+    assert (accepted == given) == kept
+    assert len(accepted) >= 8
+
+
+def test_an_unknown_format_and_parameters_of_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOG_FORMAT", "xml")
+    with pytest.raises(SettingError, match="plain or json"):
+        conf.env_choice("LOG_FORMAT", "plain", ("plain", "json"))
+    assert conf.with_parameters("redis://h/0", {"a": "1"}) == "redis://h/0?a=1"
+    assert conf.with_parameters("redis://h/0?a=2", {"a": "1", "b": "3"}) == "redis://h/0?a=2&b=3"
