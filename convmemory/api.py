@@ -10,6 +10,7 @@ from convmemory.health_api import router as health
 from convmemory.tools.api import router as tools
 from memory.api import router as memory
 from search.api import router as search
+from summaries.api import router as summaries
 
 api = NinjaAPI(
     title="convmemory",
@@ -20,5 +21,5 @@ api = NinjaAPI(
     urls_namespace="api",
 )
 problems.register(api)
-for router in (search, conversations, memory, imports, tools, health):
+for router in (search, conversations, memory, summaries, imports, tools, health):
     api.add_router("", router)

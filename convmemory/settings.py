@@ -35,6 +35,7 @@ INSTALLED_APPS = [
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
+    "django.contrib.humanize",
     "django.contrib.postgres",
     "django_htmx",
     "template_partials",
@@ -124,6 +125,20 @@ EMBEDDING_THREADS = conf.env_int("EMBEDDING_THREADS", 0, minimum=0)
 
 LATE_INTERACTION = conf.env_bool("LATE_INTERACTION", default=True)
 MMR_LAMBDA = conf.env_float("MMR_LAMBDA", 0.97)
+
+# --- Chat model -------------------------------------------------------------------------------
+
+CHAT_BASE_URL = conf.env_str("CHAT_BASE_URL")
+CHAT_API_KEY = conf.env_secret("CHAT_API_KEY")
+CHAT_MODEL = conf.env_str("CHAT_MODEL")
+CHAT_CONTEXT_WINDOW = conf.env_int("CHAT_CONTEXT_WINDOW", 32_768, minimum=1_024)
+CHAT_TIMEOUT_S = conf.env_float("CHAT_TIMEOUT_S", 120.0)
+
+SUMMARY_MAX_TOKENS = conf.env_int("SUMMARY_MAX_TOKENS", 800, minimum=100)
+CONTEXT_THRESHOLD = conf.env_float("CONTEXT_THRESHOLD", 0.8)
+CONTEXT_SLIDING_MESSAGES = conf.env_int("CONTEXT_SLIDING_MESSAGES", 40, minimum=1)
+CONTEXT_TOOL_OUTPUT_TOKENS = conf.env_int("CONTEXT_TOOL_OUTPUT_TOKENS", 300, minimum=10)
+CONTEXT_RESURRECTION_TOKENS = conf.env_int("CONTEXT_RESURRECTION_TOKENS", 1_500, minimum=50)
 
 # --- Memory -----------------------------------------------------------------------------------
 

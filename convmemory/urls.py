@@ -10,6 +10,7 @@ from convmemory.health_api import health, ready
 urlpatterns = [
     path("", include("search.urls")),
     path("", include("convmemory.conversations.urls")),
+    path("", include("summaries.urls")),
     path("", include("convmemory.accounts.urls")),
     path("", include("convmemory.tools.urls")),
     path("", include("convmemory.mcp_server.urls")),
@@ -19,5 +20,6 @@ urlpatterns = [
     path("health", health),
     path("ready", ready),
     path("api/v1/", api.urls),
+    path("admin/dashboard/", include("convmemory.ops.dashboard_views")),
     path("admin/", admin.site.urls),
 ]

@@ -7,6 +7,7 @@ from django.conf import settings
 from django.contrib.postgres.indexes import GinIndex
 from django.contrib.postgres.search import SearchVectorField
 from django.db import models
+from django.db.models import Q
 from pgvector.django import HalfVectorField
 
 from convmemory.conversations.models import Conversation
@@ -41,6 +42,8 @@ class TurnDocument(models.Model):
         ]
         indexes = [
             models.Index(fields=["owner"], name="turn_document_owner"),
+            models.Index(fields=["owner", "id"], name="turn_document_newest"),
+            models.Index(fields=["id"], condition=~Q(error=""), name="turn_document_failed"),
             GinIndex(fields=["spoken"], name="turn_document_spoken", fastupdate=False),
             GinIndex(fields=["unspoken"], name="turn_document_unspoken", fastupdate=False),
         ]
@@ -77,7 +80,9 @@ class TurnEmbedding(models.Model):
                 fields=["owner", "space"],
                 include=["conversation", "turn_number", "id", "signs"],
                 name="turn_embedding_owner",
-            )
+            ),
+            models.Index(fields=["owner", "id"], name="turn_embedding_newest"),
+            models.Index(fields=["content_hash"], name="turn_embedding_content"),
         ]
 
     def __str__(self) -> str:
@@ -108,6 +113,7 @@ class ConversationIndex(models.Model):
     updated_at = models.DateTimeField(auto_now=True)
 
     class Meta:
+        verbose_name = "index state"
         indexes = [models.Index(fields=["owner"], name="conversation_index_owner")]
 
     def __str__(self) -> str:
@@ -132,6 +138,7 @@ class SpaceProgress(models.Model):
     updated_at = models.DateTimeField(auto_now=True)
 
     class Meta:
+        verbose_name_plural = "space progress"
         constraints = [models.UniqueConstraint(fields=["conversation", "space"], name="space_progress_unique")]
 
     def __str__(self) -> str:

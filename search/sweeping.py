@@ -27,16 +27,20 @@ def conversations_to_index(*, limit: int) -> list[int]:
     `manage.py reembed --only failed` tries it again after that.
     """
     now = timezone.now()
-    behind = (
+    due = Q(index_state=None) | Q(index_state__error="")
+    for attempt in range(1, MAX_ATTEMPTS):
+        due |= Q(index_state__attempts=attempt, index_state__updated_at__lt=now - RETRY_AFTER * 2**attempt)
+    waiting = Conversation.objects.filter(is_behind() & due, turns_version__gt=0).order_by("updated_at")
+    return list(waiting.values_list("pk", flat=True)[:limit])
+
+
+def is_behind() -> Q:
+    """The condition that a conversation's index does not show its present turns in the active space."""
+    return (
         Q(index_state=None)
         | ~Q(index_state__indexed_version=F("turns_version"))
         | ~Q(index_state__space=active_space())
     )
-    due = Q(index_state=None) | Q(index_state__error="")
-    for attempt in range(1, MAX_ATTEMPTS):
-        due |= Q(index_state__attempts=attempt, index_state__updated_at__lt=now - RETRY_AFTER * 2**attempt)
-    waiting = Conversation.objects.filter(behind & due, turns_version__gt=0).order_by("updated_at")
-    return list(waiting.values_list("pk", flat=True)[:limit])
 
 
 def count_orphans() -> dict[str, int]:

@@ -20,3 +20,21 @@ class ApiKey(models.Model):
 
     def __str__(self) -> str:
         return f"{self.prefix}… ({self.name or 'unnamed'})"
+
+
+class ContentAccess(models.Model):
+    """One reading of somebody's content by somebody else, in the admin."""
+
+    reader = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+")
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    what = models.CharField(max_length=200)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        verbose_name = "reading of content"
+        verbose_name_plural = "readings of content"
+        default_permissions = ()
+        permissions = [("read_content", "Can read other people's content in the admin")]
+
+    def __str__(self) -> str:
+        return f"{self.what} of user {self.owner_id}"

@@ -4,6 +4,7 @@ from django.apps import AppConfig
 class OpsConfig(AppConfig):
     name = "convmemory.ops"
     label = "ops"
+    verbose_name = "Operations"
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:

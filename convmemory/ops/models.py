@@ -1,8 +1,10 @@
-"""What operating the installation keeps: counts of what was done, and who is being erased."""
+"""What operating the installation keeps: counts, samples of the index, maps of turns, and who is being erased."""
 
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
+
+from convmemory.embeddings.models import EmbeddingSpace
 
 
 class Measure(models.Model):
@@ -29,6 +31,41 @@ class Measure(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} {self.label} {self.hour or 'ever'}".strip()
+
+
+class IndexSample(models.Model):
+    """How far the whole installation was indexed at one moment; the dashboard reads these, never the tables.
+
+    `spaces` lists `{"space", "name", "active", "turns", "passages"}`, `reasons` lists `{"what", "reason", "count"}`.
+    """
+
+    taken_at = models.DateTimeField(auto_now_add=True, db_index=True)
+    turns = models.PositiveBigIntegerField()
+    pending = models.PositiveBigIntegerField(help_text="Turns that wait to be indexed.")
+    failed = models.PositiveBigIntegerField(help_text="Turns that were given up.")
+    queued = models.PositiveIntegerField(help_text="Tasks in the queue.")
+    spaces = models.JSONField(default=list)
+    reasons = models.JSONField(default=list)
+
+    def __str__(self) -> str:
+        return f"sample of {self.taken_at:%Y-%m-%d %H:%M}"
+
+
+class TurnMap(models.Model):
+    """Where some of one person's turns lie in the plane of their two main directions.
+
+    `points` lists `[conversation, turn, x, y]`, x and y from -1 to 1.
+    """
+
+    owner = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    space = models.ForeignKey(EmbeddingSpace, on_delete=models.CASCADE, related_name="+")
+    computed_at = models.DateTimeField()
+    turns = models.PositiveBigIntegerField(help_text="How many the person has, of which `points` is a sample.")
+    explained = models.FloatField(help_text="The share of the variance that the plane shows.")
+    points = models.JSONField(default=list)
+
+    def __str__(self) -> str:
+        return f"map of the turns of user {self.owner_id}"
 
 
 class SweepRun(models.Model):

@@ -25,6 +25,7 @@ SHARED = {
     "django_q.Task": "finished tasks name rows in their arguments: `task_arguments.py` finds them",
     "embeddings.CachedVector": "belongs to those who use it (CachedVectorUse), goes with the last of them",
     "embeddings.EmbeddingSpace": "models, not texts",
+    "ops.IndexSample": "counts over everybody, and messages of the index's own errors",
     "ops.Measure": "counts without any text",
     "ops.SweepRun": "counts without any text",
     "sessions.Session": "holds the user inside its signed data: `erasing.py` looks there",

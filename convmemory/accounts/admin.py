@@ -1,0 +1,64 @@
+"""Accounts in the admin: users, their API keys, and who read whose content."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.contrib.auth.admin import UserAdmin
+from django.contrib.auth.models import User
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+
+from convmemory.accounts.models import ApiKey, ContentAccess
+from convmemory.core.admin_lists import OwnerFilter, UptoFilter
+from convmemory.core.metadata_admin import MetadataAdmin, confirmed
+
+admin.site.unregister(User)
+
+
+@admin.register(User)
+class AccountAdmin(UserAdmin):  # type: ignore[type-arg]
+    """Users. They are deactivated here and erased, with all that is theirs, by `manage.py erase_user`."""
+
+    show_full_result_count = False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+
+@admin.register(ApiKey)
+class ApiKeyAdmin(MetadataAdmin):
+    list_display = ("id", "prefix", "owner", "created_at", "last_used_at", "revoked_at")
+    list_select_related = ("owner",)
+    list_filter = (OwnerFilter, UptoFilter)
+    fields = ("prefix", "owner", "created_at", "last_used_at", "revoked_at")
+    search_by = ("pk", "owner")
+    search_help_text = "A number, or an owner's name."
+    actions = ("revoke",)
+
+    def has_revoke_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("accounts.change_apikey")
+
+    @admin.action(permissions=["revoke"], description="Revoke")
+    def revoke(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
+        return confirmed(
+            self,
+            request,
+            queryset,
+            action="revoke",
+            verb="Revoke",
+            consequence="Programs that use these keys are refused from now on.",
+            apply=lambda rows: ApiKey.objects.filter(pk__in=[row.pk for row in rows], revoked_at=None).update(
+                revoked_at=timezone.now()
+            ),
+        )
+
+
+@admin.register(ContentAccess)
+class ContentAccessAdmin(MetadataAdmin):
+    list_display = ("id", "created_at", "reader", "owner", "what")
+    list_select_related = ("reader", "owner")
+    list_filter = (OwnerFilter, UptoFilter)
+    fields = ("created_at", "reader", "owner", "what")
+    search_by = ("pk", "owner")
+    search_help_text = "A number, or an owner's name."

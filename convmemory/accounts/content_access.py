@@ -1,0 +1,31 @@
+"""Who may read what other people wrote, in the admin alone, and the record of it.
+
+Everybody reads their own. Other people's content needs the permission `accounts.read_content`, given to the
+person or to a group of theirs: being a superuser is not enough. Each reading is a row of `ContentAccess`.
+"""
+
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, Permission
+from django.db.models import Q
+
+from convmemory.accounts.models import ContentAccess
+
+CODENAME = "read_content"
+
+
+def may_read_content(*, reader: AbstractBaseUser | AnonymousUser, owner_id: int) -> bool:
+    """Whether `reader` may read what `owner_id` wrote, in the admin."""
+    if not getattr(reader, "is_staff", False) or not reader.is_active:
+        return False
+    return reader.pk == owner_id or has_read_content(reader)
+
+
+def has_read_content(reader: AbstractBaseUser | AnonymousUser) -> bool:
+    """Whether the permission was given on purpose; a superuser's general yes does not count."""
+    granted = Permission.objects.filter(content_type__app_label="accounts", codename=CODENAME)
+    return granted.filter(Q(user__pk=reader.pk) | Q(group__user__pk=reader.pk)).exists()
+
+
+def note_reading(*, reader: AbstractBaseUser | AnonymousUser, owner_id: int, what: str) -> None:
+    """Record that `reader` reads something of somebody else; called before it is shown."""
+    if reader.pk != owner_id:
+        ContentAccess.objects.create(reader_id=reader.pk, owner_id=owner_id, what=what[:200])

@@ -1,0 +1,91 @@
+"""Admin pages with content: a page apart from the metadata, with its own permission, that records who reads.
+
+The owner sees it at once. Others are asked first (GET) and see it after they said yes (POST), so that nothing
+is read by accident and every row of the record is a decision.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from django.contrib.admin import AdminSite
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+
+from convmemory.accounts.content_access import may_read_content, note_reading
+from convmemory.core.metadata_admin import MetadataAdmin
+
+Content = Callable[[], dict[str, Any]]
+
+
+def content_page(
+    request: HttpRequest,
+    *,
+    site: AdminSite,
+    owner_id: int,
+    owner_name: str,
+    what: str,
+    template: str,
+    content: Content,
+    frame: dict[str, Any],
+) -> HttpResponse:
+    """The page with the content that `content` loads. Raises: PermissionDenied.
+
+    `what` names it in the record; `frame` is what the page shows around it.
+    """
+    if not may_read_content(reader=request.user, owner_id=owner_id):
+        raise PermissionDenied
+    context = {**site.each_context(request), **frame, "what": what, "owner_name": owner_name}
+    if request.user.pk != owner_id and request.method != "POST":
+        return TemplateResponse(request, "admin/content_ask.html", context)
+    note_reading(reader=request.user, owner_id=owner_id, what=what)
+    response = TemplateResponse(request, template, {**context, **content()})
+    response.headers["Cache-Control"] = "no-store"
+    return response
+
+
+class ContentAdmin(MetadataAdmin):
+    """Metadata with a second page, `.../content/`, that shows what the object says."""
+
+    content_template = ""
+
+    def content_of(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
+        """What the content page shows of the object."""
+        raise NotImplementedError
+
+    def content_name(self, request: HttpRequest, obj: Any) -> str:
+        """What the record says was read."""
+        return str(obj)
+
+    def owner_of(self, obj: Any) -> Any:
+        return obj.owner
+
+    def get_urls(self) -> list[URLPattern]:
+        view = self.admin_site.admin_view(self.content_view)
+        return [path("<int:object_id>/content/", view, name=self._url_name()), *super().get_urls()]
+
+    def tools(self, request: HttpRequest, obj: Any) -> list[tuple[str, str]]:
+        tools = super().tools(request, obj)
+        if may_read_content(reader=request.user, owner_id=self.owner_of(obj).pk):
+            tools.append((reverse(f"admin:{self._url_name()}", args=[obj.pk]), "Read the content"))
+        return tools
+
+    def content_view(self, request: HttpRequest, object_id: int) -> HttpResponse:
+        obj = self.get_object(request, str(object_id))
+        if obj is None:
+            raise Http404
+        owner = self.owner_of(obj)
+        return content_page(
+            request,
+            site=self.admin_site,
+            owner_id=owner.pk,
+            owner_name=owner.get_username(),
+            what=self.content_name(request, obj),
+            template=self.content_template,
+            content=lambda: self.content_of(request, obj),
+            frame={"title": f"Content of {obj}", "opts": self.opts, "original": obj},
+        )
+
+    def _url_name(self) -> str:
+        return f"{self.opts.app_label}_{self.opts.model_name}_content"

@@ -1,0 +1,163 @@
+"""Conversations in the admin: metadata with their turns; what was said on a page of its own."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import Count, Min, Q
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html
+
+from convmemory.accounts.content_access import may_read_content
+from convmemory.accounts.content_admin import ContentAdmin
+from convmemory.conversations.ingest import delete_conversation
+from convmemory.conversations.models import Conversation, Message
+from convmemory.conversations.parts import part_text, speaker_of
+from convmemory.core.admin_lists import ConversationFilter, OwnerFilter, UptoFilter, whole_number
+from convmemory.core.metadata_admin import DeletableAdmin, MetadataAdmin, Section
+from convmemory.core.text import cut
+
+TURNS_PER_PAGE = 50
+MESSAGES_PER_PAGE = 50
+PART_CHARS = 5_000
+
+
+@admin.register(Conversation)
+class ConversationAdmin(ContentAdmin, DeletableAdmin):
+    """No titles and projects: people name them after what they talk about."""
+
+    list_display = (
+        "id", "owner", "status", "source", "agent", "message_count", "turn_count", "updated_at", "archived_at"
+    )  # fmt: skip
+    list_select_related = ("owner",)
+    list_filter = (OwnerFilter, "status", UptoFilter)
+    fields = (
+        "owner", "status", "source", "agent", "message_count", "turn_count", "turns_version", "parent",
+        "created_at", "updated_at", "archived_at", "processing_until",
+    )  # fmt: skip
+    search_by = ("pk", "owner")
+    search_help_text = "A number, or an owner's name."
+    content_template = "admin/conversation_content.html"
+
+    def delete_rows(self, rows: Sequence[Conversation]) -> None:
+        for row in rows:
+            delete_conversation(owner=row.owner, conversation_id=row.pk)
+
+    def sections(self, request: HttpRequest, obj: Conversation) -> list[Section]:
+        is_readable = may_read_content(reader=request.user, owner_id=obj.owner_id)
+        return [turns_section(obj, first=whole_number(request.GET.get("turn", "")), is_readable=is_readable)]
+
+    def tools(self, request: HttpRequest, obj: Conversation) -> list[tuple[str, str]]:
+        return [*super().tools(request, obj), *related_links(obj)]
+
+    def content_name(self, request: HttpRequest, obj: Conversation) -> str:
+        if turn := request.GET.get("turn", ""):
+            return f"turn {whole_number(turn)} of conversation {obj.pk}"
+        return f"{obj} from message {_first_position(request)}"
+
+    def content_of(self, request: HttpRequest, obj: Conversation) -> dict[str, Any]:
+        rows = obj.messages.order_by("position")
+        if turn := request.GET.get("turn", ""):
+            rows = rows.filter(turn_number=whole_number(turn))
+        found = list(rows.filter(position__gte=_first_position(request))[: MESSAGES_PER_PAGE + 1])
+        more = found[MESSAGES_PER_PAGE].position if len(found) > MESSAGES_PER_PAGE else None
+        return {
+            "conversation": obj,
+            "turn": turn,
+            "messages_shown": said_in(found[:MESSAGES_PER_PAGE]),
+            "more_from": more,
+        }
+
+
+@admin.register(Message)
+class MessageAdmin(ContentAdmin):
+    list_display = ("id", "conversation", "position", "role", "is_real_user", "turn_number", "model", "created_at")
+    list_select_related = ("conversation",)
+    list_filter = (ConversationFilter, UptoFilter)
+    fields = ("conversation", "position", "role", "is_real_user", "turn_number", "model", "source_key", "created_at")
+    search_by = ("pk", "conversation_id")
+    search_help_text = "A message's or a conversation's number."
+    content_template = "admin/conversation_content.html"
+
+    def get_queryset(self, request: HttpRequest) -> Any:
+        return super().get_queryset(request).defer("parts")
+
+    def owner_of(self, obj: Message) -> Any:
+        return obj.conversation.owner
+
+    def content_of(self, request: HttpRequest, obj: Message) -> dict[str, Any]:
+        return {"messages_shown": said_in([obj])}
+
+
+def turns_section(conversation: Conversation, *, first: int, is_readable: bool) -> Section:
+    """The turns from number `first` on, a page of them, without what was said."""
+    rows = (
+        conversation.messages.filter(turn_number__gte=first, turn_number__lt=first + TURNS_PER_PAGE)
+        .values("turn_number")
+        .annotate(messages=Count("pk"), answers=Count("pk", filter=Q(role="assistant")), at=Min("created_at"))
+        .order_by("turn_number")
+    )
+    page = reverse("admin:conversations_conversation_change", args=[conversation.pk])
+    links = []
+    if first:
+        links.append((f"{page}?turn={max(0, first - TURNS_PER_PAGE)}", "Earlier turns"))
+    if first + TURNS_PER_PAGE < conversation.turn_count:
+        links.append((f"{page}?turn={first + TURNS_PER_PAGE}", "Later turns"))
+    return Section(
+        title="Turns",
+        columns=("Turn", "Messages", "From the assistant", "Begun", "Read"),
+        rows=[
+            (
+                turn_link(conversation.pk, row["turn_number"]),
+                row["messages"],
+                row["answers"],
+                row["at"] or "",
+                content_link(conversation.pk, row["turn_number"]) if is_readable else "",
+            )
+            for row in rows
+            if row["turn_number"] is not None
+        ],
+        note="A turn's link opens for its owner only; reading here needs the permission and is recorded.",
+        links=links,
+    )
+
+
+def turn_link(conversation_id: int, turn: int) -> str:
+    """The product's own link to the turn."""
+    return format_html('<a href="/conversations/{}?turn={}">turn {}</a>', conversation_id, turn, turn)
+
+
+def content_link(conversation_id: int, turn: int) -> str:
+    """The admin's page with what was said in the turn."""
+    address = reverse("admin:conversations_conversation_content", args=[conversation_id])
+    return format_html('<a href="{}?turn={}">content</a>', address, turn)
+
+
+def related_links(conversation: Conversation) -> list[tuple[str, str]]:
+    """Changelists of what else hangs on the conversation, whichever apps registered them."""
+    links = []
+    for relation in Conversation._meta.related_objects:
+        related: Any = relation.related_model
+        page = admin.site._registry.get(related)
+        if isinstance(page, MetadataAdmin) and ConversationFilter in page.list_filter:
+            address = reverse(f"admin:{related._meta.app_label}_{related._meta.model_name}_changelist")
+            links.append((f"{address}?conversation={conversation.pk}", str(related._meta.verbose_name_plural)))
+    return links
+
+
+def said_in(messages: Iterable[Message]) -> list[dict[str, Any]]:
+    """Messages for a content page: heading and the texts of the parts, cut to what a page can hold."""
+    return [
+        {
+            "position": message.position,
+            "turn": message.turn_number,
+            "speaker": speaker_of(message.role, message.name),  # type: ignore[arg-type]
+            "parts": [(part.type, cut(part_text(part), PART_CHARS)) for part in message.typed_parts],
+        }
+        for message in messages
+    ]
+
+
+def _first_position(request: HttpRequest) -> int:
+    return whole_number(request.GET.get("from", ""))

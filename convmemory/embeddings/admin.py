@@ -1,0 +1,55 @@
+"""Embedding spaces and the vector cache in the admin."""
+
+from typing import Any
+
+import numpy as np
+from django.contrib import admin
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest
+
+from convmemory.core.admin_lists import UptoFilter
+from convmemory.core.metadata_admin import DeletableAdmin, MetadataAdmin
+from convmemory.embeddings.cache import STORED_DTYPE
+from convmemory.embeddings.models import CachedVector, EmbeddingSpace
+
+
+@admin.register(EmbeddingSpace)
+class EmbeddingSpaceAdmin(MetadataAdmin):
+    """`manage.py reembed` makes, activates and prunes spaces."""
+
+    list_display = ("id", "provider", "model", "dimensions", "recipe_version", "is_active", "is_building", "retired_at")
+    list_filter = ("is_active", "is_building", UptoFilter)
+    fields = (
+        "provider", "model", "dimensions", "recipe_version", "is_active", "is_building", "created_at", "retired_at"
+    )  # fmt: skip
+    search_help_text = "A number."
+
+
+@admin.register(CachedVector)
+class CachedVectorAdmin(DeletableAdmin):
+    """Deleting costs nothing but computing the vector again."""
+
+    list_display = ("id", "space", "hash")
+    list_select_related = ("space",)
+    list_filter = ("space", UptoFilter)
+    fields = ("space", "hash", "norm")
+    readonly_fields = ("hash", "norm")
+    search_by = ("pk", "content_hash")
+    search_help_text = "A number, or the SHA-256 of a text in hexadecimal."
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return super().get_queryset(request).defer("vector")
+
+    def hash_condition(self, digest: bytes) -> Q:
+        """With the spaces, for the index begins with them."""
+        spaces = list(EmbeddingSpace.objects.values_list("pk", flat=True))
+        return Q(space_id__in=spaces, content_hash=digest)
+
+    @admin.display(description="content hash")
+    def hash(self, obj: CachedVector) -> str:
+        return bytes(obj.content_hash).hex()
+
+    @admin.display(description="norm")
+    def norm(self, obj: CachedVector) -> str:
+        vector = np.frombuffer(bytes(obj.vector), dtype=STORED_DTYPE).astype(np.float32)
+        return f"{np.linalg.norm(vector):.4f}"

@@ -1,0 +1,144 @@
+"""Tasks, schedules and the queue in the admin, and the readings of the dashboard.
+
+Takes the place of django-q's own pages: those let staff run any function and print errors, which can
+quote what somebody wrote, in full.
+"""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from django.contrib import admin
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django_q.models import Failure, OrmQ, Schedule, Success
+from django_q.tasks import async_task
+
+from convmemory.core.admin_lists import UptoFilter
+from convmemory.core.metadata_admin import DeletableAdmin, MetadataAdmin, confirmed
+from convmemory.ops.index_samples import error_kind
+from convmemory.ops.models import Erasure, IndexSample, SweepRun
+
+admin.site.unregister([Success, Failure, Schedule])
+
+
+class TaskAdmin(DeletableAdmin):
+    """Done tasks; what was given to them are numbers of rows."""
+
+    ordering = ("-stopped",)
+    list_display: tuple[str, ...] = ("name", "func", "group", "started", "seconds", "attempt_count")
+    list_filter = ("group",)
+    fields: ClassVar[tuple[str, ...]] = (
+        "name", "func", "group", "args", "cluster", "started", "stopped", "attempt_count"
+    )  # fmt: skip
+    search_help_text = "A task's number, its 32 characters."
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return super().get_queryset(request).defer("args", "kwargs", "result")
+
+    def search_condition(self, term: str) -> Q:
+        return Q(pk=term)
+
+    @admin.display(description="seconds")
+    def seconds(self, obj: Any) -> str:
+        return f"{(obj.stopped - obj.started).total_seconds():.1f}"
+
+
+@admin.register(Success)
+class SuccessAdmin(TaskAdmin):
+    """The last few hundred; django-q drops the others."""
+
+
+@admin.register(Failure)
+class FailureAdmin(TaskAdmin):
+    """Failed tasks by the kind of their error; its message stays in the log of the worker."""
+
+    list_display = ("name", "func", "group", "reason", "started", "seconds", "attempt_count")
+    fields = (*TaskAdmin.fields, "reason")
+    readonly_fields = ("reason",)
+    actions = ("retry", "delete_chosen")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return MetadataAdmin.get_queryset(self, request).defer("args", "kwargs")
+
+    def has_retry_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("django_q.change_failure")
+
+    @admin.display(description="reason")
+    def reason(self, obj: Any) -> str:
+        return error_kind(obj.result)
+
+    @admin.action(permissions=["retry"], description="Retry")
+    def retry(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
+        return confirmed(
+            self,
+            request,
+            queryset,
+            action="retry",
+            verb="Retry",
+            consequence="They go into the queue again, and out of this list.",
+            apply=retry_tasks,
+        )
+
+
+@admin.register(Schedule)
+class ScheduleAdmin(MetadataAdmin):
+    """The product keeps these rows itself."""
+
+    list_display = ("id", "name", "func", "minutes", "next_run")
+    list_filter = ()
+    fields = ("name", "func", "schedule_type", "minutes", "repeats", "next_run", "task")
+    search_help_text = "A number."
+
+
+class QueueAdmin(DeletableAdmin):
+    """What waits in the queue, where that is in the database."""
+
+    list_display = ("id", "func", "group", "lock")
+    list_filter = ()
+    fields = ("key", "func", "group", "lock")
+    readonly_fields = ("func", "group")
+    search_help_text = "A number."
+
+    def func(self, obj: OrmQ) -> str:
+        return str(obj.func())
+
+    def group(self, obj: OrmQ) -> str:
+        return str(obj.group() or "")
+
+
+@admin.register(SweepRun)
+class SweepRunAdmin(MetadataAdmin):
+    list_display = ("id", "deep", "started_at", "seconds", "found", "fixed")
+    list_filter = ("deep", UptoFilter)
+    fields = ("deep", "started_at", "seconds", "found", "fixed")
+    search_help_text = "A number."
+
+
+@admin.register(Erasure)
+class ErasureAdmin(MetadataAdmin):
+    """People who are being erased; the row goes with them."""
+
+    list_display = ("user", "requested_at")
+    list_select_related = ("user",)
+    list_filter = ()
+    fields = ("user", "requested_at")
+    search_help_text = "A number."
+
+
+@admin.register(IndexSample)
+class IndexSampleAdmin(MetadataAdmin):
+    list_display = ("id", "taken_at", "turns", "pending", "failed", "queued")
+    fields = ("taken_at", "turns", "pending", "failed", "queued", "spaces", "reasons")
+    search_help_text = "A number."
+
+
+def retry_tasks(rows: Sequence[Failure]) -> None:
+    """Enqueue failed tasks again and forget the failures."""
+    for row in rows:
+        async_task(row.func, *(row.args or ()), hook=row.hook, group=row.group, **(row.kwargs or {}))
+        row.delete()
+
+
+if admin.site.is_registered(OrmQ):  # it is not where the queue is on Redis
+    admin.site.unregister(OrmQ)
+    admin.site.register(OrmQ, QueueAdmin)

@@ -1,0 +1,30 @@
+"""Background tasks of the dashboard."""
+
+from typing import Any
+
+from django_q.tasks import async_task
+
+from convmemory.ops.index_samples import take_sample
+from convmemory.ops.turn_maps import compute_map
+
+
+def enqueue_sample() -> None:
+    """Have the index measured now, not at the next interval."""
+    async_task("convmemory.ops.dashboard_tasks.sample_index", group="dashboard")
+
+
+def enqueue_map(owner_id: int) -> None:
+    """Have the map of one person's turns computed."""
+    async_task("convmemory.ops.dashboard_tasks.map_turns", owner_id, group="dashboard")
+
+
+def sample_index() -> dict[str, Any]:
+    """Measure the index once; scheduled every ten minutes."""
+    sample = take_sample()
+    return {"turns": sample.turns, "pending": sample.pending, "failed": sample.failed}
+
+
+def map_turns(owner_id: int) -> dict[str, Any]:
+    """Compute one person's map anew."""
+    turn_map = compute_map(owner_id=owner_id)
+    return {"points": len(turn_map.points) if turn_map else 0}

@@ -1,0 +1,65 @@
+"""Summaries in the admin: their states; their texts on a page of its own."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+
+from convmemory.accounts.content_admin import ContentAdmin
+from convmemory.core.admin_lists import ConversationFilter, OwnerFilter, UptoFilter
+from convmemory.core.metadata_admin import DeletableAdmin, confirmed
+from summaries.models import ConversationSummary
+from summaries.tasks import enqueue_summary
+
+
+@admin.register(ConversationSummary)
+class ConversationSummaryAdmin(ContentAdmin, DeletableAdmin):
+    list_display = (
+        "id", "owner", "conversation", "from_position", "to_position", "status", "method", "token_count", "attempts",
+        "updated_at",
+    )  # fmt: skip
+    list_select_related = ("owner", "conversation")
+    list_filter = (OwnerFilter, ConversationFilter, "status", "method", UptoFilter)
+    fields = (
+        "owner", "conversation", "from_position", "to_position", "status", "error", "method", "model",
+        "prompt_version", "token_count", "attempts", "due_at", "created_at", "updated_at", "completed_at",
+    )  # fmt: skip
+    readonly_fields = ("created_at", "updated_at")
+    search_by = ("pk", "conversation_id", "owner")
+    search_help_text = "A summary's or a conversation's number, or an owner's name."
+    actions = ("retry", "delete_chosen")
+    content_template = "admin/passage_content.html"
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return super().get_queryset(request).defer("content", "partials")
+
+    def has_retry_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("summaries.change_conversationsummary")
+
+    @admin.action(permissions=["retry"], description="Make anew")
+    def retry(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
+        return confirmed(
+            self,
+            request,
+            queryset,
+            action="retry",
+            verb="Make anew",
+            consequence="A worker makes them again, as they were made before; their present texts stay until then.",
+            apply=remake,
+        )
+
+    def content_of(self, request: HttpRequest, obj: ConversationSummary) -> dict[str, Any]:
+        return {"text": obj.content, "note": obj.label}
+
+
+def remake(rows: Sequence[ConversationSummary]) -> None:
+    """Set these summaries to pending with all their attempts before them, and ask a worker for each."""
+    ids = [row.pk for row in rows]
+    ConversationSummary.objects.filter(pk__in=ids).update(
+        status=ConversationSummary.Status.PENDING, error="", attempts=0, run=None, partials={}, due_at=timezone.now()
+    )
+    for pk in ids:
+        enqueue_summary(pk)

@@ -1,0 +1,375 @@
+"""The admin: who sees it, what it never shows, what it costs, and what its actions do."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import Permission, User
+from django.test import Client
+from django.urls import reverse
+from django_q.models import OrmQ
+from pytest_django import DjangoAssertNumQueries
+
+from convmemory.accounts.keys import create_key
+from convmemory.accounts.models import ApiKey, ContentAccess
+from convmemory.conversations.models import Conversation
+from memory.models import MessageEmbedding, Passage
+from search.indexing import index_conversation
+from search.models import ConversationIndex, TurnDocument, TurnEmbedding
+from summaries.models import ConversationSummary
+from summaries.ordering import request_summary
+from tests.factories import exchange, make_conversation, make_user
+
+pytestmark = pytest.mark.django_db
+
+SECRETS = ("zebrawood", "quokka", "Heartbreak", "projects/divorce")
+CHANGELISTS = (
+    "accounts_apikey",
+    "accounts_contentaccess",
+    "conversations_conversation",
+    "conversations_message",
+    "embeddings_embeddingspace",
+    "embeddings_cachedvector",
+    "memory_messageembedding",
+    "memory_passage",
+    "search_turnembedding",
+    "search_turndocument",
+    "search_conversationindex",
+    "search_spaceprogress",
+    "summaries_conversationsummary",
+    "ops_erasure",
+    "ops_sweeprun",
+    "ops_indexsample",
+)
+MOST_QUERIES = 8  # session, user, count, rows, spaces of the filter, and what a filter looks up
+
+
+@dataclass(frozen=True)
+class House:
+    """A person with one indexed conversation, and those who administer."""
+
+    ada: User
+    conversation: Conversation
+    staff: User
+    reader: User
+    root: User
+
+
+@pytest.fixture
+def house() -> House:
+    ada = make_user("ada")
+    pairs = [("does zebrawood warp?", "A quokka would know."), ("and zebrawood glue?", "The quokka says yes.")]
+    conversation = make_conversation(ada, exchange(*pairs), title="Heartbreak", project="projects/divorce")
+    summary = request_summary(owner=ada, conversation_id=conversation.pk, method="extractive")
+    ConversationSummary.objects.filter(pk=summary.pk).update(content="All about zebrawood.", status="completed")
+    index_conversation(conversation_id=conversation.pk)
+    create_key(owner=ada, name="laptop")
+    staff = User.objects.create_user("steve", password="x", is_staff=True)
+    reader = User.objects.create_user("rita", password="x", is_staff=True)
+    reader.user_permissions.add(read_content_permission())
+    root = User.objects.create_superuser("root", password="x")
+    return House(ada, conversation, staff, reader, root)
+
+
+def read_content_permission() -> Permission:
+    return Permission.objects.get(content_type__app_label="accounts", codename="read_content")
+
+
+def grant(user: User, name: str) -> None:
+    app, codename = name.split(".")
+    user.user_permissions.add(Permission.objects.get(content_type__app_label=app, codename=codename))
+
+
+def client_of(user: User | None) -> Client:
+    client = Client()
+    if user:
+        client.force_login(user)
+    return client
+
+
+def pages_of(house: House) -> Iterator[tuple[str, str]]:
+    """(metadata page, content page) of everything that holds content."""
+    rows = [
+        ("conversations_conversation", house.conversation.pk),
+        ("conversations_message", house.conversation.messages.order_by("pk")[0].pk),
+        ("memory_passage", Passage.objects.order_by("pk")[0].pk),
+        ("search_turnembedding", TurnEmbedding.objects.order_by("pk")[0].pk),
+        ("search_turndocument", TurnDocument.objects.order_by("pk")[0].pk),
+        ("summaries_conversationsummary", ConversationSummary.objects.order_by("pk")[0].pk),
+    ]
+    for name, pk in rows:
+        yield reverse(f"admin:{name}_change", args=[pk]), reverse(f"admin:{name}_content", args=[pk])
+
+
+def changelist(name: str) -> str:
+    return reverse(f"admin:{name}_changelist")
+
+
+@pytest.mark.parametrize("who", ["nobody", "ada"])
+def test_the_admin_is_for_staff(house: House, who: str) -> None:
+    client = client_of(house.ada if who == "ada" else None)
+    content_pages = [page for pair in pages_of(house) for page in pair]
+    for page in [*map(changelist, CHANGELISTS), *content_pages]:
+        answer = client.get(page)
+        assert answer.status_code == 302, page
+        assert "/admin/login/" in answer.headers["Location"]
+
+
+@pytest.mark.parametrize("who", ["staff", "root", "reader"])
+def test_metadata_pages_hold_no_content(house: House, who: str) -> None:
+    client = client_of(getattr(house, who))
+    object_pages = [metadata for metadata, _ in pages_of(house)]
+    history = reverse("admin:conversations_conversation_history", args=[house.conversation.pk])
+    for page in [*map(changelist, CHANGELISTS), *object_pages, history, reverse("admin:index")]:
+        answer = client.get(page)
+        assert answer.status_code == 200, page
+        text = answer.content.decode()
+        assert not [secret for secret in SECRETS if secret in text], page
+    assert not ContentAccess.objects.exists()
+
+
+@pytest.mark.parametrize("who", ["staff", "root"])
+def test_content_needs_the_permission_also_of_a_superuser(house: House, who: str) -> None:
+    client = client_of(getattr(house, who))
+    for metadata, content in pages_of(house):
+        assert content not in client.get(metadata).content.decode()
+        assert client.get(content).status_code == 403
+        assert client.post(content).status_code == 403
+    assert not ContentAccess.objects.exists()
+
+
+def test_a_reading_is_asked_for_and_recorded(house: House) -> None:
+    client = client_of(house.reader)
+    for metadata, content in pages_of(house):
+        ContentAccess.objects.all().delete()
+        assert content in client.get(metadata).content.decode()
+        asked = client.get(content)
+        assert not [secret for secret in SECRETS if secret in asked.content.decode()]
+        assert not ContentAccess.objects.exists()
+        shown = client.post(content)
+        assert "zebrawood" in shown.content.decode(), content
+        assert "no-store" in shown.headers["Cache-Control"]
+        record = ContentAccess.objects.get()
+        assert (record.reader, record.owner) == (house.reader, house.ada)
+        assert record.what
+
+
+def test_a_group_s_permission_counts_and_a_person_reads_their_own(house: House) -> None:
+    group = house.root.groups.create(name="auditors")
+    group.permissions.add(read_content_permission())
+    *_, (_, content) = pages_of(house)
+    assert client_of(house.root).post(content).status_code == 200
+    ContentAccess.objects.all().delete()
+    own = make_conversation(house.staff, exchange(("my own zebrawood?", "Yes.")), title="Mine")
+    page = reverse("admin:conversations_conversation_content", args=[own.pk])
+    assert "my own zebrawood?" in client_of(house.staff).get(page).content.decode()
+    assert not ContentAccess.objects.exists()
+
+
+def test_the_conversation_page_itself_stays_the_owner_s(house: House) -> None:
+    page = f"/conversations/{house.conversation.pk}?turn=0"
+    assert client_of(house.ada).get(page).status_code == 200
+    assert client_of(house.reader).get(page).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "title__startswith=H",
+        "project=projects/divorce",
+        "messages__parts__contains=zebrawood",
+        "owner__password__startswith=md5",
+        "turn_documents__question__contains=z",
+    ],
+)
+def test_a_filter_on_content_is_refused(house: House, query: str) -> None:
+    answer = client_of(house.root).get(f"{changelist('conversations_conversation')}?{query}")
+    assert answer.status_code == 400
+
+
+def test_search_looks_up_numbers_hashes_and_owners(house: House) -> None:
+    client = client_of(house.staff)
+    row = TurnEmbedding.objects.order_by("pk")[0]
+    passage = Passage.objects.order_by("pk")[0]
+    found = [
+        ("search_turnembedding", str(row.pk), row.pk),
+        ("search_turnembedding", bytes(row.content_hash).hex(), row.pk),
+        ("search_turnembedding", "ada", row.pk),
+        ("memory_passage", str(passage.content_hash), passage.pk),
+        ("memory_passage", "ada", passage.pk),
+        ("conversations_conversation", "ada", house.conversation.pk),
+    ]
+    for name, term, pk in found:
+        page = client.get(changelist(name), {"q": term}).content.decode()
+        assert reverse(f"admin:{name}_change", args=[pk]) in page, (name, term)
+    for term in ("zebrawood", "Heartbreak", "999999999999999999999", "eve"):
+        page = client.get(changelist("conversations_conversation"), {"q": term}).content.decode()
+        assert reverse("admin:conversations_conversation_change", args=[house.conversation.pk]) not in page
+
+
+@pytest.mark.parametrize(
+    ("name", "query", "is_found"),
+    [
+        ("search_turnembedding", "owner=ada", True),
+        ("search_turnembedding", "owner=steve", False),
+        ("search_turnembedding", "stale=0", True),
+        ("search_turnembedding", "stale=1", False),
+        ("search_turnembedding", "upto=0", False),
+        ("search_turndocument", "failed=1", False),
+        ("search_conversationindex", "state=done", True),
+        ("search_conversationindex", "state=stale", False),
+        ("search_conversationindex", "state=failed", False),
+        ("memory_passage", "kind__exact=0", True),
+        ("memory_messageembedding", "owner=ada", True),
+        ("memory_messageembedding", "owner=steve", False),
+        ("memory_messageembedding", "status__exact=failed", False),
+        ("memory_passage", "kind__exact=2", False),
+        ("conversations_conversation", "status__exact=idle", True),
+        ("conversations_conversation", "owner=nobody", False),
+    ],
+)
+def test_filters(house: House, name: str, query: str, *, is_found: bool) -> None:
+    page = client_of(house.staff).get(f"{changelist(name)}?{query}")
+    assert page.status_code == 200
+    assert ("field-owner" in page.content.decode()) is is_found
+
+
+def test_a_turn_that_changed_is_stale(house: House) -> None:
+    Conversation.objects.filter(pk=house.conversation.pk).update(turns_version=99)
+    ConversationIndex.objects.filter(pk=house.conversation.pk).update(dirty_from=1)
+    first, second = TurnEmbedding.objects.order_by("turn_number")
+    page = client_of(house.staff).get(f"{changelist('search_turnembedding')}?stale=1").content.decode()
+    assert reverse("admin:search_turnembedding_change", args=[second.pk]) in page
+    assert reverse("admin:search_turnembedding_change", args=[first.pk]) not in page
+
+
+@pytest.mark.parametrize("name", CHANGELISTS)
+def test_a_changelist_costs_the_same_however_many_rows_there_are(
+    house: House, name: str, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    for number in range(3):
+        more = make_conversation(make_user(f"u{number}"), exchange(("q?", "a"), ("r?", "b")))
+        index_conversation(conversation_id=more.pk)
+        ContentAccess.objects.create(reader=house.root, owner=house.ada, what="something")
+    client = client_of(house.root)
+    with django_assert_max_num_queries(MOST_QUERIES):
+        assert client.get(changelist(name)).status_code == 200
+
+
+def test_an_embedding_s_page_shows_its_neighbours_of_the_same_owner(house: House) -> None:
+    stranger = make_conversation(make_user("eve"), exchange(("does zebrawood warp?", "A quokka would know.")))
+    index_conversation(conversation_id=stranger.pk)
+    row, other = TurnEmbedding.objects.filter(owner=house.ada).order_by("turn_number")
+    text = client_of(house.staff).get(reverse("admin:search_turnembedding_change", args=[row.pk])).content.decode()
+    assert bytes(row.content_hash).hex() in text
+    assert reverse("admin:search_turnembedding_change", args=[other.pk]) in text
+    assert f"/conversations/{house.conversation.pk}?turn=0" in text
+    assert f"/conversations/{stranger.pk}?" not in text
+    assert "1.0000" in text or "0.9999" in text or "1.0001" in text
+
+
+def test_nobody_adds_or_changes_by_hand(house: House) -> None:
+    client = client_of(house.root)
+    assert client.get(reverse("admin:conversations_conversation_add")).status_code == 403
+    page = reverse("admin:conversations_conversation_change", args=[house.conversation.pk])
+    assert client.post(page, {"status": "failed"}).status_code == 403
+    user_page = reverse("admin:auth_user_delete", args=[house.ada.pk])
+    assert client.post(user_page, {"post": "yes"}).status_code == 403
+
+
+def run_action(client: Client, name: str, action: str, pk: int, *, confirm: bool) -> str:
+    data = {"action": action, "_selected_action": str(pk), **({"post": "yes"} if confirm else {})}
+    return client.post(changelist(name), data, follow=True).content.decode()
+
+
+def test_actions_need_permissions(house: House) -> None:
+    row = TurnEmbedding.objects.order_by("pk")[0]
+    client = client_of(house.staff)
+    for action in ("retry", "reembed", "delete_chosen"):
+        run_action(client, "search_turnembedding", action, row.pk, confirm=True)
+    run_action(client, "accounts_apikey", "revoke", ApiKey.objects.get().pk, confirm=True)
+    run_action(client, "conversations_conversation", "delete_chosen", house.conversation.pk, confirm=True)
+    assert TurnEmbedding.objects.filter(pk=row.pk, content_hash=row.content_hash).exists()
+    assert ApiKey.objects.get().revoked_at is None
+    assert Conversation.objects.filter(pk=house.conversation.pk).exists()
+    assert not LogEntry.objects.exists()
+
+
+def test_re_embedding_asks_marks_logs_and_enqueues(house: House) -> None:
+    grant(house.staff, "search.change_conversationindex")
+    client = client_of(house.staff)
+    row = TurnEmbedding.objects.order_by("turn_number")[0]
+    OrmQ.objects.all().delete()
+    asked = run_action(client, "search_turnembedding", "reembed", row.pk, confirm=False)
+    assert "Re-embed 1 turn embedding?" in asked
+    assert not OrmQ.objects.exists()
+    run_action(client, "search_turnembedding", "reembed", row.pk, confirm=True)
+    assert OrmQ.objects.count() == 1
+    assert TurnEmbedding.objects.filter(pk=row.pk).exists(), "searched until its replacement is stored"
+    result = index_conversation(conversation_id=house.conversation.pk)
+    assert (result.turns, result.finished) == (1, True)
+    fresh = TurnEmbedding.objects.get(turn_number=row.turn_number)
+    assert fresh.content_hash == row.content_hash
+    entry = LogEntry.objects.get()
+    assert (entry.user, entry.change_message) == (house.staff, "Re-embed.")
+    assert not [secret for secret in SECRETS if secret in entry.object_repr]
+
+
+def test_retrying_gives_a_conversation_all_its_attempts_again(house: House) -> None:
+    grant(house.staff, "search.change_conversationindex")
+    state = ConversationIndex.objects.filter(pk=house.conversation.pk)
+    state.update(error="no answer", attempts=5, indexed_version=0)
+    client = client_of(house.staff)
+    run_action(client, "search_conversationindex", "retry", house.conversation.pk, confirm=True)
+    assert state.get().attempts == 0
+    assert index_conversation(conversation_id=house.conversation.pk).computed == 0
+    assert state.get().error == ""
+
+
+def test_a_deleted_vector_is_made_again(house: House) -> None:
+    grant(house.staff, "search.delete_turnembedding")
+    row = TurnEmbedding.objects.order_by("turn_number")[0]
+    page = reverse("admin:search_turnembedding_delete", args=[row.pk])
+    client_of(house.staff).post(page, {"post": "yes"})
+    assert not TurnEmbedding.objects.filter(pk=row.pk).exists()
+    assert index_conversation(conversation_id=house.conversation.pk).turns == 1
+    assert TurnEmbedding.objects.count() == 2
+
+
+def test_deleting_a_conversation_says_no_title(house: House) -> None:
+    grant(house.staff, "conversations.delete_conversation")
+    client = client_of(house.staff)
+    asked = run_action(client, "conversations_conversation", "delete_chosen", house.conversation.pk, confirm=False)
+    assert f"conversation {house.conversation.pk}" in asked
+    assert "Heartbreak" not in asked
+    run_action(client, "conversations_conversation", "delete_chosen", house.conversation.pk, confirm=True)
+    assert not Conversation.objects.exists()
+    assert "Heartbreak" not in LogEntry.objects.get().object_repr
+
+
+def test_a_failed_message_is_retried(house: House) -> None:
+    grant(house.staff, "memory.change_messageembedding")
+    record = MessageEmbedding.objects.order_by("pk")[0]
+    MessageEmbedding.objects.filter(pk=record.pk).update(status="failed", error="no answer", attempts=5)
+    OrmQ.objects.all().delete()
+    run_action(client_of(house.staff), "memory_messageembedding", "retry", record.pk, confirm=True)
+    assert OrmQ.objects.get().args() == (house.conversation.pk, [record.message_id])
+    record.refresh_from_db()
+    assert (record.status, record.attempts, record.error) == ("pending", 0, "")
+
+
+def test_a_summary_is_made_anew(house: House) -> None:
+    grant(house.staff, "summaries.change_conversationsummary")
+    summary = ConversationSummary.objects.get()
+    OrmQ.objects.all().delete()
+    run_action(client_of(house.staff), "summaries_conversationsummary", "retry", summary.pk, confirm=True)
+    assert OrmQ.objects.get().args() == (summary.pk,)
+    summary.refresh_from_db()
+    assert (summary.status, summary.content) == ("pending", "All about zebrawood.")
+
+
+def test_a_key_is_revoked(house: House) -> None:
+    grant(house.staff, "accounts.change_apikey")
+    run_action(client_of(house.staff), "accounts_apikey", "revoke", ApiKey.objects.get().pk, confirm=True)
+    assert ApiKey.objects.get().revoked_at is not None

@@ -1,0 +1,117 @@
+"""The admin in a real browser: under its strict policy, on a desk and on a phone, by mouse and without JavaScript."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from django.contrib.auth.models import Permission, User
+from playwright.sync_api import Page, expect
+from pytest_django.live_server_helper import LiveServer
+
+from convmemory.accounts.models import ContentAccess
+from convmemory.conversations.models import Conversation
+from convmemory.ops.dashboard_tasks import map_turns, sample_index
+from search.indexing import index_conversation
+from search.models import TurnEmbedding
+from tests.factories import exchange, make_conversation, make_user
+from tests.surfaces.browser import Chromium, chromium_path
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+PHONE = {"width": 390, "height": 844}
+Steps = Callable[[Page], None]
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Chromium]:
+    browser = Chromium(chromium_path())
+    yield browser
+    browser.close()
+
+
+@pytest.fixture
+def visit(chromium: Chromium, live_server: LiveServer) -> Callable[..., None]:
+    """Runs steps on a page where the administrator `rita` has signed in, who may read content."""
+    pairs = [(f"does zebrawood warp in room {n}?", f"In room {n} it does.") for n in range(12)]
+    conversation = make_conversation(make_user("ada"), exchange(*pairs), title="Wood")
+    index_conversation(conversation_id=conversation.pk)
+    rita = User.objects.create_superuser("rita", password="correct horse")
+    rita.user_permissions.add(Permission.objects.get(codename="read_content"))
+    sample_index()
+    map_turns(conversation.owner_id)
+
+    def visit_signed_in(steps: Steps, *, javascript: bool = True, width: int = 1280, height: int = 800) -> None:
+        def sign_in_first(page: Page) -> None:
+            page.goto("/admin/")
+            page.get_by_label("Username").fill("rita")
+            page.get_by_label("Password").fill("correct horse")
+            page.get_by_role("button", name="Log in").click()
+            expect(page.get_by_role("link", name="Dashboard").first).to_be_visible()
+            steps(page)
+
+        chromium.visit(live_server.url, sign_in_first, javascript=javascript, width=width, height=height)
+
+    return visit_signed_in
+
+
+def expect_no_sideways_scrolling(page: Page) -> None:
+    wide, window = page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
+    assert wide <= window, f"{page.url} is {wide} pixels wide"
+
+
+@pytest.mark.parametrize("size", [{}, PHONE])
+def test_every_page_fits(visit: Callable[..., None], size: dict[str, int]) -> None:
+    conversation, embedding = Conversation.objects.get(), TurnEmbedding.objects.order_by("pk")[0]
+
+    def steps(page: Page) -> None:
+        for address in (
+            "/admin/",
+            "/admin/dashboard/",
+            "/admin/search/turnembedding/",
+            f"/admin/search/turnembedding/{embedding.pk}/change/",
+            f"/admin/conversations/conversation/{conversation.pk}/change/",
+            "/admin/django_q/schedule/",
+        ):
+            page.goto(address)
+            expect_no_sideways_scrolling(page)
+
+    visit(steps, **size)
+
+
+@pytest.mark.parametrize("javascript", [True, False])
+def test_from_the_dashboard_to_a_turn_on_somebody_s_map(visit: Callable[..., None], *, javascript: bool) -> None:
+    def steps(page: Page) -> None:
+        page.get_by_role("link", name="Dashboard").first.click()
+        expect(page.get_by_role("heading", name="Coverage per embedding space")).to_be_visible()
+        page.get_by_text("As a table").first.click()
+        expect(page.get_by_role("columnheader", name="Passages")).to_be_visible()
+        page.get_by_label("Map of the turns of").fill("ada")
+        page.get_by_role("button", name="Show").click()
+        expect(page.get_by_text("is recorded with your name")).to_be_visible()
+        page.get_by_role("button", name="Read it").click()
+        expect(page.locator("svg.chart a")).to_have_count(12)
+        page.locator("svg.chart a").first.focus()
+        page.keyboard.press("Enter")
+        page.get_by_role("button", name="Read it").click()
+        expect(page.locator(".said").first).to_contain_text("does zebrawood warp in room")
+
+    visit(steps, javascript=javascript)
+    assert ContentAccess.objects.filter(reader__username="rita", owner__username="ada").count() == 2
+
+
+def test_filter_choose_and_re_embed(visit: Callable[..., None]) -> None:
+    def steps(page: Page) -> None:
+        page.goto("/admin/search/turnembedding/")
+        page.get_by_label("owner: user name").fill("nobody")
+        page.get_by_label("owner: user name").press("Enter")
+        expect(page.locator(".paginator")).to_contain_text("0 turn embeddings")
+        page.get_by_role("link", name="any").click()
+        expect(page.locator(".paginator")).to_contain_text("12 turn embeddings")
+        page.locator("tbody .action-select").first.check()
+        page.locator("select[name=action]").select_option("reembed")
+        page.get_by_role("button", name="Go").click()
+        expect(page.get_by_role("heading", name="Re-embed 1 turn embedding?")).to_be_visible()
+        page.get_by_role("button", name="Re-embed").click()
+        expect(page.locator(".messagelist")).to_contain_text("Re-embed: 1 turn embedding.")
+
+    visit(steps)
+    assert TurnEmbedding.objects.filter(content_hash=b"").count() == 1
