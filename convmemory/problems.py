@@ -1,6 +1,7 @@
 """Errors as problem JSON (RFC 9457): the only place where domain errors become HTTP codes."""
 
 import logging
+import math
 from http import HTTPStatus
 from typing import Any
 
@@ -20,6 +21,8 @@ STATUS_OF: dict[type[errors.ConvMemoryError], HTTPStatus] = {
     errors.ConversationBusy: HTTPStatus.CONFLICT,
     errors.TooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     errors.EmbedderUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,
+    errors.EndpointBusy: HTTPStatus.SERVICE_UNAVAILABLE,
+    errors.EndpointError: HTTPStatus.BAD_GATEWAY,
     errors.DatabaseUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,
 }
 
@@ -42,7 +45,10 @@ def status_of(error: errors.ConvMemoryError) -> HTTPStatus:
 
 
 def on_domain_error(request: HttpRequest, error: errors.ConvMemoryError) -> HttpResponse:
-    return problem(status_of(error), str(error))
+    response = problem(status_of(error), str(error))
+    if isinstance(error, errors.EndpointBusy) and error.retry_after_s is not None:
+        response.headers["Retry-After"] = str(math.ceil(error.retry_after_s))
+    return response
 
 
 def on_validation_error(request: HttpRequest, error: ValidationError) -> HttpResponse:

@@ -123,6 +123,14 @@ EMBEDDING_THREADS = conf.env_int("EMBEDDING_THREADS", 0, minimum=0)
 LATE_INTERACTION = conf.env_bool("LATE_INTERACTION", default=True)
 MMR_LAMBDA = conf.env_float("MMR_LAMBDA", 0.97)
 
+# --- Chat model -------------------------------------------------------------------------------
+
+CHAT_BASE_URL = conf.env_str("CHAT_BASE_URL")
+CHAT_API_KEY = conf.env_secret("CHAT_API_KEY")
+CHAT_MODEL = conf.env_str("CHAT_MODEL")
+CHAT_CONTEXT_WINDOW = conf.env_int("CHAT_CONTEXT_WINDOW", 32_768, minimum=1_024)
+CHAT_TIMEOUT_S = conf.env_float("CHAT_TIMEOUT_S", 120.0)
+
 # --- Ingest -----------------------------------------------------------------------------------
 
 MAX_UPLOAD_MB = conf.env_int("MAX_UPLOAD_MB", 512, minimum=1)

@@ -33,6 +33,26 @@ class EmbedderUnavailable(EmbeddingError):
     """The embedding model or endpoint cannot be used now (missing file, wrong key, no answer)."""
 
 
+class EndpointError(ConvMemoryError):
+    """The endpoint of a chat model did not do what it was asked."""
+
+
+class EndpointUnavailable(EndpointError):
+    """The endpoint cannot be used now (no answer, wrong key, an error of its own, an answer of another form)."""
+
+
+class EndpointBusy(EndpointUnavailable):
+    """The endpoint limits how much it is asked; `retry_after_s` is how long to wait, where it says so."""
+
+    def __init__(self, message: str, *, retry_after_s: float | None = None) -> None:
+        self.retry_after_s = retry_after_s
+        super().__init__(message)
+
+
+class EndpointRefused(EndpointError):
+    """The endpoint does not take this request as it is; repeating it would not help."""
+
+
 class DatabaseUnavailable(ConvMemoryError):
     """The database cannot be reached or started."""
 

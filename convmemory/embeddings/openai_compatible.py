@@ -15,6 +15,7 @@ import numpy as np
 
 from convmemory.core import tokens
 from convmemory.core.errors import EmbedderUnavailable, SettingError
+from convmemory.core.openai_errors import SAID_CHARS, SettingNames, explain
 from convmemory.core.text import one_line, storable
 from convmemory.embeddings.embedder import ModelCard, Span, TextsRefused, Vector, unit_rows
 from convmemory.embeddings.options import OPENAI, EmbeddingOptions
@@ -56,6 +57,7 @@ _LENGTH_WORDS = ("token", "length", "context", *_TOO_LONG)
 _SHORTENINGS = 4
 _PROBE = "A short sentence."
 _NO_KEY = "none"
+_SETTINGS = SettingNames.with_prefix("EMBEDDING")
 
 
 class _Refusal(Exception):
@@ -187,7 +189,7 @@ class OpenAIEmbedder:
         except APIError as error:
             raise self._translated(error) from error
         except OpenAIError as error:
-            raise EmbedderUnavailable(f"{self._where()} cannot be used: {one_line(str(error), 200)}") from error
+            raise EmbedderUnavailable(explain(error, where=self._where(), names=_SETTINGS)) from error
         vectors = _parse(response, len(texts))
         if vectors is None:
             raise EmbedderUnavailable(
@@ -198,26 +200,13 @@ class OpenAIEmbedder:
 
     def _translated(self, error: "APIError") -> Exception:
         """The error to raise: about the text, or about the endpoint with what to do."""
-        from openai import APIConnectionError, APIStatusError, APITimeoutError
+        from openai import APIStatusError
 
-        said = one_line(error.message, 200)
-        where = self._where()
-        if isinstance(error, APITimeoutError):
-            return EmbedderUnavailable(f"{where} gave no answer in time: try again, or raise EMBEDDING_TIMEOUT_S.")
-        if isinstance(error, APIConnectionError):
-            return EmbedderUnavailable(f"{where} cannot be reached: check EMBEDDING_BASE_URL and the network.")
-        if not isinstance(error, APIStatusError):
-            return EmbedderUnavailable(f"{where} answered with something unreadable: {said}")
-        if _is_about_the_text(error.status_code, error.param, said):
-            return _Refusal(said)
-        remedies = {
-            401: "the key is wrong or missing: set EMBEDDING_API_KEY",
-            403: "the key may not use this model: check EMBEDDING_API_KEY and EMBEDDING_MODEL",
-            404: "no such model or address: check EMBEDDING_MODEL and EMBEDDING_BASE_URL",
-            429: "too many requests, or the account's quota is used up: try later or check the account",
-        }
-        remedy = remedies.get(error.status_code, f"try later ({said})")
-        return EmbedderUnavailable(f"{where} answered {error.status_code}: {remedy}.")
+        if isinstance(error, APIStatusError):
+            said = one_line(error.message, SAID_CHARS)
+            if _is_about_the_text(error.status_code, error.param, said):
+                return _Refusal(said)
+        return EmbedderUnavailable(explain(error, where=self._where(), names=_SETTINGS))
 
     def _where(self) -> str:
         return f"The embedding endpoint {self._options.base_url} (model {self._options.model})"

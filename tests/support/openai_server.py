@@ -1,4 +1,4 @@
-"""A real HTTP server with the embeddings route of OpenAI's API, and the faults that tests ask for."""
+"""A real HTTP server with OpenAI's embeddings and whole chat completions, and the faults that tests ask for."""
 
 import base64
 import hashlib
@@ -6,7 +6,7 @@ import json
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -26,6 +26,10 @@ class Fault:
     delay_s: float = 0.0
 
 
+def _echo(body: dict[str, Any]) -> str:
+    return f"You said: {body['messages'][-1]['content']}"
+
+
 @dataclass
 class FakeEndpoint:
     """How the server behaves; tests change it while it runs. `requests` are the JSON bodies it was sent."""
@@ -37,8 +41,21 @@ class FakeEndpoint:
     refused_words: tuple[str, ...] = ()
     max_characters: int = 10_000
     takes_nothing: bool = False
+    reply: Callable[[dict[str, Any]], str] = _echo
     faults: deque[Fault] = field(default_factory=deque)
     requests: list[dict[str, Any]] = field(default_factory=list)
+
+    def chat(self, body: dict[str, Any], authorization: str) -> Fault:
+        self.requests.append(body)
+        if self.faults and (fault := self.faults.popleft()):
+            return fault
+        if authorization != f"Bearer {self.key}":
+            return _problem(401, f"Incorrect API key provided: {authorization}")
+        message = {"role": "assistant", "content": self.reply(body)}
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        usage = {"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 12}
+        completion = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": body["model"]}
+        return Fault(body=completion | {"choices": [choice], "usage": usage})
 
     def answer(self, body: dict[str, Any], authorization: str) -> Fault:
         self.requests.append(body)
@@ -96,11 +113,12 @@ def _handler(endpoint: FakeEndpoint) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            if self.path != "/v1/embeddings":
+            routes = {"/v1/embeddings": endpoint.answer, "/v1/chat/completions": endpoint.chat}
+            if self.path not in routes:
                 return self._send(Fault(status=404, body={"error": {"message": "Not found"}}))
             if endpoint.faults and endpoint.faults[0].delay_s:
                 time.sleep(endpoint.faults.popleft().delay_s)
-            return self._send(endpoint.answer(body, self.headers.get("Authorization", "")))
+            return self._send(routes[self.path](body, self.headers.get("Authorization", "")))
 
         def _send(self, fault: Fault) -> None:
             payload = fault.body if isinstance(fault.body, bytes) else json.dumps(fault.body).encode()

@@ -1,0 +1,177 @@
+"""Replies from any server that speaks OpenAI's `POST /chat/completions`.
+
+An `Endpoint` says which server and model; `make_client` and `make_async_client` open the `openai` client for it,
+with time limits and bounded retries; `failure_of` turns what that client raises into our errors. `complete` asks for
+one whole reply. Nothing here reads the database or keeps a connection.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from convmemory.core import tokens
+from convmemory.core.errors import EndpointBusy, EndpointError, EndpointRefused, EndpointUnavailable
+from convmemory.core.openai_errors import SettingNames, explain
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI, OpenAI, OpenAIError
+
+OPENAI_URL = "https://api.openai.com/v1"
+CONNECT_TIMEOUT_S = 10.0
+MAX_RETRIES = 2
+
+_NO_KEY = "none"  # never None, or the client would send the key from OPENAI_API_KEY to whatever server this is
+_NEWER_LIMIT_HOSTS = ("api.openai.com", ".azure.com")
+_REFUSED = frozenset({400, 413, 422})
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A model behind a server. `timeout_s` limits the wait for the next bytes; `names` say where to change it."""
+
+    base_url: str
+    model: str
+    context_window: int
+    api_key: str = field(default="", repr=False)
+    timeout_s: float = 120.0
+    max_retries: int = MAX_RETRIES
+    names: SettingNames = field(default=SettingNames.with_prefix("CHAT"), repr=False)
+
+    @property
+    def encoding(self) -> str:
+        """The token encoding of the model, for `convmemory.core.tokens`."""
+        return tokens.encoding_for(self.model)
+
+    @property
+    def where(self) -> str:
+        return f"The chat endpoint {self.base_url} (model {self.model})"
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """One whole reply. Token counts are None where the server does not tell them."""
+
+    text: str
+    model: str
+    finish_reason: str
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+
+
+def endpoint_from_settings() -> Endpoint | None:
+    """The endpoint that CHAT_MODEL and CHAT_BASE_URL or CHAT_API_KEY name, or None where none is set up."""
+    from django.conf import settings
+
+    if not settings.CHAT_MODEL or not (settings.CHAT_BASE_URL or settings.CHAT_API_KEY):
+        return None
+    return Endpoint(
+        base_url=settings.CHAT_BASE_URL or OPENAI_URL,
+        model=settings.CHAT_MODEL,
+        context_window=settings.CHAT_CONTEXT_WINDOW,
+        api_key=settings.CHAT_API_KEY,
+        timeout_s=settings.CHAT_TIMEOUT_S,
+    )
+
+
+def make_client(endpoint: Endpoint) -> "OpenAI":
+    """A synchronous client; the caller closes it (it is a context manager)."""
+    from openai import OpenAI
+
+    return OpenAI(**_client_arguments(endpoint))
+
+
+def make_async_client(endpoint: Endpoint) -> "AsyncOpenAI":
+    """An asynchronous client; the caller closes it (it is an asynchronous context manager)."""
+    from openai import AsyncOpenAI
+
+    return AsyncOpenAI(**_client_arguments(endpoint))
+
+
+def _client_arguments(endpoint: Endpoint) -> dict[str, Any]:
+    from openai import Timeout
+
+    return {
+        "api_key": endpoint.api_key or _NO_KEY,
+        "base_url": endpoint.base_url,
+        "timeout": Timeout(endpoint.timeout_s, connect=min(CONNECT_TIMEOUT_S, endpoint.timeout_s)),
+        "max_retries": endpoint.max_retries,
+    }
+
+
+def reply_limit(endpoint: Endpoint, max_tokens: int) -> dict[str, int]:
+    """The request parameter that limits a reply: OpenAI's reasoning models take only the newer name, others the older.
+
+    Source: https://platform.openai.com/docs/api-reference/chat/create
+    """
+    is_newer = any(host in endpoint.base_url for host in _NEWER_LIMIT_HOSTS)
+    return {"max_completion_tokens" if is_newer else "max_tokens": max_tokens}
+
+
+def failure_of(error: "OpenAIError", endpoint: Endpoint) -> EndpointError:
+    """What the `openai` client raised, as one of our errors: busy, refused, or unavailable."""
+    from openai import APIStatusError, RateLimitError
+
+    said = explain(error, where=endpoint.where, names=endpoint.names)
+    if isinstance(error, RateLimitError):
+        return EndpointBusy(said, retry_after_s=_retry_after_s(error.response.headers))
+    if isinstance(error, APIStatusError) and error.status_code in _REFUSED:
+        return EndpointRefused(said)
+    return EndpointUnavailable(said)
+
+
+def _retry_after_s(headers: Mapping[str, str]) -> float | None:
+    """Seconds from `Retry-After`; its other form, a date, is not worth a clock that may be off."""
+    try:
+        seconds = float(headers.get("retry-after", ""))
+    except ValueError:
+        return None
+    return seconds if 0 <= seconds < float("inf") else None
+
+
+def complete(
+    client: "OpenAI", endpoint: Endpoint, *, messages: Sequence[Mapping[str, Any]], max_tokens: int
+) -> Completion:
+    """One whole reply to `messages` (OpenAI's shape) of at most `max_tokens` tokens.
+
+    Raises:
+        EndpointBusy, EndpointRefused, EndpointUnavailable: no reply, or one that is empty or has another form.
+    """
+    from openai import OpenAIError
+
+    create: Any = client.chat.completions.create
+    try:
+        response = create(model=endpoint.model, messages=list(messages), **reply_limit(endpoint, max_tokens))
+    except OpenAIError as error:
+        raise failure_of(error, endpoint) from error
+    except ValueError as error:  # a body that is no JSON, though its type says so
+        raise _not_a_completion(endpoint) from error
+    completion = _parse(response, endpoint)
+    if not completion.text.strip():
+        raise EndpointUnavailable(f"{endpoint.where} gave an empty reply (finish reason {completion.finish_reason!r}).")
+    return completion
+
+
+def _parse(response: Any, endpoint: Endpoint) -> Completion:
+    """The client checks no types, so an answer of another form shows only here."""
+    try:
+        choice = response.choices[0]
+        text = choice.message.content or ""
+    except (AttributeError, TypeError, IndexError):
+        raise _not_a_completion(endpoint) from None
+    if not isinstance(text, str):
+        raise _not_a_completion(endpoint)
+    usage = response.usage
+    return Completion(
+        text=text,
+        model=str(response.model or endpoint.model),
+        finish_reason=str(choice.finish_reason or ""),
+        prompt_tokens=getattr(usage, "prompt_tokens", None),
+        completion_tokens=getattr(usage, "completion_tokens", None),
+    )
+
+
+def _not_a_completion(endpoint: Endpoint) -> EndpointUnavailable:
+    return EndpointUnavailable(
+        f"{endpoint.where} does not answer as a chat endpoint does: check {endpoint.names.base_url}, "
+        "which usually ends in /v1."
+    )
