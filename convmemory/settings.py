@@ -131,6 +131,11 @@ CHAT_MODEL = conf.env_str("CHAT_MODEL")
 CHAT_CONTEXT_WINDOW = conf.env_int("CHAT_CONTEXT_WINDOW", 32_768, minimum=1_024)
 CHAT_TIMEOUT_S = conf.env_float("CHAT_TIMEOUT_S", 120.0)
 
+CONTEXT_THRESHOLD = conf.env_float("CONTEXT_THRESHOLD", 0.8)
+CONTEXT_SLIDING_MESSAGES = conf.env_int("CONTEXT_SLIDING_MESSAGES", 40, minimum=1)
+CONTEXT_TOOL_OUTPUT_TOKENS = conf.env_int("CONTEXT_TOOL_OUTPUT_TOKENS", 300, minimum=10)
+CONTEXT_RESURRECTION_TOKENS = conf.env_int("CONTEXT_RESURRECTION_TOKENS", 1_500, minimum=50)
+
 # --- Ingest -----------------------------------------------------------------------------------
 
 MAX_UPLOAD_MB = conf.env_int("MAX_UPLOAD_MB", 512, minimum=1)

@@ -1,0 +1,127 @@
+"""The cumulative pipeline that decides what a model is sent. Pure: values in, a `FilterResult` out.
+
+Below the threshold of the window nothing changes. Above it every strategy runs, in the order that the agent's
+owner chose, each on what the one before it left. System messages that open the conversation belong to the
+system prompt and always stay.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import takewhile
+
+from convmemory.context.strategies import STRATEGIES, Messages, Surroundings, clean_strategies, total
+from convmemory.context.values import (
+    ContextMessage,
+    ContextOverflow,
+    ContextRecipe,
+    CountTokens,
+    FilterResult,
+    Recall,
+    StrategyStep,
+    SummaryText,
+)
+from convmemory.context.wire import definition_tokens, measured, text_tokens
+
+RESERVE_DIVISOR = 4  # of the target, what `resurrection` may claim at most
+
+
+def build_context(
+    *,
+    messages: Sequence[ContextMessage],
+    recipe: ContextRecipe,
+    count_tokens: CountTokens,
+    summary: SummaryText | None = None,
+    recall: Recall | None = None,
+) -> FilterResult:
+    """What a model is sent of `messages` (all of the conversation, in order), and how that came about.
+
+    `summary` is the latest completed one, `recall` what `resurrection` asks. `FilterResult.error` is set where the
+    context does not fit the window even so.
+    Raises: InvalidInput for the name of an unknown strategy.
+    """
+    names = clean_strategies(list(recipe.strategies))
+    weighed = tuple(measured(message, count_tokens) for message in messages)
+    pinned = tuple(takewhile(lambda message: message.role == "system", weighed))
+    rest = weighed[len(pinned) :]
+    fixed = _fixed_tokens(recipe, count_tokens) + total(pinned)
+    before = fixed + total(rest)
+    steps: tuple[StrategyStep, ...] = ()
+    limit = int(recipe.window * recipe.threshold)
+    if before > limit:
+        around = Surroundings(max(limit - fixed, 0), count_tokens, recipe.options, summary, recall)
+        rest, steps = _run(names, rest, around)
+    after = fixed + total(rest)
+    return FilterResult(
+        system_prompt=recipe.system_prompt,
+        messages=pinned + rest,
+        steps=steps,
+        tokens_before=before,
+        tokens_after=after,
+        fixed_tokens=fixed,
+        window=recipe.window,
+        error=_overflow(recipe, fixed, after),
+    )
+
+
+def _fixed_tokens(recipe: ContextRecipe, count_tokens: CountTokens) -> int:
+    tools = definition_tokens(recipe.tool_definitions, count_tokens)
+    return text_tokens(recipe.system_prompt, count_tokens) + tools + recipe.reply_tokens
+
+
+def _run(names: Sequence[str], messages: Messages, around: Surroundings) -> tuple[Messages, tuple[StrategyStep, ...]]:
+    steps: list[StrategyStep] = []
+    for number, name in enumerate(names):
+        left = STRATEGIES[name](messages, _with_reserve(around, names[number + 1 :]))
+        step = _step(name, messages, left)
+        around = replace(around, left_out=around.left_out + step.removed_ids)
+        steps.append(step)
+        messages = left
+    return messages, tuple(steps)
+
+
+def _with_reserve(around: Surroundings, later: Sequence[str]) -> Surroundings:
+    """A smaller target where a later strategy brings something back: it would find the room filled."""
+    if around.recall is None or "resurrection" not in later:
+        return around
+    reserve = min(around.options.resurrection_tokens, around.target // RESERVE_DIVISOR)
+    return replace(around, target=around.target - reserve)
+
+
+def _step(name: str, before: Messages, after: Messages) -> StrategyStep:
+    kept = {message.message_id: message for message in after}
+    own = [message for message in before if message.message_id is not None]
+    shortened = [message for message in own if kept.get(message.message_id, message).parts != message.parts]
+    return StrategyStep(
+        name=name,
+        removed_ids=_ids(message for message in own if message.message_id not in kept),
+        shortened_ids=_ids(shortened),
+        added=_made_up(after) - _made_up(before),
+        tokens_before=total(before),
+        tokens_after=total(after),
+    )
+
+
+def _ids(messages: Iterable[ContextMessage]) -> tuple[int, ...]:
+    return tuple(message.message_id for message in messages if message.message_id is not None)
+
+
+def _made_up(messages: Messages) -> int:
+    return sum(message.message_id is None for message in messages)
+
+
+def _overflow(recipe: ContextRecipe, fixed: int, needed: int) -> ContextOverflow | None:
+    if needed <= recipe.window:
+        return None
+    reserved = f"{fixed:,} of them for the system prompt, the tools and a reply of {recipe.reply_tokens:,}"
+    remedy = (
+        "shorten the system prompt, enable fewer tools, or lower the reply limit"
+        if fixed >= recipe.window
+        else "shorten the message, or add token_budget to the agent's context strategies"
+        if "token_budget" not in recipe.strategies
+        else "shorten the message, or add tool_output_trim to the agent's context strategies"
+    )
+    message = (
+        f"The context needs {needed:,} tokens ({reserved}), the model's window holds {recipe.window:,}: {remedy}, "
+        "or choose a model with a larger window."
+    )
+    return ContextOverflow(message, tokens_needed=needed, window=recipe.window)

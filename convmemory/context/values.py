@@ -1,0 +1,132 @@
+"""The values that go through the context pipeline. Pure: no database, no network.
+
+Tokens count what a message costs on the wire (`convmemory.context.wire`).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from convmemory.conversations.parts import Part, Role
+
+CountTokens = Callable[[str], int]
+
+
+@dataclass(frozen=True, slots=True)
+class ContextMessage:
+    """A message as a model may be sent it. `message_id` is None for one that a strategy made up (a summary, recall)."""
+
+    message_id: int | None
+    position: int
+    role: Role
+    parts: tuple[Part, ...]
+    tokens: int = 0
+    turn_number: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryText:
+    """A completed summary of the messages at positions `from_position` to `to_position`, both included."""
+
+    summary_id: int
+    from_position: int
+    to_position: int
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecalledText:
+    """Passages of messages that were left out, as one text; `message_ids` are the messages they come from."""
+
+    text: str
+    message_ids: tuple[int, ...]
+
+
+Recall = Callable[[str, Sequence[int], int], RecalledText | None]
+"""What of the messages with these ids is worth bringing back for a question, in at most so many tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class StrategyOptions:
+    """How far the strategies go."""
+
+    sliding_messages: int = 40
+    tool_output_tokens: int = 300
+    resurrection_tokens: int = 1_500
+
+
+@dataclass(frozen=True, slots=True)
+class ContextRecipe:
+    """What an agent's requests are made of. `threshold`: up to this share of the window nothing is changed."""
+
+    window: int
+    reply_tokens: int
+    system_prompt: str = ""
+    strategies: tuple[str, ...] = ("token_budget",)
+    tool_definitions: tuple[dict[str, object], ...] = ()
+    threshold: float = 0.8
+    options: StrategyOptions = field(default_factory=StrategyOptions)
+
+
+@dataclass(frozen=True, slots=True)
+class StrategyStep:
+    """What one strategy did. Token counts are those of the messages alone."""
+
+    name: str
+    removed_ids: tuple[int, ...]
+    shortened_ids: tuple[int, ...]
+    added: int
+    tokens_before: int
+    tokens_after: int
+
+
+@dataclass(frozen=True, slots=True)
+class ContextOverflow:
+    """Why the context cannot be sent, in a sentence that says what to do."""
+
+    message: str
+    tokens_needed: int
+    window: int
+
+
+@dataclass(frozen=True, slots=True)
+class FilterResult:
+    """What a model is sent, and how it came about.
+
+    `fixed_tokens` are those of the system prompt, the tool definitions and the room for the reply; `tokens_before` and
+    `tokens_after` include them, so both compare with `window`. Where `error` is set, the context must not be sent.
+    """
+
+    system_prompt: str
+    messages: tuple[ContextMessage, ...]
+    steps: tuple[StrategyStep, ...]
+    tokens_before: int
+    tokens_after: int
+    fixed_tokens: int
+    window: int
+    error: ContextOverflow | None = None
+
+    @property
+    def strategies_applied(self) -> tuple[str, ...]:
+        """The names of the strategies that ran, in order; none ran below the threshold."""
+        return tuple(step.name for step in self.steps)
+
+    @property
+    def removed_ids(self) -> tuple[int, ...]:
+        """The messages that any strategy left out, in the order in which they went."""
+        return tuple(number for step in self.steps for number in step.removed_ids)
+
+    @property
+    def shortened_ids(self) -> tuple[int, ...]:
+        """The messages that are sent, but not in full."""
+        removed = set(self.removed_ids)
+        found = dict.fromkeys(number for step in self.steps for number in step.shortened_ids)
+        return tuple(number for number in found if number not in removed)
+
+    @property
+    def was_filtered(self) -> bool:
+        """Whether the model is sent anything else than the conversation as it is."""
+        return any(step.removed_ids or step.shortened_ids or step.added for step in self.steps)
+
+    @property
+    def fits(self) -> bool:
+        return self.error is None

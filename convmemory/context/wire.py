@@ -1,0 +1,111 @@
+"""Messages in the shape of OpenAI's chat completions, and what they cost. Pure.
+
+Thinking is not sent. Results stand right after their calls, whatever stood between; a call without a result
+gets one that says so, a result without a call becomes text: servers refuse anything else.
+Source: https://platform.openai.com/docs/api-reference/chat/create
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from convmemory.context.pairs import Place, answers
+from convmemory.context.values import ContextMessage, CountTokens
+from convmemory.conversations.parts import AttachmentPart, Part, ThinkingPart, ToolCallPart, ToolResultPart, part_text
+
+NO_RESULT = "(There is no result: the call was interrupted.)"
+
+# What a request holds beside the texts: role and separators of a message; id, name and separators of a call and its
+# result. Source: OpenAI's cookbook counts 3 a message and 1 a name; calls are rounded up.
+_MESSAGE_TOKENS = 4
+_CALL_TOKENS = 24
+
+
+def measured(message: ContextMessage, count_tokens: CountTokens) -> ContextMessage:
+    """The message with the tokens that it costs on the wire."""
+    return replace(message, tokens=_MESSAGE_TOKENS + sum(_part_tokens(part, count_tokens) for part in message.parts))
+
+
+def definition_tokens(tool_definitions: Iterable[Mapping[str, object]], count_tokens: CountTokens) -> int:
+    """What the definitions of the tools cost."""
+    return sum(count_tokens(_json(definition)) for definition in tool_definitions)
+
+
+def text_tokens(text: str, count_tokens: CountTokens) -> int:
+    """What a text costs as a message of its own; nothing where it is empty."""
+    return _MESSAGE_TOKENS + count_tokens(text) if text else 0
+
+
+def _part_tokens(part: Part, count_tokens: CountTokens) -> int:
+    if isinstance(part, ToolCallPart):
+        return _CALL_TOKENS + count_tokens(part.name) + count_tokens(_json(part.input))
+    if isinstance(part, ToolResultPart):
+        return _CALL_TOKENS + count_tokens(part.text)
+    return 0 if isinstance(part, ThinkingPart) else count_tokens(_said(part)) + 1
+
+
+def wire_messages(system_prompt: str, messages: Sequence[ContextMessage]) -> list[dict[str, Any]]:
+    """What goes into `messages` of the request."""
+    found = answers(messages)
+    answered = set(found.values())
+    sent: list[dict[str, Any]] = [{"role": "system", "content": system_prompt}] if system_prompt else []
+    names = _call_ids(messages)
+    for index, message in enumerate(messages):
+        sent += _own(message, index, answered, names)
+        for part_index, part in enumerate(message.parts):
+            if isinstance(part, ToolCallPart) and message.role == "assistant":
+                place = Place(index, part_index)
+                result = found.get(place)
+                text = _result_text(messages[result.message].parts[result.part]) if result else NO_RESULT
+                sent.append({"role": "tool", "tool_call_id": names[place], "content": text})
+    return sent
+
+
+def _own(message: ContextMessage, index: int, answered: set[Place], names: Mapping[Place, str]) -> list[dict[str, Any]]:
+    """The message without the results that stand after their calls; nothing where nothing is left."""
+    texts: list[str] = []
+    calls: list[dict[str, Any]] = []
+    for part_index, part in enumerate(message.parts):
+        place = Place(index, part_index)
+        if isinstance(part, ToolCallPart) and message.role == "assistant":
+            function = {"name": part.name, "arguments": _json(part.input)}
+            calls.append({"id": names[place], "type": "function", "function": function})
+        elif isinstance(part, ToolResultPart):
+            if place not in answered:
+                texts.append(f"[Result of a tool{f' ({part.name})' if part.name else ''}]\n{part.text}")
+        elif not isinstance(part, ThinkingPart) and (said := _said(part)).strip():
+            texts.append(said)
+    content = "\n\n".join(texts)
+    if calls:
+        return [{"role": "assistant", "content": content or None, "tool_calls": calls}]
+    role = "user" if message.role == "tool" else message.role
+    return [{"role": role, "content": content}] if content else []
+
+
+def _call_ids(messages: Sequence[ContextMessage]) -> dict[Place, str]:
+    """An id for each call, unique in the request, its own where that can be."""
+    names: dict[Place, str] = {}
+    taken: set[str] = set()
+    for index, message in enumerate(messages):
+        for part_index, part in enumerate(message.parts):
+            if isinstance(part, ToolCallPart) and message.role == "assistant":
+                own = part.id if part.id and part.id not in taken else f"call_{message.position}_{part_index}"
+                taken.add(own)
+                names[Place(index, part_index)] = own
+    return names
+
+
+def _result_text(part: Part) -> str:
+    assert isinstance(part, ToolResultPart)
+    return f"Error: {part.text}" if part.is_error else part.text
+
+
+def _said(part: Part) -> str:
+    if isinstance(part, AttachmentPart):
+        return f"[Attachment: {part.name or 'without a name'}]\n{part.text}".rstrip()
+    return part_text(part)
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
