@@ -8,6 +8,7 @@ from convmemory.conversations.api import router as conversations
 from convmemory.conversations.imports_api import router as imports
 from convmemory.health_api import router as health
 from search.api import router as search
+from summaries.api import router as summaries
 
 api = NinjaAPI(
     title="convmemory",
@@ -18,5 +19,5 @@ api = NinjaAPI(
     urls_namespace="api",
 )
 problems.register(api)
-for router in (search, conversations, imports, health):
+for router in (search, conversations, summaries, imports, health):
     api.add_router("", router)

@@ -1,7 +1,7 @@
 """Building what a model is sent of a stored conversation: loads the caller's messages and runs the pipeline.
 
 Reads messages and summaries; `prepare_context` tells by signal when something was left out, `preview_context` only
-looks. Both are synchronous and take one or two queries.
+looks. Both are synchronous and take two or three queries.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,10 +14,11 @@ from django.contrib.auth.models import AbstractBaseUser
 from convmemory.context.pipeline import build_context
 from convmemory.context.signals import context_filtered
 from convmemory.context.strategies import clean_strategies
-from convmemory.context.values import ContextMessage, ContextRecipe, FilterResult, StrategyOptions
+from convmemory.context.values import ContextMessage, ContextRecipe, FilterResult, StrategyOptions, SummaryText
 from convmemory.conversations.models import Conversation, Message
 from convmemory.conversations.reading import get_conversation
 from convmemory.core.tokens import ESTIMATE, count_tokens
+from summaries.reading import latest_completed
 
 if TYPE_CHECKING:
     from convmemory.conversations.parts import Role
@@ -73,7 +74,15 @@ def preview_context(
         messages=_stored_messages(conversation),
         recipe=recipe,
         count_tokens=partial(count_tokens, encoding=encoding),
+        summary=_latest_summary(owner, conversation_id) if "summary_boundary" in recipe.strategies else None,
     )
+
+
+def _latest_summary(owner: AbstractBaseUser, conversation_id: int) -> SummaryText | None:
+    found = latest_completed(owner=owner, conversation_id=conversation_id)
+    if found is None:
+        return None
+    return SummaryText(found.pk, found.from_position, found.to_position, found.content)
 
 
 def _stored_messages(conversation: Conversation) -> list[ContextMessage]:

@@ -1,0 +1,50 @@
+"""Choosing the sentences that stand for a whole conversation. Pure: vectors in, indexes out.
+
+Facility location: a chosen set is as good as the similarity of every sentence to its nearest chosen one, so that
+central sentences win and a second one that says the same gains nothing. Greedy by gain a token, under a budget.
+Source: Lin and Bilmes, "A Class of Submodular Functions for Document Summarization", ACL 2011.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from convmemory.embeddings.embedder import Vector
+
+MAX_CANDIDATES = 2_000
+
+
+def choose_sentences(
+    vectors: Vector, token_counts: Sequence[int], *, max_tokens: int, weights: Sequence[float] | None = None
+) -> list[int]:
+    """The indexes of the chosen sentences, in order.
+
+    `vectors` (n, dim) of unit length. `weights` say how much it counts to have a sentence represented. The tokens of
+    the chosen add up to `max_tokens` at most; of more than 2,000 sentences evenly spread ones are looked at.
+    """
+    if not len(vectors):
+        return []
+    looked_at = np.unique(np.linspace(0, len(vectors) - 1, min(len(vectors), MAX_CANDIDATES)).astype(int))
+    costs = np.maximum(np.asarray(token_counts, dtype=np.float32)[looked_at], 1)
+    importance = np.ones(len(looked_at), np.float32) if weights is None else np.asarray(weights, np.float32)[looked_at]
+    similarity = np.maximum(vectors[looked_at] @ vectors[looked_at].T, 0) * importance
+    return sorted(int(looked_at[index]) for index in _greedy(similarity, costs, max_tokens))
+
+
+def _greedy(similarity: Vector, costs: Vector, max_tokens: int) -> list[int]:
+    """Rows are candidates, columns what they stand for."""
+    chosen: list[int] = []
+    covered = np.zeros(similarity.shape[1], np.float32)
+    room = float(max_tokens)
+    open_ = costs <= room
+    while open_.any():
+        gains = np.where(open_, np.maximum(similarity - covered, 0).sum(axis=1) / costs, -1.0)
+        best = int(gains.argmax())
+        if gains[best] <= 0:
+            break
+        chosen.append(best)
+        covered = np.maximum(covered, similarity[best])
+        room -= float(costs[best])
+        open_[best] = False
+        open_ &= costs <= room
+    return chosen

@@ -1,0 +1,163 @@
+"""Working on one summary: claim it, write it, store it. Safe to run twice, and to die at any point.
+
+A claim holds until `due_at`; what a worker without the claim has made is thrown away. Trouble with an endpoint is
+tried again with growing pauses, at most `MAX_ATTEMPTS` times; the sweep finds what was lost on the way.
+"""
+
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from django.conf import settings
+from django.db.models import F, Q, QuerySet
+from django.utils import timezone
+
+from convmemory.core.completions import Endpoint, endpoint_from_settings
+from convmemory.core.errors import ConvMemoryError, EmbedderUnavailable, EndpointBusy, EndpointUnavailable
+from convmemory.core.tokens import count_tokens
+from summaries.by_model import Progress, Written, write_summary
+from summaries.extractive import choose_sentences
+from summaries.models import ConversationSummary
+from summaries.prompts import PROMPT_VERSION
+from summaries.sentences import Sentence, said_sentences, sentence_vectors
+from summaries.transcript import RangeMessage, load_range, message_text
+
+MAX_ATTEMPTS = 4
+RETRY_AFTER = timedelta(seconds=15)  # doubled with every attempt
+LONGEST_WAIT = timedelta(minutes=15)
+CLAIM_MARGIN = timedelta(seconds=60)
+WORKING_SHARE = 0.5  # of the task's time limit: the request that is under way then has the rest
+
+State = ConversationSummary.Status
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How it went on: `status` is the summary's now; `again_in_s` when it should be worked on again, if at all."""
+
+    status: str
+    again_in_s: float | None = None
+
+
+def make_summary(*, summary_id: int) -> Outcome | None:
+    """Work on the summary if it is due and nobody else does; None where there is nothing to do."""
+    summary = _claim(summary_id)
+    if summary is None:
+        return None
+    try:
+        written = _write(summary)
+    except ConvMemoryError as error:
+        return _note_failure(summary, error)
+    except Exception as error:
+        _note_failure(summary, error)
+        raise
+    if written is None:
+        _own(summary).update(status=State.PENDING, due_at=timezone.now(), attempts=0, updated_at=timezone.now())
+        return Outcome(State.PENDING, again_in_s=0)
+    return _store(summary, written)
+
+
+def summaries_to_make(*, limit: int) -> list[int]:
+    """Ids of summaries that are due: new ones, those to be tried again, and those whose worker was lost."""
+    rows = ConversationSummary.objects.filter(_unfinished(), due_at__lte=timezone.now())
+    return list(rows.order_by("due_at").values_list("pk", flat=True)[:limit])
+
+
+def _unfinished() -> Q:
+    return Q(status__in=(State.PENDING, State.PROCESSING))
+
+
+def _claim(summary_id: int) -> ConversationSummary | None:
+    now, run = timezone.now(), uuid.uuid4()
+    due = ConversationSummary.objects.filter(_unfinished(), pk=summary_id, due_at__lte=now)
+    lost = due.filter(status=State.PROCESSING, attempts__gte=MAX_ATTEMPTS)
+    lost.update(status=State.FAILED, error=f"The work on it was interrupted {MAX_ATTEMPTS} times.", updated_at=now)
+    until = now + timedelta(seconds=settings.TASK_TIMEOUT_S) + CLAIM_MARGIN
+    if not due.update(status=State.PROCESSING, run=run, due_at=until, attempts=F("attempts") + 1, updated_at=now):
+        return None
+    return ConversationSummary.objects.select_related("conversation").filter(run=run).first()
+
+
+def _own(summary: ConversationSummary) -> QuerySet[ConversationSummary]:
+    """The row, as long as this run still holds the claim."""
+    return ConversationSummary.objects.filter(pk=summary.pk, run=summary.run, status=State.PROCESSING)
+
+
+def _store(summary: ConversationSummary, written: Written) -> Outcome | None:
+    now = timezone.now()
+    is_model = summary.method == ConversationSummary.Method.MODEL
+    stored = _own(summary).update(
+        status=State.COMPLETED,
+        content=written.text,
+        model=written.model[:200],
+        token_count=written.token_count,
+        prompt_version=PROMPT_VERSION if is_model else None,
+        partials={},
+        error="",
+        completed_at=now,
+        updated_at=now,
+    )
+    return Outcome(State.COMPLETED) if stored else None
+
+
+def _note_failure(summary: ConversationSummary, error: Exception) -> Outcome:
+    may_pass = isinstance(error, (EndpointUnavailable, EmbedderUnavailable))
+    again = may_pass and summary.attempts < MAX_ATTEMPTS
+    pause = RETRY_AFTER * 2 ** (summary.attempts - 1)
+    if isinstance(error, EndpointBusy) and error.retry_after_s is not None:
+        pause = max(pause, timedelta(seconds=min(error.retry_after_s, LONGEST_WAIT.total_seconds())))
+    told = str(error) if isinstance(error, ConvMemoryError) else f"{type(error).__name__}: {error}"
+    now = timezone.now()
+    status = State.PENDING if again else State.FAILED
+    _own(summary).update(status=status, error=told[:1_000], due_at=now + pause, updated_at=now)
+    return Outcome(status, again_in_s=pause.total_seconds() if again else None)
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+def _write(summary: ConversationSummary) -> Written | None:
+    messages = load_range(summary.conversation, summary.from_position, summary.to_position)
+    if summary.method == ConversationSummary.Method.EXTRACTIVE:
+        return extract(messages, owner_id=summary.owner_id, max_tokens=settings.SUMMARY_MAX_TOKENS)
+    endpoint = endpoint_from_settings()
+    if endpoint is None:
+        raise ConvMemoryError("The language model that was set up is gone: set CHAT_MODEL, or make the summary anew.")
+    return _by_model(summary, endpoint, messages)
+
+
+def _by_model(summary: ConversationSummary, endpoint: Endpoint, messages: Sequence[RangeMessage]) -> Written | None:
+    texts = [text for message in messages if (text := message_text(message))]
+    if not texts:
+        raise ConvMemoryError("The messages of this range say nothing that could be summarised.")
+    deadline = time.monotonic() + settings.TASK_TIMEOUT_S * WORKING_SHARE
+    done: dict[str, str] = dict(summary.partials)
+
+    def keep(key: str, text: str) -> None:
+        done[key] = text
+        summary.attempts = 1  # what gets on is not in trouble
+        _own(summary).update(partials=done, attempts=1, updated_at=timezone.now())
+
+    progress = Progress(done, keep, lambda: time.monotonic() < deadline)
+    return write_summary(endpoint, texts, max_tokens=settings.SUMMARY_MAX_TOKENS, progress=progress)
+
+
+def extract(messages: Sequence[RangeMessage], *, owner_id: int, max_tokens: int) -> Written:
+    """The sentences that stand for the whole, in order, in at most `max_tokens` tokens.
+
+    Raises: EmbedderUnavailable; ConvMemoryError where the messages hold no sentence.
+    """
+    sentences, vectors = sentence_vectors(said_sentences(messages), owner_id=owner_id)
+    if not sentences:
+        raise ConvMemoryError("The messages of this range hold no sentences to choose from.")
+    lines = [_line(sentence) for sentence in sentences]
+    counts = [count_tokens(line) + 1 for line in lines]
+    chosen = choose_sentences(vectors, counts, max_tokens=max_tokens)
+    text = "\n".join(lines[index] for index in chosen or [0])
+    return Written(text, model="", token_count=count_tokens(text))
+
+
+def _line(sentence: Sentence) -> str:
+    return f"- {sentence.speaker}: {sentence.text.lstrip('-*#> ')}"

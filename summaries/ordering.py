@@ -1,0 +1,90 @@
+"""Asking for summaries: making, remaking and deleting their records. The work itself is a worker's (`making.py`).
+
+Nothing here enqueues: the edges do that after these functions have returned.
+"""
+
+from django.contrib.auth.models import AbstractBaseUser
+from django.utils import timezone
+
+from convmemory.conversations.models import Conversation
+from convmemory.conversations.reading import get_conversation
+from convmemory.core.completions import endpoint_from_settings
+from convmemory.core.errors import InvalidInput
+from summaries.models import ConversationSummary
+from summaries.reading import get_summary
+
+METHODS = tuple(ConversationSummary.Method.values)
+
+
+def request_summary(
+    *,
+    owner: AbstractBaseUser,
+    conversation_id: int,
+    from_position: int | None = None,
+    to_position: int | None = None,
+    method: str | None = None,
+) -> ConversationSummary:
+    """A pending summary of the messages from one position to another, both included; by default first to last.
+
+    `method` is "model" or "extractive"; by default "model" where an endpoint is set up.
+    Raises: NotFound; InvalidInput for a range the wrong way round or beyond the end, or a method that cannot be.
+    """
+    conversation = get_conversation(owner=owner, conversation_id=conversation_id)
+    first, last = _range(conversation, from_position, to_position)
+    return ConversationSummary.objects.create(
+        owner_id=owner.pk,
+        conversation=conversation,
+        from_position=first,
+        to_position=last,
+        method=_method(method),
+        due_at=timezone.now(),
+    )
+
+
+def _range(conversation: Conversation, from_position: int | None, to_position: int | None) -> tuple[int, int]:
+    end = conversation.message_count - 1
+    if end < 0:
+        raise InvalidInput("This conversation has no messages: there is nothing to summarise.")
+    first = 0 if from_position is None else from_position
+    last = end if to_position is None else to_position
+    for name, value in (("from_position", first), ("to_position", last)):
+        if not 0 <= value <= end:
+            raise InvalidInput(f"{name}={value} is not in the conversation: its messages are 0 to {end}.")
+    if first > last:
+        raise InvalidInput(f"from_position={first} comes after to_position={last}: swap the two.")
+    return first, last
+
+
+def _method(method: str | None) -> str:
+    has_endpoint = endpoint_from_settings() is not None
+    if method is None:
+        return ConversationSummary.Method.MODEL if has_endpoint else ConversationSummary.Method.EXTRACTIVE
+    if method not in METHODS:
+        raise InvalidInput(f"method={method!r} is unknown: use {' or '.join(METHODS)}.")
+    if method == ConversationSummary.Method.MODEL and not has_endpoint:
+        raise InvalidInput(
+            "No language model is set up: set CHAT_MODEL and CHAT_BASE_URL or CHAT_API_KEY, or use method=extractive."
+        )
+    return method
+
+
+def regenerate_summary(*, owner: AbstractBaseUser, conversation_id: int, summary_id: int) -> ConversationSummary:
+    """Make it pending again, with the method that a new one would have; its text stays until there is a new one.
+
+    Raises: NotFound; InvalidInput where the conversation no longer has its range.
+    """
+    summary = get_summary(owner=owner, conversation_id=conversation_id, summary_id=summary_id)
+    _range(summary.conversation, summary.from_position, summary.to_position)
+    summary.status = ConversationSummary.Status.PENDING
+    summary.method = _method(None)
+    summary.error, summary.attempts, summary.run, summary.partials = "", 0, None, {}
+    summary.due_at = timezone.now()
+    summary.save(
+        update_fields=["status", "method", "error", "attempts", "run", "partials", "due_at", "updated_at"],
+    )
+    return summary
+
+
+def delete_summary(*, owner: AbstractBaseUser, conversation_id: int, summary_id: int) -> None:
+    """Delete for good; work on it that is under way stores nothing. Raises: NotFound."""
+    get_summary(owner=owner, conversation_id=conversation_id, summary_id=summary_id).delete()

@@ -1,0 +1,33 @@
+"""Reading summaries: every function takes the caller and sees only what is theirs."""
+
+from django.contrib.auth.models import AbstractBaseUser
+
+from convmemory.conversations.reading import get_conversation
+from convmemory.core.errors import NotFound
+from summaries.models import ConversationSummary
+
+LIST_LIMIT = 200
+
+
+def summaries_of(*, owner: AbstractBaseUser, conversation_id: int) -> list[ConversationSummary]:
+    """The newest summaries of the conversation first, at most 200. Raises: NotFound."""
+    conversation = get_conversation(owner=owner, conversation_id=conversation_id)
+    rows = ConversationSummary.objects.filter(conversation=conversation, owner_id=owner.pk)
+    return list(rows.defer("partials").order_by("-pk")[:LIST_LIMIT])
+
+
+def get_summary(*, owner: AbstractBaseUser, conversation_id: int, summary_id: int) -> ConversationSummary:
+    """Raises: NotFound for an unknown and for a foreign summary alike."""
+    rows = ConversationSummary.objects.filter(owner_id=owner.pk, conversation_id=conversation_id, pk=summary_id)
+    found = rows.select_related("conversation").defer("partials").first()
+    if found is None:
+        raise NotFound(f"Conversation {conversation_id} has no summary {summary_id}.")
+    return found
+
+
+def latest_completed(*, owner: AbstractBaseUser, conversation_id: int) -> ConversationSummary | None:
+    """The summary that was completed last; pending and failed ones do not count."""
+    rows = ConversationSummary.objects.filter(
+        owner_id=owner.pk, conversation_id=conversation_id, status=ConversationSummary.Status.COMPLETED
+    )
+    return rows.defer("partials").order_by("-completed_at", "-pk").first()

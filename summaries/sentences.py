@@ -1,0 +1,83 @@
+"""The sentences of a range with their vectors: those of stored passages, and for what is not indexed yet, new ones.
+
+Only what people and assistants said counts: no thinking, no tool output, no code, no fragments.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from django.db.models import QuerySet
+
+from convmemory.conversations.parts import part_text, speaker_of
+from convmemory.core.errors import EmbeddingError
+from convmemory.embeddings.embedder import Vector, embed_each
+from convmemory.embeddings.spaces import active_space, embedder_for
+from memory.models import Passage
+from memory.splitting import split_message
+from summaries.transcript import RangeMessage
+
+MIN_WORDS = 4
+MIN_CHARS = 25
+_CODE = re.compile(r"^\s*(```|~~~|\|)|[{};]\s*$", re.M)
+_WORD = re.compile(r"\w+")
+
+Place = tuple[int, int, int, int]  # message id, part index, start, end
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A sentence of a message."""
+
+    message: RangeMessage
+    place: Place
+    text: str
+
+    @property
+    def speaker(self) -> str:
+        return speaker_of(self.message.role, self.message.name)
+
+
+def said_sentences(messages: Sequence[RangeMessage]) -> list[Sentence]:
+    """What users and assistants said, sentence by sentence, in order."""
+    found = []
+    for message in messages:
+        spans = split_message(
+            message.parts, is_real_user=message.is_real_user, is_assistant=message.role == "assistant"
+        )
+        for span in spans:
+            text = part_text(message.parts[span.part_index])[span.start : span.end]
+            if span.kind in ("user", "assistant") and _says_something(text):
+                place = (message.message_id, span.part_index, span.start, span.end)
+                found.append(Sentence(message, place, " ".join(text.split())))
+    return found
+
+
+def _says_something(text: str) -> bool:
+    return len(text) >= MIN_CHARS and len(_WORD.findall(text)) >= MIN_WORDS and not _CODE.search(text)
+
+
+def sentence_vectors(sentences: Sequence[Sentence], *, owner_id: int) -> tuple[list[Sentence], Vector]:
+    """The sentences that have a vector, and the vectors (n, dim) of unit length.
+
+    Raises: EmbedderUnavailable where some must be computed and the model cannot be used now.
+    """
+    space = active_space()
+    known = _stored(Passage.objects.filter(owner_id=owner_id, space=space), sentences)
+    missing = [sentence for sentence in sentences if sentence.place not in known]
+    texts = [f"{sentence.speaker}: {sentence.text}" for sentence in missing]
+    for sentence, result in zip(missing, embed_each(embedder_for(space), texts) if texts else [], strict=True):
+        if not isinstance(result, EmbeddingError):
+            known[sentence.place] = result
+    kept = [sentence for sentence in sentences if sentence.place in known]
+    vectors = np.array([known[sentence.place] for sentence in kept], np.float32)
+    return kept, vectors.reshape(len(kept), space.dimensions)
+
+
+def _stored(passages: QuerySet[Passage], sentences: Sequence[Sentence]) -> dict[Place, Vector]:
+    """The vectors of the passages that are these sentences, by place. One query."""
+    message_ids = {sentence.message.message_id for sentence in sentences}
+    rows = passages.filter(message_id__in=message_ids, kind__in=(Passage.Kind.USER, Passage.Kind.ASSISTANT))
+    values = rows.values_list("message_id", "part_index", "start", "end", "embedding")
+    return {(message, part, start, end): np.asarray(vector, np.float32) for message, part, start, end, vector in values}

@@ -1,0 +1,95 @@
+"""The messages of a range as text for a summariser, in pieces that fit a model. Pure, but for `load_range`.
+
+Thinking is left out, tool output is cut: a summary is of what was said and done.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from convmemory.conversations.models import Conversation
+from convmemory.conversations.parts import (
+    AttachmentPart,
+    Part,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    speaker_of,
+    tool_call_text,
+)
+from convmemory.core.text import cut
+
+if TYPE_CHECKING:
+    from convmemory.conversations.parts import Role
+
+RESULT_CHARS = 600
+ATTACHMENT_CHARS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class RangeMessage:
+    """A message of the range."""
+
+    message_id: int
+    position: int
+    role: "Role"
+    is_real_user: bool
+    name: str
+    parts: tuple[Part, ...]
+
+
+def load_range(conversation: Conversation, first: int, last: int) -> list[RangeMessage]:
+    """The messages at these positions, in order. One query; the caller has checked the owner."""
+    rows = conversation.messages.filter(position__range=(first, last)).order_by("position")
+    return [
+        RangeMessage(row.pk, row.position, cast("Role", row.role), row.is_real_user, row.name, row.typed_parts)
+        for row in rows
+    ]
+
+
+def message_text(message: RangeMessage) -> str:
+    """`[position] Speaker: text`, or nothing where the message says nothing."""
+    said = "\n".join(filter(None, map(_part_text, message.parts)))
+    return f"[{message.position}] {speaker_of(message.role, message.name)}: {said}" if said else ""
+
+
+def _part_text(part: Part) -> str:
+    if isinstance(part, TextPart):
+        return part.text.strip()
+    if isinstance(part, ToolCallPart):
+        return f"(calls {tool_call_text(part)})"
+    if isinstance(part, ToolResultPart):
+        return f"({'error' if part.is_error else 'result'}: {cut(part.text.strip(), RESULT_CHARS)})"
+    if isinstance(part, AttachmentPart):
+        return f"(attachment {part.name}: {cut(part.text.strip(), ATTACHMENT_CHARS)})"
+    return ""
+
+
+def pieces(texts: Iterable[str], *, max_tokens: int, count_tokens: Callable[[str], int]) -> Iterator[str]:
+    """The texts joined to pieces of at most `max_tokens` tokens; a text that is longer is cut up."""
+    piece: list[str] = []
+    room = max_tokens
+    for text in texts:
+        for fragment in _fragments(text, max_tokens, count_tokens):
+            tokens = count_tokens(fragment) + 2
+            if piece and tokens > room:
+                yield "\n\n".join(piece)
+                piece, room = [], max_tokens
+            piece.append(fragment)
+            room -= tokens
+    if piece:
+        yield "\n\n".join(piece)
+
+
+def _fragments(text: str, max_tokens: int, count_tokens: Callable[[str], int]) -> Iterator[str]:
+    """The text, halved between words until each half fits."""
+    if not text:
+        return
+    if len(text) <= 1 or count_tokens(text) + 2 <= max_tokens:
+        yield text
+        return
+    middle = len(text) // 2
+    space = text.find(" ", middle, middle + 200)
+    at = space + 1 if space > 0 else middle
+    yield from _fragments(text[:at], max_tokens, count_tokens)
+    yield from _fragments(text[at:], max_tokens, count_tokens)

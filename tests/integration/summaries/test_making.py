@@ -1,0 +1,276 @@
+"""From pending to completed or failed: claims, retries, lost workers, and what a summary is made of."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.utils import timezone
+
+from convmemory.context.sending import make_recipe, preview_context
+from convmemory.conversations.models import Conversation
+from convmemory.conversations.parts import spoken_text
+from convmemory.core.errors import InvalidInput, NotFound
+from search.indexing import index_conversation
+from summaries.making import MAX_ATTEMPTS, Outcome, make_summary, summaries_to_make
+from summaries.models import ConversationSummary
+from summaries.ordering import delete_summary, regenerate_summary, request_summary
+from summaries.prompts import PROMPT_VERSION
+from summaries.reading import get_summary, latest_completed, summaries_of
+from tests.factories import exchange, make_conversation, make_user
+from tests.support.openai_server import FakeEndpoint, Fault, running_endpoint
+
+pytestmark = pytest.mark.django_db
+
+TOPICS = [
+    ("Which bread flour gives a sourdough loaf the most rise?", "A strong bread flour with thirteen percent protein."),
+    ("How do I tune a ukulele without any tuner at hand?", "Tune the second string first and the others after it."),
+    ("What makes the checkout query on PostgreSQL so slow?", "A missing index on the orders table makes it slow."),
+]
+
+
+@pytest.fixture
+def owner() -> User:
+    return make_user()
+
+
+@pytest.fixture
+def conversation(owner: User) -> Conversation:
+    return make_conversation(owner, exchange(*TOPICS))
+
+
+@pytest.fixture
+def endpoint(settings: Any) -> Iterator[FakeEndpoint]:
+    with running_endpoint(reply=lambda body: "They talked of bread, strings and an index.") as server:
+        settings.CHAT_BASE_URL, settings.CHAT_API_KEY, settings.CHAT_MODEL = server.url, server.key, "m"
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def _no_endpoint(settings: Any) -> None:
+    settings.CHAT_BASE_URL = settings.CHAT_API_KEY = settings.CHAT_MODEL = ""
+
+
+def ask(owner: User, conversation: Conversation, **values: Any) -> ConversationSummary:
+    return request_summary(owner=owner, conversation_id=conversation.pk, **values)
+
+
+def test_without_an_endpoint_sentences_are_chosen(owner: User, conversation: Conversation, settings: Any) -> None:
+    index_conversation(conversation_id=conversation.pk)
+    settings.SUMMARY_MAX_TOKENS = 80
+    summary = ask(owner, conversation)
+    assert (summary.status, summary.method, summary.from_position, summary.to_position) == (
+        "pending", "extractive", 0, 5,
+    )  # fmt: skip
+    assert make_summary(summary_id=summary.pk) == Outcome("completed")
+    summary.refresh_from_db()
+    assert 0 < summary.token_count <= 80
+    lines = summary.content.splitlines()
+    assert all(line.startswith(("- User: ", "- Assistant: ")) for line in lines)
+    assert len(lines) == 3
+    places = [next(n for n, topic in enumerate(TOPICS) if line.split(": ")[1] in topic) for line in lines]
+    assert places == [0, 1, 2]  # one sentence of each topic, in order
+    assert (summary.model, summary.prompt_version) == ("", None)
+
+
+def test_what_is_not_indexed_yet_is_embedded_for_it(owner: User, conversation: Conversation) -> None:
+    summary = ask(owner, conversation, from_position=2, to_position=3)
+    assert make_summary(summary_id=summary.pk) == Outcome("completed")
+    content = get_summary(owner=owner, conversation_id=conversation.pk, summary_id=summary.pk).content
+    assert "ukulele" in content
+    assert "sourdough" not in content
+
+
+def test_a_range_without_sentences_fails_and_says_so(owner: User) -> None:
+    conversation = make_conversation(owner, exchange(("?", "!")))
+    summary = ask(owner, conversation)
+    assert make_summary(summary_id=summary.pk) == Outcome("failed")
+    summary.refresh_from_db()
+    assert "no sentences" in summary.error
+
+
+def test_with_an_endpoint_a_model_writes_it(owner: User, conversation: Conversation, endpoint: FakeEndpoint) -> None:
+    summary = ask(owner, conversation, to_position=3)
+    assert summary.method == "model"
+    assert make_summary(summary_id=summary.pk) == Outcome("completed")
+    summary.refresh_from_db()
+    assert summary.content == "They talked of bread, strings and an index."
+    assert (summary.model, summary.prompt_version, summary.attempts) == ("m", PROMPT_VERSION, 1)
+    assert summary.completed_at is not None
+    (request,) = endpoint.requests
+    assert "[3] Assistant: Tune the second" in request["messages"][1]["content"]
+    assert "checkout" not in request["messages"][1]["content"]
+
+
+def test_work_is_done_once(owner: User, conversation: Conversation, endpoint: FakeEndpoint) -> None:
+    summary = ask(owner, conversation)
+    assert make_summary(summary_id=summary.pk) == Outcome("completed")
+    assert make_summary(summary_id=summary.pk) is None
+    assert make_summary(summary_id=summary.pk + 1) is None
+    assert len(endpoint.requests) == 1
+
+
+def wake(summary: ConversationSummary) -> None:
+    ConversationSummary.objects.filter(pk=summary.pk).update(due_at=timezone.now() - timedelta(seconds=1))
+
+
+def test_trouble_is_tried_again_and_not_for_ever(
+    owner: User, conversation: Conversation, endpoint: FakeEndpoint
+) -> None:
+    endpoint.key = "another"
+    summary = ask(owner, conversation)
+    for attempt in range(1, MAX_ATTEMPTS):
+        outcome = make_summary(summary_id=summary.pk)
+        assert outcome == Outcome("pending", again_in_s=15 * 2 ** (attempt - 1))
+        assert make_summary(summary_id=summary.pk) is None  # not due yet
+        assert summaries_to_make(limit=5) == []
+        wake(summary)
+        assert summaries_to_make(limit=5) == [summary.pk]
+    assert make_summary(summary_id=summary.pk) == Outcome("failed")
+    summary.refresh_from_db()
+    assert summary.attempts == MAX_ATTEMPTS
+    assert "set CHAT_API_KEY" in summary.error
+    wake(summary)
+    assert summaries_to_make(limit=5) == []
+
+
+def test_a_server_that_says_when_is_asked_then(owner: User, conversation: Conversation, endpoint: FakeEndpoint) -> None:
+    busy = Fault(429, {"error": {"message": "later"}}, {"Retry-After": "300", "x-should-retry": "false"})
+    endpoint.faults.append(busy)
+    assert make_summary(summary_id=ask(owner, conversation).pk) == Outcome("pending", again_in_s=300)
+
+
+def test_what_a_server_refuses_fails_at_once(owner: User, conversation: Conversation, endpoint: FakeEndpoint) -> None:
+    endpoint.faults.append(Fault(400, {"error": {"message": "the context is too long"}}))
+    summary = ask(owner, conversation)
+    assert make_summary(summary_id=summary.pk) == Outcome("failed")
+    summary.refresh_from_db()
+    assert "the context is too long" in summary.error
+
+
+def test_a_lost_worker_is_found_and_after_some_times_given_up(owner: User, conversation: Conversation) -> None:
+    summary = ask(owner, conversation)
+    rows = ConversationSummary.objects.filter(pk=summary.pk)
+    rows.update(status="processing", attempts=1, due_at=timezone.now() + timedelta(minutes=5))
+    assert summaries_to_make(limit=5) == []
+    assert make_summary(summary_id=summary.pk) is None  # somebody else works on it
+    wake(summary)
+    assert summaries_to_make(limit=5) == [summary.pk]
+    assert make_summary(summary_id=summary.pk) == Outcome("completed")
+    rows.update(status="processing", attempts=MAX_ATTEMPTS)
+    wake(summary)
+    assert make_summary(summary_id=summary.pk) is None
+    summary.refresh_from_db()
+    assert (summary.status, summary.error) == ("failed", "The work on it was interrupted 4 times.")
+
+
+def test_a_long_range_is_written_in_several_runs(
+    owner: User, endpoint: FakeEndpoint, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.CHAT_CONTEXT_WINDOW = 2_048
+    conversation = make_conversation(owner, exchange(*[("word " * 200, "word " * 200)] * 10))
+    summary = ask(owner, conversation)
+    clock = iter(range(10_000))
+    settings.TASK_TIMEOUT_S = 10
+    monkeypatch.setattr("summaries.making.time.monotonic", lambda: next(clock))
+    runs = 0
+    while make_summary(summary_id=summary.pk) == Outcome("pending", again_in_s=0):
+        runs += 1
+        assert runs < 30
+    summary.refresh_from_db()
+    assert runs >= 1
+    assert (summary.status, summary.partials) == ("completed", {})
+    bodies = [request["messages"][1]["content"] + request["messages"][0]["content"] for request in endpoint.requests]
+    assert len(set(bodies)) == len(bodies)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_is_made_anew_meanwhile_is_not_overwritten(
+    owner: User, conversation: Conversation, endpoint: FakeEndpoint
+) -> None:
+    summary = ask(owner, conversation)
+
+    def regenerated_meanwhile(body: dict[str, Any]) -> str:
+        regenerate_summary(owner=owner, conversation_id=conversation.pk, summary_id=summary.pk)
+        connection.close()  # that of the server's thread
+        return "An old text."
+
+    endpoint.reply = regenerated_meanwhile
+    assert make_summary(summary_id=summary.pk) is None
+    summary.refresh_from_db()
+    assert (summary.status, summary.content, summary.partials) == ("pending", "", {})
+
+
+def test_regenerating_keeps_the_text_until_there_is_a_new_one(
+    owner: User, conversation: Conversation, endpoint: FakeEndpoint
+) -> None:
+    summary = ask(owner, conversation)
+    make_summary(summary_id=summary.pk)
+    endpoint.reply = lambda body: "Better."
+    again = regenerate_summary(owner=owner, conversation_id=conversation.pk, summary_id=summary.pk)
+    assert (again.status, again.content[:11]) == ("pending", "They talked")
+    assert latest_completed(owner=owner, conversation_id=conversation.pk) is None
+    make_summary(summary_id=summary.pk)
+    found = latest_completed(owner=owner, conversation_id=conversation.pk)
+    assert found is not None
+    assert found.content == "Better."
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"from_position": 4, "to_position": 2}, "swap the two"),
+        ({"to_position": 6}, "its messages are 0 to 5"),
+        ({"from_position": 99}, "its messages are 0 to 5"),
+        ({"from_position": -1}, "its messages are 0 to 5"),
+        ({"method": "magic"}, "model or extractive"),
+        ({"method": "model"}, "set CHAT_MODEL"),
+    ],
+)
+def test_ranges_that_cannot_be_are_explained(
+    owner: User, conversation: Conversation, values: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        ask(owner, conversation, **values)
+    assert not ConversationSummary.objects.exists()
+
+
+def test_an_empty_conversation_cannot_be_summarised(owner: User) -> None:
+    with pytest.raises(InvalidInput, match="no messages"):
+        ask(owner, make_conversation(owner))
+
+
+def test_nobody_reaches_another_s_summaries(owner: User, conversation: Conversation) -> None:
+    summary = ask(owner, conversation)
+    place = {"conversation_id": conversation.pk, "summary_id": summary.pk}
+    stranger = make_user()
+    for call in (get_summary, regenerate_summary, delete_summary):
+        with pytest.raises(NotFound):
+            call(owner=stranger, **place)
+    with pytest.raises(NotFound):
+        summaries_of(owner=stranger, conversation_id=conversation.pk)
+    with pytest.raises(NotFound):
+        ask(stranger, conversation)
+    assert latest_completed(owner=stranger, conversation_id=conversation.pk) is None
+    other = make_conversation(owner)
+    with pytest.raises(NotFound):  # the right owner, another conversation
+        get_summary(owner=owner, conversation_id=other.pk, summary_id=summary.pk)
+
+
+def test_a_context_begins_at_the_latest_completed_summary(owner: User, conversation: Conversation) -> None:
+    rows = [ask(owner, conversation, to_position=last) for last in (1, 3, 4, 2)]
+    for row, status in zip(rows, ("completed", "completed", "failed", "pending"), strict=True):
+        done = timezone.now() if status == "completed" else None
+        ConversationSummary.objects.filter(pk=row.pk).update(
+            status=status, content=f"To {row.to_position}.", completed_at=done
+        )
+    recipe = make_recipe(window=1_000, reply_tokens=790, strategies=["summary_boundary", "token_budget"])
+    result = preview_context(owner=owner, conversation_id=conversation.pk, recipe=recipe)
+    first, *rest = result.messages
+    assert (first.role, first.message_id) == ("user", None)
+    assert "To 3." in spoken_text(first.parts)
+    assert [message.position for message in rest] == [4, 5]
+    assert result.strategies_applied == ("summary_boundary", "token_budget")
+    assert ConversationSummary.objects.count() == 4  # filtering makes none

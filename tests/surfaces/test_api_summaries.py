@@ -1,0 +1,117 @@
+"""Summaries through the HTTP API: asking, polling, making anew, deleting, and nobody else's."""
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django_q.models import OrmQ
+
+from convmemory.conversations.models import Conversation
+from summaries.models import ConversationSummary
+from summaries.tasks import make, sweep
+from tests.factories import exchange, make_conversation, make_user
+from tests.surfaces.test_api import Api, problem_of
+
+pytestmark = pytest.mark.django_db
+
+PAIRS = [("Which flour gives a sourdough loaf the most rise?", "A strong bread flour with plenty of protein.")] * 2
+
+
+@pytest.fixture
+def owner() -> User:
+    return make_user()
+
+
+@pytest.fixture
+def api(owner: User) -> Api:
+    return Api(owner)
+
+
+@pytest.fixture
+def conversation(owner: User) -> Conversation:
+    return make_conversation(owner, exchange(*PAIRS))
+
+
+@pytest.fixture(autouse=True)
+def _no_endpoint(settings: Any) -> None:
+    settings.CHAT_BASE_URL = settings.CHAT_API_KEY = settings.CHAT_MODEL = ""
+
+
+def queued() -> list[Any]:
+    return [item.task["args"][0] for item in OrmQ.objects.all() if item.task["func"] == "summaries.tasks.make"]
+
+
+def test_a_summary_is_asked_for_polled_made_anew_and_deleted(api: Api, conversation: Conversation) -> None:
+    path = f"/conversations/{conversation.pk}/summaries"
+    created = api.send("POST", path, {"from_position": 1})
+    assert created.status_code == 201
+    summary = created.json()
+    assert (summary["status"], summary["from_position"], summary["to_position"]) == ("pending", 1, 3)
+    assert queued() == [summary["id"]]
+    assert make(summary["id"]) == {"status": "completed"}
+    shown = api.get(f"{path}/{summary['id']}").json()
+    assert (shown["status"], shown["method"], shown["error"]) == ("completed", "extractive", "")
+    assert "flour" in shown["content"]
+    assert [row["id"] for row in api.get(path).json()["results"]] == [summary["id"]]
+    again = api.send("POST", f"{path}/{summary['id']}/regenerate", "")
+    assert (again.status_code, again.json()["status"]) == (202, "pending")
+    assert queued() == [summary["id"]] * 2
+    assert api.send("DELETE", f"{path}/{summary['id']}", "").status_code == 204
+    assert make(summary["id"]) == {"status": "nothing to do"}
+    assert api.get(path).json() == {"results": []}
+
+
+def test_both_positions_are_optional_and_so_is_the_body(api: Api, conversation: Conversation) -> None:
+    path = f"/conversations/{conversation.pk}/summaries"
+    for body in ("", {}, {"from_position": None}):
+        summary = api.send("POST", path, body).json()
+        assert (summary["from_position"], summary["to_position"]) == (0, 3)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({"from_position": 3, "to_position": 1}, "swap the two"),
+        ({"to_position": 4}, "its messages are 0 to 3"),
+        ({"from_position": 10**30}, "its messages are 0 to 3"),
+        ({"from_position": "first"}, "from_position"),
+        ({"method": "magic"}, "method"),
+        ({"method": "model"}, "set CHAT_MODEL"),
+    ],
+)
+def test_bad_ranges_are_explained(api: Api, conversation: Conversation, body: dict[str, Any], said: str) -> None:
+    assert said in problem_of(api.send("POST", f"/conversations/{conversation.pk}/summaries", body), 422)
+    assert not ConversationSummary.objects.exists()
+    assert queued() == []
+
+
+def test_foreign_and_unknown_summaries_answer_alike(api: Api, owner: User, conversation: Conversation) -> None:
+    stranger = make_user()
+    foreign = make_conversation(stranger, exchange(*PAIRS))
+    number = Api(stranger).send("POST", f"/conversations/{foreign.pk}/summaries", {}).json()["id"]
+    for path in (f"/conversations/{foreign.pk}/summaries", f"/conversations/{10**20}/summaries"):
+        assert api.get(path).status_code == 404
+        assert api.send("POST", path, {}).status_code == 404
+    answers = set()
+    for place, summary in ((foreign.pk, number), (conversation.pk, number), (conversation.pk, 10**20)):
+        path = f"/conversations/{place}/summaries/{summary}"
+        for method, end in (("GET", ""), ("DELETE", ""), ("POST", "/regenerate")):
+            detail = problem_of(api.send(method, path + end, ""), 404)
+            answers.add(detail.replace(str(summary), "S").replace(f"Conversation {place}", "Conversation C"))
+    assert answers == {"Conversation C has no summary S."}
+    assert ConversationSummary.objects.get().owner == stranger
+
+
+def test_the_list_takes_few_queries(api: Api, conversation: Conversation, django_assert_num_queries: Any) -> None:
+    path = f"/conversations/{conversation.pk}/summaries"
+    for _ in range(5):
+        api.send("POST", path, {})
+    with django_assert_num_queries(3):  # key, conversation, summaries
+        api.get(path)
+
+
+def test_the_sweep_finds_what_was_missed(api: Api, conversation: Conversation) -> None:
+    api.send("POST", f"/conversations/{conversation.pk}/summaries", {})
+    OrmQ.objects.all().delete()
+    assert sweep() == {"enqueued": 1}
+    assert queued() == [ConversationSummary.objects.get().pk]
