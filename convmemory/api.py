@@ -7,6 +7,7 @@ from convmemory.accounts.authentication import AUTHENTICATION
 from convmemory.conversations.api import router as conversations
 from convmemory.conversations.imports_api import router as imports
 from convmemory.health_api import router as health
+from convmemory.tools.api import router as tools
 from search.api import router as search
 from summaries.api import router as summaries
 
@@ -19,5 +20,5 @@ api = NinjaAPI(
     urls_namespace="api",
 )
 problems.register(api)
-for router in (search, conversations, summaries, imports, health):
+for router in (search, conversations, summaries, imports, tools, health):
     api.add_router("", router)

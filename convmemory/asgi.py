@@ -1,4 +1,4 @@
-"""The ASGI application: Django for HTTP, and the server's start and end (lifespan).
+"""The ASGI application: Django and MCP for HTTP, and the server's start and end (lifespan).
 
 Started by `manage.py up`, or by any ASGI server as `convmemory.asgi:application`. At the end it closes
 the database pools and leaves the embedded server, because uvicorn ends its process without exit handlers.
@@ -6,22 +6,26 @@ the database pools and leaves the embedded server, because uvicorn ends its proc
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from django.core.asgi import get_asgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "convmemory.settings")
 
-Receive = Callable[[], Awaitable[dict[str, Any]]]
-Send = Callable[[dict[str, Any]], Awaitable[None]]
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 django_application: Callable[..., Awaitable[None]] = get_asgi_application()
 
+from convmemory.mcp_server import http as mcp_http  # noqa: E402 (Django has to be set up before)
 
-async def application(scope: dict[str, Any], receive: Receive, send: Send) -> None:
+
+async def application(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] == "http":
-        await django_application(scope, receive, send)
+        answer = mcp_http.application if mcp_http.is_mcp(scope["path"]) else django_application
+        await answer(scope, receive, send)
     elif scope["type"] == "lifespan":
         await _lifespan(receive, send)
     else:

@@ -137,6 +137,13 @@ CONTEXT_SLIDING_MESSAGES = conf.env_int("CONTEXT_SLIDING_MESSAGES", 40, minimum=
 CONTEXT_TOOL_OUTPUT_TOKENS = conf.env_int("CONTEXT_TOOL_OUTPUT_TOKENS", 300, minimum=10)
 CONTEXT_RESURRECTION_TOKENS = conf.env_int("CONTEXT_RESURRECTION_TOKENS", 1_500, minimum=50)
 
+# --- Memory -----------------------------------------------------------------------------------
+
+CONVERSATION_MEMORY_ENABLED = conf.env_bool("CONVERSATION_MEMORY_ENABLED", default=True)
+MAX_RECALL_TOKENS = conf.env_int("MAX_RECALL_TOKENS", 2000, minimum=1)
+RECALL_TOP_K = conf.env_int("RECALL_TOP_K", 5, minimum=1)
+RECALL_THRESHOLD = conf.env_float("RECALL_THRESHOLD", 0.4)
+
 # --- Ingest -----------------------------------------------------------------------------------
 
 MAX_UPLOAD_MB = conf.env_int("MAX_UPLOAD_MB", 512, minimum=1)

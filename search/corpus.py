@@ -22,9 +22,10 @@ class Corpus:
     def turns(self) -> int:
         return int(self.turn_counts.sum())
 
-    @property
-    def passages(self) -> int:
-        return int(self.passage_counts.sum())
+    def passages_of(self, conversation_id: int | None) -> int:
+        """How many passages one conversation has, or all of them."""
+        counts = self.passage_counts
+        return int((counts if conversation_id is None else counts[self.conversations == conversation_id]).sum())
 
     @property
     def mean_turn_length(self) -> float:

@@ -24,6 +24,12 @@ def filter_sql(filters: Filters, text: QueryText, *, document: str | None) -> tu
     if filters.archived is not None:
         archived = "SELECT id FROM conversations_conversation WHERE owner_id = %(owner)s AND archived_at IS NOT NULL"
         conditions.append(f"{row}.conversation_id {'' if filters.archived else 'NOT '}IN ({archived})")
+    if filters.conversation_id is not None:
+        conditions.append(f"{row}.conversation_id = %(filter_conversation)s")
+        parameters["filter_conversation"] = filters.conversation_id
+    if filters.turns is not None:
+        conditions.append(f"{row}.turn_number BETWEEN %(first_turn)s AND %(last_turn)s")
+        parameters |= {"first_turn": filters.turns[0], "last_turn": filters.turns[1]}
     chosen = {name: value for name in ("agent", "project", "source") if (value := getattr(filters, name))}
     if chosen:
         matching = " AND ".join(f"{name} = %(filter_{name})s" for name in chosen)

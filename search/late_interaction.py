@@ -54,7 +54,7 @@ def late_scores(
     question = query_tokens(space, text)
     if question is None or not len(keys):
         return None
-    vectors, weights = _question(space, text, question, word_weights)
+    vectors, weights = weighted_question(space, text, question, word_weights)
     conversations, turns = split_keys(keys)
     parameters: dict[str, Any] = {
         "owner": owner_id,
@@ -68,10 +68,10 @@ def late_scores(
     with connection.cursor() as cursor:
         cursor.execute(load_sql("search", "late_passages"), parameters)
         coded = {row[0] - 1: [bytes(data) for data in row[1]] for row in cursor.fetchall()}
-    return _score(keys, coded, vectors, weights, space.dimensions) if coded else None
+    return max_sim(keys, coded, vectors, weights, space.dimensions) if coded else None
 
 
-def _question(
+def weighted_question(
     space: EmbeddingSpace, text: str, question: TokenEmbedding, word_weights: Mapping[str, float]
 ) -> tuple[Vector, Scores]:
     """The question's weightiest token vectors (q, dim) and their weights (q,), which sum to 1."""
@@ -92,9 +92,13 @@ def token_weights(text: str, spans: Sequence[Span], word_weights: Mapping[str, f
     return result if result.sum() > 0 else np.ones_like(result)
 
 
-def _score(
+def max_sim(
     keys: TurnKeys, coded: Mapping[int, list[bytes]], question: Vector, weights: Scores, dimensions: int
 ) -> LateScores:
+    """Scores of the turns, or messages, `keys` (sorted) by the coded passages of each place among the keys.
+
+    Neighbours are those whose keys follow each other.
+    """
     order = sorted(coded)
     passages = [data for place in order for data in coded[place]]
     cosines = similarities(question, decode_bits(b"".join(passages), dimensions))

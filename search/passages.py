@@ -1,6 +1,7 @@
 """The passage of a turn that a hit shows: where it stands, what it says, which words of the query it holds."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -135,13 +136,18 @@ def shortened(passage: ShownPassage) -> ShownPassage:
 def mark_words(text: str, weights: Mapping[str, float]) -> list[tuple[int, int]]:
     """Where words of the query stand in `text`; endings may differ, stop words are left out."""
     rarest = max(weights.values(), default=0.0)
-    stems = {_stem(word) for word, weight in weights.items() if weight >= rarest * STOP_SHARE}
-    return [match.span() for match in _WORD.finditer(text) if _stem(match.group().lower()) in stems]
+    stems = {stem(word) for word, weight in weights.items() if weight >= rarest * STOP_SHARE}
+    return [match.span() for match in _WORD.finditer(text) if stem(match.group().lower()) in stems]
+
+
+def stems_of(text: str) -> Counter[str]:
+    """How often each rough stem stands in `text`."""
+    return Counter(stem(match.group()) for match in _WORD.finditer(text.lower()))
 
 
 @lru_cache(maxsize=20_000)
-def _stem(word: str) -> str:
-    """A rough stem, for marking only."""
+def stem(word: str) -> str:
+    """A rough stem of a lower-case word: for marking, and for comparing messages of one turn."""
     for ending in ("ingly", "edly", "ings", "ing", "ied", "ies", "ed", "es", "ly", "s"):
         if word.endswith(ending) and len(word) - len(ending) >= 3:
             return word[: -len(ending)].rstrip("ie")
@@ -151,6 +157,6 @@ def _stem(word: str) -> str:
 def _worth(passage: ShownPassage, weights: Mapping[str, float]) -> float:
     """Meaning and the share of the query's weighty words that the passage holds."""
     total = sum(weights.values()) or 1.0
-    stems = {_stem(word): weight for word, weight in weights.items()}
-    held = {_stem(passage.text[start:end].lower()) for start, end in passage.marks}
-    return passage.similarity + WORD_SHARE * sum(stems.get(stem, 0.0) for stem in held) / total
+    stems = {stem(word): weight for word, weight in weights.items()}
+    held = {stem(passage.text[start:end].lower()) for start, end in passage.marks}
+    return passage.similarity + WORD_SHARE * sum(stems.get(word, 0.0) for word in held) / total

@@ -52,6 +52,17 @@ SEMANTIC_ONLY: Mapping[str, float] = {
     "turn": 2.1,
     "date": 6.09,
 }
+# Of messages inside the best turns; docs/adr/0011-recall-of-messages.md.
+MESSAGES: Mapping[str, float] = {
+    "turn": 3.0,
+    "late": 2.0,
+    "late_neighbours": 1.0,
+    "late_passage": 0.5,
+    "cosine": 2.0,
+    "words": 1.5,
+    "speaker": 0.5,
+}
+MESSAGES_LEXICAL_ONLY: Mapping[str, float] = {"turn": 3.0, "words": 2.0, "words_density": 1.0, "speaker": 0.5}
 
 
 def scale(scores: Scores) -> Scores:

@@ -98,7 +98,7 @@ def _dense(
         text=query.parsed,
         scope=query.scope,
         filters=query.filters,
-        passages=corpus.passages,
+        passages=corpus.passages_of(query.filters.conversation_id),
     )
     found = {
         "passage": (passages.keys, passages.scores),

@@ -16,7 +16,7 @@ from convmemory.core.errors import InvalidInput, NotFound
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """Which conversations count. None and "" mean: any."""
+    """Which conversations count, and of one conversation which turns. None and "" mean: any."""
 
     agent: str = ""
     project: str = ""
@@ -24,6 +24,8 @@ class Filters:
     after: datetime | None = None
     before: datetime | None = None
     archived: bool | None = False
+    conversation_id: int | None = None
+    turns: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         if self.after and self.before and self.after > self.before:
@@ -66,6 +68,8 @@ def visible_conversations(owner: AbstractBaseUser, filters: Filters = EVERYTHING
     for name in ("agent", "project", "source"):
         if value := getattr(filters, name):
             query = query.filter(**{name: value})
+    if filters.conversation_id is not None:
+        query = query.filter(pk=filters.conversation_id)
     if filters.after:
         query = query.filter(updated_at__gte=filters.after)
     if filters.before:
@@ -102,13 +106,22 @@ def _older_than(place: list[Any]) -> Q:
 
 
 def messages_of(
-    *, owner: AbstractBaseUser, conversation_id: int, turn: int | None = None, from_position: int = 0, limit: int
+    *,
+    owner: AbstractBaseUser,
+    conversation_id: int,
+    turns: tuple[int, int | None] | None = None,
+    from_position: int = 0,
+    limit: int,
 ) -> list[Message]:
-    """Messages in order, of one turn or from a position on. Raises: NotFound."""
+    """Messages in order from a position on; of `turns` (first and last, None: to the end) alone where given.
+
+    Raises: NotFound.
+    """
     conversation = get_conversation(owner=owner, conversation_id=conversation_id)
     rows = conversation.messages.filter(position__gte=from_position)
-    if turn is not None:
-        rows = rows.filter(turn_number=turn)
+    if turns is not None:
+        first, last = turns
+        rows = rows.filter(turn_number__gte=first, **({} if last is None else {"turn_number__lte": last}))
     return list(rows.order_by("position")[:limit])
 
 

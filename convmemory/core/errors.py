@@ -21,6 +21,10 @@ class ConversationBusy(ConvMemoryError):
     """A response is being written to this conversation; wait for it to end and try again."""
 
 
+class SwitchedOff(ConvMemoryError):
+    """A setting of this server turns the feature off; the message names it."""
+
+
 class TooLarge(ConvMemoryError):
     """The input is larger than the server accepts; the message names the limit."""
 

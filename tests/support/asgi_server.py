@@ -1,44 +1,31 @@
-"""Runs an ASGI application on a free port of 127.0.0.1, in a thread of its own, for the time of a block."""
+"""The product's ASGI application on a real port, in a thread of the test's own process and on its database."""
 
 import socket
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import uvicorn
 
-START_TIMEOUT_S = 30.0
-
 
 @contextmanager
-def running_application(application: Any, *, lifespan: str = "off") -> Iterator[str]:
-    """The address, without a slash at its end."""
-    listener = socket.create_server(("127.0.0.1", 0), backlog=256)
-    config = uvicorn.Config(
-        application,
-        log_config=None,
-        log_level="critical",
-        access_log=False,
-        lifespan=lifespan,  # type: ignore[arg-type]
-        timeout_graceful_shutdown=1,
-    )
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+def serve() -> Iterator[str]:
+    """The address of a running server. Without lifespan: at its end that would stop the tests' database."""
+    from convmemory.asgi import application
+
+    listener = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(application, lifespan="off", log_level="warning"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="uvicorn")
     thread.start()
     try:
-        _wait_until_started(server, thread)
+        deadline = time.monotonic() + 30
+        while not server.started:
+            assert thread.is_alive()
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     finally:
         server.should_exit = True
-        thread.join(START_TIMEOUT_S)
+        thread.join()
         listener.close()
-
-
-def _wait_until_started(server: uvicorn.Server, thread: threading.Thread) -> None:
-    deadline = time.monotonic() + START_TIMEOUT_S
-    while not server.started:
-        assert thread.is_alive(), "the server ended while it started"
-        assert time.monotonic() < deadline, "the server did not start"
-        time.sleep(0.01)

@@ -1,0 +1,78 @@
+"""What a recall brings back, as values: messages with their passages, and the openings of their turns.
+
+Made by `search/recall.py`, read by `memory/context.py`, the API, tools and pages. Pure.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+Speaker = Literal["user", "assistant"]
+ChunkId = tuple[int, int, int]
+"""Message id, part and first character of a passage: what it is known by, whoever asks."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecalledPassage:
+    """Characters `start` to `end` of one part of a message. `similarity` is a cosine, 0 where none was compared."""
+
+    message_id: int
+    part_index: int
+    start: int
+    end: int
+    text: str
+    similarity: float = 0.0
+
+    @property
+    def key(self) -> ChunkId:
+        return self.message_id, self.part_index, self.start
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """The first passage of what one side of a turn said."""
+
+    passage: RecalledPassage
+    speaker: str
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class RecalledMessage:
+    """One message that answers a query.
+
+    `passages` are its passages nearest to the query, in the order of the text; `similarity` is the cosine
+    of the best of them, `score` compares within one recall only. The openings are those of its turn.
+    """
+
+    message_id: int
+    conversation_id: int
+    title: str
+    turn_number: int
+    position: int
+    role: str
+    speaker: str
+    created_at: datetime | None
+    passages: tuple[RecalledPassage, ...]
+    similarity: float
+    score: float
+    question_opening: Opening | None = None
+    answer_opening: Opening | None = None
+
+    @property
+    def url(self) -> str:
+        return f"/conversations/{self.conversation_id}?turn={self.turn_number}"
+
+    @property
+    def by_worth(self) -> tuple[RecalledPassage, ...]:
+        """The passages, the nearest to the query first."""
+        return tuple(sorted(self.passages, key=lambda passage: -passage.similarity))
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """The messages that answer a query, best first, and what the caller should know about it."""
+
+    query: str
+    messages: tuple[RecalledMessage, ...] = ()
+    notes: tuple[str, ...] = ()

@@ -1,0 +1,135 @@
+"""Bringing recalled passages back into a context under a token budget, together with their partners. Pure.
+
+A hit comes back with the openings of its turn: a passage of an answer with the question's first sentence
+and the answer's own, a passage of a question the other way round. What is alive in the context already
+costs nothing and is not brought again. A group that does not fit whole is brought as far as it fits:
+the target first, then the opening of the other side, then the opening of its own side. Where not
+even the target fits, the group is left out and the next one is tried.
+"""
+
+from collections.abc import Collection, Hashable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+Part = Literal["target", "other opening", "own opening"]
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A span of text by the name that it has in the context, and how many tokens it takes there."""
+
+    key: Hashable
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One hit: the chunks of its target, the most telling first, and its partners.
+
+    Of a target of several chunks the first must come back, the others come before the partners. A partner
+    may be one of the target's own chunks; it does not count twice.
+    """
+
+    target: tuple[Chunk, ...]
+    other_opening: Chunk | None = None
+    own_opening: Chunk | None = None
+
+    def parts(self) -> Iterator[tuple[Part, Chunk]]:
+        """Each chunk once, by priority."""
+        chunks: list[tuple[Part, Chunk | None]] = [
+            *(("target", chunk) for chunk in self.target),
+            ("other opening", self.other_opening),
+            ("own opening", self.own_opening),
+        ]
+        seen: set[Hashable] = set()
+        for part, chunk in chunks:
+            if chunk is not None and chunk.key not in seen:
+                seen.add(chunk.key)
+                yield part, chunk
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A chunk that did not fit: what it needs, and what was left of the budget."""
+
+    part: Part
+    chunk: Chunk
+    tokens_left: int
+
+    @property
+    def reason(self) -> str:
+        return f"needs {self.chunk.tokens} tokens, {self.tokens_left} were left"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one group: chunks brought back, chunks that were alive already, chunks that did not fit."""
+
+    group: Group
+    brought: tuple[Chunk, ...] = ()
+    alive: tuple[Chunk, ...] = ()
+    missing: tuple[Missing, ...] = ()
+
+    @property
+    def left_out(self) -> bool:
+        """Whether the group is not in the context at all, because its target did not fit."""
+        return any(missing.chunk == self.group.target[0] for missing in self.missing)
+
+    @property
+    def tokens(self) -> int:
+        return sum(chunk.tokens for chunk in self.brought)
+
+
+@dataclass(frozen=True, slots=True)
+class Resurrection:
+    """The outcomes of all groups, in their order, under `budget` tokens."""
+
+    budget: int
+    outcomes: tuple[Outcome, ...] = ()
+
+    @property
+    def brought(self) -> tuple[Chunk, ...]:
+        """Every chunk that comes back, each once, in the order in which it was chosen."""
+        return tuple(chunk for outcome in self.outcomes for chunk in outcome.brought)
+
+    @property
+    def tokens(self) -> int:
+        """How much of the budget is used, never more than all of it."""
+        return sum(outcome.tokens for outcome in self.outcomes)
+
+    @property
+    def left_out(self) -> tuple[Outcome, ...]:
+        return tuple(outcome for outcome in self.outcomes if outcome.left_out)
+
+
+def resurrect(groups: Iterable[Group], *, budget: int, alive: Collection[Hashable] = frozenset()) -> Resurrection:
+    """Choose what comes back, group by group in the order given, the best first.
+
+    `alive` are the keys of the chunks that the context holds already. Source: turn-pair resurrection.
+    """
+    living = set(alive)
+    left = budget
+    outcomes = []
+    for group in groups:
+        outcome = _bring_back(group, left, living)
+        living.update(chunk.key for chunk in outcome.brought)
+        left -= outcome.tokens
+        outcomes.append(outcome)
+    return Resurrection(budget, tuple(outcomes))
+
+
+def _bring_back(group: Group, left: int, living: set[Hashable]) -> Outcome:
+    brought: list[Chunk] = []
+    alive: list[Chunk] = []
+    missing: list[Missing] = []
+    for part, chunk in group.parts():
+        if chunk.key in living:
+            alive.append(chunk)
+        elif chunk.tokens <= left:
+            brought.append(chunk)
+            left -= chunk.tokens
+        else:
+            missing.append(Missing(part, chunk, left))
+            if chunk == group.target[0]:
+                break  # a partner without its target says nothing
+    return Outcome(group, tuple(brought), tuple(alive), tuple(missing))

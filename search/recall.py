@@ -1,0 +1,170 @@
+"""Recalling messages: the one use case behind the tool, the API and the page "what would an agent recall?".
+
+It stands above `memory`, because messages are ranked inside the turns that search finds. Takes the
+caller, never an owner from input; without a caller the answer is empty.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+from django.conf import settings
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
+
+from convmemory.conversations.models import Message
+from convmemory.conversations.parts import Role, part_text, speaker_of
+from convmemory.conversations.reading import Filters, get_conversation
+from convmemory.core.errors import InvalidInput, SwitchedOff
+from memory.openings import load_openings
+from memory.recalled import Recall, RecalledMessage, RecalledPassage
+from search.message_signals import ANYWHERE, Candidate, MessageSignals, Positions, message_signals, order_of
+from search.passages import Place, mark_words
+from search.query import DEFAULT_SCOPE, SearchQuery
+from search.ranking import MESSAGES, MESSAGES_LEXICAL_ONLY, fuse
+from search.signals import RankedTurns, rank_turns
+
+MAX_TOP_K = 50
+PASSAGES = 6  # of one message, those nearest to the query
+
+
+@dataclass(frozen=True, slots=True)
+class RankedMessages:
+    """Candidate messages, best first, with their fused scores and the ranking of their turns."""
+
+    candidates: tuple[Candidate, ...] = ()
+    scores: tuple[float, ...] = ()
+    signals: MessageSignals = field(default_factory=MessageSignals)
+    turns: RankedTurns | None = None
+
+
+def recall(
+    *,
+    owner: AbstractBaseUser | AnonymousUser | None,
+    query: str,
+    top_k: int | None = None,
+    threshold: float | None = None,
+    scope: Collection[str] = (),
+    conversation_id: int | None = None,
+    before_position: int | None = None,
+    after_position: int | None = None,
+) -> Recall:
+    """The caller's messages that answer the query, best first, each with its passages and its turn's openings.
+
+    `threshold` is the least cosine similarity; where no vectors can be compared it is not applied and a
+    note says so. Positions bound the messages of one conversation, both ends left out. Archived
+    conversations are read only where one is named.
+
+    Raises: InvalidInput, NotFound for a conversation that is not the caller's, SwitchedOff.
+    """
+    if not settings.CONVERSATION_MEMORY_ENABLED:
+        raise SwitchedOff("Conversation memory is switched off on this server (CONVERSATION_MEMORY_ENABLED=0).")
+    wanted = settings.RECALL_TOP_K if top_k is None else top_k
+    least = settings.RECALL_THRESHOLD if threshold is None else threshold
+    _check(wanted, least)
+    if owner is None or not owner.is_authenticated or owner.pk is None:
+        return Recall(query, notes=("Nobody is signed in: there is nothing to recall.",))
+    positions = _positions(conversation_id, before_position, after_position)
+    filters = _filters(owner, conversation_id, positions)
+    checked = SearchQuery(text=query, scope=frozenset(scope) or DEFAULT_SCOPE, filters=filters)
+    ranked = rank_messages(owner.pk, checked, positions)
+    return _answer(owner.pk, checked, ranked, wanted, least)
+
+
+def rank_messages(owner_id: int, query: SearchQuery, positions: Positions = ANYWHERE) -> RankedMessages:
+    """The messages of the turns that search ranks best, ranked among themselves."""
+    turns = rank_turns(owner_id, query)
+    found = message_signals(owner_id=owner_id, query=query, ranked=turns, positions=positions)
+    if not found.candidates:
+        return RankedMessages(turns=turns)
+    scores = fuse(found.signals, MESSAGES if turns.space else MESSAGES_LEXICAL_ONLY)
+    order = order_of(found, scores)
+    return RankedMessages(
+        tuple(found.candidates[index] for index in order), tuple(scores[order].tolist()), found, turns
+    )
+
+
+def _check(top_k: int, threshold: float) -> None:
+    if not 1 <= top_k <= MAX_TOP_K:
+        raise InvalidInput(f"top_k={top_k} is out of range: use 1 to {MAX_TOP_K}.")
+    if not 0 <= threshold <= 1:
+        raise InvalidInput(f"threshold={threshold} is out of range: it is a cosine similarity from 0 to 1.")
+
+
+def _positions(conversation_id: int | None, before: int | None, after: int | None) -> Positions:
+    """The first and the last position that count."""
+    if before is None and after is None:
+        return ANYWHERE
+    if conversation_id is None:
+        raise InvalidInput("Positions count within one conversation: name it, or leave the positions out.")
+    if min(value for value in (before, after) if value is not None) < 0:
+        raise InvalidInput("Positions start at 0.")
+    first = ANYWHERE[0] if after is None else min(after, ANYWHERE[1] - 1) + 1
+    last = ANYWHERE[1] if before is None else min(before, ANYWHERE[1]) - 1
+    return first, last
+
+
+def _filters(owner: AbstractBaseUser, conversation_id: int | None, positions: Positions) -> Filters:
+    if conversation_id is None:
+        return Filters()
+    conversation = get_conversation(owner=owner, conversation_id=conversation_id)
+    if positions == ANYWHERE:
+        return Filters(archived=None, conversation_id=conversation.pk)
+    numbered = Message.objects.filter(
+        conversation=conversation, position__range=positions, turn_number__isnull=False
+    ).values_list("turn_number", flat=True)
+    first, last = numbered.order_by("position").first(), numbered.order_by("-position").first()
+    turns = (first or 0, -1 if last is None else last)
+    return Filters(archived=None, conversation_id=conversation.pk, turns=turns)
+
+
+def _answer(owner_id: int, query: SearchQuery, ranked: RankedMessages, top_k: int, threshold: float) -> Recall:
+    assert ranked.turns is not None
+    compared = ranked.turns.space is not None
+    notes = ranked.turns.notes
+    if not compared:
+        notes = (*notes, "The threshold was not applied.")
+    chosen = [
+        (candidate, score)
+        for candidate, score in zip(ranked.candidates, ranked.scores, strict=True)
+        if not compared or candidate.places[0][4] >= threshold
+    ][:top_k]
+    messages = [_message(candidate, score, ranked.turns.word_weights) for candidate, score in chosen]
+    return Recall(query.text, tuple(_with_openings(owner_id, messages)), notes)
+
+
+def _message(candidate: Candidate, score: float, weights: Mapping[str, float]) -> RecalledMessage:
+    passages = [_passage(candidate, place) for place in candidate.places]
+    if len(passages) > PASSAGES:  # cut on the spot: there is no similarity to choose by
+        passages = sorted(passages, key=lambda passage: -len(mark_words(passage.text, weights)))[:PASSAGES]
+    return RecalledMessage(
+        message_id=candidate.message_id,
+        conversation_id=candidate.conversation_id,
+        title=candidate.title,
+        turn_number=candidate.turn_number,
+        position=candidate.position,
+        role=candidate.role,
+        speaker=speaker_of(cast("Role", candidate.role), candidate.name),
+        created_at=candidate.created_at,
+        passages=tuple(sorted(passages, key=lambda passage: passage.key)),
+        similarity=max(passage.similarity for passage in passages),
+        score=round(score, 4),
+    )
+
+
+def _passage(candidate: Candidate, place: Place) -> RecalledPassage:
+    message_id, part_index, start, end, similarity = place
+    text = part_text(candidate.parts[part_index])[start:end] if part_index < len(candidate.parts) else ""
+    return RecalledPassage(message_id, part_index, start, end, text, round(min(1.0, max(0.0, similarity)), 4))
+
+
+def _with_openings(owner_id: int, messages: list[RecalledMessage]) -> list[RecalledMessage]:
+    turns = list(dict.fromkeys((message.conversation_id, message.turn_number) for message in messages))
+    openings = load_openings(owner_id=owner_id, turns=turns)
+    return [
+        replace(
+            message,
+            question_opening=openings.get((message.conversation_id, message.turn_number, "user")),
+            answer_opening=openings.get((message.conversation_id, message.turn_number, "assistant")),
+        )
+        for message in messages
+    ]

@@ -1,0 +1,149 @@
+"""Recalling messages: the caller's only, bounded as asked, each with its place and its turn's openings."""
+
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from django.contrib.auth.models import AnonymousUser
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from convmemory.conversations import ingest
+from convmemory.conversations.models import Conversation
+from convmemory.conversations.parts import part_text
+from convmemory.core.errors import EmbedderUnavailable, InvalidInput, NotFound, SwitchedOff
+from search.indexing import index_conversation
+from search.recall import recall
+from tests.factories import exchange, make_conversation, make_user
+
+pytestmark = pytest.mark.django_db
+
+PAIRS = [
+    ("How long do I boil an egg? I like it soft.", "Sure, here is how. Six minutes is right for a soft egg."),
+    ("Which paint holds on a rusty gate?", "Use a metal primer first. Then two coats of enamel."),
+    ("And what do I feed a tortoise in winter?", "A tortoise sleeps in winter. It eats nothing then."),
+]
+
+
+def indexed(owner: Any, pairs: Any = PAIRS, **values: Any) -> Conversation:
+    conversation = make_conversation(owner, exchange(*pairs), **values)
+    index_conversation(conversation_id=conversation.pk)
+    return conversation
+
+
+def test_the_best_message_comes_first_with_its_place_passages_and_openings() -> None:
+    owner = make_user()
+    conversation = indexed(owner, title="House")
+    first = recall(owner=owner, query="how many minutes for a soft egg", threshold=0.2).messages[0]
+    assert (first.conversation_id, first.title, first.turn_number) == (conversation.pk, "House", 0)
+    assert first.url == f"/conversations/{conversation.pk}?turn=0"
+    assert first.question_opening
+    assert first.answer_opening
+    assert first.question_opening.passage.text.startswith("How long do I boil an egg?")
+    assert first.answer_opening.passage.text.startswith("Sure, here is how.")
+    assert first.similarity == max(passage.similarity for passage in first.passages)
+    message = conversation.messages.get(pk=first.message_id)
+    assert message.position == first.position
+    for passage in first.passages:
+        assert part_text(message.typed_parts[passage.part_index])[passage.start : passage.end] == passage.text
+
+
+def test_only_the_callers_messages_come_back() -> None:
+    owner, stranger = make_user(), make_user()
+    own, foreign = indexed(owner), indexed(stranger)
+    for query in ("soft egg", "paint for a rusty gate"):
+        found = recall(owner=owner, query=query, threshold=0, top_k=50).messages
+        assert {message.conversation_id for message in found} == {own.pk}
+    for number in (foreign.pk, foreign.pk + 1000):
+        with pytest.raises(NotFound, match=f"There is no conversation {number}"):
+            recall(owner=owner, query="soft egg", conversation_id=number)
+
+
+@pytest.mark.parametrize("caller", [None, AnonymousUser()])
+def test_without_a_caller_there_is_nothing(caller: Any) -> None:
+    indexed(make_user())
+    found = recall(owner=caller, query="soft egg")
+    assert found.messages == ()
+    assert found.notes
+
+
+def test_a_conversation_bounds_what_is_recalled_and_may_be_archived() -> None:
+    owner = make_user()
+    one, other = indexed(owner), indexed(owner)
+    ingest.change_conversation(owner=owner, conversation_id=other.pk, values={"archived_at": other.created_at})
+    for conversation in (one, other):
+        found = recall(owner=owner, query="soft egg", threshold=0, top_k=50, conversation_id=conversation.pk)
+        assert {message.conversation_id for message in found.messages} == {conversation.pk}
+    everywhere = recall(owner=owner, query="soft egg", threshold=0, top_k=50)
+    assert {message.conversation_id for message in everywhere.messages} == {one.pk}
+
+
+def test_positions_bound_with_both_ends_left_out() -> None:
+    owner = make_user()
+    conversation = indexed(owner)
+
+    def positions(**bounds: int) -> set[int]:
+        found = recall(
+            owner=owner, query="egg gate tortoise", threshold=0, top_k=50, conversation_id=conversation.pk, **bounds
+        )
+        return {message.position for message in found.messages}
+
+    assert positions() == {0, 1, 2, 3, 4, 5}
+    assert positions(before_position=3) == {0, 1, 2}
+    assert positions(after_position=3) == {4, 5}
+    assert positions(after_position=0, before_position=3) == {1, 2}
+    assert positions(after_position=3, before_position=3) == set()
+    assert positions(after_position=10**12) == set()
+    with pytest.raises(InvalidInput, match="within one conversation"):
+        recall(owner=owner, query="egg", before_position=3)
+
+
+def test_scope_threshold_and_top_k_bound_the_messages() -> None:
+    owner = make_user()
+    indexed(owner)
+    spoken = recall(owner=owner, query="soft egg", threshold=0, scope=["assistant"], top_k=50).messages
+    assert {message.role for message in spoken} == {"assistant"}
+    assert len(recall(owner=owner, query="soft egg", threshold=0, top_k=2).messages) == 2
+    near = recall(owner=owner, query="soft egg", threshold=0.3, top_k=50).messages
+    assert near
+    assert all(message.similarity >= 0.3 for message in near)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"top_k": 0}, {"top_k": 10_000}, {"threshold": -0.1}, {"threshold": 1.5}, {"query": "x" * 501}, {"query": " "},
+     {"scope": ["dreams"]}],
+)  # fmt: skip
+def test_bad_arguments_are_explained(arguments: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput):
+        recall(**{"owner": make_user(), "query": "soft egg"} | arguments)
+
+
+def test_it_can_be_switched_off(settings: Any) -> None:
+    settings.CONVERSATION_MEMORY_ENABLED = False
+    with pytest.raises(SwitchedOff, match="CONVERSATION_MEMORY_ENABLED"):
+        recall(owner=make_user(), query="soft egg")
+
+
+def test_without_an_embedder_words_decide_and_a_note_says_so() -> None:
+    owner = make_user()
+    indexed(owner)
+    with patch("search.signals.active_space", side_effect=EmbedderUnavailable("no model")):
+        found = recall(owner=owner, query="metal primer for a gate")
+    assert found.messages[0].turn_number == 1
+    assert found.messages[0].question_opening
+    assert any("no model" in note for note in found.notes)
+
+
+def test_a_recall_asks_the_database_a_fixed_number_of_times() -> None:
+    owner = make_user()
+    counts = []
+    for _ in range(2):
+        for _ in range(3):
+            indexed(owner)
+        with CaptureQueriesContext(
+            connection,
+        ) as queries:
+            assert len(recall(owner=owner, query="soft egg", threshold=0, top_k=20).messages) > 5
+        counts.append(len(queries))
+    assert counts[0] == counts[1] <= 11
