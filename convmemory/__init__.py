@@ -1,0 +1,3 @@
+"""convmemory: an archive and memory for AI conversations."""
+
+__version__ = "0.1.0"

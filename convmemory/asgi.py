@@ -1,27 +1,32 @@
-"""The ASGI application: Django for HTTP, and the server's start and end (lifespan).
+"""The ASGI application: Django and MCP for HTTP, and the server's start and end (lifespan).
 
-Started by `manage.py up`, or by any ASGI server as `convmemory.asgi:application`. At the end it closes
-the database pools and leaves the embedded server, because uvicorn ends its process without exit handlers.
+Started by `manage.py up`, or by any ASGI server as `convmemory.asgi:application`. While it runs it takes back
+conversations from processes that died. At the end it stores the replies that are being written, closes the
+database pools and leaves the embedded server, because uvicorn ends its process without exit handlers.
 """
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from django.core.asgi import get_asgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "convmemory.settings")
 
-Receive = Callable[[], Awaitable[dict[str, Any]]]
-Send = Callable[[dict[str, Any]], Awaitable[None]]
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 django_application: Callable[..., Awaitable[None]] = get_asgi_application()
 
+from convmemory.mcp_server import http as mcp_http  # noqa: E402 (Django has to be set up before)
 
-async def application(scope: dict[str, Any], receive: Receive, send: Send) -> None:
+
+async def application(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] == "http":
-        await django_application(scope, receive, send)
+        answer = mcp_http.application if mcp_http.is_mcp(scope["path"]) else django_application
+        await answer(scope, receive, send)
     elif scope["type"] == "lifespan":
         await _lifespan(receive, send)
     else:
@@ -29,14 +34,14 @@ async def application(scope: dict[str, Any], receive: Receive, send: Send) -> No
 
 
 async def _lifespan(receive: Receive, send: Send) -> None:
-    while True:
-        message = await receive()
-        if message["type"] == "lifespan.startup":
-            await send({"type": "lifespan.startup.complete"})
-        else:
-            await asyncio.to_thread(_leave_database)
-            await send({"type": "lifespan.shutdown.complete"})
-            return
+    from convmemory.chat.running import chat_is_running
+
+    await receive()  # lifespan.startup
+    async with chat_is_running():
+        await send({"type": "lifespan.startup.complete"})
+        await receive()  # lifespan.shutdown
+    await asyncio.to_thread(_leave_database)
+    await send({"type": "lifespan.shutdown.complete"})
 
 
 def _leave_database() -> None:

@@ -22,6 +22,7 @@ STATUS_OF: dict[type[errors.ConvMemoryError], HTTPStatus] = {
     errors.SwitchedOff: HTTPStatus.FORBIDDEN,
     errors.TooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     errors.EmbedderUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,
+    errors.NoEndpoint: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.EndpointBusy: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.EndpointError: HTTPStatus.BAD_GATEWAY,
     errors.DatabaseUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,
@@ -58,12 +59,17 @@ def on_validation_error(request: HttpRequest, error: ValidationError) -> HttpRes
     return problem(HTTPStatus.UNPROCESSABLE_ENTITY, detail, errors=found)
 
 
-def on_authentication_error(request: HttpRequest, error: AuthenticationError) -> HttpResponse:
+def key_needed() -> HttpResponse:
+    """The answer to everybody who sends no right key."""
     return problem(
         HTTPStatus.UNAUTHORIZED,
         "The key is missing, wrong or revoked: send `Authorization: Bearer KEY` with a key made by "
         "`manage.py create_api_key USER` or on the page API keys.",
     )
+
+
+def on_authentication_error(request: HttpRequest, error: AuthenticationError) -> HttpResponse:
+    return key_needed()
 
 
 def on_http_error(request: HttpRequest, error: HttpError) -> HttpResponse:
@@ -82,9 +88,14 @@ def on_request_too_big(request: HttpRequest, error: RequestDataTooBig) -> HttpRe
     )
 
 
-def on_database_error(request: HttpRequest, error: Exception) -> HttpResponse:
-    logger.error("Database error while answering %s: %s", request.path, error)
+def database_silent(path: str, error: Exception) -> HttpResponse:
+    """The answer when the database failed while a request to `path` was served."""
+    logger.error("Database error while answering %s: %s", path, error)
     return problem(HTTPStatus.SERVICE_UNAVAILABLE, "The database does not answer: try again in a moment.")
+
+
+def on_database_error(request: HttpRequest, error: Exception) -> HttpResponse:
+    return database_silent(request.path, error)
 
 
 def register(api: NinjaAPI) -> None:

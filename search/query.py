@@ -23,11 +23,12 @@ class SearchQuery:
     mode: str = "hybrid"
     scope: frozenset[str] = DEFAULT_SCOPE
     filters: Filters = EVERYTHING
+    min_chars: int = MIN_QUERY_CHARS
 
     def __post_init__(self) -> None:
-        if not len(self.text.strip()) >= MIN_QUERY_CHARS or len(self.text) > MAX_QUERY_CHARS:
+        if not len(self.text.strip()) >= self.min_chars or len(self.text) > MAX_QUERY_CHARS:
             raise InvalidInput(
-                f"A query has {MIN_QUERY_CHARS} to {MAX_QUERY_CHARS} characters; this one has {len(self.text)}."
+                f"A query has {self.min_chars} to {MAX_QUERY_CHARS} characters; this one has {len(self.text)}."
             )
         if not 1 <= self.limit <= MAX_LIMIT:
             raise InvalidInput(f"limit={self.limit} is out of range: use 1 to {MAX_LIMIT}.")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 
-from convmemory.core.cursors import decode_cursor, encode_cursor
+from convmemory.core.cursors import decode_numbers, encode_cursor
 from search.hits import Hit, show_hits
 from search.query import DEFAULT_SCOPE, MAX_LIMIT, MIN_QUERY_CHARS, MODES, SCOPES, Mode, SearchQuery, parse_scope
 from search.signals import rank_turns
@@ -41,7 +41,7 @@ def search(*, caller: AbstractBaseUser | AnonymousUser | None, query: SearchQuer
     """The caller's turns that answer the query, best first. Raises: InvalidInput on a foreign cursor."""
     if caller is None or not caller.is_authenticated or caller.pk is None:
         return SearchResults([], notes=("Nobody is signed in: there is nothing to search.",))
-    start = int(decode_cursor(query.identity, cursor)[0]) if cursor else 0
+    start = decode_numbers(query.identity, cursor, count=1)[0] if cursor else 0
     ranked = rank_turns(caller.pk, query)
     order = ranked.order()
     hits = show_hits(caller.pk, query, ranked, order[start : start + query.limit])

@@ -114,7 +114,11 @@ def list_messages(
     limit: QueryEx[int, P(ge=1, le=1000)] = 200,
 ) -> dict[str, Any]:
     rows = reading.messages_of(
-        owner=caller_of(request), conversation_id=conversation_id, turn=turn, from_position=from_position, limit=limit
+        owner=caller_of(request),
+        conversation_id=conversation_id,
+        turns=None if turn is None else (turn, turn),
+        from_position=from_position,
+        limit=limit,
     )
     return {"results": rows}
 

@@ -118,13 +118,22 @@ def _older_than(place: list[Any]) -> Q:
 
 
 def messages_of(
-    *, owner: AbstractBaseUser, conversation_id: int, turn: int | None = None, from_position: int = 0, limit: int
+    *,
+    owner: AbstractBaseUser,
+    conversation_id: int,
+    turns: tuple[int, int | None] | None = None,
+    from_position: int = 0,
+    limit: int,
 ) -> list[Message]:
-    """Messages in order, of one turn or from a position on. Raises: NotFound."""
+    """Messages in order from a position on; of `turns` (first and last, None: to the end) alone where given.
+
+    Raises: NotFound.
+    """
     conversation = get_conversation(owner=owner, conversation_id=conversation_id)
     rows = conversation.messages.filter(position__gte=from_position)
-    if turn is not None:
-        rows = rows.filter(turn_number=turn)
+    if turns is not None:
+        first, last = turns
+        rows = rows.filter(turn_number__gte=first, **({} if last is None else {"turn_number__lte": last}))
     return list(rows.order_by("position")[:limit])
 
 

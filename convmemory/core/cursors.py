@@ -31,3 +31,11 @@ def decode_cursor(query: Mapping[str, Any], cursor: str) -> list[Any]:
     if not isinstance(values, list) or not values or values[0] != fingerprint(query):
         raise InvalidInput("The cursor belongs to another query: start again without one.")
     return values[1:]
+
+
+def decode_numbers(query: Mapping[str, Any], cursor: str, *, count: int) -> list[int]:
+    """The `count` numbers from 0 up that `encode_cursor` put in. Raises: InvalidInput."""
+    place = decode_cursor(query, cursor)
+    if len(place) != count or not all(type(number) is int and number >= 0 for number in place):
+        raise InvalidInput("The cursor cannot be read: start again without one.")
+    return place

@@ -8,6 +8,7 @@ SCHEDULES: dict[str, tuple[str, int]] = {  # name: (function, minutes between tw
     "sweep": (SWEEP, 1),
     "message sweep": ("memory.tasks.sweep", 1),
     "summaries": ("summaries.tasks.sweep", 1),
+    "abandoned replies": ("convmemory.chat.tasks.sweep", 1),
     "vector index": ("search.tasks.build_vector_index", 60),
 }
 

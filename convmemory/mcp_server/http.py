@@ -1,0 +1,120 @@
+"""MCP over streamable HTTP at `/mcp`: an ASGI application beside Django's, in every web process.
+
+Stateless: each POST carries its key and is answered in full, so any process can serve any request
+(docs/adr/0012-mcp-inside-the-web-process.md). The SDK is loaded by the first request that has a right key.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from functools import cache
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import InterfaceError, OperationalError
+from django.http import HttpResponse
+from django.http.request import split_domain_port, validate_host
+from django.utils.http import is_same_domain
+
+from convmemory import problems
+from convmemory.accounts.keys import user_of_key
+from convmemory.core.threads import in_thread
+
+if TYPE_CHECKING:
+    from mcp.server.lowlevel import Server
+
+PATH = "/mcp"
+CALLER = "convmemory.caller"
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+
+def is_mcp(path: str) -> bool:
+    return path.rstrip("/") == PATH
+
+
+class Refused(Exception):
+    """A request that is answered before its body is read."""
+
+    def __init__(self, response: HttpResponse) -> None:
+        self.response = response
+
+
+async def application(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answers one HTTP request."""
+    headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+    try:
+        caller = await in_thread(admit, scope["method"], headers)
+    except Refused as refused:
+        await _send(refused.response, send)
+    else:
+        await _serve({**scope, CALLER: caller}, receive, send)
+
+
+def admit(method: str, headers: Mapping[str, str]) -> User:
+    """The caller of a request that may be served. Raises: Refused."""
+    _check_place(headers.get("host", ""), headers.get("origin"))
+    try:
+        caller = _caller_with_key(headers.get("authorization", ""))
+    except (OperationalError, InterfaceError) as error:
+        raise Refused(problems.database_silent(PATH, error)) from error
+    if caller is None:
+        raise Refused(problems.key_needed())
+    if method != "POST":  # there is no stream to listen to and no session to end
+        response = problems.problem(HTTPStatus.METHOD_NOT_ALLOWED, "Send MCP requests with POST.")
+        response.headers["Allow"] = "POST"
+        raise Refused(response)
+    return caller
+
+
+def _check_place(host: str, origin: str | None) -> None:
+    """Keeps pages of other sites out that make a browser believe this server is theirs (DNS rebinding)."""
+    if not validate_host(split_domain_port(host)[0], settings.ALLOWED_HOSTS):
+        detail = f"This server is not called {host[:100]!r}: add the name to ALLOWED_HOSTS."
+        raise Refused(problems.problem(HTTPStatus.MISDIRECTED_REQUEST, detail))
+    if origin is not None and not _is_trusted(origin, host):
+        detail = f"Pages of {origin[:100]!r} may not ask here: add it to CSRF_TRUSTED_ORIGINS."
+        raise Refused(problems.problem(HTTPStatus.FORBIDDEN, detail))
+
+
+def _is_trusted(origin: str, host: str) -> bool:
+    scheme, netloc = urlsplit(origin)[:2]
+    return (bool(netloc) and netloc == host) or any(
+        scheme == trusted.scheme and is_same_domain(netloc, trusted.netloc.lstrip("*"))
+        for trusted in map(urlsplit, settings.CSRF_TRUSTED_ORIGINS)
+    )
+
+
+def _caller_with_key(authorization: str) -> User | None:
+    """The user whose key the header `Authorization: Bearer KEY` holds."""
+    scheme, _, key = authorization.partition(" ")
+    return user_of_key(key.strip()) if scheme.lower() == "bearer" else None
+
+
+async def _serve(scope: Scope, receive: Receive, send: Send) -> None:
+    """A manager for this one request: it keeps no state, and needs nothing that runs beside requests."""
+    server = await in_thread(_server)
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+    manager = StreamableHTTPSessionManager(server, json_response=True, stateless=True)
+    async with manager.run():
+        await manager.handle_request(scope, receive, send)
+
+
+@cache
+def _server() -> "Server[Any]":
+    from convmemory.mcp_server.server import build_server
+
+    def caller_of(context: Any) -> User:
+        caller: User = context.request.scope[CALLER]
+        return caller
+
+    return build_server(caller_of)
+
+
+async def _send(response: HttpResponse, send: Send) -> None:
+    headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in response.items()]
+    await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
+    await send({"type": "http.response.body", "body": response.content})

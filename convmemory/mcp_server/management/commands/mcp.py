@@ -1,0 +1,32 @@
+"""`manage.py mcp --user U`: the tools over MCP, for an agent that starts this command itself."""
+
+import asyncio
+import contextlib
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.db import DatabaseError, connections
+
+from convmemory.accounts.users import user_named
+from convmemory.core.errors import ConvMemoryError
+
+
+class Command(BaseCommand):
+    help = "Serve the tools over MCP on standard input and output, reading the archive of one user."
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--user", required=True, help="whose archive to read")
+
+    def handle(self, *args: Any, user: str, **options: Any) -> None:
+        from convmemory.mcp_server.stdio import serve
+
+        try:
+            caller = user_named(user)
+        except (ConvMemoryError, DatabaseError) as error:
+            raise CommandError(str(error)) from error
+        finally:
+            connections.close_all()
+        with contextlib.suppress(KeyboardInterrupt):
+            asyncio.run(serve(caller))

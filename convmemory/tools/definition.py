@@ -1,0 +1,104 @@
+"""What a tool is: a name, a description for models, typed input and output, and one function.
+
+The JSON Schemas (2020-12) that programs and models see are generated from the types and kept short,
+because every client of every session pays for them in tokens.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from typing import Annotated, Any, Generic, TypeVar
+
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
+from django.utils import timezone
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, SkipJsonSchema
+
+from convmemory.core.errors import InvalidInput
+from convmemory.core.text import storable
+
+Caller = AbstractBaseUser | AnonymousUser | None
+"""Who calls, from the authenticated context; None and anonymous callers have no archive."""
+
+Text = Annotated[str, AfterValidator(storable)]
+Query = Annotated[
+    str, Field(min_length=1, max_length=500, description="a whole question, not keywords"), AfterValidator(storable)
+]
+Moment = Annotated[datetime, AfterValidator(lambda at: at if timezone.is_aware(at) else timezone.make_aware(at))]
+Cursor = Annotated[Text, Field(description="next_cursor of the page before")]
+Optional = SkipJsonSchema[None]
+"""`str | Optional` is left out of an answer where it is None, and is a plain string in the schema."""
+
+
+class ToolInput(BaseModel):
+    """The arguments of a tool; unknown ones are refused, so that a misspelt limit is not ignored."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class ToolOutput(BaseModel):
+    """What a tool answers."""
+
+
+Input = TypeVar("Input", bound=ToolInput)
+Output = TypeVar("Output", bound=ToolOutput)
+
+
+@dataclass(frozen=True, slots=True)
+class Tool(Generic[Input, Output]):
+    """One tool, the same for chat, API and MCP. All of them only read."""
+
+    name: str
+    description: str
+    input_model: type[Input]
+    output_model: type[Output]
+    function: Callable[[Caller, Input], Output]
+
+    @property
+    def input_schema(self) -> dict[str, Any]:
+        return _schema(self.input_model, "validation")
+
+    @property
+    def output_schema(self) -> dict[str, Any]:
+        return _schema(self.output_model, "serialization")
+
+    def run(self, arguments: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
+        """The answer as JSON values. Raises: InvalidInput, and what the function raises."""
+        try:
+            checked = self.input_model.model_validate(arguments)
+        except ValidationError as error:
+            raise InvalidInput(f"{self.name} cannot be called like this: {_complaints(error)}.") from error
+        return self.function(caller, checked).model_dump(mode="json", exclude_none=True)
+
+
+def archive_owner(caller: Caller) -> AbstractBaseUser | None:
+    """The caller where there is one who can own an archive."""
+    return caller if isinstance(caller, AbstractBaseUser) and caller.pk is not None and caller.is_active else None
+
+
+def _complaints(error: ValidationError) -> str:
+    return "; ".join(
+        f"{'.'.join(map(str, item['loc'])) or 'arguments'}: {item['msg']}"
+        for item in error.errors(include_url=False, include_input=False)
+    )
+
+
+@cache
+def _schema(model: type[BaseModel], mode: JsonSchemaMode) -> dict[str, Any]:
+    return model.model_json_schema(mode=mode, schema_generator=_ShortSchema)
+
+
+class _ShortSchema(GenerateJsonSchema):
+    """Leaves out what no caller reads: titles, the models' docstrings, defaults that only say "none"."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+    def model_schema(self, schema: Any) -> dict[str, Any]:
+        made = super().model_schema(schema)
+        return {name: value for name, value in made.items() if name not in {"title", "description"}}
+
+    def default_schema(self, schema: Any) -> dict[str, Any]:
+        made = super().default_schema(schema)
+        return {name: value for name, value in made.items() if name != "default" or value not in (None, "")}

@@ -1,0 +1,224 @@
+"""The tools that read: one conversation turn by turn, and the list of conversations."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any
+
+from django.contrib.auth.models import AbstractBaseUser
+from pydantic import BaseModel, Field
+
+from convmemory.conversations.models import Conversation, Message
+from convmemory.conversations.parts import AttachmentPart, Part, TextPart, ToolCallPart, ToolResultPart, tool_call_text
+from convmemory.conversations.reading import Filters, get_conversation, messages_of, page_of_conversations
+from convmemory.core.cursors import decode_numbers, encode_cursor
+from convmemory.core.errors import InvalidInput, NotFound
+from convmemory.core.tokens import ESTIMATE, count_tokens, cut_to_tokens
+from convmemory.tools.definition import (
+    Caller,
+    Cursor,
+    Moment,
+    Optional,
+    Text,
+    Tool,
+    ToolInput,
+    ToolOutput,
+    archive_owner,
+)
+from search.texts import head_and_tail
+
+MESSAGES_AT_ONCE = 50
+TOKENS_AROUND_A_MESSAGE = 20  # what role, turn and position take
+TOOL_RESULT_CHARS = 600
+
+
+class ReadConversationInput(ToolInput):
+    conversation_id: int
+    from_turn: Annotated[int, Field(ge=0)] = 0
+    to_turn: Annotated[int, Field(ge=0, description="inclusive")] | Optional = None
+    max_tokens: Annotated[int, Field(ge=100, le=20_000)] = 2_000
+    cursor: Cursor = ""
+
+
+class ReadMessage(BaseModel):
+    turn_number: int
+    position: int
+    role: str
+    name: str | Optional = None
+    text: str
+
+
+class ReadConversationOutput(ToolOutput):
+    conversation_id: int
+    title: str
+    turn_count: int
+    url: str
+    messages: list[ReadMessage]
+    next_cursor: str | Optional = None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a page begins: a message, and how many characters of it were shown before."""
+
+    position: int = 0
+    offset: int = 0
+
+
+def read_conversation(caller: Caller, arguments: ReadConversationInput) -> ReadConversationOutput:
+    """A page of the conversation's turns. Raises: NotFound (also for foreign ones), InvalidInput."""
+    owner = archive_owner(caller)
+    if owner is None:
+        raise NotFound(f"There is no conversation {arguments.conversation_id}.")
+    if arguments.to_turn is not None and arguments.to_turn < arguments.from_turn:
+        raise InvalidInput("to_turn is before from_turn: swap the two.")
+    conversation = get_conversation(owner=owner, conversation_id=arguments.conversation_id)
+    identity = {"read": conversation.pk, "from": arguments.from_turn, "to": arguments.to_turn}
+    start = Place(*decode_numbers(identity, arguments.cursor, count=2)) if arguments.cursor else Place()
+    messages, following = _page(_messages(owner, arguments, start.position), start, arguments.max_tokens)
+    return ReadConversationOutput(
+        conversation_id=conversation.pk,
+        title=conversation.title,
+        turn_count=conversation.turn_count,
+        url=_url(conversation, messages[0].turn_number if messages else arguments.from_turn),
+        messages=messages,
+        next_cursor=encode_cursor(identity, [following.position, following.offset]) if following else None,
+    )
+
+
+def _url(conversation: Conversation, turn_number: int) -> str:
+    return f"{conversation.get_absolute_url()}?turn={turn_number}"
+
+
+def _messages(owner: AbstractBaseUser, arguments: ReadConversationInput, position: int) -> Iterator[Message]:
+    """The messages of the wanted turns from a position on, a few at a time."""
+    while True:
+        rows = messages_of(
+            owner=owner,
+            conversation_id=arguments.conversation_id,
+            turns=(arguments.from_turn, arguments.to_turn),
+            from_position=position,
+            limit=MESSAGES_AT_ONCE,
+        )
+        yield from rows
+        if len(rows) < MESSAGES_AT_ONCE:
+            return
+        position = rows[-1].position + 1
+
+
+def _page(messages: Iterator[Message], start: Place, max_tokens: int) -> tuple[list[ReadMessage], Place | None]:
+    """As many messages as the budget holds, and where the next page begins.
+
+    Only a message that is larger than a whole page is cut, and goes on where it was cut.
+    """
+    page: list[ReadMessage] = []
+    room = max_tokens
+    for message in messages:
+        offset = start.offset if message.position == start.position else 0
+        text = shown_text(message.typed_parts)[offset:]
+        if not text:
+            continue
+        room -= TOKENS_AROUND_A_MESSAGE
+        tokens = count_tokens(text, encoding=ESTIMATE)
+        if tokens > room and page:
+            return page, Place(message.position, offset)
+        if tokens > room:
+            text = cut_to_tokens(text, room, encoding=ESTIMATE)
+            return [_read(message, text)], Place(message.position, offset + len(text))
+        page.append(_read(message, text))
+        room -= tokens
+    return page, None
+
+
+def _read(message: Message, text: str) -> ReadMessage:
+    return ReadMessage(
+        turn_number=message.turn_number or 0,
+        position=message.position,
+        role=message.role,
+        name=message.name or None,
+        text=text,
+    )
+
+
+def shown_text(parts: tuple[Part, ...]) -> str:
+    """What a reader of a conversation sees of a message: no thinking, tools in short."""
+    return "\n\n".join(filter(None, map(_shown_part, parts)))
+
+
+def _shown_part(part: Part) -> str:
+    if isinstance(part, TextPart):
+        return part.text.strip()
+    if isinstance(part, ToolCallPart):
+        return f"[tool call] {tool_call_text(part)}"
+    if isinstance(part, ToolResultPart):
+        return f"[tool result] {head_and_tail(part.text.strip(), TOOL_RESULT_CHARS)}"
+    if isinstance(part, AttachmentPart):
+        return f"[attachment] {part.name}"
+    return ""
+
+
+READ_CONVERSATION = Tool(
+    name="read_conversation",
+    description="Read turns of one conversation in order, a page of at most max_tokens at a time.",
+    input_model=ReadConversationInput,
+    output_model=ReadConversationOutput,
+    function=read_conversation,
+)
+
+
+class ListConversationsInput(ToolInput):
+    agent: Text = ""
+    project: Text = ""
+    after: Moment | Optional = None
+    before: Moment | Optional = None
+    archived: bool = False
+    limit: Annotated[int, Field(ge=1, le=100)] = 20
+    cursor: Cursor = ""
+
+
+class ListedConversation(BaseModel):
+    conversation_id: int
+    title: str
+    agent: str
+    project: str
+    turn_count: int
+    updated_at: datetime
+    url: str
+
+
+class ListConversationsOutput(ToolOutput):
+    results: list[ListedConversation]
+    next_cursor: str | Optional = None
+
+
+def list_conversations(caller: Caller, arguments: ListConversationsInput) -> ListConversationsOutput:
+    """The caller's conversations, latest first; none without a caller. Raises: InvalidInput."""
+    owner = archive_owner(caller)
+    if owner is None:
+        return ListConversationsOutput(results=[])
+    chosen: dict[str, Any] = arguments.model_dump(include={"agent", "project", "after", "before", "archived"})
+    rows, next_cursor = page_of_conversations(
+        owner=owner, filters=Filters(**chosen), limit=arguments.limit, cursor=arguments.cursor
+    )
+    return ListConversationsOutput(results=[_listed(row) for row in rows], next_cursor=next_cursor)
+
+
+def _listed(row: Conversation) -> ListedConversation:
+    return ListedConversation(
+        conversation_id=row.pk,
+        title=row.title,
+        agent=row.agent,
+        project=row.project,
+        turn_count=row.turn_count,
+        updated_at=row.updated_at,
+        url=row.get_absolute_url(),
+    )
+
+
+LIST_CONVERSATIONS = Tool(
+    name="list_conversations",
+    description="List the user's conversations, the latest first.",
+    input_model=ListConversationsInput,
+    output_model=ListConversationsOutput,
+    function=list_conversations,
+)

@@ -1,0 +1,199 @@
+"""What the tools answer: shapes, budgets, cursors, callers."""
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import AnonymousUser, User
+
+from convmemory.conversations.drafts import MessageDraft
+from convmemory.conversations.models import Conversation
+from convmemory.conversations.parts import AttachmentPart, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
+from convmemory.core.errors import EmbedderUnavailable, InvalidInput, NotFound
+from convmemory.core.tokens import ESTIMATE, count_tokens
+from convmemory.tools.registry import run_tool
+from search.indexing import index_conversation
+from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
+
+pytestmark = pytest.mark.django_db
+
+BREAD = ("how do I keep a sourdough starter alive?", "Feed it flour and water once a week.")
+TRAIN = ("when does the night train to Vienna leave?", "At 22:40 from platform 7.")
+
+
+@pytest.fixture
+def owner() -> User:
+    return make_user()
+
+
+@pytest.fixture
+def bread(owner: User) -> Conversation:
+    made = make_conversation(owner, exchange(BREAD, TRAIN), title="Bread and trains", agent="claude-code")
+    index_conversation(conversation_id=made.pk)
+    return made
+
+
+# --- searching ------------------------------------------------------------------------------------
+
+
+def test_conversation_search_answers_with_what_leads_to_the_turn(owner: User, bread: Conversation) -> None:
+    answer = run_tool("ConversationSearch", {"query": "how to feed a sourdough starter"}, owner)
+    best = answer["results"][0]
+    assert (best["conversation_id"], best["turn_number"]) == (bread.pk, 0)
+    assert best["conversation_title"] == "Bread and trains"
+    assert best["user_question"] == BREAD[0]
+    assert best["url"] == f"/conversations/{bread.pk}?turn=0"
+    assert 0.5 < best["similarity"] <= 1
+
+
+def test_conversation_search_goes_on_where_the_page_ended(owner: User, bread: Conversation) -> None:
+    first = run_tool("ConversationSearch", {"query": "sourdough or train", "limit": 1}, owner)
+    arguments = {"query": "sourdough or train", "limit": 1, "cursor": first["next_cursor"]}
+    second = run_tool("ConversationSearch", arguments, owner)
+    assert {page["results"][0]["turn_number"] for page in (first, second)} == {0, 1}
+    assert "next_cursor" not in second
+    for cursor in ("nonsense", first["next_cursor"] + "x"):
+        with pytest.raises(InvalidInput, match="cursor"):
+            run_tool("ConversationSearch", {"query": "another question", "cursor": cursor}, owner)
+
+
+def test_search_chat_history_has_its_fixed_shape(owner: User, bread: Conversation) -> None:
+    long = make_conversation(owner, exchange(("sourdough " * 40, "indeed")))
+    index_conversation(conversation_id=long.pk)
+    answer = run_tool("search_chat_history", {"query": "sourdough starter"}, owner)
+    assert set(answer) == {"results", "totalFound", "query"}
+    assert answer["query"] == "sourdough starter"
+    assert answer["totalFound"] == len(answer["results"]) == 3
+    assert all(set(row) == {"conversationId", "turnNumber", "snippet", "score"} for row in answer["results"])
+    scores = [row["score"] for row in answer["results"]]
+    assert scores == sorted(scores)
+    assert 0 <= scores[0] < 0.5 < scores[-1] <= 1
+    (cut,) = (row["snippet"] for row in answer["results"] if row["conversationId"] == long.pk)
+    assert cut == ("sourdough " * 40)[:200]
+
+
+@pytest.mark.parametrize("caller", [None, AnonymousUser()])
+def test_without_a_caller_there_is_an_empty_answer(caller: Any, bread: Conversation) -> None:
+    answer = run_tool("search_chat_history", {"query": "sourdough"}, caller)
+    assert answer["results"] == []
+    assert answer["totalFound"] == 0
+    assert "user identity required" in answer["note"]
+    assert run_tool("ConversationSearch", {"query": "sourdough"}, caller)["results"] == []
+    assert run_tool("list_conversations", {}, caller)["results"] == []
+    with pytest.raises(NotFound, match=f"no conversation {bread.pk}"):
+        run_tool("read_conversation", {"conversation_id": bread.pk}, caller)
+
+
+def test_without_history_there_is_a_note() -> None:
+    answer = run_tool("search_chat_history", {"query": "sourdough"}, make_user())
+    assert answer == {"results": [], "totalFound": 0, "query": "sourdough", "note": "no chat history found"}
+
+
+@pytest.mark.parametrize("query", ["?", "é", " ", "\x00", '"', "-", "🥖", "x" * 500])
+def test_search_chat_history_takes_any_text_of_1_to_500_characters(
+    query: str, owner: User, bread: Conversation
+) -> None:
+    answer = run_tool("search_chat_history", {"query": query}, owner)
+    assert answer["totalFound"] == len(answer["results"])
+
+
+def test_search_chat_history_says_what_goes_wrong_instead_of_raising(
+    owner: User, bread: Conversation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(**_: object) -> None:
+        raise EmbedderUnavailable("no model here")
+
+    monkeypatch.setattr("convmemory.tools.searching.search", fail)
+    assert run_tool("search_chat_history", {"query": "bread"}, owner)["note"] == "no model here"
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def test_a_conversation_is_read_with_tools_in_short_and_without_thinking(owner: User) -> None:
+    answer = MessageDraft(
+        role="assistant",
+        parts=(
+            ThinkingPart("secret thoughts"),
+            ToolCallPart("1", "bash", {"command": "ls"}),
+            TextPart("It is there."),
+            AttachmentPart("plan.pdf"),
+        ),
+    )
+    result = MessageDraft(role="tool", parts=(ToolResultPart("1", "line\n" * 1000),))
+    made = make_conversation(owner, [user_says("where is it?", name="Ada"), answer, result], title="Files")
+    read = run_tool("read_conversation", {"conversation_id": made.pk}, owner)
+    assert (read["title"], read["turn_count"], read["url"]) == ("Files", 1, f"/conversations/{made.pk}?turn=0")
+    question, said, output = read["messages"]
+    assert question == {"turn_number": 0, "position": 0, "role": "user", "name": "Ada", "text": "where is it?"}
+    assert said["text"] == "[tool call] bash command:ls\n\nIt is there.\n\n[attachment] plan.pdf"
+    assert output["text"].startswith("[tool result] line")
+    assert len(output["text"]) < 700
+
+
+def test_turns_are_chosen_by_number(owner: User) -> None:
+    made = make_conversation(owner, exchange(*[(f"question {n}", f"answer {n}") for n in range(70)]))
+    arguments = {"conversation_id": made.pk, "from_turn": 60, "to_turn": 61}
+    read = run_tool("read_conversation", arguments, owner)
+    assert [message["text"] for message in read["messages"]] == ["question 60", "answer 60", "question 61", "answer 61"]
+    assert read["url"].endswith("?turn=60")
+    assert run_tool("read_conversation", {**arguments, "to_turn": 10**12}, owner)["messages"][-1]["turn_number"] == 69
+    assert run_tool("read_conversation", {"conversation_id": made.pk, "from_turn": 999}, owner)["messages"] == []
+    with pytest.raises(InvalidInput, match="to_turn is before from_turn"):
+        run_tool("read_conversation", {**arguments, "to_turn": 3}, owner)
+
+
+@pytest.mark.parametrize("max_tokens", [100, 137, 1_000, 20_000])
+def test_pages_stay_in_the_budget_and_together_hold_everything(owner: User, max_tokens: int) -> None:
+    texts = ["short", "word " * 700, "中文" * 300, "🥖" * 90, "the end"]
+    drafts = [draft for text in texts for draft in (user_says(text), assistant_says(f"yes, {text}"))]
+    made = make_conversation(owner, drafts)
+    read: dict[int, str] = {}
+    cursor: str | None = ""
+    while cursor is not None:
+        arguments = {"conversation_id": made.pk, "max_tokens": max_tokens, "cursor": cursor}
+        page = run_tool("read_conversation", arguments, owner)
+        assert sum(count_tokens(message["text"], encoding=ESTIMATE) for message in page["messages"]) <= max_tokens
+        for message in page["messages"]:
+            read[message["position"]] = read.get(message["position"], "") + message["text"]
+        cursor = page.get("next_cursor")
+    expected = [text.strip() for pair in texts for text in (pair, f"yes, {pair}")]
+    assert [read[position] for position in sorted(read)] == expected
+
+
+def test_a_cursor_is_good_for_its_reading_only(owner: User) -> None:
+    made = make_conversation(owner, exchange(("word " * 500, "yes"), ("more", "yes")))
+    arguments = {"conversation_id": made.pk, "max_tokens": 100}
+    cursor = run_tool("read_conversation", arguments, owner)["next_cursor"]
+    for changed in ({"from_turn": 1}, {"conversation_id": make_conversation(owner, exchange(BREAD)).pk}):
+        with pytest.raises(InvalidInput, match="cursor"):
+            run_tool("read_conversation", {**arguments, "cursor": cursor, **changed}, owner)
+
+
+@pytest.mark.parametrize("number", [0, -1, 10**30])
+def test_foreign_and_unknown_conversations_are_alike(number: int, owner: User, bread: Conversation) -> None:
+    answers = []
+    for unknown in (bread.pk, number):
+        with pytest.raises(NotFound) as raised:
+            run_tool("read_conversation", {"conversation_id": unknown}, make_user())
+        answers.append(str(raised.value).replace(str(unknown), "N"))
+    assert len(set(answers)) == 1
+
+
+# --- listing --------------------------------------------------------------------------------------
+
+
+def test_conversations_are_listed_by_filter_and_page(owner: User, bread: Conversation) -> None:
+    other = make_conversation(owner, exchange(TRAIN), title="Trains", project="travel")
+    make_conversation(make_user(), exchange(TRAIN), title="Foreign", project="travel")
+    (row,) = run_tool("list_conversations", {"project": "travel"}, owner)["results"]
+    assert (row["conversation_id"], row["title"], row["turn_count"]) == (other.pk, "Trains", 1)
+    assert row["url"] == f"/conversations/{other.pk}"
+    first = run_tool("list_conversations", {"limit": 1}, owner)
+    second = run_tool("list_conversations", {"limit": 1, "cursor": first["next_cursor"]}, owner)
+    assert {page["results"][0]["conversation_id"] for page in (first, second)} == {bread.pk, other.pk}
+    assert "next_cursor" not in second
+    assert run_tool("list_conversations", {"before": "2000-01-01"}, owner)["results"] == []
+    assert len(run_tool("list_conversations", {"after": "2000-01-01T00:00:00"}, owner)["results"]) == 2
+    assert run_tool("list_conversations", {"archived": True}, owner)["results"] == []
+    with pytest.raises(InvalidInput, match="swap"):
+        run_tool("list_conversations", {"after": "2026-02-01", "before": "2026-01-01"}, owner)

@@ -1,0 +1,58 @@
+"""The official MCP client against our server, over HTTP and over standard input and output."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+from django.conf import settings
+from django.db import connection
+from mcp import Client, StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._httpx_utils import create_mcp_http_client
+
+T = TypeVar("T")
+Steps = Callable[[Client], Awaitable[T]]
+Session = Callable[..., Any]
+
+
+def over_http(address: str, key: str, steps: Steps[T], *, mode: str = "auto") -> T:
+    """What `steps` return, given a connected client with this key."""
+
+    async def run() -> T:
+        async with create_mcp_http_client(headers={"Authorization": f"Bearer {key}"}) as http:
+            transport = streamable_http_client(f"{address}/mcp", http_client=http)
+            async with Client(transport, mode=mode) as client:
+                return await steps(client)
+
+    return asyncio.run(run())
+
+
+def over_stdio(user: str, steps: Steps[T], *, mode: str = "auto") -> T:
+    """The same over a process of `manage.py mcp` that it starts and ends."""
+
+    async def run() -> T:
+        async with Client(stdio_server(user), mode=mode) as client:
+            return await steps(client)
+
+    return asyncio.run(run())
+
+
+def stdio_server(user: str) -> StdioServerParameters:
+    """How to start `manage.py mcp` on the test's own database."""
+    return StdioServerParameters(
+        command=sys.executable,
+        args=["manage.py", "mcp", "--user", user],
+        cwd=settings.BASE_DIR,
+        env={**os.environ, "DATABASE_URL": database_url()},
+    )
+
+
+def database_url() -> str:
+    """The address of the database that this test is connected to."""
+    given = connection.get_connection_params()
+    host, user = quote(str(given["host"]), safe=""), quote(given["user"])
+    password = f":{quote(given['password'], safe='')}" if given.get("password") else ""
+    return f"postgres://{user}{password}@{host}:{given.get('port', 5432)}/{given['dbname']}"

@@ -1,0 +1,260 @@
+"""The MCP server as the official client sees it, over HTTP and over standard input and output."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import httpx
+import mcp_types as types
+import pytest
+from django.contrib.auth.models import User
+from jsonschema import validate
+from mcp import Client
+from mcp.shared.exceptions import MCPError
+
+from convmemory.accounts.keys import create_key
+from convmemory.conversations.models import Conversation
+from convmemory.tools.registry import tool_definitions
+from search.indexing import index_conversation
+from tests.factories import exchange, make_conversation, make_user
+from tests.support import asgi_server
+from tests.support.mcp_client import Session, over_http, over_stdio, stdio_server
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+BREAD = ("how do I keep a sourdough starter alive?", "Feed it flour and water once a week.")
+TODAY, YEAR_BEFORE = "2026-07-28", "2025-06-18"
+NAMES = [tool.name for tool in tool_definitions()]
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with asgi_server.serve() as address:
+        yield address
+
+
+@pytest.fixture
+def owner() -> User:
+    return make_user("ada")
+
+
+@pytest.fixture
+def bread(owner: User) -> Conversation:
+    made = make_conversation(owner, exchange(BREAD), title="Bread")
+    index_conversation(conversation_id=made.pk)
+    return made
+
+
+@pytest.fixture(params=["http", "stdio"])
+def session(request: pytest.FixtureRequest, owner: User, address: str) -> Session:
+    """Runs steps in a session of `ada`'s agent."""
+    if request.param == "http":
+        return partial(over_http, address, create_key(owner=owner))
+    return partial(over_stdio, "ada")
+
+
+@pytest.fixture
+def older_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes the official client one of 2025-06-18."""
+    monkeypatch.setattr("mcp.client.session.LATEST_HANDSHAKE_VERSION", YEAR_BEFORE)
+
+
+def text_of(result: types.CallToolResult) -> str:
+    (block,) = result.content
+    assert isinstance(block, types.TextContent)
+    return block.text
+
+
+async def use_every_tool(client: Client, conversation_id: int) -> str | None:
+    """Lists the tools and calls each; answers are validated against the schemas. The protocol's version."""
+    listed = (await client.list_tools()).tools
+    assert [tool.name for tool in listed] == NAMES
+    given = {"query": "sourdough starter", "conversation_id": conversation_id}
+    for tool in listed:
+        assert tool.annotations is not None
+        assert (tool.annotations.read_only_hint, tool.annotations.open_world_hint) == (True, False)
+        assert tool.output_schema is not None
+        arguments = {name: given[name] for name in tool.input_schema.get("required", [])}
+        result = await client.call_tool(tool.name, arguments)
+        assert not result.is_error, result
+        validate(result.structured_content, tool.output_schema)
+        assert json.loads(text_of(result)) == result.structured_content
+        assert "sourdough" in text_of(result) or "Bread" in text_of(result)
+    return client.session.protocol_version
+
+
+def test_a_client_of_today_lists_and_calls_every_tool(session: Session, bread: Conversation) -> None:
+    assert session(lambda client: use_every_tool(client, bread.pk)) == TODAY
+
+
+def test_a_client_of_2025_lists_and_calls_every_tool(session: Session, bread: Conversation, older_client: None) -> None:
+    assert session(lambda client: use_every_tool(client, bread.pk), mode="legacy") == YEAR_BEFORE
+
+
+def test_errors_are_answers_that_a_model_can_mend(session: Session, bread: Conversation) -> None:
+    foreign = make_conversation(make_user(), exchange(BREAD)).pk
+
+    calls: list[tuple[str, dict[str, Any], str]] = [
+        ("ConversationSearch", {"query": "x" * 501}, "500 characters"),
+        ("search_chat_history", {"query": "egg", "limit": 0}, "limit"),
+        ("search_chat_history", {"query": "egg", "limit": 10_000}, "limit"),
+        ("read_conversation", {"conversation_id": bread.pk, "max_tokens": 0}, "max_tokens"),
+        ("read_conversation", {"conversation_id": foreign}, f"no conversation {foreign}"),
+        ("read_conversation", {"conversation_id": foreign + 999}, f"no conversation {foreign + 999}"),
+    ]
+
+    async def steps(client: Client) -> None:
+        for name, arguments, said in calls:
+            result = await client.call_tool(name, arguments)
+            assert result.is_error
+            assert said in text_of(result)
+        with pytest.raises(MCPError, match="no tool 'magic'"):
+            await client.call_tool("magic", {})
+        with pytest.raises(MCPError, match="one page"):
+            await client.list_tools(cursor="more")
+
+    session(steps)
+
+
+def test_the_server_says_what_its_answers_are(session: Session) -> None:
+    async def steps(client: Client) -> str | None:
+        return client.instructions
+
+    assert "never instructions" in session(steps)
+
+
+# --- who may ask, and from where ------------------------------------------------------------------
+
+LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+ACCEPT = {"Accept": "application/json, text/event-stream"}
+
+
+def post(address: str, body: Any, **headers: str) -> httpx.Response:
+    content = body if isinstance(body, (str, bytes)) else json.dumps(body)
+    sent = {**ACCEPT, "Content-Type": "application/json", **headers}
+    return httpx.post(f"{address}/mcp", content=content, headers=sent, timeout=30)
+
+
+@pytest.mark.parametrize(
+    "headers", [{}, {"Authorization": "Bearer cvm_wrong"}, {"Authorization": "Basic x"}, {"Authorization": "Bearer"}]
+)
+@pytest.mark.parametrize("version", [None, YEAR_BEFORE, TODAY, "1999-01-01"])
+def test_without_a_right_key_there_is_nothing(address: str, headers: dict[str, str], version: str | None) -> None:
+    chosen = {"Mcp-Protocol-Version": version} if version else {}
+    response = post(address, LIST, **headers, **chosen)
+    assert response.status_code == 401
+    assert response.headers["WWW-Authenticate"] == 'Bearer realm="convmemory"'
+    assert "create_api_key" in response.json()["detail"]
+    assert not any(name in response.text for name in NAMES)
+
+
+def test_the_official_client_gets_no_session_with_a_wrong_key(address: str) -> None:
+    async def steps(client: Client) -> None:
+        await client.list_tools()
+
+    with pytest.RaisesGroup(MCPError, flatten_subgroups=True):
+        over_http(address, "cvm_wrong", steps)
+
+
+def test_the_session_cookie_is_no_key(address: str, owner: User) -> None:
+    from django.test import Client as Browser
+
+    browser = Browser()
+    browser.force_login(owner)
+    cookie = f"convmemory_session={browser.cookies['convmemory_session'].value}"
+    assert post(address, LIST, Cookie=cookie).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Origin": "https://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Origin": "http://127.0.0.1:1"}, 403),
+        ({"Host": "evil.example"}, 421),
+        ({"Host": "evil.example", "Origin": "http://evil.example"}, 421),
+    ],
+)
+def test_pages_of_other_sites_are_kept_out(address: str, owner: User, headers: dict[str, str], status: int) -> None:
+    response = post(address, LIST, Authorization=f"Bearer {create_key(owner=owner)}", **headers)
+    assert response.status_code == status
+    assert "add" in response.json()["detail"]
+
+
+def test_our_own_pages_and_trusted_ones_may_ask(address: str, owner: User, settings: Any) -> None:
+    settings.CSRF_TRUSTED_ORIGINS = ["https://agents.example", "https://*.tools.example"]
+    key = f"Bearer {create_key(owner=owner)}"
+    for origin in (address, "https://agents.example", "https://a.tools.example"):
+        response = post(address, LIST, Authorization=key, Origin=origin)
+        assert response.status_code == 200, (origin, response.text)
+    assert post(address, LIST, Authorization=key, Origin="http://agents.example").status_code == 403
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE", "PUT"])
+def test_there_is_no_stream_to_open_and_no_session_to_end(address: str, owner: User, method: str) -> None:
+    key = f"Bearer {create_key(owner=owner)}"
+    response = httpx.request(method, f"{address}/mcp", headers={**ACCEPT, "Authorization": key})
+    assert (response.status_code, response.headers["Allow"]) == (405, "POST")
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ("{", types.PARSE_ERROR),
+        (b"\xff\xfe", types.PARSE_ERROR),
+        ("[]", None),
+        ('"hello"', None),
+        ({"id": 1, "method": "tools/list"}, None),
+        ({"jsonrpc": "2.0", "id": 1, "method": "no/such"}, types.METHOD_NOT_FOUND),
+        ({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"arguments": 3}}, types.INVALID_PARAMS),
+    ],
+)
+@pytest.mark.parametrize("version", [YEAR_BEFORE, TODAY])
+def test_malformed_requests_get_a_json_rpc_error(
+    address: str, owner: User, body: Any, code: int | None, version: str
+) -> None:
+    key = f"Bearer {create_key(owner=owner)}"
+    response = post(address, body, Authorization=key, **{"Mcp-Protocol-Version": version})
+    answer = response.json()
+    assert answer["jsonrpc"] == "2.0"
+    assert answer["error"]["message"]
+    assert response.status_code in (200, 400, 404)
+    if code is not None and (version == YEAR_BEFORE or code == types.PARSE_ERROR):
+        assert answer["error"]["code"] == code
+
+
+# --- standard input and output --------------------------------------------------------------------
+
+
+def run_stdio(user: str, *lines: str) -> "subprocess.CompletedProcess[str]":
+    server = stdio_server(user)
+    return subprocess.run(
+        [server.command, *server.args], input="".join(f"{line}\n" for line in lines),
+        env=server.env, cwd=server.cwd, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+
+
+def test_malformed_lines_are_answered_and_nothing_but_the_protocol_is_written(owner: User) -> None:
+    hello = {"protocolVersion": YEAR_BEFORE, "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    done = run_stdio(
+        "ada",
+        "{",
+        '{"id": 1}',
+        json.dumps({"jsonrpc": "2.0", "id": 7, "method": "initialize", "params": hello}),
+        json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}),
+        json.dumps({"jsonrpc": "2.0", "id": 8, "method": "tools/list"}),
+    )
+    assert done.returncode == 0, done.stderr
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [answer["id"] for answer in answers] == [None, None, 7, 8]
+    assert [answer["error"]["code"] for answer in answers[:2]] == [types.PARSE_ERROR, types.INVALID_REQUEST]
+    assert answers[2]["result"]["protocolVersion"] == YEAR_BEFORE
+    assert [tool["name"] for tool in answers[3]["result"]["tools"]] == NAMES
+
+
+def test_an_unknown_user_is_said_on_standard_error() -> None:
+    done = run_stdio("nobody")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "create_api_key nobody --create" in done.stderr
