@@ -99,7 +99,7 @@ def put_turn(*, owner: AbstractBaseUser, conversation_id: int, turn: TurnDraft) 
     """
     with transaction.atomic():
         conversation = lock_conversation(owner=owner, conversation_id=conversation_id)
-        _refuse_busy(conversation)
+        _require_idle(conversation)
         if turn.number > conversation.turn_count:
             raise InvalidInput(
                 f"Turn {turn.number} would leave a gap: the next turn of conversation {conversation.pk} is "
@@ -382,7 +382,7 @@ def _replace_turn(conversation: Conversation, turn: TurnDraft) -> bool:
     if all(draft.source_key in known for draft in drafts):
         _split_batch(drafts, known, merged)
         if merged.first_position is not None:
-            _finish(conversation, merged, conversation.message_count)
+            _finish(conversation, merged, conversation.message_count, announces=True)
     elif [spoken_text(row.typed_parts) for row in rows] != [spoken_text(draft.parts) for draft in drafts]:
         raise InvalidInput(
             f"Turn {turn.number} is stored already, came in another way and reads otherwise: it is kept as it is."
