@@ -1,7 +1,8 @@
 """Choosing the sentences that stand for a whole conversation. Pure: vectors in, indexes out.
 
 Facility location: a chosen set is as good as the similarity of every sentence to its nearest chosen one, so that
-central sentences win and a second one that says the same gains nothing. Greedy by gain, with length counting a little, under a budget.
+central sentences win and a second one that says the same gains nothing. Greedy by gain under a budget; length counts
+a little.
 Source: Lin and Bilmes, "A Class of Submodular Functions for Document Summarization", ACL 2011.
 """
 
