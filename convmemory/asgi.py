@@ -1,8 +1,9 @@
 """The ASGI application: Django and MCP for HTTP, and the server's start and end (lifespan).
 
-Started by `manage.py up`, or by any ASGI server as `convmemory.asgi:application`. At the end it stores
-what was measured, closes the database pools and leaves the embedded server, because uvicorn ends its
-process without exit handlers.
+Started by `manage.py up`, or by any ASGI server as `convmemory.asgi:application`. While it runs it takes back
+conversations from processes that died. At the end it stores the replies that are being written and
+what was measured, closes the database pools and leaves the embedded server, because uvicorn ends its process
+without exit handlers.
 """
 
 import asyncio
@@ -34,14 +35,14 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 async def _lifespan(receive: Receive, send: Send) -> None:
-    while True:
-        message = await receive()
-        if message["type"] == "lifespan.startup":
-            await send({"type": "lifespan.startup.complete"})
-        else:
-            await asyncio.to_thread(_leave_database)
-            await send({"type": "lifespan.shutdown.complete"})
-            return
+    from convmemory.chat.running import chat_is_running
+
+    await receive()  # lifespan.startup
+    async with chat_is_running():
+        await send({"type": "lifespan.startup.complete"})
+        await receive()  # lifespan.shutdown
+    await asyncio.to_thread(_leave_database)
+    await send({"type": "lifespan.shutdown.complete"})
 
 
 def _leave_database() -> None:

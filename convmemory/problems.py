@@ -22,6 +22,7 @@ STATUS_OF: dict[type[errors.ConvMemoryError], HTTPStatus] = {
     errors.SwitchedOff: HTTPStatus.FORBIDDEN,
     errors.TooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     errors.EmbedderUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,
+    errors.NoEndpoint: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.EndpointBusy: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.EndpointError: HTTPStatus.BAD_GATEWAY,
     errors.DatabaseUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,

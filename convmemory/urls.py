@@ -5,6 +5,7 @@ from django.contrib.auth import views as auth_views
 from django.urls import include, path
 
 from convmemory.api import api
+from convmemory.chat import dry_run_views
 from convmemory.health_api import health, ready
 
 urlpatterns = [
@@ -15,6 +16,7 @@ urlpatterns = [
     path("", include("convmemory.tools.urls")),
     path("", include("convmemory.mcp_server.urls")),
     path("", include("convmemory.ops.urls")),
+    path("conversations/<int:conversation_id>/context", dry_run_views.show_context, name="context"),
     path("login", auth_views.LoginView.as_view(template_name="accounts/login.html"), name="login"),
     path("logout", auth_views.LogoutView.as_view(), name="logout"),
     path("health", health),

@@ -4,6 +4,7 @@ A claim holds until `due_at`; what a worker without the claim has made is thrown
 tried again with growing pauses, at most `MAX_ATTEMPTS` times; the sweep finds what was lost on the way.
 """
 
+import re
 import time
 import uuid
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from django.utils import timezone
 
 from convmemory.core.completions import Endpoint, endpoint_from_settings
 from convmemory.core.errors import ConvMemoryError, EmbedderUnavailable, EndpointBusy, EndpointUnavailable
-from convmemory.core.tokens import count_tokens
+from convmemory.core.tokens import ESTIMATE, count_tokens
 from summaries.by_model import Progress, Written, write_summary
 from summaries.extractive import choose_sentences
 from summaries.models import ConversationSummary
@@ -29,6 +30,8 @@ RETRY_AFTER = timedelta(seconds=15)  # doubled with every attempt
 LONGEST_WAIT = timedelta(minutes=15)
 CLAIM_MARGIN = timedelta(seconds=60)
 WORKING_SHARE = 0.5  # of the task's time limit: the request that is under way then has the rest
+
+_LIST_MARK = re.compile(r"^(?:(?:[-*+>]|#+|\d+[.)])\s+)+")
 
 State = ConversationSummary.Status
 
@@ -153,11 +156,11 @@ def extract(messages: Sequence[RangeMessage], *, owner_id: int, max_tokens: int)
     if not sentences:
         raise ConvMemoryError("The messages of this range hold no sentences to choose from.")
     lines = [_line(sentence) for sentence in sentences]
-    counts = [count_tokens(line) + 1 for line in lines]
+    counts = [count_tokens(line, encoding=ESTIMATE) + 1 for line in lines]
     chosen = choose_sentences(vectors, counts, max_tokens=max_tokens)
     text = "\n".join(lines[index] for index in chosen or [0])
-    return Written(text, model="", token_count=count_tokens(text))
+    return Written(text, model="", token_count=count_tokens(text, encoding=ESTIMATE))
 
 
 def _line(sentence: Sentence) -> str:
-    return f"- {sentence.speaker}: {sentence.text.lstrip('-*#> ')}"
+    return f"- {sentence.speaker}: {_LIST_MARK.sub('', sentence.text)}"

@@ -18,8 +18,8 @@ from memory.models import Passage
 from memory.splitting import split_message
 from summaries.transcript import RangeMessage
 
-MIN_WORDS = 4
-MIN_CHARS = 25
+MIN_WORDS = 5
+MIN_CHARS = 30
 _CODE = re.compile(r"^\s*(```|~~~|\|)|[{};]\s*$", re.M)
 _WORD = re.compile(r"\w+")
 

@@ -5,3 +5,9 @@ class ChatConfig(AppConfig):
     name = "convmemory.chat"
     label = "chat"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from convmemory.chat.receivers import on_response_abandoned
+        from convmemory.conversations.signals import response_abandoned
+
+        response_abandoned.connect(on_response_abandoned, dispatch_uid="chat.take_over")

@@ -20,7 +20,7 @@ from django.utils import timezone
 from convmemory.conversations.drafts import ConversationDraft, EventDraft, MessageDraft, TurnDraft
 from convmemory.conversations.models import Conversation, Event, Message, MessageSource
 from convmemory.conversations.parts import Role, part_to_json, spoken_text
-from convmemory.conversations.signals import turns_changed
+from convmemory.conversations.signals import response_abandoned, turns_changed
 from convmemory.conversations.turns import TurnMessage, is_real_user_message, number_turns
 from convmemory.core.errors import ConversationBusy, InvalidInput, NotFound
 from convmemory.core.sql import load_sql
@@ -85,7 +85,7 @@ def append_messages(*, owner: AbstractBaseUser, conversation_id: int, drafts: It
     """
     with transaction.atomic():
         conversation = lock_conversation(owner=owner, conversation_id=conversation_id)
-        _refuse_busy(conversation)
+        _require_idle(conversation)
         first = conversation.message_count
         _merge_messages(conversation, drafts, append_only=True)
     return list(Message.objects.filter(conversation=conversation, position__gte=first).order_by("position"))
@@ -99,7 +99,7 @@ def put_turn(*, owner: AbstractBaseUser, conversation_id: int, turn: TurnDraft) 
     """
     with transaction.atomic():
         conversation = lock_conversation(owner=owner, conversation_id=conversation_id)
-        _refuse_busy(conversation)
+        _require_idle(conversation)
         if turn.number > conversation.turn_count:
             raise InvalidInput(
                 f"Turn {turn.number} would leave a gap: the next turn of conversation {conversation.pk} is "
@@ -122,7 +122,7 @@ def sync_conversation(*, owner: AbstractBaseUser, draft: ConversationDraft) -> S
         raise InvalidInput("A conversation that can be imported again needs a source id.")
     with transaction.atomic():
         conversation, created = _locked_or_new(owner, draft)
-        _refuse_busy(conversation)
+        _require_idle(conversation)
         merged = _merge_messages(conversation, draft.messages)
         if not created:
             _update_headers(conversation, draft)
@@ -154,15 +154,27 @@ def link_children(*, owner: AbstractBaseUser) -> int:
     )
 
 
-def begin_response(*, owner: AbstractBaseUser, conversation_id: int) -> Conversation:
-    """Mark the conversation as processing, for at most `LEASE`. Raises: NotFound, ConversationBusy."""
+def begin_response(
+    *, owner: AbstractBaseUser, conversation_id: int, drafts: Iterable[MessageDraft] = (), lease: timedelta = LEASE
+) -> Conversation:
+    """Store what is to be answered and mark the conversation as processing, for at most `lease`.
+
+    A response that nobody finished within its lease is released first. Raises: NotFound, ConversationBusy.
+    """
     with transaction.atomic():
         conversation = lock_conversation(owner=owner, conversation_id=conversation_id)
-        _refuse_busy(conversation)
+        _require_idle(conversation)
+        _merge_messages(conversation, drafts, append_only=True, announces=False)
         conversation.status = Conversation.Status.PROCESSING
-        conversation.processing_until = timezone.now() + LEASE
+        conversation.processing_until = timezone.now() + lease
         conversation.save(update_fields=["status", "processing_until"])
     return conversation
+
+
+def renew_response(*, owner: AbstractBaseUser, conversation_id: int, lease: timedelta = LEASE) -> bool:
+    """Prolong the lease of the response that is being written; False where there is none any more."""
+    mine = Conversation.objects.filter(pk=conversation_id, owner_id=owner.pk, status=Conversation.Status.PROCESSING)
+    return bool(mine.update(processing_until=timezone.now() + lease))
 
 
 def finish_response(
@@ -172,16 +184,27 @@ def finish_response(
     with transaction.atomic():
         conversation = lock_conversation(owner=owner, conversation_id=conversation_id)
         _merge_messages(conversation, drafts, append_only=True)
-        conversation.status = Conversation.Status.FAILED if failed else Conversation.Status.IDLE
-        conversation.processing_until = None
-        conversation.save(update_fields=["status", "processing_until"])
+        _set_status(conversation, Conversation.Status.FAILED if failed else Conversation.Status.IDLE)
     return conversation
 
 
-def expire_responses() -> int:
-    """Set conversations failed whose response has not ended within its lease: its writer died; how many."""
-    expired = Conversation.objects.filter(status=Conversation.Status.PROCESSING, processing_until__lt=timezone.now())
-    return expired.update(status=Conversation.Status.FAILED, processing_until=None)
+def release_abandoned_response(*, conversation_id: int) -> bool:
+    """Set a conversation idle whose lease has run out, keeping what was received; False where there is none such."""
+    abandoned = Conversation.objects.filter(
+        pk=conversation_id, status=Conversation.Status.PROCESSING, processing_until__lt=timezone.now()
+    )
+    with transaction.atomic():
+        conversation = abandoned.select_for_update(skip_locked=True).first()
+        if conversation is not None:
+            _release(conversation)
+    return conversation is not None
+
+
+def release_abandoned_responses(*, limit: int = 100) -> list[int]:
+    """Take back, for every owner, the conversations whose writer has let its lease run out; their ids."""
+    late = Conversation.objects.filter(status=Conversation.Status.PROCESSING, processing_until__lt=timezone.now())
+    found = list(late.order_by("processing_until").values_list("pk", flat=True)[:limit])
+    return [pk for pk in found if release_abandoned_response(conversation_id=pk)]
 
 
 def change_conversation(*, owner: AbstractBaseUser, conversation_id: int, values: dict[str, Any]) -> Conversation:
@@ -212,10 +235,27 @@ def lock_conversation(*, owner: AbstractBaseUser, conversation_id: int) -> Conve
 # --- conversations --------------------------------------------------------------------------------
 
 
-def _refuse_busy(conversation: Conversation) -> None:
-    busy = conversation.status == Conversation.Status.PROCESSING
-    if busy and conversation.processing_until and conversation.processing_until > timezone.now():
+def _require_idle(conversation: Conversation) -> None:
+    """Raises: ConversationBusy while a response is being written; one that was abandoned is released."""
+    if conversation.status != Conversation.Status.PROCESSING:
+        return
+    if conversation.processing_until and conversation.processing_until > timezone.now():
         raise ConversationBusy(f"Conversation {conversation.pk} is being answered: try again when it is idle.")
+    _release(conversation)
+
+
+def _release(conversation: Conversation) -> None:
+    """Take the conversation, whose row is locked, back from a writer that died."""
+    answers: list[tuple[Any, Any]] = response_abandoned.send(Conversation, conversation=conversation)
+    received: list[MessageDraft] = [draft for _, drafts in answers for draft in drafts]
+    _merge_messages(conversation, received, append_only=True)
+    _set_status(conversation, Conversation.Status.IDLE)
+
+
+def _set_status(conversation: Conversation, status: Conversation.Status) -> None:
+    conversation.status = status
+    conversation.processing_until = None
+    conversation.save(update_fields=["status", "processing_until"])
 
 
 def _locked_or_new(owner: AbstractBaseUser, draft: ConversationDraft) -> tuple[Conversation, bool]:
@@ -280,7 +320,7 @@ class _Merged:
 
 
 def _merge_messages(
-    conversation: Conversation, drafts: Iterable[MessageDraft], *, append_only: bool = False
+    conversation: Conversation, drafts: Iterable[MessageDraft], *, append_only: bool = False, announces: bool = True
 ) -> _Merged:
     """Bring the stored messages in line with `drafts`, renumber what can have changed, announce it."""
     fields = ("id", "source_key", "content_hash")
@@ -301,7 +341,7 @@ def _merge_messages(
     if stored and merged.added:
         _restore_order([pk for pk, _, _ in stored], incoming, merged)
     if merged.first_position is not None:
-        _finish(conversation, merged, next_position)
+        _finish(conversation, merged, next_position, announces=announces)
     return merged
 
 
@@ -352,7 +392,7 @@ def _replace_turn(conversation: Conversation, turn: TurnDraft) -> bool:
     if all(draft.source_key in known for draft in drafts):
         _split_batch(drafts, known, merged)
         if merged.first_position is not None:
-            _finish(conversation, merged, conversation.message_count)
+            _finish(conversation, merged, conversation.message_count, announces=True)
     elif [spoken_text(row.typed_parts) for row in rows] != [spoken_text(draft.parts) for draft in drafts]:
         raise InvalidInput(
             f"Turn {turn.number} is stored already, came in another way and reads otherwise: it is kept as it is."
@@ -435,17 +475,23 @@ def _merge_order(stored: list[int], incoming: list[int]) -> list[int]:
 # --- turns ----------------------------------------------------------------------------------------
 
 
-def _finish(conversation: Conversation, merged: _Merged, message_count: int) -> None:
-    """Renumber, update the conversation's counts and dates, and announce the change after commit."""
+def _finish(conversation: Conversation, merged: _Merged, message_count: int, *, announces: bool) -> None:
+    """Renumber, update the conversation's counts and dates, and announce the change after commit.
+
+    A question that is still to be answered completes no turn: it is not announced, its answer will be.
+    """
     assert merged.first_position is not None
     first_turn = renumber(conversation, from_position=merged.first_position)
     newest = conversation.messages.filter(position__gte=merged.first_position).aggregate(at=Max("created_at"))["at"]
     conversation.message_count = message_count
-    conversation.turns_version += 1
-    conversation.updated_at = _later(conversation, newest, grown=conversation.turns_version > 1)
+    grown = conversation.turns_version > 0
+    conversation.turns_version += announces
+    conversation.updated_at = _later(conversation, newest, grown=grown)
     if not conversation.title:
         conversation.title = _title(conversation)
     conversation.save(update_fields=["message_count", "turn_count", "turns_version", "updated_at", "title"])
+    if not announces:
+        return
     conversation_id, owner_id = conversation.pk, conversation.owner_id
     transaction.on_commit(
         lambda: turns_changed.send(

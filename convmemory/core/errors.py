@@ -41,6 +41,10 @@ class EndpointError(ConvMemoryError):
     """The endpoint of a chat model did not do what it was asked."""
 
 
+class NoEndpoint(EndpointError):
+    """No endpoint of a chat model is set up; the message says how to set one up."""
+
+
 class EndpointUnavailable(EndpointError):
     """The endpoint cannot be used now (no answer, wrong key, an error of its own, an answer of another form)."""
 

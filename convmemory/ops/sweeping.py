@@ -12,7 +12,7 @@ from django.utils import timezone
 from django_q.brokers import get_broker
 from django_q.models import Failure
 
-from convmemory.conversations.ingest import expire_responses
+from convmemory.conversations.ingest import release_abandoned_responses
 from convmemory.core.measuring import Measurement, report
 from convmemory.embeddings.spaces import active_space
 from convmemory.ops.models import SweepRun
@@ -53,8 +53,8 @@ def _missed(enqueue: Enqueue) -> Swept:
 
 
 def _stuck() -> Swept:
-    expired = expire_responses()
-    return Swept(expired, expired)
+    released = len(release_abandoned_responses(limit=BATCH))
+    return Swept(released, released)
 
 
 def _orphaned() -> Swept:

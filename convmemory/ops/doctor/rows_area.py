@@ -8,7 +8,7 @@ from django.db.models import Count
 from django.utils import timezone
 from django_q.brokers import get_broker
 
-from convmemory.conversations.ingest import expire_responses
+from convmemory.conversations.ingest import release_abandoned_responses
 from convmemory.conversations.models import Conversation
 from convmemory.core.sql import load_sql
 from convmemory.core.text import one_line
@@ -92,8 +92,8 @@ def check_stuck() -> Iterator[Finding]:
             "rows.stuck",
             Severity.WARNING,
             f"{plural(stuck, 'conversation')} wait for a response whose writer has died.",
-            "`manage.py doctor --fix` sets them failed, as the sweep does every minute where a worker lives.",
-            lambda: f"{plural(expire_responses(), 'conversation')} set failed.",
+            "`manage.py doctor --fix` takes them back, as the sweep does every minute where a worker lives.",
+            lambda: f"{plural(len(release_abandoned_responses()), 'conversation')} taken back.",
         )
 
 

@@ -333,5 +333,5 @@ def test_json_and_fix() -> None:
     }  # fmt: skip
     code, text = doctor("--json", "--fix")
     assert code == 0
-    assert json.loads(text)["fixed"] == ["rows.stuck: 1 conversation set failed."]
+    assert json.loads(text)["fixed"] == ["rows.stuck: 1 conversation taken back."]
     assert doctor("--quiet")[1].strip() == ""

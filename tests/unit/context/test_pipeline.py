@@ -281,7 +281,7 @@ def test_the_budget_holds_unless_question_and_newest_alone_break_it(
 ) -> None:
     result = run(messages, "token_budget", window=window)
     if result.tokens_after > window // 2:
-        smallest = run(list(result.messages), "sliding_window", window=window, sliding_messages=1)
+        smallest = run(messages, "sliding_window", window=window, sliding_messages=1)
         assert positions(smallest) == positions(result)
 
 

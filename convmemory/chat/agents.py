@@ -1,0 +1,224 @@
+"""Agents: saving them with every value checked, reading them, and what a request to their model is made of."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.models import AbstractBaseUser, User
+from django.db import IntegrityError, transaction
+
+from convmemory.chat.addresses import clean_address, require_allowed
+from convmemory.chat.models import Agent, Reply
+from convmemory.context.strategies import clean_strategies
+from convmemory.context.values import ContextRecipe
+from convmemory.core.completions import Endpoint, endpoint_from_settings
+from convmemory.core.encryption import decrypt, encrypt
+from convmemory.core.errors import InvalidInput, NoEndpoint, NotFound
+from convmemory.core.openai_errors import SettingNames
+from convmemory.core.text import one_line, storable
+from convmemory.tools.registry import openai_tool, tool_definitions, tool_named
+
+DEFAULT_NAME = "Assistant"
+DEFAULT_REPLY_TOKENS = 4_096
+MIN_WINDOW, MAX_WINDOW = 1_024, 20_000_000
+MAX_PROMPT_CHARS = 200_000
+DEFAULT_STRATEGIES = ("token_budget",)
+HOW_TO_SET_UP = (
+    "No chat model is set up. Start the server with CHAT_BASE_URL and CHAT_MODEL (any OpenAI-compatible server: "
+    "http://127.0.0.1:11434/v1 for Ollama), and CHAT_API_KEY where it wants one; or "
+    "give an agent an endpoint of its own."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentOptions:
+    """What a request to an agent's model is made of. `agent_id` is None for the server's own agent."""
+
+    name: str
+    agent_id: int | None
+    endpoint: Endpoint
+    recipe: ContextRecipe
+    tools: tuple[str, ...]
+    temperature: float | None
+    reply_tokens: int
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def agents_of(owner: AbstractBaseUser) -> list[Agent]:
+    return list(Agent.objects.filter(owner_id=owner.pk).order_by("name", "pk"))
+
+
+def get_agent(*, owner: AbstractBaseUser, agent_id: int) -> Agent:
+    """Raises: NotFound for an unknown and for a foreign agent alike."""
+    found = Agent.objects.filter(owner_id=owner.pk, pk=agent_id).first()
+    if found is None:
+        raise NotFound(f"There is no agent {agent_id}.")
+    return found
+
+
+def agent_for(*, owner: AbstractBaseUser, conversation_id: int | None, agent_id: int | None) -> Agent | None:
+    """The agent that is asked for, else the one that answered here last, else the owner's oldest, else None.
+
+    `agent_id` 0 asks for the server's own. Raises: NotFound.
+    """
+    if agent_id is not None:
+        return get_agent(owner=owner, agent_id=agent_id) if agent_id else None
+    if conversation_id is not None:
+        replies = Reply.objects.filter(owner_id=owner.pk, conversation_id=conversation_id).select_related("agent")
+        if last := replies.order_by("-pk").first():
+            return last.agent
+    return Agent.objects.filter(owner_id=owner.pk).order_by("pk").first()
+
+
+def options_of(agent: Agent | None, *, owner: User) -> AgentOptions:
+    """What requests to the agent's model are made of. Raises: NoEndpoint, InvalidInput."""
+    agent = agent or Agent(name=DEFAULT_NAME, tools=[tool.name for tool in tool_definitions()])
+    endpoint = _endpoint(agent, owner)
+    known = {tool.name for tool in tool_definitions()}
+    tools = tuple(name for name in agent.tools if name in known)
+    reply_tokens = agent.reply_tokens or min(DEFAULT_REPLY_TOKENS, endpoint.context_window // 4)
+    recipe = ContextRecipe(
+        window=endpoint.context_window,
+        reply_tokens=reply_tokens,
+        system_prompt=agent.system_prompt,
+        strategies=tuple(agent.context_strategies or DEFAULT_STRATEGIES),
+        tool_definitions=tuple(openai_tool(tool_named(name)) for name in tools),
+    )
+    return AgentOptions(agent.name, agent.pk, endpoint, recipe, tools, agent.temperature, reply_tokens)
+
+
+def has_endpoint(agent: Agent | None, *, owner: User) -> bool:
+    """Whether the agent, or the server's own where None, can be talked to."""
+    try:
+        options_of(agent, owner=owner)
+    except (NoEndpoint, InvalidInput):
+        return False
+    return True
+
+
+def _endpoint(agent: Agent, owner: User) -> Endpoint:
+    if not agent.base_url:
+        return _server_endpoint(agent)
+    require_allowed(agent.base_url, owner=owner)
+    key = decrypt(agent.api_key_encrypted)
+    if key is None:
+        raise NoEndpoint(f"The key of {agent.name} cannot be read, SECRET_KEY has changed: enter the key again.")
+    return Endpoint(
+        base_url=agent.base_url,
+        model=agent.model,
+        context_window=agent.context_window or settings.CHAT_CONTEXT_WINDOW,
+        api_key=key,  # never the server's own key: the address is the owner's choice
+        timeout_s=settings.CHAT_TIMEOUT_S,
+        max_retries=0,
+        names=SettingNames("the agent's endpoint", "the agent's key", "the agent's model", "CHAT_TIMEOUT_S"),
+    )
+
+
+def _server_endpoint(agent: Agent) -> Endpoint:
+    endpoint = endpoint_from_settings()
+    if endpoint is None:
+        raise NoEndpoint(HOW_TO_SET_UP)
+    return Endpoint(
+        base_url=endpoint.base_url,
+        model=agent.model or endpoint.model,
+        context_window=agent.context_window or endpoint.context_window,
+        api_key=endpoint.api_key,
+        timeout_s=endpoint.timeout_s,
+        max_retries=0,
+    )
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+def create_agent(*, owner: User, values: Mapping[str, Any]) -> Agent:
+    """A new agent; `values` as in `change_agent`. Raises: InvalidInput."""
+    agent = Agent(owner=owner)
+    _set_values(agent, values)
+    return _save(agent)
+
+
+def change_agent(*, owner: User, agent_id: int, values: Mapping[str, Any]) -> Agent:
+    """Set the values that are given, by field name; beside the fields `api_key` and `context_strategy` (one name).
+
+    A stored key goes with the address that it was entered for: a new `base_url` without a key drops it.
+    Raises: NotFound, InvalidInput.
+    """
+    agent = get_agent(owner=owner, agent_id=agent_id)
+    agent.owner = owner
+    _set_values(agent, values)
+    return _save(agent)
+
+
+def delete_agent(*, owner: AbstractBaseUser, agent_id: int) -> None:
+    """Its conversations stay. Raises: NotFound."""
+    get_agent(owner=owner, agent_id=agent_id).delete()
+
+
+def _set_values(agent: Agent, values: Mapping[str, Any]) -> None:
+    given = dict(values)
+    key = given.pop("api_key", None)
+    single = given.pop("context_strategy", None)
+    if single and not given.get("context_strategies"):
+        given["context_strategies"] = single
+    address_before = agent.base_url
+    for name, value in given.items():
+        setattr(agent, name, value)
+    check_agent(agent)
+    if key is not None:
+        agent.api_key_encrypted = encrypt(storable(key.strip()))
+    elif agent.base_url != address_before:
+        agent.api_key_encrypted = ""
+
+
+def check_agent(agent: Agent) -> None:
+    """Bring the agent's values into their stored form. Raises: InvalidInput saying what to change."""
+    agent.name = one_line(storable(agent.name), 100)
+    agent.model = one_line(storable(agent.model), 200)
+    agent.system_prompt = storable(agent.system_prompt).strip()
+    if not agent.name:
+        raise InvalidInput("An agent needs a name.")
+    if len(agent.system_prompt) > MAX_PROMPT_CHARS:
+        raise InvalidInput(f"The system prompt is too long: {MAX_PROMPT_CHARS:,} characters at most.")
+    if agent.base_url:
+        agent.base_url = clean_address(agent.base_url)
+        require_allowed(agent.base_url, owner=agent.owner)
+        if not agent.model:
+            raise InvalidInput("An agent with an endpoint of its own needs the name of a model.")
+    _check_numbers(agent)
+    agent.tools = _clean_tools(agent.tools)
+    agent.context_strategies = list(clean_strategies(agent.context_strategies)) if agent.context_strategies else []
+
+
+def _check_numbers(agent: Agent) -> None:
+    window, reply, temperature = agent.context_window, agent.reply_tokens, agent.temperature
+    if window is not None and not MIN_WINDOW <= window <= MAX_WINDOW:
+        raise InvalidInput(f"The context window is {window}: give {MIN_WINDOW:,} to {MAX_WINDOW:,} tokens, or nothing.")
+    if reply is not None and not 1 <= reply < (window or MAX_WINDOW):
+        raise InvalidInput(f"The reply limit is {reply}: give at least 1 token and less than the context window.")
+    if temperature is not None and not (math.isfinite(temperature) and 0 <= temperature <= 2):
+        raise InvalidInput(f"The temperature is {temperature}: give a number from 0 to 2, or nothing.")
+
+
+def _clean_tools(names: Sequence[str]) -> list[str]:
+    """The names in the registry's order, each once. Raises: InvalidInput."""
+    known = [tool.name for tool in tool_definitions()]
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise InvalidInput(f"There is no tool {unknown[0]!r}: use any of {', '.join(known)}.")
+    return [name for name in known if name in names]
+
+
+def _save(agent: Agent) -> Agent:
+    try:
+        with transaction.atomic():
+            agent.save()
+    except IntegrityError as error:
+        if "agent_name_unique" not in str(error):
+            raise
+        raise InvalidInput(f"There is an agent {agent.name!r} already: choose another name.") from None
+    return agent

@@ -1,0 +1,73 @@
+"""Routes for chatting: the stream, stopping it, the replies of a conversation, and agents."""
+
+from typing import Any
+
+from django.http import HttpRequest, StreamingHttpResponse
+from ninja import P, QueryEx, Router, Status
+
+from convmemory.accounts.authentication import caller_of
+from convmemory.chat import agents, live, replies
+from convmemory.chat.models import Agent
+from convmemory.chat.schemas import (
+    AgentIn,
+    AgentList,
+    AgentOut,
+    AgentPatch,
+    MessageToAnswer,
+    ReplyList,
+    StopOut,
+)
+from convmemory.chat.streaming import stream_reply
+
+router = Router(tags=["chat"])
+NULLABLE = ("context_window", "reply_tokens", "temperature")
+
+
+@router.post("/conversations/{int:conversation_id}/stream", summary="Send a message, receive the reply as events")
+async def stream(request: HttpRequest, conversation_id: int, body: MessageToAnswer) -> StreamingHttpResponse:
+    """Server-sent events: message_started, context, text, thinking, tool_call, tool_result, turn, done or error."""
+    return await stream_reply(
+        owner=caller_of(request), conversation_id=conversation_id, text=body.message, agent_id=body.agent_id
+    )
+
+
+@router.post("/conversations/{int:conversation_id}/stop", response=StopOut, summary="Stop the reply being written")
+def stop(request: HttpRequest, conversation_id: int) -> dict[str, int]:
+    reply_id = replies.request_stop(owner=caller_of(request), conversation_id=conversation_id)
+    live.stop_here(reply_id)
+    return {"reply_id": reply_id}
+
+
+@router.get("/conversations/{int:conversation_id}/replies", response=ReplyList, summary="Replies, newest first")
+def list_replies(
+    request: HttpRequest, conversation_id: int, limit: QueryEx[int, P(ge=1, le=200)] = 20
+) -> dict[str, Any]:
+    return {"results": replies.replies_of(owner=caller_of(request), conversation_id=conversation_id, limit=limit)}
+
+
+@router.get("/agents", response=AgentList, summary="Your agents")
+def list_agents(request: HttpRequest) -> dict[str, list[Agent]]:
+    return {"results": agents.agents_of(caller_of(request))}
+
+
+@router.post("/agents", response={201: AgentOut}, summary="Make an agent")
+def create_agent(request: HttpRequest, body: AgentIn) -> Status[Agent]:
+    return Status(201, agents.create_agent(owner=caller_of(request), values=body.model_dump(exclude_unset=True)))
+
+
+@router.get("/agents/{int:agent_id}", response=AgentOut, summary="One agent")
+def show_agent(request: HttpRequest, agent_id: int) -> Agent:
+    return agents.get_agent(owner=caller_of(request), agent_id=agent_id)
+
+
+@router.patch("/agents/{int:agent_id}", response=AgentOut, summary="Change an agent")
+def change_agent(request: HttpRequest, agent_id: int, body: AgentPatch) -> Agent:
+    given = body.model_dump(exclude_unset=True)
+    values = {name: value for name, value in given.items() if value is not None or name in NULLABLE}
+    return agents.change_agent(owner=caller_of(request), agent_id=agent_id, values=values)
+
+
+@router.delete("/agents/{int:agent_id}", response={204: None}, summary="Delete an agent; its conversations stay")
+def delete_agent(request: HttpRequest, agent_id: int) -> Status[None]:
+    agents.delete_agent(owner=caller_of(request), agent_id=agent_id)
+    return Status(204, None)

@@ -1,0 +1,34 @@
+"""What a listener hears of a reply, as values, and their form on the wire (server-sent events).
+
+Source: https://html.spec.whatwg.org/multipage/server-sent-events.html
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from convmemory.core.text import json_storable
+
+EventName = Literal[
+    "message_started", "context", "text", "thinking", "tool_call", "tool_result", "turn", "done", "error"
+]
+KEEP_ALIVE = b": still here\n\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that happened; `data` are JSON values."""
+
+    name: EventName
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_last(self) -> bool:
+        return self.name in ("done", "error")
+
+
+def encode_event(event: Event) -> bytes:
+    """The event on the wire. JSON has no line breaks of its own, so one `data` line is enough."""
+    data = json.dumps(json_storable(event.data), ensure_ascii=False, separators=(",", ":"))
+    return f"event: {event.name}\ndata: {data}\n\n".encode()

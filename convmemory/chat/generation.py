@@ -1,0 +1,127 @@
+"""Writes one reply: asks the model, runs the tools that it calls, asks again, until it has answered.
+
+What happens is told to `publish` and collected in `progress`; nothing here stores the reply or knows who listens.
+"""
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from django.utils import timezone
+
+from convmemory.chat.completions import open_stream, request_body
+from convmemory.chat.deltas import CompletionDraft, FinishedCall
+from convmemory.chat.events import Event
+from convmemory.chat.progress import Progress
+from convmemory.chat.replies import ReplyJob, note_context
+from convmemory.chat.tool_calls import Room, answer_call
+from convmemory.context.sending import prepare_context
+from convmemory.context.values import ContextMessage, FilterResult
+from convmemory.context.wire import wire_messages
+from convmemory.conversations.drafts import MessageDraft
+from convmemory.core.errors import EndpointUnavailable, InvalidInput
+from convmemory.core.threads import in_thread
+
+MAX_ROUNDS = 8
+CUT_AT_LIMIT = "The reply was cut at its limit of {limit:,} tokens."
+BROKE_OFF = "{where} ended the reply before it was complete."
+
+Publish = Callable[[Event], None]
+
+
+class ContextTooLarge(InvalidInput):
+    """The conversation does not fit the model's window, even after the context pipeline."""
+
+
+async def write_reply(job: ReplyJob, progress: Progress, publish: Publish) -> str:
+    """Write the reply; a remark on how it ended, mostly "".
+
+    Raises: ContextTooLarge, EndpointError.
+    """
+    context = await in_thread(_prepare, job)
+    if summary := summary_of(context):
+        publish(Event("context", summary))
+    room = Room(context.window - context.tokens_after, job.agent.endpoint.encoding)
+    for number in range(MAX_ROUNDS + 1):
+        may_call = number < MAX_ROUNDS and not room.is_used_up
+        calls, remark = await _complete(job, context, progress, publish, may_call=may_call)
+        if not calls:
+            return remark
+        for call in calls:
+            await _answer(job, call, progress, publish, room)
+    return f"The model was stopped after {MAX_ROUNDS} rounds of tool calls."
+
+
+def _prepare(job: ReplyJob) -> FilterResult:
+    """Raises: ContextTooLarge."""
+    context = prepare_context(
+        owner=job.owner,
+        conversation_id=job.conversation_id,
+        recipe=job.agent.recipe,
+        encoding=job.agent.endpoint.encoding,
+    )
+    if summary := summary_of(context):
+        note_context(job, summary)
+    if context.error is not None:
+        raise ContextTooLarge(context.error.message)
+    return context
+
+
+def summary_of(context: FilterResult) -> dict[str, Any]:
+    """What the pipeline did, as JSON values; empty where it did nothing."""
+    if not context.was_filtered:
+        return {}
+    return {
+        "left_out": len(context.removed_ids),
+        "shortened": len(context.shortened_ids),
+        "strategies": [asdict(step) for step in context.steps],
+        "tokens_before": context.tokens_before,
+        "tokens_after": context.tokens_after,
+        "window": context.window,
+    }
+
+
+async def _complete(
+    job: ReplyJob, context: FilterResult, progress: Progress, publish: Publish, *, may_call: bool
+) -> tuple[list[FinishedCall], str]:
+    """One completion: the calls that it makes, and a remark where it was cut."""
+    own = [_as_context(number, draft) for number, draft in enumerate(progress.messages)]
+    messages = wire_messages(context.system_prompt, [*context.messages, *own])
+    draft = progress.current = CompletionDraft(call_id_prefix=f"call_{job.reply_id}_{len(own)}")
+    async with open_stream(job.agent, request_body(job.agent, messages, may_call=may_call)) as chunks:
+        async for chunk in chunks:
+            for event in draft.add(chunk):
+                publish(event)
+    calls = draft.finished_calls() if may_call else []
+    _require_complete(job, draft, calls)
+    _keep(draft, calls, progress, job)
+    for call in calls:
+        publish(Event("tool_call", {"id": call.part.id, "name": call.part.name, "input": dict(call.part.input)}))
+    is_cut = draft.finish_reason == "length"
+    return calls, CUT_AT_LIMIT.format(limit=job.agent.reply_tokens) if is_cut else ""
+
+
+def _require_complete(job: ReplyJob, draft: CompletionDraft, calls: list[FinishedCall]) -> None:
+    where = job.agent.endpoint.where
+    if not draft.finish_reason:
+        raise EndpointUnavailable(BROKE_OFF.format(where=where))
+    if not draft.spoken_parts and not calls:
+        raise EndpointUnavailable(f"{where} gave an empty reply (finish reason {draft.finish_reason!r}).")
+
+
+def _keep(draft: CompletionDraft, calls: list[FinishedCall], progress: Progress, job: ReplyJob) -> None:
+    parts = (*draft.spoken_parts, *(call.part for call in calls))
+    model = draft.model or job.agent.endpoint.model
+    progress.messages.append(MessageDraft(role="assistant", parts=parts, model=model, created_at=timezone.now()))
+    progress.current = None
+
+
+async def _answer(job: ReplyJob, call: FinishedCall, progress: Progress, publish: Publish, room: Room) -> None:
+    result = await answer_call(call, caller=job.owner, allowed=job.agent.tools, room=room)
+    progress.messages.append(MessageDraft(role="tool", parts=(result,), created_at=timezone.now()))
+    told = {"call_id": result.call_id, "name": result.name, "text": result.text, "is_error": result.is_error}
+    publish(Event("tool_result", told))
+
+
+def _as_context(number: int, draft: MessageDraft) -> ContextMessage:
+    return ContextMessage(message_id=None, position=-1 - number, role=draft.role, parts=draft.parts)

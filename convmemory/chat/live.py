@@ -1,0 +1,194 @@
+"""The replies that this process is writing, each as a task of its own, and those who listen to them.
+
+A listener that goes away changes nothing: the reply is written to its end and stored. A heartbeat prolongs the
+lease, keeps what was received, and hears of a stop that another process was asked for. Nothing here needs to
+survive the process: what a dead one leaves is taken over when its lease has run out.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import suppress
+
+from django.conf import settings
+from django.utils import timezone
+
+from convmemory.chat.events import Event
+from convmemory.chat.generation import write_reply
+from convmemory.chat.models import Reply
+from convmemory.chat.progress import Progress
+from convmemory.chat.replies import Ending, Pulse, ReplyJob, ReplyLost, StoredReply, beat, finish_reply
+from convmemory.conversations.drafts import MessageDraft
+from convmemory.core.errors import ConvMemoryError, EndpointBusy
+from convmemory.core.threads import in_thread
+
+MAX_FLUSH_S = 2.0
+FINISH_TIMEOUT_S = 30.0
+QUIET_S = 15.0
+SHUTDOWN = "The server was stopped while the reply was being written."
+GONE = "The conversation was deleted, or its reply taken over, while it was being written."
+BUG = "The reply failed by an error inside the server; its log has the details."
+
+logger = logging.getLogger(__name__)
+
+
+class LiveReply:
+    """One reply in the making."""
+
+    def __init__(self, job: ReplyJob) -> None:
+        self.job = job
+        self._loop = asyncio.get_running_loop()
+        self._listeners: list[asyncio.Queue[Event]] = []
+        self._stop = asyncio.Event()
+        self._progress = Progress()
+        self._heard = 0
+        self._kept = 0
+        self._task = asyncio.create_task(self._run(), name=f"reply-{job.reply_id}")
+
+    def listen(self) -> AsyncIterator[Event | None]:
+        """Every event from this call on, the last one included; None where nothing happened for `QUIET_S`."""
+        queue: asyncio.Queue[Event] = asyncio.Queue()
+        self._listeners.append(queue)
+        return self._events(queue)
+
+    async def _events(self, queue: "asyncio.Queue[Event]") -> AsyncIterator[Event | None]:
+        event: Event | None = None
+        try:
+            while event is None or not event.is_last:
+                try:
+                    event = await asyncio.wait_for(queue.get(), QUIET_S)
+                except TimeoutError:
+                    event = None
+                yield event
+        finally:
+            self._listeners.remove(queue)
+
+    def stop(self) -> None:
+        """Stop at once; may be called from any thread."""
+        self._loop.call_soon_threadsafe(self._stop.set)
+
+    async def interrupt(self) -> None:
+        """Store what there is because the process ends."""
+        self._task.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._task
+
+    def _publish(self, event: Event) -> None:
+        self._heard += 1
+        for queue in self._listeners:
+            queue.put_nowait(event)
+
+    # --- the task ---------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        try:
+            ending = await self._write_until_ending()
+            await self._end(ending)
+        except Exception:  # the task's boundary: listeners must not wait for ever
+            logger.exception("Reply %s could not be stored", self.job.reply_id)
+            self._publish(Event("error", {"status": "failed", "detail": BUG}))
+        finally:
+            _replies.pop(self.job.reply_id, None)
+
+    async def _write_until_ending(self) -> Ending | None:
+        """How it ended; None where the reply is no longer ours."""
+        writing = asyncio.create_task(write_reply(self.job, self._progress, self._publish))
+        watching = asyncio.create_task(self._watch())
+        try:
+            await asyncio.wait((writing, watching), return_when=asyncio.FIRST_COMPLETED)
+            return _ending_of(writing) if writing.done() else watching.result()
+        except asyncio.CancelledError:
+            return Ending(Reply.Status.INTERRUPTED, SHUTDOWN)
+        finally:
+            for task in (writing, watching):
+                task.cancel()
+            await asyncio.gather(writing, watching, return_exceptions=True)
+
+    async def _watch(self) -> Ending | None:
+        """Ends when somebody stops the reply, or it is no longer ours."""
+        interval = min(MAX_FLUSH_S, settings.CHAT_LEASE_S / 5)
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(interval):
+                    await self._stop.wait()
+                    return Ending(Reply.Status.STOPPED)
+            pulse = await self._beat()
+            if pulse is Pulse.STOP:
+                return Ending(Reply.Status.STOPPED)
+            if pulse is Pulse.LOST:
+                return None
+
+    async def _beat(self) -> Pulse:
+        """A database that does not answer for a moment costs a beat, not the reply."""
+        heard = self._heard
+        received = self._received() if heard != self._kept else None
+        try:
+            pulse = await in_thread(beat, self.job, received)
+        except Exception as error:
+            logger.warning("Reply %s could not be kept for a moment: %s", self.job.reply_id, error)
+            return Pulse.GO_ON
+        self._kept = heard
+        return pulse
+
+    def _received(self) -> list[MessageDraft]:
+        return self._progress.received(now=timezone.now())
+
+    async def _end(self, ending: Ending | None) -> None:
+        if ending is None:
+            self._publish(Event("error", {"status": "lost", "detail": GONE}))
+            return
+        try:
+            async with asyncio.timeout(FINISH_TIMEOUT_S):
+                stored = await in_thread(finish_reply, self.job, self._received(), ending)
+        except ReplyLost:
+            self._publish(Event("error", {"status": "lost", "detail": GONE}))
+            return
+        self._tell_end(ending, stored)
+
+    def _tell_end(self, ending: Ending, stored: StoredReply) -> None:
+        if stored.turn_number is not None:
+            url = f"/conversations/{self.job.conversation_id}?turn={stored.turn_number}"
+            self._publish(Event("turn", {"turn_number": stored.turn_number, "url": url}))
+        told = {"status": ending.status.value, "reply_id": self.job.reply_id, "message_id": stored.last_message_id}
+        if ending.status in (Reply.Status.DONE, Reply.Status.STOPPED):
+            self._publish(Event("done", {**told, "remark": ending.error}))
+        else:
+            self._publish(Event("error", {**told, "detail": ending.error, **_retry(ending)}))
+
+
+def _retry(ending: Ending) -> dict[str, float]:
+    return {} if ending.retry_after_s is None else {"retry_after_s": ending.retry_after_s}
+
+
+def _ending_of(writing: "asyncio.Task[str]") -> Ending:
+    try:
+        return Ending(Reply.Status.DONE, writing.result())
+    except EndpointBusy as error:
+        return Ending(Reply.Status.FAILED, str(error), error.retry_after_s)
+    except ConvMemoryError as error:
+        return Ending(Reply.Status.FAILED, str(error))
+    except Exception:  # the boundary of what writes a reply: the reader is told, the log has the rest
+        logger.exception("A reply failed")
+        return Ending(Reply.Status.FAILED, BUG)
+
+
+# --- all of this process --------------------------------------------------------------------------
+
+_replies: dict[int, LiveReply] = {}
+
+
+def start_reply(job: ReplyJob) -> LiveReply:
+    """Begin to write in the running event loop."""
+    reply = _replies[job.reply_id] = LiveReply(job)
+    return reply
+
+
+def stop_here(reply_id: int) -> None:
+    """Stop the reply at once if this process is writing it; another process hears of it with its next heartbeat."""
+    if reply := _replies.get(reply_id):
+        reply.stop()
+
+
+async def interrupt_all() -> None:
+    """Store what every reply of this process has received, because the process ends."""
+    await asyncio.gather(*(reply.interrupt() for reply in list(_replies.values())))

@@ -1,0 +1,103 @@
+"""Agents, the replies they give, and where captured conversations can be continued.
+
+Rows are written by `agents.py`, `replies.py` and `capture.py`.
+"""
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+
+from convmemory.conversations.models import Conversation, Message
+
+
+class Agent(models.Model):
+    """Whom one talks to: a model behind an endpoint, with a system prompt, tools and a context pipeline.
+
+    An empty `base_url` means the server's own endpoint, with its key; an empty `model` its model. A null
+    number means the endpoint's or the server's default.
+    """
+
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="agents")
+    name = models.CharField(max_length=100)
+    system_prompt = models.TextField(blank=True, default="")
+    base_url = models.CharField(max_length=500, blank=True, default="")
+    api_key_encrypted = models.TextField(blank=True, default="", editable=False)
+    model = models.CharField(max_length=200, blank=True, default="")
+    context_window = models.PositiveIntegerField(null=True, blank=True, help_text="Tokens.")
+    reply_tokens = models.PositiveIntegerField(null=True, blank=True, help_text="The longest reply, in tokens.")
+    temperature = models.FloatField(null=True, blank=True)
+    tools = models.JSONField(default=list, blank=True, help_text="Names of the tools that the model may call.")
+    context_strategies = models.JSONField(default=list, blank=True, help_text="Names, in the order they run.")
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["owner", "name"], name="agent_name_unique"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def has_key(self) -> bool:
+        return bool(self.api_key_encrypted)
+
+
+class Reply(models.Model):
+    """One answer of a model, from the question to its end.
+
+    While it runs, `partial` holds the messages received so far (`replies.draft_to_json`), so that a dead
+    process loses at most a flush interval. At most one reply runs in a conversation.
+    """
+
+    class Status(models.TextChoices):
+        RUNNING = "running"
+        DONE = "done"
+        STOPPED = "stopped", "stopped by its owner"
+        INTERRUPTED = "interrupted", "interrupted because the server went away"
+        FAILED = "failed"
+
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="replies")
+    agent = models.ForeignKey(Agent, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
+    question = models.ForeignKey(Message, on_delete=models.SET_NULL, null=True, related_name="+")
+    model = models.CharField(max_length=200, blank=True, default="")
+    status = models.CharField(max_length=12, choices=Status, default=Status.RUNNING)
+    stop_requested = models.BooleanField(default=False)
+    partial = models.JSONField(default=list)
+    context = models.JSONField(default=dict, help_text="What the context pipeline did; empty where it did nothing.")
+    error = models.TextField(blank=True, default="")
+    started_at = models.DateTimeField(auto_now_add=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        verbose_name_plural = "replies"
+        constraints = [
+            models.UniqueConstraint(fields=["conversation"], condition=Q(status="running"), name="reply_running_once"),
+            models.CheckConstraint(
+                condition=Q(status__in=["running", "done", "stopped", "interrupted", "failed"]), name="reply_status"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.status} reply {self.pk} in conversation {self.conversation_id}"
+
+
+class CapturedHistory(models.Model):
+    """Where a conversation recorded by the proxy stands: the hash of all its messages so far."""
+
+    conversation = models.OneToOneField(
+        Conversation, on_delete=models.CASCADE, primary_key=True, related_name="captured_history"
+    )
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    history_hash = models.BinaryField(max_length=32)
+
+    class Meta:
+        verbose_name_plural = "captured histories"
+        indexes = [
+            models.Index(fields=["owner", "history_hash"], name="captured_history"),
+        ]
+
+    def __str__(self) -> str:
+        return f"history of conversation {self.conversation_id}"

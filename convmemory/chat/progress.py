@@ -1,0 +1,56 @@
+"""What a reply has brought so far: whole messages, and the one that is being received. Pure.
+
+Its JSON form is what `Reply.partial` holds, so that another process can finish what a dead one began.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, cast
+
+from convmemory.chat.deltas import CompletionDraft
+from convmemory.conversations.drafts import MessageDraft
+from convmemory.conversations.parts import Role, ToolCallPart, ToolResultPart, part_from_json, part_to_json
+
+UNANSWERED = "The reply ended before this tool had answered."
+
+
+@dataclass(slots=True)
+class Progress:
+    """`messages` are complete; `current` is being received."""
+
+    messages: list[MessageDraft] = field(default_factory=list)
+    current: CompletionDraft | None = None
+
+    def received(self, *, now: datetime) -> list[MessageDraft]:
+        """Everything worth keeping if it ended now, every tool call with a result."""
+        kept = list(self.messages)
+        if self.current is not None and (parts := self.current.spoken_parts):
+            kept.append(MessageDraft(role="assistant", parts=parts, model=self.current.model, created_at=now))
+        return [*kept, *_missing_results(kept, now)]
+
+
+def _missing_results(drafts: Sequence[MessageDraft], now: datetime) -> Iterable[MessageDraft]:
+    answered = {part.call_id for draft in drafts for part in draft.parts if isinstance(part, ToolResultPart)}
+    for draft in drafts:
+        for part in draft.parts:
+            if isinstance(part, ToolCallPart) and part.id not in answered:
+                result = ToolResultPart(call_id=part.id, name=part.name, text=UNANSWERED, is_error=True)
+                yield MessageDraft(role="tool", parts=(result,), created_at=now)
+
+
+def draft_to_json(draft: MessageDraft) -> dict[str, Any]:
+    """What a reply's message has, as JSON values."""
+    created_at = draft.created_at.isoformat() if draft.created_at else None
+    parts = [part_to_json(part) for part in draft.parts]
+    return {"role": draft.role, "model": draft.model, "created_at": created_at, "parts": parts}
+
+
+def draft_from_json(value: Mapping[str, Any]) -> MessageDraft:
+    """The inverse of `draft_to_json`."""
+    return MessageDraft(
+        role=cast("Role", value["role"]),
+        model=value["model"],
+        created_at=datetime.fromisoformat(value["created_at"]) if value["created_at"] else None,
+        parts=tuple(part_from_json(part) for part in value["parts"]),
+    )

@@ -1,0 +1,208 @@
+"""The states of a reply in the database: begun, alive, stopped, ended, taken over from a dead process.
+
+All functions are synchronous and short. Whoever touches both rows locks the conversation's before the reply's.
+A reply that is no longer `running` belongs to nobody: its writer may store nothing any more.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import Enum
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.models import AbstractBaseUser, User
+from django.db import transaction
+from django.utils import timezone
+
+from convmemory.chat.agents import AgentOptions, agent_for, options_of
+from convmemory.chat.models import Reply
+from convmemory.chat.progress import draft_from_json, draft_to_json
+from convmemory.conversations import ingest, reading
+from convmemory.conversations.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.models import Conversation, Message
+from convmemory.conversations.parts import TextPart
+from convmemory.core.errors import ConvMemoryError, InvalidInput, NotFound, TooLarge
+
+MAX_MESSAGE_CHARS = 1_000_000
+SOURCE = "chat"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyJob:
+    """A reply that has begun: everything that writing it needs."""
+
+    reply_id: int
+    conversation_id: int
+    question_id: int
+    owner: User
+    agent: AgentOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a reply ended; `error` says why it failed, or is a remark on one that did not."""
+
+    status: Reply.Status
+    error: str = ""
+    retry_after_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredReply:
+    """What the end of a reply left in the conversation; both None where nothing was answered."""
+
+    turn_number: int | None
+    last_message_id: int | None
+
+
+class Pulse(Enum):
+    """What a heartbeat tells the writer."""
+
+    GO_ON = "go on"
+    STOP = "stop"
+    LOST = "lost"
+
+
+class ReplyLost(ConvMemoryError):
+    """The reply was taken over or its conversation deleted while it was being written."""
+
+
+def lease() -> timedelta:
+    return timedelta(seconds=settings.CHAT_LEASE_S)
+
+
+# --- beginning ------------------------------------------------------------------------------------
+
+
+def start_conversation(*, owner: User, text: str, agent_id: int | None) -> Conversation:
+    """An empty conversation for a first message that can be answered. Raises: as `begin_reply`."""
+    _clean(text)
+    agent = agent_for(owner=owner, conversation_id=None, agent_id=agent_id)
+    options = options_of(agent, owner=owner)
+    return ingest.create_conversation(
+        owner=owner, draft=ConversationDraft(messages=(), source=SOURCE, agent=options.name)
+    )
+
+
+def begin_reply(*, owner: User, conversation_id: int, text: str, agent_id: int | None = None) -> ReplyJob:
+    """Store the question and take the conversation for its answer, both or neither.
+
+    Raises: NotFound, ConversationBusy, NoEndpoint, InvalidInput, TooLarge.
+    """
+    question = MessageDraft(role="user", parts=(TextPart(_clean(text)),), created_at=timezone.now())
+    reading.get_conversation(owner=owner, conversation_id=conversation_id)
+    agent = agent_for(owner=owner, conversation_id=conversation_id, agent_id=agent_id)
+    options = options_of(agent, owner=owner)
+    with transaction.atomic():
+        conversation = ingest.begin_response(
+            owner=owner, conversation_id=conversation_id, drafts=[question], lease=lease()
+        )
+        stored = conversation.messages.get(position=conversation.message_count - 1)
+        reply = Reply.objects.create(
+            owner_id=owner.pk,
+            conversation=conversation,
+            agent_id=options.agent_id,
+            question=stored,
+            model=options.endpoint.model,
+        )
+    return ReplyJob(reply.pk, conversation_id, stored.pk, owner, options)
+
+
+def _clean(text: str) -> str:
+    """Raises: InvalidInput, TooLarge."""
+    if len(text) > MAX_MESSAGE_CHARS:
+        raise TooLarge(
+            f"The message has {len(text):,} characters, {MAX_MESSAGE_CHARS:,} are possible: shorten it, or store the "
+            "text as a document and ask about it."
+        )
+    if not text.strip():
+        raise InvalidInput("The message is empty: write at least one character.")
+    return text.strip()
+
+
+# --- alive ----------------------------------------------------------------------------------------
+
+
+def beat(job: ReplyJob, received: Sequence[MessageDraft] | None) -> Pulse:
+    """Prolong the lease and keep what was received (None: nothing new); what the writer shall do."""
+    with transaction.atomic():
+        if not ingest.renew_response(owner=job.owner, conversation_id=job.conversation_id, lease=lease()):
+            return Pulse.LOST
+        mine = Reply.objects.select_for_update().filter(pk=job.reply_id, status=Reply.Status.RUNNING)
+        stops = mine.values_list("stop_requested", flat=True).first()
+        if stops is None:
+            transaction.set_rollback(True)
+            return Pulse.LOST
+        if received is not None:
+            mine.update(partial=[draft_to_json(draft) for draft in received])
+    return Pulse.STOP if stops else Pulse.GO_ON
+
+
+def note_context(job: ReplyJob, context: Mapping[str, Any]) -> None:
+    """Keep what the context pipeline did for this reply, for the page."""
+    Reply.objects.filter(pk=job.reply_id).update(context=dict(context))
+
+
+def request_stop(*, owner: AbstractBaseUser, conversation_id: int) -> int:
+    """Ask the writer, in whichever process, to stop; the reply's id. Raises: NotFound where nothing is written."""
+    reading.get_conversation(owner=owner, conversation_id=conversation_id)
+    running = Reply.objects.filter(owner_id=owner.pk, conversation_id=conversation_id, status=Reply.Status.RUNNING)
+    found = running.values_list("pk", flat=True).first()
+    if found is None:
+        raise NotFound(f"Nothing is being written in conversation {conversation_id}.")
+    Reply.objects.filter(pk=found).update(stop_requested=True)
+    return found
+
+
+def replies_of(*, owner: AbstractBaseUser, conversation_id: int, limit: int) -> list[Reply]:
+    """The newest replies first. Raises: NotFound."""
+    conversation = reading.get_conversation(owner=owner, conversation_id=conversation_id)
+    return list(Reply.objects.filter(owner_id=owner.pk, conversation=conversation).order_by("-pk")[:limit])
+
+
+# --- ending ---------------------------------------------------------------------------------------
+
+
+def finish_reply(job: ReplyJob, received: Sequence[MessageDraft], ending: Ending) -> StoredReply:
+    """Store the reply, number its turn and set the conversation idle, in one short transaction.
+
+    Raises: ReplyLost, where nothing is stored.
+    """
+    with transaction.atomic():
+        try:
+            ingest.lock_conversation(owner=job.owner, conversation_id=job.conversation_id)
+        except NotFound as error:
+            raise ReplyLost(str(error)) from error
+        if not _end(job.reply_id, ending):
+            raise ReplyLost(f"Reply {job.reply_id} was taken over.")
+        conversation = ingest.finish_response(
+            owner=job.owner,
+            conversation_id=job.conversation_id,
+            drafts=received,
+            failed=ending.status == Reply.Status.FAILED,
+        )
+        last = _last_message(conversation) if received else None
+    return StoredReply(last.turn_number, last.pk) if last else StoredReply(None, None)
+
+
+def _end(reply_id: int, ending: Ending) -> bool:
+    running = Reply.objects.filter(pk=reply_id, status=Reply.Status.RUNNING)
+    return bool(running.update(status=ending.status, error=ending.error, partial=[], ended_at=timezone.now()))
+
+
+def _last_message(conversation: Conversation) -> Message:
+    return conversation.messages.get(position=conversation.message_count - 1)
+
+
+def take_over(conversation: Conversation) -> list[MessageDraft]:
+    """End the reply that a dead process was writing here; what had been received of it.
+
+    The caller holds the lock on the conversation's row and stores the messages.
+    """
+    reply = Reply.objects.select_for_update().filter(conversation=conversation, status=Reply.Status.RUNNING).first()
+    if reply is None:
+        return []
+    error = "The server went away while the reply was being written."
+    _end(reply.pk, Ending(Reply.Status.INTERRUPTED, error))
+    return [draft_from_json(value) for value in reply.partial]

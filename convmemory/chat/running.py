@@ -1,0 +1,44 @@
+"""What a web process does for the chat beside answering requests: take over abandoned replies, and end in order."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from django.conf import settings
+
+from convmemory.chat.clients import close_clients
+from convmemory.chat.live import interrupt_all
+from convmemory.conversations.ingest import release_abandoned_responses
+from convmemory.core.threads import in_thread
+
+MAX_PAUSE_S = 10.0
+
+logger = logging.getLogger(__name__)
+
+
+@asynccontextmanager
+async def chat_is_running() -> AsyncIterator[None]:
+    """While the server serves; at the end the replies that are being written are stored as interrupted."""
+    watching = asyncio.create_task(_release_abandoned(), name="release-abandoned-replies")
+    try:
+        yield
+    finally:
+        watching.cancel()
+        with suppress(asyncio.CancelledError):
+            await watching
+        await interrupt_all()
+        await close_clients()
+
+
+async def _release_abandoned() -> None:
+    """Every few seconds, so that a conversation is idle soon after its lease has run out.
+
+    The worker's sweep does the same every minute, where no web process runs.
+    """
+    while True:
+        try:
+            await in_thread(release_abandoned_responses)
+        except Exception as error:  # the loop's boundary: the next round tries again
+            logger.warning("Abandoned replies could not be looked for: %s", error)
+        await asyncio.sleep(min(MAX_PAUSE_S, settings.CHAT_LEASE_S / 3))

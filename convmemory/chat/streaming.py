@@ -1,0 +1,62 @@
+"""The answer to a message as a stream of server-sent events, for the API and the page alike."""
+
+from collections.abc import AsyncIterator
+
+from asgiref.sync import sync_to_async
+from django.contrib.auth.models import User
+from django.db import connections
+from django.http import StreamingHttpResponse
+
+from convmemory.chat.events import KEEP_ALIVE, Event, encode_event
+from convmemory.chat.live import start_reply
+from convmemory.chat.replies import ReplyJob, begin_reply, start_conversation
+from convmemory.core.threads import in_thread
+
+HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+
+
+async def stream_reply(
+    *, owner: User, conversation_id: int | None, text: str, agent_id: int | None
+) -> StreamingHttpResponse:
+    """Begin a reply to `text`, in a new conversation where the id is None, and stream it.
+
+    Raises: as `replies.begin_reply`, before anything is stored.
+    """
+    job = await in_thread(_begin, owner, conversation_id, text, agent_id)
+    events = start_reply(job).listen()
+    return StreamingHttpResponse(_lines(job, events), content_type="text/event-stream", headers=HEADERS)
+
+
+async def wait_for_reply(*, owner: User, conversation_id: int | None, text: str, agent_id: int | None) -> Event:
+    """The same without a stream: the last event of the reply, with its conversation's id. Raises: as `stream_reply`."""
+    job = await in_thread(_begin, owner, conversation_id, text, agent_id)
+    last = Event("error")
+    async for event in start_reply(job).listen():
+        last = event or last
+    return Event(last.name, {**last.data, "conversation_id": job.conversation_id})
+
+
+def _begin(owner: User, conversation_id: int | None, text: str, agent_id: int | None) -> ReplyJob:
+    if conversation_id is None:
+        conversation_id = start_conversation(owner=owner, text=text, agent_id=agent_id).pk
+    return begin_reply(owner=owner, conversation_id=conversation_id, text=text, agent_id=agent_id)
+
+
+async def _lines(job: ReplyJob, events: AsyncIterator[Event | None]) -> AsyncIterator[bytes]:
+    # The request's own thread has asked who calls; its connection would be held as long as the stream.
+    await sync_to_async(connections.close_all)()
+    yield encode_event(started_event(job))
+    async for event in events:
+        yield KEEP_ALIVE if event is None else encode_event(event)
+
+
+def started_event(job: ReplyJob) -> Event:
+    data = {
+        "conversation_id": job.conversation_id,
+        "reply_id": job.reply_id,
+        "message_id": job.question_id,
+        "agent": job.agent.name,
+        "model": job.agent.endpoint.model,
+        "url": f"/conversations/{job.conversation_id}",
+    }
+    return Event("message_started", data)

@@ -1,0 +1,70 @@
+"""Runs the tools that a model calls, as the conversation's owner. Whatever goes wrong becomes a result that says so.
+
+Results share the room that is left in the model's window: a long one is cut, and says that it was.
+"""
+
+import asyncio
+import json
+import logging
+from dataclasses import dataclass
+
+from django.contrib.auth.models import User
+
+from convmemory.chat.deltas import FinishedCall
+from convmemory.chat.threads import in_tool_thread
+from convmemory.conversations.parts import ToolResultPart
+from convmemory.core.errors import ConvMemoryError
+from convmemory.core.tokens import count_tokens, cut_to_tokens
+from convmemory.tools.registry import run_tool
+
+TIMEOUT_S = 60.0
+MIN_ROOM = 512
+CUT = "\n[… cut: the rest does not fit the model's window]"
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Room:
+    """The tokens that are left for results. No single one takes more than half, so that a further one fits."""
+
+    tokens: int
+    encoding: str
+
+    @property
+    def is_used_up(self) -> bool:
+        return self.tokens < MIN_ROOM
+
+    def fit(self, text: str) -> str:
+        """The text, cut to what may be taken; takes it."""
+        fitting = cut_to_tokens(text, max(self.tokens // 2, 0), encoding=self.encoding)
+        if len(fitting) < len(text):
+            fitting += CUT
+        self.tokens -= count_tokens(fitting, encoding=self.encoding)
+        return fitting
+
+
+async def answer_call(call: FinishedCall, *, caller: User, allowed: tuple[str, ...], room: Room) -> ToolResultPart:
+    """The result of one call."""
+    text, is_error = await _run(call, caller, allowed)
+    fitting = await asyncio.to_thread(room.fit, text)
+    return ToolResultPart(call_id=call.part.id, name=call.part.name, text=fitting, is_error=is_error)
+
+
+async def _run(call: FinishedCall, caller: User, allowed: tuple[str, ...]) -> tuple[str, bool]:
+    name = call.part.name
+    if name not in allowed:
+        return f"There is no tool {name!r} here: use {', '.join(allowed) or 'none'}.", True
+    if call.error:
+        return f"{call.error} Call {name} again with arguments as its schema says.", True
+    try:
+        async with asyncio.timeout(TIMEOUT_S):
+            answer = await in_tool_thread(run_tool, name, call.part.input, caller)
+    except ConvMemoryError as error:
+        return str(error), True
+    except TimeoutError:
+        return f"{name} gave no answer within {TIMEOUT_S:g} s.", True
+    except Exception:  # a tool's boundary: the model is told, the log has the rest
+        logger.exception("The tool %s failed", name)
+        return f"{name} failed: an error inside the server.", True
+    return json.dumps(answer, ensure_ascii=False), False

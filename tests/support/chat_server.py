@@ -1,0 +1,275 @@
+"""A real HTTP server with the chat routes of OpenAI's API, which does what tests script for it.
+
+Each request takes the next script: what is said, thought and called, in which pieces, and what goes wrong
+(an error, a pause, a stall, a malformed chunk, a cut connection). Without a script it repeats the question.
+Run as a program it is the fast endpoint of the load test: `python -m tests.support.chat_server PORT`.
+"""
+
+import asyncio
+import json
+import sys
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.support.asgi_thread import running_application
+
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+MODEL = "test-model"
+HOLD_LIMIT_S = 30.0
+
+
+@dataclass(frozen=True)
+class Say:
+    """A piece of the answer."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Think:
+    """A piece of reasoning."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of a tool; its arguments are sent in pieces of `piece` characters."""
+
+    name: str
+    arguments: str
+    id: str = "call_1"
+    index: int = 0
+    piece: int = 7
+
+
+@dataclass(frozen=True)
+class Raw:
+    """Bytes as they are."""
+
+    data: bytes
+
+
+@dataclass(frozen=True)
+class Pause:
+    """Nothing for a while."""
+
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Hold:
+    """Nothing until the test sets the event."""
+
+    until: threading.Event
+
+
+@dataclass(frozen=True)
+class Cut:
+    """The connection breaks."""
+
+
+Step = Say | Think | Call | Raw | Pause | Hold | Cut
+
+
+@dataclass(frozen=True)
+class Script:
+    """What one request gets. A `status` other than 200 sends `body` instead of the steps."""
+
+    steps: tuple[Step, ...] = ()
+    status: int = 200
+    body: Mapping[str, Any] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    has_end: bool = True
+
+
+def says(*pieces: str) -> Script:
+    return Script(tuple(Say(piece) for piece in pieces))
+
+
+def calls(name: str, arguments: Any = None, **values: Any) -> Script:
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments or {})
+    return Script((Call(name, text, **values),))
+
+
+def fails(status: int, message: str = "It failed.", **headers: str) -> Script:
+    body = {"error": {"message": message, "type": "test", "param": None, "code": None}}
+    return Script(status=status, body=body, headers={name.replace("_", "-"): v for name, v in headers.items()})
+
+
+@dataclass
+class ChatServer:
+    """How the server behaves; tests change it while it runs. `requests` are the JSON bodies it was sent."""
+
+    url: str = ""
+    key: str = "secret"
+    scripts: deque[Script] = field(default_factory=deque)
+    requests: list[dict[str, Any]] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
+    bodies: list[bytes] = field(default_factory=list)
+    disconnects: int = 0
+    keeps_requests: bool = True
+
+    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        headers = {name.decode().lower(): value.decode() for name, value in scope["headers"]}
+        body = await _body(receive)
+        if headers.get("authorization") != f"Bearer {self.key}":
+            await _answer(send, fails(401, f"Incorrect API key provided: {headers.get('authorization')}"))
+        elif scope["path"] == "/v1/models":
+            await _json(send, 200, {"object": "list", "data": [{"id": MODEL, "object": "model"}]})
+        elif scope["path"] == "/v1/chat/completions":
+            await self._complete(headers, body, receive, send)
+        else:
+            await _answer(send, fails(404, "Not found"))
+
+    async def _complete(self, headers: dict[str, str], body: bytes, receive: Receive, send: Send) -> None:
+        asked = json.loads(body)
+        if self.keeps_requests:
+            self.requests.append(asked)
+            self.headers.append(headers)
+            self.bodies.append(body)
+        script = self.scripts.popleft() if self.scripts else _echo(asked)
+        if script.status != 200:
+            await _answer(send, script)
+        elif asked.get("stream"):
+            await self._stream(script, asked, receive, send)
+        else:
+            await _json(send, 200, _completion(script, asked))
+
+    async def _stream(self, script: Script, asked: dict[str, Any], receive: Receive, send: Send) -> None:
+        writing = asyncio.create_task(_write_stream(script, asked, send))
+        leaving = asyncio.create_task(_until_gone(receive))
+        await asyncio.wait((writing, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if not writing.done():
+            self.disconnects += 1
+            writing.cancel()
+        leaving.cancel()
+        if writing.done() and not writing.cancelled() and (error := writing.exception()):
+            raise error
+
+
+class ConnectionCut(Exception):
+    """Makes the server close the connection in the middle of an answer."""
+
+
+async def _write_stream(script: Script, asked: dict[str, Any], send: Send) -> None:
+    await _start(send, 200, {"content-type": "text/event-stream", **script.headers})
+    await _chunk(send, {"role": "assistant", "content": ""})
+    for step in script.steps:
+        await _perform(step, send)
+    if script.has_end:
+        called = any(isinstance(step, Call) for step in script.steps)
+        await _chunk(send, {}, finish_reason="tool_calls" if called else "stop")
+        await _send(send, b"data: [DONE]\n\n")
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _perform(step: Step, send: Send) -> None:
+    match step:
+        case Say(text):
+            await _chunk(send, {"content": text})
+        case Think(text):
+            await _chunk(send, {"reasoning_content": text})
+        case Call(name, arguments, id, index, piece):
+            head = {"index": index, "id": id, "type": "function", "function": {"name": name, "arguments": ""}}
+            await _chunk(send, {"tool_calls": [head]})
+            for at in range(0, len(arguments), piece):
+                part = {"index": index, "function": {"arguments": arguments[at : at + piece]}}
+                await _chunk(send, {"tool_calls": [part]})
+        case Raw(data):
+            await _send(send, data)
+        case Pause(seconds):
+            await asyncio.sleep(seconds)
+        case Hold(until):
+            await _wait_for(until)
+        case Cut():
+            raise ConnectionCut
+
+
+async def _wait_for(event: threading.Event) -> None:
+    for _ in range(int(HOLD_LIMIT_S / 0.01)):
+        if event.is_set():
+            return
+        await asyncio.sleep(0.01)
+
+
+def _echo(asked: dict[str, Any]) -> Script:
+    content = asked["messages"][-1].get("content") or ""
+    text = content if isinstance(content, str) else " ".join(part.get("text", "") for part in content)
+    return says("You said: ", text[:200])
+
+
+def _completion(script: Script, asked: dict[str, Any]) -> dict[str, Any]:
+    text = "".join(step.text for step in script.steps if isinstance(step, Say))
+    tool_calls = [
+        {"id": step.id, "type": "function", "function": {"name": step.name, "arguments": step.arguments}}
+        for step in script.steps
+        if isinstance(step, Call)
+    ]
+    message: dict[str, Any] = {"role": "assistant", "content": text or None}
+    if tool_calls:
+        message["tool_calls"] = tool_calls
+    choice = {"index": 0, "message": message, "finish_reason": "tool_calls" if tool_calls else "stop"}
+    usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+    return {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": asked.get("model", MODEL),
+            "choices": [choice], "usage": usage}  # fmt: skip
+
+
+async def _chunk(send: Send, delta: dict[str, Any], finish_reason: str | None = None) -> None:
+    choice = {"index": 0, "delta": delta, "finish_reason": finish_reason}
+    chunk = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": MODEL, "choices": [choice]}
+    await _send(send, f"data: {json.dumps(chunk)}\n\n".encode())
+
+
+async def _answer(send: Send, script: Script) -> None:
+    await _json(send, script.status, dict(script.body), dict(script.headers))
+
+
+async def _json(send: Send, status: int, body: Any, headers: dict[str, str] | None = None) -> None:
+    payload = json.dumps(body).encode()
+    await _start(send, status, {"content-type": "application/json", **(headers or {})})
+    await send({"type": "http.response.body", "body": payload, "more_body": False})
+
+
+async def _start(send: Send, status: int, headers: Mapping[str, str]) -> None:
+    pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": status, "headers": pairs})
+
+
+async def _send(send: Send, data: bytes) -> None:
+    await send({"type": "http.response.body", "body": data, "more_body": True})
+
+
+async def _body(receive: Receive) -> bytes:
+    pieces = []
+    while True:
+        message = await receive()
+        pieces.append(message.get("body", b""))
+        if not message.get("more_body"):
+            return b"".join(pieces)
+
+
+async def _until_gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+@contextmanager
+def running_chat_server(**behaviour: Any) -> Iterator[ChatServer]:
+    """A `ChatServer` on a free port for the time of the block; `url` ends in /v1."""
+    server = ChatServer(**behaviour)
+    with running_application(server) as address:
+        server.url = f"{address}/v1"
+        yield server
+
+
+if __name__ == "__main__":
+    import uvicorn
+
+    fast = ChatServer(keeps_requests=False)
+    uvicorn.run(fast, port=int(sys.argv[1]), lifespan="off", log_level="critical", access_log=False)

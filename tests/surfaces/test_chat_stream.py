@@ -1,0 +1,441 @@
+"""The stream over real HTTP: a reply in events, its tools, what goes wrong, stopping; nobody else's conversations."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.utils import timezone
+from pytest_django import Settings
+
+from convmemory.chat.models import Reply
+from convmemory.conversations.models import Conversation
+from search.indexing import index_conversation
+from tests.factories import exchange, make_conversation, make_user
+from tests.support.chat_server import (
+    Call,
+    ChatServer,
+    Cut,
+    Hold,
+    Pause,
+    Raw,
+    Say,
+    Script,
+    Think,
+    calls,
+    fails,
+    running_chat_server,
+    says,
+)
+from tests.support.chatting import Talker, names, said
+from tests.support.site import running_site
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(scope="module")
+def endpoint_process() -> Iterator[ChatServer]:
+    with running_chat_server() as server:
+        yield server
+
+
+@pytest.fixture
+def endpoint(endpoint_process: ChatServer, settings: Settings) -> ChatServer:
+    """The server's own endpoint."""
+    endpoint_process.scripts.clear()
+    endpoint_process.requests.clear()
+    settings.CHAT_BASE_URL = endpoint_process.url
+    settings.CHAT_API_KEY = endpoint_process.key
+    settings.CHAT_MODEL = "test-model"
+    return endpoint_process
+
+
+@pytest.fixture
+def site(endpoint: ChatServer) -> Iterator[str]:
+    with running_site() as address:
+        yield address
+
+
+@pytest.fixture
+def owner() -> User:
+    return make_user()
+
+
+@pytest.fixture
+def ada(site: str, owner: User) -> Iterator[Talker]:
+    talker = Talker(site, owner)
+    yield talker
+    talker.close()
+
+
+def eventually(condition: Callable[[], bool], what: str) -> None:
+    for _ in range(600):
+        if condition():
+            return
+        time.sleep(0.02)
+    pytest.fail(f"never happened: {what}")
+
+
+def test_a_reply_streams_is_stored_and_numbered(ada: Talker, endpoint: ChatServer) -> None:
+    endpoint.scripts.append(Script((Think("Peru, so"), Say("Li"), Say("ma."))))
+    number = ada.new_conversation()
+    events = ada.ask(number, "What is the capital of Peru?")
+    assert names(events) == ["message_started", "thinking", "text", "turn", "done"]
+    assert said(events) == "Lima."
+    assert events[-2][1] == {"turn_number": 0, "url": f"/conversations/{number}?turn=0"}
+    question, answer = ada.messages(number)
+    assert question["parts"] == [{"type": "text", "text": "What is the capital of Peru?"}]
+    assert [part["type"] for part in answer["parts"]] == ["thinking", "text"]
+    assert (question["turn_number"], answer["turn_number"], answer["model"]) == (0, 0, "test-model")
+    shown = ada.conversation(number)
+    assert (shown["status"], shown["title"]) == ("idle", "What is the capital of Peru?")
+    assert endpoint.requests[0]["messages"] == [{"role": "user", "content": "What is the capital of Peru?"}]
+    ada.ask(number, "And of Chile?")
+    assert [m["content"] for m in endpoint.requests[1]["messages"]] == [
+        "What is the capital of Peru?", "Lima.", "And of Chile?",
+    ]  # fmt: skip
+    assert ada.conversation(number)["turn_count"] == 2
+
+
+# --- tools ----------------------------------------------------------------------------------------
+
+
+def test_a_tool_runs_as_the_conversations_owner_and_its_result_goes_back(
+    ada: Talker, endpoint: ChatServer, owner: User
+) -> None:
+    mine = make_conversation(owner, exchange(("how do I feed a sourdough starter?", "Once a week.")))
+    theirs = make_conversation(make_user(), exchange(("how do I feed a sourdough starter?", "Never.")))
+    for conversation in (mine, theirs):
+        index_conversation(conversation_id=conversation.pk)
+    endpoint.scripts.extend([calls("ConversationSearch", {"query": "feeding the sourdough starter"}), says("Weekly.")])
+    number = ada.new_conversation()
+    events = ada.ask(number, "How often do I feed it?")
+    assert names(events) == ["message_started", "tool_call", "tool_result", "text", "turn", "done"]
+    result = next(data for name, data in events if name == "tool_result")
+    assert not result["is_error"]
+    assert f"/conversations/{mine.pk}?turn=0" in result["text"]
+    assert f"/conversations/{theirs.pk}?" not in result["text"]
+    assert [message["role"] for message in ada.messages(number)] == ["user", "assistant", "tool", "assistant"]
+    assert {message["turn_number"] for message in ada.messages(number)} == {0}
+    _asked, called, answered = endpoint.requests[1]["messages"]
+    assert called["tool_calls"][0]["function"]["name"] == "ConversationSearch"
+    assert (answered["role"], answered["tool_call_id"]) == ("tool", called["tool_calls"][0]["id"])
+    assert "ConversationSearch" in [tool["function"]["name"] for tool in endpoint.requests[0]["tools"]]
+
+
+@pytest.mark.parametrize(
+    ("script", "told"),
+    [
+        (calls("ConversationSearch", '{"query": '), "not JSON"),
+        (calls("ConversationSearch", "[1]"), "not a JSON object"),
+        (calls("ConversationSearch", {"query": "x", "owner": 1}), "owner"),
+        (calls("launch_rocket", {}), "no tool 'launch_rocket'"),
+        (calls("read_conversation", {"conversation_id": 4711}), "4711"),
+    ],
+)
+def test_a_call_that_fails_becomes_a_result_that_says_so(
+    ada: Talker, endpoint: ChatServer, script: Script, told: str
+) -> None:
+    endpoint.scripts.extend([script, says("I see.")])
+    number = ada.new_conversation()
+    events = ada.ask(number, "Try it")
+    assert names(events)[-3:] == ["text", "turn", "done"]
+    result = next(data for name, data in events if name == "tool_result")
+    assert result["is_error"]
+    assert told in result["text"]
+    assert told in endpoint.requests[1]["messages"][-1]["content"]
+
+
+def test_several_calls_of_one_reply_are_all_answered(ada: Talker, endpoint: ChatServer) -> None:
+    two = (Call("list_conversations", "{}", id="a", index=0), Call("nothing", "{}", id="b", index=1))
+    endpoint.scripts.extend([Script(two), says("Done.")])
+    ada.ask(ada.new_conversation(), "Do both")
+    assert [m.get("tool_call_id") for m in endpoint.requests[1]["messages"]] == [None, None, "a", "b"]
+
+
+def test_a_model_that_never_stops_calling_is_stopped(ada: Talker, endpoint: ChatServer) -> None:
+    endpoint.scripts.extend([calls("list_conversations", {})] * 20)
+    number = ada.new_conversation()
+    events = ada.ask(number, "Go on")
+    assert events[-1][0] == "error"
+    assert len(endpoint.requests) == 9
+    assert endpoint.requests[-1]["tool_choice"] == "none"
+    assert ada.conversation(number)["turn_count"] == 1, "what was received is kept"
+    endpoint.scripts.clear()
+    assert names(ada.ask(number, "And now?"))[-1] == "done"
+
+
+# --- what goes wrong ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("script", "told"),
+    [
+        (fails(401, "Incorrect API key"), "CHAT_API_KEY"),
+        (fails(404, "no such model"), "CHAT_MODEL"),
+        (fails(500, "boom"), "boom"),
+        (fails(400, "too many tokens"), "too many tokens"),
+        (Script((Raw(b"data: {oops\n\n"),)), "unreadable"),
+        (Script((Raw(b"data: [1]\n\n"),)), "unreadable"),
+        (Script((Raw(b'data: {"choices": [{"delta": {"content": 7}}]}\n\n'),)), "unreadable"),
+        (Script((Raw(b'data: {"error": {"message": "overloaded"}}\n\n'),)), "overloaded"),
+        (Script(()), "empty reply"),
+        (Script((Cut(),)), "cannot be reached"),
+    ],
+)
+def test_an_endpoint_that_fails_is_told_and_the_question_is_kept(
+    ada: Talker, endpoint: ChatServer, script: Script, told: str
+) -> None:
+    endpoint.scripts.append(script)
+    number = ada.new_conversation()
+    events = ada.ask(number, "Are you there?")
+    assert names(events) == ["message_started", "error"]
+    assert told in events[-1][1]["detail"]
+    shown = ada.conversation(number)
+    assert (shown["status"], shown["message_count"], shown["turn_count"]) == ("failed", 1, 0)
+    assert ada.last_reply(number)["error"] == events[-1][1]["detail"]
+    events = ada.ask(number, "And now?")
+    assert names(events)[-1] == "done"
+    assert {message["turn_number"] for message in ada.messages(number)} == {0}, "both questions are one turn"
+
+
+def test_too_many_requests_say_when_to_try_again(ada: Talker, endpoint: ChatServer) -> None:
+    endpoint.scripts.append(fails(429, "slow down", retry_after="17"))
+    events = ada.ask(ada.new_conversation(), "Hi")
+    assert events[-1][1]["retry_after_s"] == 17
+    assert len(endpoint.requests) == 1
+
+
+def test_an_endpoint_that_is_down_is_told(ada: Talker, settings: Settings) -> None:
+    settings.CHAT_BASE_URL = "http://127.0.0.1:9/v1"
+    events = ada.ask(ada.new_conversation(), "Hi")
+    assert "cannot be reached" in events[-1][1]["detail"]
+
+
+@pytest.mark.parametrize(
+    ("last", "told"),
+    [(Cut(), "cannot be reached"), (Raw(b"data: {oops\n\n"), "unreadable"), (Pause(30), "no answer in time")],
+)
+def test_what_was_received_of_a_broken_reply_is_kept_and_marked(
+    ada: Talker, endpoint: ChatServer, settings: Settings, last: Any, told: str
+) -> None:
+    settings.CHAT_TIMEOUT_S = 0.5
+    endpoint.scripts.append(Script((Say("Half of "), Say("it"), last)))
+    number = ada.new_conversation()
+    events = ada.ask(number, "Tell me")
+    assert said(events) == "Half of it"
+    assert told in events[-1][1]["detail"]
+    assert ada.messages(number)[-1]["parts"][0]["text"] == "Half of it"
+    assert ada.conversation(number)["turn_count"] == 1
+    assert ada.last_reply(number)["status"] == "failed"
+
+
+def test_a_stream_without_an_end_counts_as_broken(ada: Talker, endpoint: ChatServer) -> None:
+    endpoint.scripts.append(Script((Say("Half"),), has_end=False))
+    number = ada.new_conversation()
+    assert "before it was complete" in ada.ask(number, "Tell me")[-1][1]["detail"]
+    assert ada.messages(number)[-1]["parts"][0]["text"] == "Half"
+
+
+def test_a_context_that_does_not_fit_is_told_and_the_question_is_kept(
+    ada: Talker, endpoint: ChatServer, settings: Settings
+) -> None:
+    settings.CHAT_CONTEXT_WINDOW = 8_000
+    number = ada.new_conversation()
+    events = ada.ask(number, "many words " * 20_000)
+    assert "window holds 8,000" in events[-1][1]["detail"]
+    assert endpoint.requests == []
+    assert ada.conversation(number)["message_count"] == 1
+
+
+def test_older_messages_are_left_out_and_that_is_told(ada: Talker, endpoint: ChatServer, settings: Settings) -> None:
+    settings.CHAT_CONTEXT_WINDOW = 8_000
+    number = ada.new_conversation()
+    pairs = [{"role": role, "content": "some words " * 300} for _ in range(20) for role in ("user", "assistant")]
+    assert ada.post(f"/conversations/{number}/messages", messages=pairs).status_code == 201
+    events = ada.ask(number, "And now?")
+    assert names(events) == ["message_started", "context", "text", "turn", "done"]
+    left_out = events[1][1]["left_out"]
+    assert 0 < left_out < 40
+    assert len(endpoint.requests[0]["messages"]) == 41 - left_out
+    assert ada.last_reply(number)["context"]["left_out"] == left_out
+
+
+@pytest.mark.parametrize(
+    ("message", "status", "told"),
+    [("", 422, "empty"), ("  \n ", 422, "empty"), ("x" * 5_000_000, 413, "1,000,000"), (None, 422, "message")],
+)
+def test_a_message_that_cannot_be_taken_leaves_nothing_behind(
+    ada: Talker, message: str | None, status: int, told: str
+) -> None:
+    number = ada.new_conversation()
+    response = ada.post(f"/conversations/{number}/stream", message=message)
+    assert response.status_code == status
+    assert response.headers["Content-Type"] == "application/problem+json"
+    assert told in response.json()["detail"]
+    shown = ada.conversation(number)
+    assert (shown["status"], shown["message_count"]) == ("idle", 0)
+
+
+def test_without_an_endpoint_the_answer_says_how_to_set_one_up(ada: Talker, settings: Settings) -> None:
+    settings.CHAT_MODEL = ""
+    number = ada.new_conversation()
+    response = ada.post(f"/conversations/{number}/stream", message="Hi")
+    assert response.status_code == 503
+    assert "CHAT_BASE_URL" in response.json()["detail"]
+    assert ada.conversation(number)["message_count"] == 0
+
+
+# --- two at once, stopping, leaving ---------------------------------------------------------------
+
+
+@pytest.fixture
+def held(endpoint: ChatServer) -> Iterator[threading.Event]:
+    """The next reply says `Once`, and the rest when this is set."""
+    release = threading.Event()
+    endpoint.scripts.append(Script((Say("Once"), Hold(release), Say(" upon a time."))))
+    yield release
+    release.set()
+
+
+def test_a_second_message_meanwhile_is_refused(ada: Talker, held: threading.Event) -> None:
+    number = ada.new_conversation()
+    with ada.streaming(number, "First") as events:
+        assert [next(events)[0], next(events)[0]] == ["message_started", "text"]
+        assert ada.conversation(number)["status"] == "processing"
+        second = ada.post(f"/conversations/{number}/stream", message="Second")
+        assert second.status_code == 409
+        appended = ada.post(f"/conversations/{number}/messages", messages=[{"role": "user", "content": "Third"}])
+        assert appended.status_code == 409
+        held.set()
+        assert [name for name, _ in events][-1] == "done"
+    assert [message["role"] for message in ada.messages(number)] == ["user", "assistant"]
+
+
+def test_a_stopped_reply_is_kept_and_the_endpoint_is_left(
+    ada: Talker, endpoint: ChatServer, held: threading.Event
+) -> None:
+    gone = endpoint.disconnects
+    number = ada.new_conversation()
+    with ada.streaming(number, "Tell me a story") as events:
+        assert [next(events)[0], next(events)[0]] == ["message_started", "text"]
+        assert ada.post(f"/conversations/{number}/stop").status_code == 200
+        rest = list(events)
+    assert names(rest) == ["turn", "done"]
+    assert rest[-1][1]["status"] == "stopped"
+    assert ada.messages(number)[-1]["parts"][0]["text"] == "Once"
+    assert ada.conversation(number)["status"] == "idle"
+    eventually(lambda: endpoint.disconnects > gone, "the endpoint was left")
+    assert ada.post(f"/conversations/{number}/stop").status_code == 404
+
+
+def test_a_stop_from_another_process_is_heard(ada: Talker, held: threading.Event, settings: Settings) -> None:
+    settings.CHAT_LEASE_S = 2
+    number = ada.new_conversation()
+    with ada.streaming(number, "Tell me a story") as events:
+        assert [next(events)[0], next(events)[0]] == ["message_started", "text"]
+        Reply.objects.update(stop_requested=True)
+        assert names(list(events)) == ["turn", "done"]
+
+
+def test_a_client_that_goes_away_does_not_lose_the_reply(ada: Talker, held: threading.Event) -> None:
+    number = ada.new_conversation()
+    with ada.streaming(number, "Tell me a story") as events:
+        assert [next(events)[0], next(events)[0]] == ["message_started", "text"]
+    held.set()
+    eventually(lambda: ada.conversation(number)["status"] == "idle", "the reply was finished")
+    assert ada.messages(number)[-1]["parts"][0]["text"] == "Once upon a time."
+    assert ada.last_reply(number)["status"] == "done"
+
+
+def test_a_conversation_deleted_meanwhile_ends_its_reply(
+    ada: Talker, held: threading.Event, settings: Settings
+) -> None:
+    settings.CHAT_LEASE_S = 2
+    number = ada.new_conversation()
+    with ada.streaming(number, "Tell me a story") as events:
+        assert [next(events)[0], next(events)[0]] == ["message_started", "text"]
+        assert ada.http.delete(f"/api/v1/conversations/{number}").status_code == 204
+        assert list(events)[-1][1]["status"] == "lost"
+    assert not Reply.objects.exists()
+
+
+def test_a_reply_whose_lease_ran_out_is_taken_over_and_its_writer_stores_nothing(
+    ada: Talker, held: threading.Event
+) -> None:
+    number = ada.new_conversation()
+    with ada.streaming(number, "Tell me a story") as events:
+        assert [next(events)[0], next(events)[0]] == ["message_started", "text"]
+        eventually(lambda: Reply.objects.get().partial != [], "what was received is kept")
+        Conversation.objects.update(processing_until=timezone.now() - timedelta(seconds=1))
+        assert names(ada.ask(number, "Are you there?"))[-1] == "done"
+        held.set()
+        assert list(events)[-1][1]["status"] == "lost"
+    texts = [message["parts"][0]["text"] for message in ada.messages(number)]
+    assert texts == ["Tell me a story", "Once", "Are you there?", "You said: Are you there?"]
+    assert [message["turn_number"] for message in ada.messages(number)] == [0, 0, 1, 1]
+    assert [reply["status"] for reply in ada.get(f"/conversations/{number}/replies")["results"]] == [
+        "done", "interrupted",
+    ]  # fmt: skip
+
+
+def test_a_server_that_stops_keeps_what_was_received(endpoint: ChatServer, held: threading.Event, owner: User) -> None:
+    with running_site() as address:
+        talker = Talker(address, owner)
+        number = talker.new_conversation()
+        with talker.streaming(number, "Tell me a story") as events:
+            assert [next(events)[0], next(events)[0]] == ["message_started", "text"]
+        talker.close()
+    stored = Conversation.objects.get(pk=number)
+    assert (stored.status, stored.turn_count) == ("idle", 1)
+    assert stored.messages.order_by("position").last().parts[0]["text"] == "Once"  # type: ignore[union-attr]
+    assert Reply.objects.get().status == "interrupted"
+
+
+# --- nobody else's --------------------------------------------------------------------------------
+
+
+def test_nobody_else_may_chat_stop_or_read_here(ada: Talker, site: str, held: threading.Event) -> None:
+    stranger = Talker(site, make_user())
+    number = ada.new_conversation()
+    with ada.streaming(number, "Tell me a story") as events:
+        assert [next(events)[0], next(events)[0]] == ["message_started", "text"]
+        for theirs, unknown in (
+            (stranger.post(f"/conversations/{number}/stream", message="Hi"), f"/conversations/{number + 1}/stream"),
+            (stranger.post(f"/conversations/{number}/stop"), f"/conversations/{number + 1}/stop"),
+        ):
+            assert theirs.status_code == stranger.post(unknown, message="Hi").status_code == 404
+        assert stranger.http.get(f"/api/v1/conversations/{number}/replies").status_code == 404
+        held.set()
+        assert list(events)[-1][0] == "done"
+    path = f"/api/v1/conversations/{number}/replies"
+    assert ada.http.get(path, headers={"Authorization": "Bearer wrong"}).status_code == 401
+    stranger.close()
+
+
+def test_a_question_and_its_answer_are_announced_once_and_after_the_conversation_is_idle(
+    ada: Talker, owner: User
+) -> None:
+    from convmemory.conversations.signals import turns_changed
+
+    heard: list[str] = []
+
+    def listen(sender: object, *, conversation_id: int, **_: object) -> None:
+        heard.append(Conversation.objects.get(pk=conversation_id).status)
+
+    turns_changed.connect(listen)
+    try:
+        ada.ask(ada.new_conversation(), "Hi")
+    finally:
+        turns_changed.disconnect(listen)
+    assert heard == ["idle"]
+
+
+def test_an_unanswered_question_stays_in_the_context(ada: Talker, endpoint: ChatServer) -> None:
+    number = ada.new_conversation()
+    ada.post(f"/conversations/{number}/messages", messages=[{"role": "user", "content": "unanswered"}])
+    ada.ask(number, "and this")
+    assert [m["content"] for m in endpoint.requests[0]["messages"]] == ["unanswered", "and this"]

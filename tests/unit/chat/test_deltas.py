@@ -1,0 +1,104 @@
+"""Putting a streamed completion together, whatever dialect the server speaks."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from convmemory.chat.deltas import CompletionDraft, MalformedChunk
+from convmemory.conversations.parts import ThinkingPart, ToolCallPart, part_text
+
+
+def chunk(finish_reason: str | None = None, **delta: Any) -> dict[str, Any]:
+    return {"model": "m", "choices": [{"index": 0, "delta": delta, "finish_reason": finish_reason}]}
+
+
+def call_piece(index: int = 0, **values: Any) -> dict[str, Any]:
+    function = {name: values.pop(name) for name in ("name", "arguments") if name in values}
+    return {"index": index, "function": function, **values}
+
+
+@given(st.lists(st.tuples(st.booleans(), st.text(min_size=1))))
+def test_text_and_thinking_come_together_in_order(pieces: list[tuple[bool, str]]) -> None:
+    draft = CompletionDraft()
+    events = []
+    for thinks, text in pieces:
+        events += draft.add(chunk(**{"reasoning_content" if thinks else "content": text}))
+    assert [(event.name == "thinking", event.data["text"]) for event in events] == pieces
+    expected: list[tuple[bool, str]] = []
+    for thinks, text in pieces:
+        if expected and expected[-1][0] == thinks:
+            expected[-1] = (thinks, expected[-1][1] + text)
+        else:
+            expected.append((thinks, text))
+    found = [(isinstance(part, ThinkingPart), part_text(part)) for part in draft.spoken_parts]
+    assert found == [(thinks, text) for thinks, text in expected if text.strip()]
+
+
+@given(st.text(), st.integers(1, 9))
+def test_arguments_are_put_together_whatever_their_pieces(text: str, size: int) -> None:
+    arguments = json.dumps({"query": text})
+    draft = CompletionDraft()
+    draft.add(chunk(tool_calls=[call_piece(id="c1", name="search", arguments="")]))
+    for at in range(0, len(arguments), size):
+        draft.add(chunk(tool_calls=[call_piece(arguments=arguments[at : at + size])]))
+    [call] = draft.finished_calls()
+    assert call.part == ToolCallPart("c1", "search", {"query": text})
+    assert call.error == ""
+
+
+def test_calls_under_one_index_with_ids_of_their_own_are_several_calls() -> None:
+    draft = CompletionDraft()
+    for name in ("a", "b"):
+        draft.add(chunk(tool_calls=[call_piece(id=f"id-{name}", name=name, arguments="{}")]))
+    assert [call.part.name for call in draft.finished_calls()] == ["a", "b"]
+
+
+def test_a_call_without_an_id_gets_one_and_arguments_may_be_an_object() -> None:
+    draft = CompletionDraft(call_id_prefix="call_7")
+    draft.add(chunk(tool_calls=[call_piece(name="a", arguments={"x": 1})]))
+    [call] = draft.finished_calls()
+    assert call.part == ToolCallPart("call_7_0", "a", {"x": 1})
+
+
+@pytest.mark.parametrize(("arguments", "told"), [('{"a"', "not JSON"), ("[]", "object"), ("7", "object")])
+def test_arguments_that_cannot_be_used_are_kept_with_the_reason(arguments: str, told: str) -> None:
+    draft = CompletionDraft()
+    draft.add(chunk(tool_calls=[call_piece(id="c", name="a", arguments=arguments)]))
+    [call] = draft.finished_calls()
+    assert call.part.input == {"arguments": arguments}
+    assert told in call.error
+
+
+def test_missing_arguments_are_none() -> None:
+    draft = CompletionDraft()
+    draft.add(chunk(tool_calls=[call_piece(id="c", name="a")]))
+    assert draft.finished_calls()[0].part.input == {}
+
+
+def test_chunks_without_choices_say_nothing() -> None:
+    draft = CompletionDraft()
+    assert draft.add({"choices": [], "usage": {}}) == []
+    assert draft.add({"prompt_filter_results": []}) == []
+    assert draft.add(chunk("stop")) == []
+    assert draft.finish_reason == "stop"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [1],
+        "text",
+        {"choices": {"a": 1}},
+        {"choices": [1]},
+        chunk(content=7),
+        chunk(tool_calls={"a": 1}),
+        chunk(tool_calls=["x"]),
+        chunk(tool_calls=[{"index": "x"}]),
+    ],
+)
+def test_what_is_no_chunk_is_refused(value: object) -> None:
+    with pytest.raises(MalformedChunk):
+        CompletionDraft().add(value)

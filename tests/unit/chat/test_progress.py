@@ -1,0 +1,49 @@
+"""What is kept of a reply that ends early, and its form in the database."""
+
+from datetime import UTC, datetime
+
+from convmemory.chat.deltas import CompletionDraft
+from convmemory.chat.events import Event, encode_event
+from convmemory.chat.progress import Progress, draft_from_json, draft_to_json
+from convmemory.conversations.drafts import MessageDraft
+from convmemory.conversations.parts import TextPart, ToolCallPart, ToolResultPart
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+CALLS = MessageDraft(
+    role="assistant",
+    parts=(TextPart("Let me see."), ToolCallPart("a", "search", {"query": "x"}), ToolCallPart("b", "y")),
+)
+RESULT = MessageDraft(role="tool", parts=(ToolResultPart("a", "found"),))
+
+
+def test_every_kept_call_has_a_result() -> None:
+    kept = Progress(messages=[CALLS, RESULT]).received(now=NOW)
+    assert kept[:2] == [CALLS, RESULT]
+    [missing] = kept[2].parts
+    assert isinstance(missing, ToolResultPart)
+    assert (missing.call_id, missing.is_error) == ("b", True)
+
+
+def test_half_a_completion_is_kept_without_its_half_calls() -> None:
+    draft = CompletionDraft()
+    draft.add({"choices": [{"delta": {"content": "Once"}}]})
+    draft.add({"choices": [{"delta": {"tool_calls": [{"index": 0, "id": "c", "function": {"name": "x"}}]}}]})
+    [kept] = Progress(current=draft).received(now=NOW)
+    assert kept.parts == (TextPart("Once"),)
+
+
+def test_nothing_received_is_nothing_kept() -> None:
+    assert Progress(current=CompletionDraft()).received(now=NOW) == []
+
+
+def test_messages_survive_their_form_in_the_database() -> None:
+    for draft in (CALLS, RESULT, MessageDraft(role="assistant", parts=(TextPart("x"),), model="m", created_at=NOW)):
+        assert draft_from_json(draft_to_json(draft)) == draft
+
+
+def test_an_event_is_one_line_of_data_whatever_it_holds() -> None:
+    wire = encode_event(Event("text", {"text": "a\n\ndata: b\r\x00\ud800 é"}))
+    assert wire.startswith(b"event: text\ndata: ")
+    assert wire.endswith(b"\n\n")
+    assert wire.count(b"\n") == 3
+    assert b"\r" not in wire
