@@ -10,6 +10,7 @@ from convmemory.health_api import health, ready
 urlpatterns = [
     path("", include("search.urls")),
     path("", include("convmemory.conversations.urls")),
+    path("", include("convmemory.chat.urls")),
     path("", include("convmemory.accounts.urls")),
     path("login", auth_views.LoginView.as_view(template_name="accounts/login.html"), name="login"),
     path("logout", auth_views.LogoutView.as_view(), name="logout"),

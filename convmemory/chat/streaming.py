@@ -27,13 +27,14 @@ async def stream_reply(
     return StreamingHttpResponse(_lines(job, events), content_type="text/event-stream", headers=HEADERS)
 
 
-async def wait_for_reply(*, owner: User, conversation_id: int | None, text: str, agent_id: int | None) -> Event:
-    """The same without a stream: the last event of the reply, with its conversation's id. Raises: as `stream_reply`."""
+async def wait_for_reply(*, owner: User, conversation_id: int | None, text: str, agent_id: int | None) -> str:
+    """The same without a stream: where the finished reply stands. Raises: as `stream_reply`."""
     job = await in_thread(_begin, owner, conversation_id, text, agent_id)
-    last = Event("error")
+    url = f"/conversations/{job.conversation_id}"
     async for event in start_reply(job).listen():
-        last = event or last
-    return Event(last.name, {**last.data, "conversation_id": job.conversation_id})
+        if event is not None and event.name == "turn":
+            url = f"{event.data['url']}#turn-{event.data['turn_number']}"
+    return url
 
 
 def _begin(owner: User, conversation_id: int | None, text: str, agent_id: int | None) -> ReplyJob:
