@@ -5,10 +5,12 @@ from ninja import NinjaAPI, Swagger
 from convmemory import problems
 from convmemory.accounts.authentication import AUTHENTICATION
 from convmemory.chat.api import router as chat
+from convmemory.chat.dry_run_api import router as dry_run
 from convmemory.conversations.api import router as conversations
 from convmemory.conversations.imports_api import router as imports
 from convmemory.health_api import router as health
 from convmemory.tools.api import router as tools
+from memory.api import router as memory
 from search.api import router as search
 from summaries.api import router as summaries
 
@@ -21,5 +23,5 @@ api = NinjaAPI(
     urls_namespace="api",
 )
 problems.register(api)
-for router in (search, conversations, summaries, imports, tools, chat, health):
+for router in (search, conversations, memory, summaries, imports, tools, chat, dry_run, health):
     api.add_router("", router)

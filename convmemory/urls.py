@@ -5,13 +5,16 @@ from django.contrib.auth import views as auth_views
 from django.urls import include, path
 
 from convmemory.api import api
+from convmemory.chat import dry_run_views
 from convmemory.health_api import health, ready
 
 urlpatterns = [
     path("", include("search.urls")),
     path("", include("convmemory.conversations.urls")),
     path("", include("convmemory.chat.urls")),
+    path("", include("summaries.urls")),
     path("", include("convmemory.accounts.urls")),
+    path("conversations/<int:conversation_id>/context", dry_run_views.show_context, name="context"),
     path("login", auth_views.LoginView.as_view(template_name="accounts/login.html"), name="login"),
     path("logout", auth_views.LogoutView.as_view(), name="logout"),
     path("health", health),

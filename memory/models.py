@@ -1,14 +1,63 @@
-"""Passages: sentence-sized spans of messages with their vectors, and the token vectors beside them.
+"""What is embedded of messages: a status record each, their passages with vectors, and the token vectors beside them.
 
 Every row is derived from messages and can be made again; every row carries its owner.
 """
 
 from django.conf import settings
 from django.db import models
+from django.db.models import Q
 from pgvector.django import HalfVectorField
 
 from convmemory.conversations.models import Conversation, Message
 from convmemory.embeddings.models import EmbeddingSpace
+
+
+class MessageEmbedding(models.Model):
+    """How far one message is embedded in one space; its vectors are those of its passages.
+
+    Only what a person or an assistant said has a record. `content_hash` is the message's when it was
+    embedded; `updated_at` of a record that is processed tells how long no worker has touched it.
+    """
+
+    class Status(models.TextChoices):
+        PENDING = "pending"
+        PROCESSING = "processing"
+        COMPLETED = "completed"
+        FAILED = "failed"
+
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    conversation = models.ForeignKey(
+        Conversation, on_delete=models.CASCADE, related_name="message_embeddings", db_index=False
+    )
+    message = models.ForeignKey(Message, on_delete=models.CASCADE, related_name="embeddings", db_index=False)
+    space = models.ForeignKey(EmbeddingSpace, on_delete=models.CASCADE, related_name="+", db_index=False)
+    status = models.CharField(max_length=10, choices=Status, default=Status.PENDING)
+    error = models.TextField(blank=True, default="")
+    attempts = models.PositiveSmallIntegerField(default=0)
+    token_count = models.PositiveIntegerField(default=0)
+    role = models.CharField(max_length=10, choices=Message.Role)
+    position = models.PositiveIntegerField()
+    content_hash = models.BinaryField(max_length=32)
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["message", "space"], name="message_embedding_unique"),
+            models.CheckConstraint(
+                condition=Q(status__in=["pending", "processing", "completed", "failed"]),
+                name="message_embedding_status",
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["conversation", "space"], name="message_embedding_home"),
+            models.Index(
+                fields=["status", "updated_at"], condition=~Q(status="completed"), name="message_embedding_open"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.status} embedding of message {self.message_id}"
 
 
 class Passage(models.Model):

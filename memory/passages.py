@@ -5,17 +5,19 @@ already is copied with its token vectors, so that the same text is embedded once
 out of the pass that makes the passage's vector.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 from django.db import connection, transaction
+from django.db.models import Q
 
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.parts import part_text, speaker_of
 from convmemory.conversations.reading import StoredMessage
-from convmemory.core.errors import EmbeddingError
+from convmemory.core.errors import EmbedderUnavailable, EmbeddingError
 from convmemory.core.sql import load_sql
 from convmemory.core.text import content_hash
 from convmemory.embeddings.embedder import Embedder, TokenEmbedder, Vector, embed_each
@@ -23,6 +25,7 @@ from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import embedder_for
 from convmemory.embeddings.token_codes import encode_vectors
 from memory.models import Passage
+from memory.records import note_outcomes
 from memory.splitting import Kind, Span, split_message
 
 KINDS: dict[Kind, int] = {
@@ -82,26 +85,59 @@ def draft_passages(sources: Iterable[StoredMessage]) -> Iterator[Draft]:
 def store_passages(
     conversation: Conversation, space: EmbeddingSpace, sources: Sequence[StoredMessage], turns: Sequence[int]
 ) -> StoredPassages:
-    """Replace the passages of `turns` by those of `sources`, in one transaction.
+    """Replace the passages of `turns` by those of `sources` and note each message's end, in one transaction.
 
-    Raises: EmbedderUnavailable where texts must be computed and the model cannot be used now.
+    Raises: EmbedderUnavailable where texts must be computed and the model cannot be used now; the
+    messages are noted as failed.
     """
+    passages, computed, errors = _replace(conversation, space, sources, Q(turn_number__in=list(turns)))
+    turn_of = {source.message_id: source.turn_number for source in sources}
+    return StoredPassages(passages, computed, {turn_of[message_id]: error for message_id, error in errors.items()})
+
+
+def store_message_passages(
+    conversation: Conversation, space: EmbeddingSpace, sources: Sequence[StoredMessage]
+) -> dict[int, str]:
+    """Replace the passages of these messages alone, as `store_passages` does; which failed, and why."""
+    stale = Q(message_id__in=[source.message_id for source in sources])
+    return _replace(conversation, space, sources, stale)[2]
+
+
+def _replace(
+    conversation: Conversation, space: EmbeddingSpace, sources: Sequence[StoredMessage], stale: Q
+) -> tuple[int, int, dict[int, str]]:
+    """How many passages there are now, how many were computed, and the error of each message that failed."""
     drafts = list(draft_passages(sources))
+    try:
+        known, refused, computed = _embedded(space, drafts)
+    except EmbedderUnavailable as error:
+        errors = {source.message_id: str(error) for source in sources}
+        note_outcomes(conversation, space, sources, errors=errors, keep_completed=True)
+        raise
+    kept = [draft for draft in drafts if draft.digest in known]
+    errors = {draft.source.message_id: refused[draft.digest] for draft in drafts if draft.digest in refused}
+    token_counts: Counter[int] = Counter()
+    for draft in kept:
+        token_counts[draft.source.message_id] += known[draft.digest].token_count
+    with transaction.atomic():
+        Passage.objects.filter(stale, conversation=conversation, space=space).delete()
+        _insert(conversation, space, kept, known)
+        note_outcomes(conversation, space, sources, token_counts=token_counts, errors=errors)
+    return len(kept), computed, errors
+
+
+def _embedded(space: EmbeddingSpace, drafts: Sequence[Draft]) -> tuple[dict[UUID, Embedded], dict[UUID, str], int]:
+    """The drafts' texts as they are embedded, the reasons of those that were refused, and how many were computed."""
     texts = {draft.digest: draft.text for draft in drafts}
     known = _look_up(space, list(texts))
     missing = {digest: text for digest, text in texts.items() if digest not in known}
-    errors: dict[UUID, str] = {}
+    refused: dict[UUID, str] = {}
     for digest, result in zip(missing, _embed(embedder_for(space), list(missing.values())), strict=True):
         if isinstance(result, EmbeddingError):
-            errors[digest] = str(result)
+            refused[digest] = str(result)
         else:
             known[digest] = result
-    kept = [draft for draft in drafts if draft.digest in known]
-    with transaction.atomic():
-        Passage.objects.filter(conversation=conversation, space=space, turn_number__in=list(turns)).delete()
-        _insert(conversation, space, kept, known)
-    failed = {draft.source.turn_number: errors[draft.digest] for draft in drafts if draft.digest in errors}
-    return StoredPassages(passages=len(kept), computed=len(missing), errors=failed)
+    return known, refused, len(missing)
 
 
 def _insert(

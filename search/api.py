@@ -7,8 +7,10 @@ from ninja import P, QueryEx, Router
 
 from convmemory.accounts.authentication import caller_of
 from convmemory.conversations.reading import Filters
+from memory.recalled import Recall
+from search.recall import recall
 from search.retrieval import SearchQuery, SearchResults, parse_scope, search
-from search.schemas import IndexStatusOut, SearchPage
+from search.schemas import ConversationRecallIn, IndexStatusOut, RecallIn, RecallOut, SearchPage
 from search.status import IndexStatus, index_status
 
 router = Router(tags=["search"])
@@ -37,3 +39,25 @@ def search_conversations(
 @router.get("/index/status", response=IndexStatusOut, summary="How far your archive is indexed")
 def show_index_status(request: HttpRequest) -> IndexStatus:
     return index_status(owner=caller_of(request))
+
+
+@router.post(
+    "/memory/recall",
+    response=RecallOut,
+    by_alias=False,
+    tags=["memory"],
+    summary="Recall messages of all conversations",
+)
+def recall_everywhere(request: HttpRequest, body: RecallIn) -> Recall:
+    return recall(owner=caller_of(request), **body.model_dump())
+
+
+@router.post(
+    "/conversations/{int:conversation_id}/memory/recall",
+    response=RecallOut,
+    by_alias=False,
+    tags=["memory"],
+    summary="Recall messages of one conversation",
+)
+def recall_in_conversation(request: HttpRequest, conversation_id: int, body: ConversationRecallIn) -> Recall:
+    return recall(owner=caller_of(request), conversation_id=conversation_id, **body.model_dump())

@@ -7,8 +7,7 @@ workers from doing the same conversation at once.
 """
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -24,14 +23,15 @@ from convmemory.core.sql import load_sql
 from convmemory.embeddings.cache import embed_cached
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space, embedder_for
+from memory.locking import derivation_lock
 from memory.models import Passage
 from memory.passages import store_passages
+from memory.records import follow_positions
 from search.chunking import chunk_text
 from search.models import ConversationIndex, TurnDocument, TurnEmbedding
 from search.texts import TurnTexts, searchable, turn_texts
 
 TURNS_PER_BATCH = 64
-LOCK_CLASS = 7_201  # the first key of the advisory locks of this module
 MAX_ATTEMPTS = 5
 
 
@@ -53,7 +53,7 @@ def index_conversation(*, conversation_id: int, deadline: float = float("inf")) 
     the lexical documents are stored, so that full text search works without an embedder.
     """
     result = IndexResult()
-    with _advisory_lock(conversation_id) as held:
+    with derivation_lock(conversation_id) as held:
         if not held:
             return IndexResult(finished=False)
         while (conversation := Conversation.objects.filter(pk=conversation_id).first()) is not None:
@@ -69,19 +69,6 @@ def index_conversation(*, conversation_id: int, deadline: float = float("inf")) 
     return result
 
 
-@contextmanager
-def _advisory_lock(conversation_id: int) -> Iterator[bool]:
-    keys = [LOCK_CLASS, conversation_id % 2**31]
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_try_advisory_lock(%s, %s)", keys)
-        (held,) = cursor.fetchone()
-        try:
-            yield held
-        finally:
-            if held:
-                cursor.execute("SELECT pg_advisory_unlock(%s, %s)", keys)
-
-
 def _index_from(
     conversation: Conversation, state: ConversationIndex, space: EmbeddingSpace, result: IndexResult, deadline: float
 ) -> bool:
@@ -92,8 +79,10 @@ def _index_from(
     TurnDocument.objects.filter(conversation=conversation, turn_number__gte=conversation.turn_count).delete()
     TurnEmbedding.objects.filter(conversation=conversation, turn_number__gte=conversation.turn_count).delete()
     Passage.objects.filter(conversation=conversation, turn_number__gte=conversation.turn_count).delete()
+    first_dirty = _first_dirty(conversation, state, space)
+    follow_positions(conversation, first_dirty)
     try:
-        for first in range(_first_dirty(conversation, state, space), conversation.turn_count, TURNS_PER_BATCH):
+        for first in range(first_dirty, conversation.turn_count, TURNS_PER_BATCH):
             if time.monotonic() > deadline:
                 return False
             last = min(first + TURNS_PER_BATCH, conversation.turn_count) - 1

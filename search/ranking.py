@@ -54,13 +54,12 @@ SEMANTIC_ONLY: Mapping[str, float] = {
 }
 # Of messages inside the best turns; docs/adr/0011-recall-of-messages.md.
 MESSAGES: Mapping[str, float] = {
-    "turn": 3.0,
-    "late": 2.0,
-    "late_neighbours": 1.0,
-    "late_passage": 0.5,
-    "cosine": 2.0,
-    "words": 1.5,
-    "speaker": 0.5,
+    "cosine_neighbours": 0.57,
+    "late": 2.39,
+    "late_neighbours": 2.27,
+    "speaker": 2.92,
+    "turn": 3.09,
+    "turn_neighbours": 2.94,
 }
 MESSAGES_LEXICAL_ONLY: Mapping[str, float] = {"turn": 3.0, "words": 2.0, "words_density": 1.0, "speaker": 0.5}
 

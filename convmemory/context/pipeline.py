@@ -11,12 +11,14 @@ from itertools import takewhile
 
 from convmemory.context.strategies import STRATEGIES, Messages, Surroundings, clean_strategies, total
 from convmemory.context.values import (
+    DEFAULT_THRESHOLD,
     ContextMessage,
     ContextOverflow,
     ContextRecipe,
     CountTokens,
     FilterResult,
     Recall,
+    StrategyOptions,
     StrategyStep,
     SummaryText,
 )
@@ -46,9 +48,10 @@ def build_context(
     fixed = _fixed_tokens(recipe, count_tokens) + total(pinned)
     before = fixed + total(rest)
     steps: tuple[StrategyStep, ...] = ()
-    limit = int(recipe.window * recipe.threshold)
+    limit = int(recipe.window * (DEFAULT_THRESHOLD if recipe.threshold is None else recipe.threshold))
     if before > limit:
-        around = Surroundings(max(limit - fixed, 0), count_tokens, recipe.options, summary, recall)
+        options = recipe.options or StrategyOptions()
+        around = Surroundings(max(limit - fixed, 0), count_tokens, options, summary, recall)
         rest, steps = _run(names, rest, around)
     after = fixed + total(rest)
     return FilterResult(

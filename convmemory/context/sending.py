@@ -4,16 +4,16 @@ Reads messages and summaries; `prepare_context` tells by signal when something w
 looks. Both are synchronous and take two or three queries.
 """
 
-from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser
 
+from convmemory.context.left_out import LeftOutRecall
 from convmemory.context.pipeline import build_context
 from convmemory.context.signals import context_filtered
-from convmemory.context.strategies import clean_strategies
 from convmemory.context.values import ContextMessage, ContextRecipe, FilterResult, StrategyOptions, SummaryText
 from convmemory.conversations.models import Conversation, Message
 from convmemory.conversations.reading import get_conversation
@@ -24,30 +24,12 @@ if TYPE_CHECKING:
     from convmemory.conversations.parts import Role
 
 
-def make_recipe(
-    *,
-    window: int,
-    reply_tokens: int,
-    system_prompt: str = "",
-    strategies: object = None,
-    tool_definitions: Iterable[Mapping[str, object]] = (),
-) -> ContextRecipe:
-    """The recipe of an agent, with what the settings say of the strategies.
-
-    Raises: InvalidInput for the name of an unknown strategy.
-    """
-    return ContextRecipe(
-        window=window,
-        reply_tokens=reply_tokens,
-        system_prompt=system_prompt,
-        strategies=tuple(clean_strategies(strategies)),
-        tool_definitions=tuple(dict(definition) for definition in tool_definitions),
-        threshold=settings.CONTEXT_THRESHOLD,
-        options=StrategyOptions(
-            sliding_messages=settings.CONTEXT_SLIDING_MESSAGES,
-            tool_output_tokens=settings.CONTEXT_TOOL_OUTPUT_TOKENS,
-            resurrection_tokens=settings.CONTEXT_RESURRECTION_TOKENS,
-        ),
+def strategy_options() -> StrategyOptions:
+    """How far the strategies go, as the settings say."""
+    return StrategyOptions(
+        sliding_messages=settings.CONTEXT_SLIDING_MESSAGES,
+        tool_output_tokens=settings.CONTEXT_TOOL_OUTPUT_TOKENS,
+        resurrection_tokens=settings.CONTEXT_RESURRECTION_TOKENS,
     )
 
 
@@ -72,10 +54,16 @@ def preview_context(
     conversation = get_conversation(owner=owner, conversation_id=conversation_id)
     return build_context(
         messages=_stored_messages(conversation),
-        recipe=recipe,
+        recipe=_with_settings(recipe),
         count_tokens=partial(count_tokens, encoding=encoding),
         summary=_latest_summary(owner, conversation_id) if "summary_boundary" in recipe.strategies else None,
+        recall=LeftOutRecall(owner, conversation_id, encoding) if "resurrection" in recipe.strategies else None,
     )
+
+
+def _with_settings(recipe: ContextRecipe) -> ContextRecipe:
+    threshold = settings.CONTEXT_THRESHOLD if recipe.threshold is None else recipe.threshold
+    return replace(recipe, threshold=threshold, options=recipe.options or strategy_options())
 
 
 def _latest_summary(owner: AbstractBaseUser, conversation_id: int) -> SummaryText | None:

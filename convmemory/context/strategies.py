@@ -22,6 +22,8 @@ from convmemory.core.text import fenced
 
 Messages = tuple[ContextMessage, ...]
 
+MADE_UP_TOKENS = 8  # what a message takes beside its text
+
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
@@ -159,13 +161,13 @@ def _trim_part(part: Part, around: Surroundings) -> Part:
 def resurrection(messages: Messages, around: Surroundings) -> Messages:
     """Passages of left-out messages that bear on the question, where there is room for them."""
     asked = _question(messages)
-    room = min(around.options.resurrection_tokens, around.target - total(messages))
+    room = min(around.options.resurrection_tokens, around.target - total(messages)) - MADE_UP_TOKENS
     if around.recall is None or asked is None or room <= 0 or not around.left_out:
         return messages
     recalled = around.recall(spoken_text(asked.parts), around.left_out, room)
-    if recalled is None:
+    if not recalled:
         return messages
-    added = made_up(recalled.text, around)
+    added = made_up(recalled, around)
     if added.tokens + total(messages) > around.target:
         return messages
     front, rest = _split_front(messages)

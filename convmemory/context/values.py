@@ -4,9 +4,11 @@ Tokens count what a message costs on the wire (`convmemory.context.wire`).
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from convmemory.conversations.parts import Part, Role
+
+DEFAULT_THRESHOLD = 0.8
 
 CountTokens = Callable[[str], int]
 
@@ -33,16 +35,8 @@ class SummaryText:
     content: str
 
 
-@dataclass(frozen=True, slots=True)
-class RecalledText:
-    """Passages of messages that were left out, as one text; `message_ids` are the messages they come from."""
-
-    text: str
-    message_ids: tuple[int, ...]
-
-
-Recall = Callable[[str, Sequence[int], int], RecalledText | None]
-"""What of the messages with these ids is worth bringing back for a question, in at most so many tokens."""
+Recall = Callable[[str, Sequence[int], int], str]
+"""What of the messages with these ids bears on a question, fenced, in at most so many tokens; "" where nothing does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +50,18 @@ class StrategyOptions:
 
 @dataclass(frozen=True, slots=True)
 class ContextRecipe:
-    """What an agent's requests are made of. `threshold`: up to this share of the window nothing is changed."""
+    """What an agent's requests are made of. `threshold`: up to this share of the window nothing is changed.
+
+    A threshold or options of None are what the settings say, for a stored conversation (`sending.py`).
+    """
 
     window: int
     reply_tokens: int
     system_prompt: str = ""
     strategies: tuple[str, ...] = ("token_budget",)
     tool_definitions: tuple[dict[str, object], ...] = ()
-    threshold: float = 0.8
-    options: StrategyOptions = field(default_factory=StrategyOptions)
+    threshold: float | None = None
+    options: StrategyOptions | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from ninja import P, QueryEx, Router, Status
 
 from convmemory.accounts.authentication import caller_of
 from convmemory.conversations import ingest, reading
-from convmemory.conversations.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.drafts import ConversationDraft, MessageDraft, TurnDraft
 from convmemory.conversations.importers.content import message_draft
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.schemas import (
@@ -21,6 +21,8 @@ from convmemory.conversations.schemas import (
     MessageIn,
     MessagePage,
     MessagesIn,
+    TurnIn,
+    TurnOut,
 )
 
 router = Router(tags=["conversations"])
@@ -90,6 +92,17 @@ def append_messages(request: HttpRequest, conversation_id: int, body: MessagesIn
         owner=caller_of(request), conversation_id=conversation_id, drafts=_drafts(body.messages)
     )
     return Status(201, {"results": rows})
+
+
+@router.post(
+    "/conversations/{int:conversation_id}/turns",
+    response={200: TurnOut, 201: TurnOut},
+    summary="Store one whole turn; sending it again changes nothing",
+)
+def put_turn(request: HttpRequest, conversation_id: int, body: TurnIn) -> Status[ingest.PutTurn]:
+    turn = TurnDraft(body.turn_number, body.user, body.assistant, body.created_at)
+    done = ingest.put_turn(owner=caller_of(request), conversation_id=conversation_id, turn=turn)
+    return Status(201 if done.outcome == "created" else 200, done)
 
 
 @router.get("/conversations/{int:conversation_id}/messages", response=MessagePage, summary="Read messages")

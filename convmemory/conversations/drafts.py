@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from convmemory.conversations.parts import Part, Role
+from convmemory.conversations.parts import Part, Role, TextPart
+from convmemory.core.errors import InvalidInput
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,28 @@ class MessageDraft:
     source_key: str = ""
     injected: bool = False
     raw: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnDraft:
+    """One whole turn of a chat that is kept elsewhere. Raises: InvalidInput where a side said nothing."""
+
+    number: int
+    user_text: str
+    assistant_text: str
+    created_at: datetime | None = None
+
+    def __post_init__(self) -> None:
+        if not (self.user_text.strip() and self.assistant_text.strip()):
+            raise InvalidInput("A turn has a question and an answer: send both texts.")
+
+    def messages(self) -> list[MessageDraft]:
+        """Its two messages, recognised by the turn's number."""
+        texts: tuple[tuple[Role, str], ...] = (("user", self.user_text), ("assistant", self.assistant_text))
+        return [
+            MessageDraft(role, (TextPart(text),), created_at=self.created_at, source_key=f"turn:{self.number}:{role}")
+            for role, text in texts
+        ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,14 +10,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import connection, transaction
 from django.db.models import Max, Min, OuterRef, Subquery
 from django.utils import timezone
 
-from convmemory.conversations.drafts import ConversationDraft, EventDraft, MessageDraft
+from convmemory.conversations.drafts import ConversationDraft, EventDraft, MessageDraft, TurnDraft
 from convmemory.conversations.models import Conversation, Event, Message, MessageSource
 from convmemory.conversations.parts import Role, part_to_json, spoken_text
 from convmemory.conversations.signals import response_abandoned, turns_changed
@@ -42,6 +42,22 @@ class SyncResult:
     unchanged: int
     turns: int
     events_added: int = 0
+
+
+PutOutcome = Literal["created", "replaced", "unchanged"]
+
+
+@dataclass(frozen=True, slots=True)
+class PutTurn:
+    """Which turn was put, and what that did."""
+
+    conversation_id: int
+    turn_number: int
+    outcome: PutOutcome
+
+    @property
+    def url(self) -> str:
+        return f"/conversations/{self.conversation_id}?turn={self.turn_number}"
 
 
 # --- use cases ------------------------------------------------------------------------------------
@@ -73,6 +89,27 @@ def append_messages(*, owner: AbstractBaseUser, conversation_id: int, drafts: It
         first = conversation.message_count
         _merge_messages(conversation, drafts, append_only=True)
     return list(Message.objects.filter(conversation=conversation, position__gte=first).order_by("position"))
+
+
+def put_turn(*, owner: AbstractBaseUser, conversation_id: int, turn: TurnDraft) -> PutTurn:
+    """Store one whole turn of a chat that is kept elsewhere; the same turn again changes nothing.
+
+    A turn that was put before and reads otherwise now is replaced. Raises: NotFound, ConversationBusy;
+    InvalidInput for a gap in the numbers, or for a turn that came in some other way and reads otherwise.
+    """
+    with transaction.atomic():
+        conversation = lock_conversation(owner=owner, conversation_id=conversation_id)
+        _require_idle(conversation)
+        if turn.number > conversation.turn_count:
+            raise InvalidInput(
+                f"Turn {turn.number} would leave a gap: the next turn of conversation {conversation.pk} is "
+                f"{conversation.turn_count}."
+            )
+        if turn.number == conversation.turn_count:
+            _merge_messages(conversation, turn.messages(), append_only=True)
+            return PutTurn(conversation.pk, turn.number, "created")
+        outcome: PutOutcome = "replaced" if _replace_turn(conversation, turn) else "unchanged"
+    return PutTurn(conversation.pk, turn.number, outcome)
 
 
 def sync_conversation(*, owner: AbstractBaseUser, draft: ConversationDraft) -> SyncResult:
@@ -334,6 +371,23 @@ def _split_batch(
             merged.touch(position)
         result.append(pk)
     return result
+
+
+def _replace_turn(conversation: Conversation, turn: TurnDraft) -> bool:
+    """Bring a stored turn in line with the draft; whether anything changed. Raises: InvalidInput."""
+    rows = list(conversation.messages.filter(turn_number=turn.number).order_by("position"))
+    known = {row.source_key: (row.position, row.pk, bytes(row.content_hash)) for row in rows if row.source_key}
+    drafts = turn.messages()
+    merged = _Merged()
+    if all(draft.source_key in known for draft in drafts):
+        _split_batch(drafts, known, merged)
+        if merged.first_position is not None:
+            _finish(conversation, merged, conversation.message_count, announces=True)
+    elif [spoken_text(row.typed_parts) for row in rows] != [spoken_text(draft.parts) for draft in drafts]:
+        raise InvalidInput(
+            f"Turn {turn.number} is stored already, came in another way and reads otherwise: it is kept as it is."
+        )
+    return merged.updated > 0
 
 
 def _source_key(draft: MessageDraft) -> str:

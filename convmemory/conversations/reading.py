@@ -46,18 +46,30 @@ class StoredMessage:
     name: str
     parts: tuple[Part, ...]
     created_at: datetime | None = None
+    position: int = 0
+    content_hash: bytes = b""
+
+
+def stored_message(row: Message) -> StoredMessage:
+    """A numbered message as a value. Raises: KeyError, TypeError where its parts are damaged."""
+    assert row.turn_number is not None
+    return StoredMessage(
+        message_id=row.pk,
+        turn_number=row.turn_number,
+        role=cast("Role", row.role),
+        is_real_user=row.is_real_user,
+        name=row.name,
+        parts=row.typed_parts,
+        created_at=row.created_at,
+        position=row.position,
+        content_hash=bytes(row.content_hash),
+    )
 
 
 def messages_of_turns(conversation: Conversation, first: int, last: int) -> list[StoredMessage]:
     """The messages of turns `first` to `last`, in order. One query; the caller has checked the owner."""
     rows = conversation.messages.filter(turn_number__range=(first, last)).order_by("position")
-    return [
-        StoredMessage(
-            row.pk, row.turn_number, cast("Role", row.role), row.is_real_user, row.name, row.typed_parts, row.created_at
-        )
-        for row in rows
-        if row.turn_number is not None
-    ]
+    return [stored_message(row) for row in rows]
 
 
 def visible_conversations(owner: AbstractBaseUser, filters: Filters = EVERYTHING) -> QuerySet[Conversation]:

@@ -33,6 +33,22 @@ class MessagesIn(Schema):
     messages: list[MessageIn] = Field(min_length=1)
 
 
+class TurnIn(Schema):
+    """One whole turn of a chat that you keep yourself."""
+
+    turn_number: int = Field(ge=0, le=2**24 - 1, description="counted from 0, without gaps")
+    user: str = Field(description="the question")
+    assistant: str = Field(description="the answer")
+    created_at: datetime | None = None
+
+
+class TurnOut(Schema):
+    conversation_id: int
+    turn_number: int
+    outcome: str = Field(description="created, replaced or unchanged")
+    url: str
+
+
 class ConversationPatch(Schema):
     title: str | None = None
     agent: str | None = None

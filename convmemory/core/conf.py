@@ -40,6 +40,14 @@ def env_float(name: str, default: float) -> float:
         raise SettingError(f"{name}={text!r} is not a number.") from None
 
 
+def env_share(name: str, default: float) -> float:
+    """A number above 0 and at most 1."""
+    value = env_float(name, default)
+    if not 0 < value <= 1:
+        raise SettingError(f"{name}={value:g} is not a share: use a number above 0 and at most 1.")
+    return value
+
+
 def env_bool(name: str, *, default: bool) -> bool:
     text = os.environ.get(name)
     if text is None:

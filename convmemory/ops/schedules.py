@@ -6,6 +6,7 @@ from django_q.tasks import async_task
 SWEEP = "search.tasks.sweep"
 SCHEDULES: dict[str, tuple[str, int]] = {  # name: (function, minutes between two runs)
     "sweep": (SWEEP, 1),
+    "message sweep": ("memory.tasks.sweep", 1),
     "summaries": ("summaries.tasks.sweep", 1),
     "abandoned replies": ("convmemory.chat.tasks.sweep", 1),
     "vector index": ("search.tasks.build_vector_index", 60),

@@ -5,11 +5,15 @@ from typing import Any
 
 import pytest
 
-from convmemory.context.sending import make_recipe, prepare_context, preview_context
+from convmemory.context.sending import prepare_context, preview_context
 from convmemory.context.signals import context_filtered
+from convmemory.context.values import ContextRecipe
 from convmemory.context.wire import wire_messages
+from convmemory.conversations import ingest
+from convmemory.conversations.parts import spoken_text
 from convmemory.core.errors import InvalidInput, NotFound
-from tests.factories import exchange, make_conversation, make_user
+from search.indexing import index_conversation
+from tests.factories import exchange, make_conversation, make_user, user_says
 
 pytestmark = pytest.mark.django_db
 
@@ -30,7 +34,7 @@ def told() -> Iterator[list[dict[str, Any]]]:
 def test_a_short_conversation_is_sent_as_it_is(told: list[dict[str, Any]], django_assert_num_queries: Any) -> None:
     owner = make_user()
     conversation = make_conversation(owner, exchange(("hello", "good day"), ("and?", "fine")))
-    recipe = make_recipe(window=4_096, reply_tokens=500, system_prompt="Be brief.")
+    recipe = ContextRecipe(window=4_096, reply_tokens=500, system_prompt="Be brief.")
     with django_assert_num_queries(2):
         result = prepare_context(owner=owner, conversation_id=conversation.pk, recipe=recipe)
     sent = wire_messages(result.system_prompt, result.messages)
@@ -41,7 +45,7 @@ def test_a_short_conversation_is_sent_as_it_is(told: list[dict[str, Any]], djang
 def test_a_long_one_is_cut_and_told(told: list[dict[str, Any]]) -> None:
     owner = make_user()
     conversation = make_conversation(owner, exchange(*[("question " * 50, "answer " * 50)] * 20))
-    recipe = make_recipe(window=2_000, reply_tokens=200)
+    recipe = ContextRecipe(window=2_000, reply_tokens=200)
     preview = preview_context(owner=owner, conversation_id=conversation.pk, recipe=recipe)
     assert told == []
     result = prepare_context(owner=owner, conversation_id=conversation.pk, recipe=recipe)
@@ -58,18 +62,57 @@ def test_settings_say_how_far_the_strategies_go(settings: Any) -> None:
     settings.CONTEXT_THRESHOLD, settings.CONTEXT_SLIDING_MESSAGES = 0.01, 3
     owner = make_user()
     conversation = make_conversation(owner, exchange(*[("question", "answer")] * 20))
-    recipe = make_recipe(window=4_000, reply_tokens=0, strategies="sliding_window")
+    recipe = ContextRecipe(window=4_000, reply_tokens=0, strategies=("sliding_window",))
     assert len(preview_context(owner=owner, conversation_id=conversation.pk, recipe=recipe).messages) == 3
 
 
 def test_a_foreign_conversation_is_not_found() -> None:
     conversation = make_conversation(make_user(), exchange(("a secret", "indeed")))
-    recipe = make_recipe(window=4_000, reply_tokens=0)
+    recipe = ContextRecipe(window=4_000, reply_tokens=0)
     for number in (conversation.pk, conversation.pk + 1_000):
         with pytest.raises(NotFound):
             prepare_context(owner=make_user(), conversation_id=number, recipe=recipe)
 
 
 def test_an_unknown_strategy_is_refused() -> None:
+    owner = make_user()
+    conversation = make_conversation(owner, exchange(("a", "b")))
+    recipe = ContextRecipe(window=4_000, reply_tokens=0, strategies=("magic",))
     with pytest.raises(InvalidInput, match="token_budget"):
-        make_recipe(window=4_000, reply_tokens=0, strategies=["magic"])
+        preview_context(owner=owner, conversation_id=conversation.pk, recipe=recipe)
+
+
+def test_what_was_cut_comes_back_where_it_answers_the_question() -> None:
+    owner = make_user()
+    fact = ("Which port does the billing service listen on?", "The billing service listens on port 7411 behind nginx.")
+    filler = [(f"Tell me about bird number {n}.", f"Bird number {n} is small and brown. " * 12) for n in range(20)]
+    conversation = make_conversation(owner, exchange(fact, *filler))
+    stranger = make_conversation(
+        make_user(), exchange(("billing service port?", "A stranger's port is 9999."), *filler)
+    )
+    for row in (conversation, stranger):
+        index_conversation(conversation_id=row.pk)
+    ingest.append_messages(
+        owner=owner, conversation_id=conversation.pk, drafts=[user_says('On which "port" is the -billing service?')]
+    )
+    recipe = ContextRecipe(window=3_000, reply_tokens=200, strategies=("token_budget", "resurrection"))
+    result = preview_context(owner=owner, conversation_id=conversation.pk, recipe=recipe)
+    first = result.messages[0]
+    text = spoken_text(first.parts)
+    assert (first.role, first.message_id) == ("user", None)
+    assert "port 7411" in text
+    assert "Which port does the billing service listen on?" in text  # the partner
+    assert "9999" not in text
+    assert text.startswith("<recalled-memory")
+    assert result.tokens_after <= 2_400
+    assert result.steps[1].added == 1
+
+
+def test_nothing_comes_back_where_memory_is_switched_off(settings: Any) -> None:
+    settings.CONVERSATION_MEMORY_ENABLED = False
+    owner = make_user()
+    conversation = make_conversation(owner, exchange(*[("question " * 50, "answer " * 50)] * 20))
+    recipe = ContextRecipe(window=2_000, reply_tokens=200, strategies=("token_budget", "resurrection"))
+    result = preview_context(owner=owner, conversation_id=conversation.pk, recipe=recipe)
+    assert result.steps[1].added == 0
+    assert result.fits

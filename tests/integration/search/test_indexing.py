@@ -12,7 +12,8 @@ from convmemory.conversations import ingest
 from convmemory.conversations.models import Conversation
 from convmemory.core.errors import EmbedderUnavailable
 from convmemory.embeddings.cache import EmbeddedBatch, embed_cached
-from search.indexing import LOCK_CLASS, index_conversation
+from memory.locking import LOCK_CLASS
+from search.indexing import index_conversation
 from search.models import ConversationIndex, TurnDocument, TurnEmbedding
 from search.status import index_status
 from search.sweeping import conversations_to_index

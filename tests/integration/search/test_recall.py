@@ -82,7 +82,7 @@ def test_positions_bound_with_both_ends_left_out() -> None:
     owner = make_user()
     conversation = indexed(owner)
 
-    def positions(**bounds: int) -> set[int]:
+    def positions(**bounds: Any) -> set[int]:
         found = recall(
             owner=owner, query="egg gate tortoise", threshold=0, top_k=50, conversation_id=conversation.pk, **bounds
         )
@@ -116,7 +116,7 @@ def test_scope_threshold_and_top_k_bound_the_messages() -> None:
 )  # fmt: skip
 def test_bad_arguments_are_explained(arguments: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput):
-        recall(**{"owner": make_user(), "query": "soft egg"} | arguments)
+        recall(owner=make_user(), **({"query": "soft egg"} | arguments))
 
 
 def test_it_can_be_switched_off(settings: Any) -> None:

@@ -9,7 +9,8 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.utils import timezone
 
-from convmemory.context.sending import make_recipe, preview_context
+from convmemory.context.sending import preview_context
+from convmemory.context.values import ContextRecipe
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.parts import spoken_text
 from convmemory.core.errors import InvalidInput, NotFound
@@ -266,7 +267,7 @@ def test_a_context_begins_at_the_latest_completed_summary(owner: User, conversat
         ConversationSummary.objects.filter(pk=row.pk).update(
             status=status, content=f"To {row.to_position}.", completed_at=done
         )
-    recipe = make_recipe(window=1_000, reply_tokens=790, strategies=["summary_boundary", "token_budget"])
+    recipe = ContextRecipe(window=1_000, reply_tokens=790, strategies=("summary_boundary", "token_budget"))
     result = preview_context(owner=owner, conversation_id=conversation.pk, recipe=recipe)
     first, *rest = result.messages
     assert (first.role, first.message_id) == ("user", None)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from convmemory.context.pairs import answers
 from convmemory.context.strategies import STRATEGIES, clean_strategies
-from convmemory.context.values import ContextMessage, FilterResult, RecalledText, SummaryText
+from convmemory.context.values import ContextMessage, FilterResult, SummaryText
 from convmemory.conversations.parts import TextPart, ToolCallPart, ToolResultPart, spoken_text
 from convmemory.core.errors import InvalidInput
 from tests.unit.context.helpers import assistant, chat, positions, run, tool, user
@@ -178,9 +178,9 @@ def test_removed_ids_accumulate_and_each_step_tells_its_own() -> None:
 def test_a_resurrection_asks_for_the_left_out_and_stays_within_the_budget() -> None:
     asked: list[tuple[str, Sequence[int], int]] = []
 
-    def recall(question: str, left_out: Sequence[int], room: int) -> RecalledText:
+    def recall(question: str, left_out: Sequence[int], room: int) -> str:
         asked.append((question, left_out, room))
-        return RecalledText("once upon a time", (100,))
+        return "once upon a time"
 
     messages = [*chat(10), user(20, "what was it?")]
     result = run(messages, "token_budget", "resurrection", window=196, recall=recall, resurrection_tokens=50)
@@ -281,7 +281,7 @@ def test_the_budget_holds_unless_question_and_newest_alone_break_it(
 ) -> None:
     result = run(messages, "token_budget", window=window)
     if result.tokens_after > window // 2:
-        smallest = run(list(result.messages), "sliding_window", window=window, sliding_messages=1)
+        smallest = run(messages, "sliding_window", window=window, sliding_messages=1)
         assert positions(smallest) == positions(result)
 
 

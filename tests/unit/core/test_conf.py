@@ -50,6 +50,15 @@ def test_env_float_reads_numbers(given: pytest.MonkeyPatch) -> None:
         conf.env_float("THING", 1.5)
 
 
+def test_env_share_is_above_0_and_at_most_1(given: pytest.MonkeyPatch) -> None:
+    given.setenv("THING", "1")
+    assert conf.env_share("THING", 0.5) == 1
+    for text in ("0", "80", "-0.5", "nan"):
+        given.setenv("THING", text)
+        with pytest.raises(SettingError, match="THING="):
+            conf.env_share("THING", 0.5)
+
+
 @pytest.mark.parametrize(
     ("text", "value"), [("1", True), ("TRUE", True), (" on ", True), ("0", False), ("No", False), ("", False)]
 )

@@ -89,7 +89,7 @@ def test_the_rules_hold_for_any_groups(groups: list[Group], budget: int, alive: 
     assert len(keys) == len(set(keys))
     assert not set(keys) & alive
     assert [outcome.group for outcome in found.outcomes] == groups
-    living = set(alive)
+    living: set[object] = set(alive)
     left = budget
     for outcome in found.outcomes:
         told = [*outcome.brought, *outcome.alive, *(missing.chunk for missing in outcome.missing)]

@@ -1,0 +1,44 @@
+"""The page of the dry run: what would this agent be sent now?"""
+
+from typing import Any
+
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from convmemory.accounts.views import PageRequest, signed_in
+from convmemory.chat.agents import agents_of
+from convmemory.chat.dry_run import dry_run_of_agent
+from convmemory.conversations.reading import get_conversation
+from convmemory.conversations.views import SearchBox
+from convmemory.core.errors import InvalidInput, NoEndpoint
+
+MAX_KEY = 2**63 - 1
+
+
+@require_safe
+@signed_in
+def show_context(request: PageRequest, conversation_id: int) -> HttpResponse:
+    """The dry run of `?agent=ID`, or of the agent that would answer next; 0 is the server's own."""
+    conversation = get_conversation(owner=request.user, conversation_id=conversation_id)
+    agent_id = _agent_id(request.GET.get("agent", ""))
+    context: dict[str, Any] = {
+        "conversation": conversation,
+        "agents": agents_of(request.user),
+        "agent_id": agent_id,
+        "box": SearchBox(),
+    }
+    try:
+        options, run = dry_run_of_agent(owner=request.user, conversation_id=conversation_id, agent_id=agent_id)
+    except (InvalidInput, NoEndpoint) as error:
+        return render(request, "context/dry_run.html", context | {"wrong": str(error)})
+    return render(request, "context/dry_run.html", context | {"options": options, "run": run})
+
+
+def _agent_id(text: str) -> int | None:
+    """Raises: InvalidInput."""
+    if not text:
+        return None
+    if not text.isascii() or not text.isdigit() or len(text) > len(str(MAX_KEY)) or int(text) > MAX_KEY:
+        raise InvalidInput(f"agent={text[:40]!r} is not the number of an agent.")
+    return int(text)

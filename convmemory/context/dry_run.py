@@ -1,0 +1,121 @@
+"""What a model would be sent now, told row by row for a person, and as JSON for a program.
+
+Reads the positions of what was left out; everything else is in the `FilterResult`.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, Literal
+
+from django.contrib.auth.models import AbstractBaseUser
+
+from convmemory.context.sending import preview_context
+from convmemory.context.values import ContextMessage, ContextRecipe, FilterResult, StrategyStep
+from convmemory.context.wire import wire_messages
+from convmemory.conversations.models import Message
+from convmemory.conversations.parts import part_text
+from convmemory.core.text import one_line
+
+GIST_CHARS = 160
+
+Kind = Literal["sent", "shortened", "made up", "left out"]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A message that is sent, or a run of messages that are left out by the same strategy."""
+
+    kind: Kind
+    position: int
+    last_position: int
+    turn_number: int | None
+    role: str = ""
+    tokens: int = 0
+    gist: str = ""
+    strategy: str = ""
+
+    @property
+    def count(self) -> int:
+        return self.last_position - self.position + 1
+
+
+@dataclass(frozen=True, slots=True)
+class DryRun:
+    """The result of a dry run and its rows, in the order of the conversation; what strategies made up comes first."""
+
+    result: FilterResult
+    rows: tuple[Row, ...]
+
+    @property
+    def tokens_left(self) -> int:
+        return max(self.result.window - self.result.tokens_after, 0)
+
+    @property
+    def steps(self) -> tuple[StrategyStep, ...]:
+        return self.result.steps
+
+    def as_json(self) -> dict[str, Any]:
+        """For the API: `messages` is what would be in the request, word for word."""
+        result = self.result
+        names = ("name", "removed_ids", "shortened_ids", "added", "tokens_before", "tokens_after")
+        return {
+            "strategies_applied": result.strategies_applied,
+            "steps": [{name: getattr(step, name) for name in names} for step in result.steps],
+            "removed_ids": result.removed_ids,
+            "shortened_ids": result.shortened_ids,
+            "tokens_before": result.tokens_before,
+            "tokens_after": result.tokens_after,
+            "fixed_tokens": result.fixed_tokens,
+            "window": result.window,
+            "fits": result.fits,
+            "error": result.error.message if result.error else None,
+            "messages": wire_messages(result.system_prompt, result.messages),
+        }
+
+
+def dry_run(*, owner: AbstractBaseUser, conversation_id: int, recipe: ContextRecipe, encoding: str) -> DryRun:
+    """What a model would be sent of the conversation now; nothing is sent, told or stored.
+
+    Raises: NotFound, InvalidInput.
+    """
+    result = preview_context(owner=owner, conversation_id=conversation_id, recipe=recipe, encoding=encoding)
+    rows = Message.objects.filter(conversation_id=conversation_id, pk__in=result.removed_ids)
+    places = {pk: (position, turn) for pk, position, turn in rows.values_list("pk", "position", "turn_number")}
+    return DryRun(result, tuple(_rows(result, places)))
+
+
+def _rows(result: FilterResult, places: Mapping[int, tuple[int, int | None]]) -> Iterator[Row]:
+    shortened = set(result.shortened_ids)
+    kept = [_row(message, shortened) for message in result.messages]
+    yield from (row for row in kept if row.kind == "made up")
+    own = [row for row in kept if row.kind != "made up"]
+    yield from sorted([*own, *_left_out(result, places)], key=lambda row: row.position)
+
+
+def _row(message: ContextMessage, shortened: set[int]) -> Row:
+    kind: Kind = "sent"
+    if message.message_id is None:
+        kind = "made up"
+    elif message.message_id in shortened:
+        kind = "shortened"
+    text = " ".join(part_text(part)[: GIST_CHARS * 4] for part in message.parts)
+    return Row(
+        kind=kind,
+        position=message.position,
+        last_position=message.position,
+        turn_number=message.turn_number,
+        role=message.role,
+        tokens=message.tokens,
+        gist=one_line(text, GIST_CHARS),
+    )
+
+
+def _left_out(result: FilterResult, places: Mapping[int, tuple[int, int | None]]) -> Iterator[Row]:
+    """Runs of neighbours that the same strategy left out."""
+    removed = ((pk, step.name) for step in result.steps for pk in step.removed_ids if pk in places)
+    gone = sorted(((*places[pk], name) for pk, name in removed), key=lambda place: place[0])
+    for _, run in groupby(enumerate(gone), key=lambda item: (item[1][0] - item[0], item[1][2])):
+        members = [member for _, member in run]
+        (first, turn, strategy), (last, _, _) = members[0], members[-1]
+        yield Row("left out", first, last, turn, strategy=strategy)

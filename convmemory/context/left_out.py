@@ -1,0 +1,58 @@
+"""Recalling what a context left out: the messages that bear on the question, with their conversational partners.
+
+Searches the one conversation as its owner; takes the queries of one recall.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.contrib.auth.models import AbstractBaseUser
+from django.db.models import Max
+
+from convmemory.conversations.models import Message
+from convmemory.core.errors import SwitchedOff
+from convmemory.core.text import one_line
+from memory.context import build_memory_context
+from memory.recalled import RecalledMessage
+from search.query import MAX_QUERY_CHARS, MIN_QUERY_CHARS
+from search.recall import recall
+
+TOP_K = 20  # some of them are in the context still
+_OPERATORS = re.compile(r'"|(?<!\S)-(?=\S)')  # a question is no search: nobody meant to exclude a word
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOutRecall:
+    """`convmemory.context.values.Recall` for one conversation of `owner`."""
+
+    owner: AbstractBaseUser
+    conversation_id: int
+    encoding: str
+
+    def __call__(self, question: str, left_out: Sequence[int], max_tokens: int) -> str:
+        """Fenced passages of the messages `left_out`, in at most `max_tokens` tokens; "" where nothing is found."""
+        query = one_line(_OPERATORS.sub(" ", question), MAX_QUERY_CHARS)
+        if len(query) < MIN_QUERY_CHARS:
+            return ""
+        newest = Message.objects.filter(pk__in=left_out).aggregate(position=Max("position"))["position"] or 0
+        try:
+            found = recall(
+                owner=self.owner,
+                query=query,
+                top_k=TOP_K,
+                conversation_id=self.conversation_id,
+                before_position=newest + 1,
+            )
+        except SwitchedOff:
+            return ""
+        gone = frozenset(left_out)
+        messages = [message for message in found.messages if message.message_id in gone]
+        alive = _openings(messages, gone)
+        return build_memory_context(messages, max_tokens, alive=alive, encoding=self.encoding).text
+
+
+def _openings(messages: Sequence[RecalledMessage], gone: frozenset[int]) -> set[tuple[int, int, int]]:
+    """The openings that the model sees already: they need not come back with their partners."""
+    openings = (opening for message in messages for opening in (message.question_opening, message.answer_opening))
+    return {opening.passage.key for opening in openings if opening and opening.passage.message_id not in gone}

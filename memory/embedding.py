@@ -1,0 +1,176 @@
+"""Embedding the messages that somebody asked for: request, claim, embed, and say how each ended.
+
+Most messages are embedded by the index of their conversation (`search/indexing.py`), which writes the
+same records. Work here is claimed batch by batch under the conversation's lock; what was claimed when
+a worker died is found by the sweep. A message that was tried before is tried alone, so that one which
+kills its worker takes no other along.
+"""
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.contrib.auth.models import AbstractBaseUser
+from django.db import InterfaceError, OperationalError, connection
+from django.db.models import F
+from django.utils import timezone
+
+from convmemory.conversations.models import Conversation, Message
+from convmemory.conversations.reading import get_conversation, stored_message
+from convmemory.core.errors import EmbedderUnavailable, InvalidInput, NotFound
+from convmemory.core.sql import load_sql
+from convmemory.embeddings.models import EmbeddingSpace
+from convmemory.embeddings.spaces import active_space
+from memory.locking import derivation_lock
+from memory.models import MessageEmbedding
+from memory.passages import store_message_passages
+from memory.records import ERROR_CHARS
+
+BATCH = 64
+MAX_ATTEMPTS = 5
+MAX_REQUESTED = 1_000
+MAX_ID = 2**63 - 1
+WAITS_FOR_ANSWER = "Its turn has no answer yet: it is embedded as soon as it has one."
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A message that is not embedded, and why."""
+
+    message_id: int
+    role: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Requested:
+    """The records of the messages that were asked for, in their order, and the messages that are skipped."""
+
+    records: tuple[MessageEmbedding, ...]
+    skipped: tuple[Skipped, ...]
+    waiting: frozenset[int]
+
+    @property
+    def to_embed(self) -> list[int]:
+        """Ids of the messages that a worker can embed now."""
+        pending = (record.message_id for record in self.records if record.status == MessageEmbedding.Status.PENDING)
+        return [message_id for message_id in pending if message_id not in self.waiting]
+
+
+@dataclass(slots=True)
+class EmbedResult:
+    """What one run did. `finished` is False where time ran out or another worker holds the conversation."""
+
+    finished: bool = True
+    completed: int = 0
+    failed: int = 0
+
+
+# --- asking ---------------------------------------------------------------------------------------
+
+
+def request_embeddings(*, owner: AbstractBaseUser, conversation_id: int, message_ids: Sequence[int]) -> Requested:
+    """Make the messages pending that are not embedded as they stand; what is embedded stays completed.
+
+    Raises: NotFound for a conversation or a message in it that is not there or not the caller's; then nothing
+    changes. InvalidInput for no ids or too many.
+    """
+    conversation = get_conversation(owner=owner, conversation_id=conversation_id)
+    messages = _messages(conversation, message_ids)
+    space = active_space()
+    ids = [message.pk for message in messages]
+    parameters = {"owner": owner.pk, "conversation": conversation.pk, "space": space.pk, "messages": ids}
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("memory", "request_embeddings"), parameters)
+    records = MessageEmbedding.objects.filter(message_id__in=ids, space=space).order_by("position")
+    return Requested(
+        records=tuple(records),
+        skipped=tuple(Skipped(m.pk, m.role, _why_skipped(m)) for m in messages if _why_skipped(m)),
+        waiting=frozenset(message.pk for message in messages if message.turn_number is None),
+    )
+
+
+def _messages(conversation: Conversation, message_ids: Sequence[int]) -> list[Message]:
+    if not 0 < len(message_ids) <= MAX_REQUESTED:
+        raise InvalidInput(f"message_ids has {len(message_ids)} entries: name 1 to {MAX_REQUESTED} messages.")
+    wanted = {message_id for message_id in message_ids if 0 < message_id <= MAX_ID}
+    fields = ("pk", "role", "is_real_user", "turn_number", "position")
+    found = list(conversation.messages.filter(pk__in=wanted).only(*fields).order_by("position"))
+    unknown = set(message_ids) - {message.pk for message in found}
+    if unknown:
+        raise NotFound(f"There is no message {min(unknown)} in conversation {conversation.pk}.")
+    return found
+
+
+def _why_skipped(message: Message) -> str:
+    if message.is_real_user or message.role == Message.Role.ASSISTANT:
+        return ""
+    if message.role == Message.Role.USER:
+        return "Nobody said this: a tool or a harness wrote it in the user's place."
+    return f"Messages of role {message.role} are not part of the memory."
+
+
+# --- doing ----------------------------------------------------------------------------------------
+
+
+def embed_messages(*, conversation_id: int, message_ids: Sequence[int], deadline: float = float("inf")) -> EmbedResult:
+    """Embed those of the messages whose records are open and whose turns are complete.
+
+    Stops between batches once `time.monotonic()` passes `deadline`. An error is noted in the records it
+    concerns and never raised, but for a database that is gone.
+    """
+    result = EmbedResult()
+    with derivation_lock(conversation_id) as held:
+        conversation = Conversation.objects.filter(pk=conversation_id).first() if held else None
+        if conversation is None:
+            return EmbedResult(finished=held)
+        space = active_space()
+        left = set(message_ids)
+        while batch := _claim(space, left):
+            left -= {message.pk for message in batch}
+            _embed(conversation, space, batch, result)
+            if time.monotonic() > deadline:
+                result.finished = not left
+                break
+    return result
+
+
+def _claim(space: EmbeddingSpace, message_ids: set[int]) -> list[Message]:
+    """The next messages, their records marked as being processed: new ones together, others one by one."""
+    open_records = MessageEmbedding.objects.filter(
+        space=space, message_id__in=message_ids, message__turn_number__isnull=False, attempts__lt=MAX_ATTEMPTS
+    ).exclude(status=MessageEmbedding.Status.COMPLETED)
+    rows = list(open_records.select_related("message").order_by("attempts", "position")[:BATCH])
+    batch = [row for row in rows if row.attempts == 0] or rows[:1]
+    MessageEmbedding.objects.filter(pk__in=[row.pk for row in batch]).update(
+        status=MessageEmbedding.Status.PROCESSING, attempts=F("attempts") + 1, updated_at=timezone.now()
+    )
+    return [row.message for row in batch]
+
+
+def _embed(conversation: Conversation, space: EmbeddingSpace, batch: Sequence[Message], result: EmbedResult) -> None:
+    try:
+        failed = store_message_passages(conversation, space, [stored_message(row) for row in batch])
+        result.completed += len(batch) - len(failed)
+        result.failed += len(failed)
+    except (OperationalError, InterfaceError):
+        raise
+    except EmbedderUnavailable as error:
+        _fail(space, batch, str(error), result)
+    except Exception as error:
+        if len(batch) == 1:
+            logger.exception("Message %d could not be embedded", batch[0].pk)
+            _fail(space, batch, f"{type(error).__name__}: {error}", result)
+        else:
+            for message in batch:
+                _embed(conversation, space, [message], result)
+
+
+def _fail(space: EmbeddingSpace, batch: Sequence[Message], reason: str, result: EmbedResult) -> None:
+    MessageEmbedding.objects.filter(space=space, message__in=batch).update(
+        status=MessageEmbedding.Status.FAILED, error=reason[:ERROR_CHARS], updated_at=timezone.now()
+    )
+    result.failed += len(batch)

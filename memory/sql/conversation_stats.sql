@@ -1,0 +1,13 @@
+-- How many messages of one conversation are embedded as they stand, wait (how many of those for an answer), and failed.
+SELECT
+    count(*) FILTER (WHERE r.status = 'completed'),
+    count(*) FILTER (WHERE r.status IS DISTINCT FROM 'completed' AND r.status IS DISTINCT FROM 'failed'),
+    count(*) FILTER (
+        WHERE r.status IS DISTINCT FROM 'completed' AND r.status IS DISTINCT FROM 'failed' AND m.turn_number IS NULL
+    ),
+    count(*) FILTER (WHERE r.status = 'failed'),
+    coalesce(sum(r.token_count) FILTER (WHERE r.status = 'completed'), 0)
+FROM conversations_message AS m
+LEFT JOIN memory_messageembedding AS r
+    ON r.message_id = m.id AND r.space_id = %(space)s AND r.content_hash = m.content_hash
+WHERE m.conversation_id = %(conversation)s AND (m.is_real_user OR m.role = 'assistant')

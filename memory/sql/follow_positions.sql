@@ -1,0 +1,7 @@
+-- Take over the positions of one conversation's messages that have moved, from one turn on.
+UPDATE memory_messageembedding AS r
+SET "position" = m."position"
+FROM conversations_message AS m
+WHERE
+    m.conversation_id = %(conversation)s AND m.turn_number >= %(first_turn)s
+    AND r.message_id = m.id AND r."position" <> m."position"

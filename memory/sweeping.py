@@ -1,0 +1,46 @@
+"""Finding messages whose embedding was missed: a lost task, a killed worker, an endpoint that was down."""
+
+from datetime import timedelta
+
+from django.conf import settings
+from django.db.models import Q
+from django.utils import timezone
+
+from convmemory.embeddings.spaces import active_space
+from memory.embedding import MAX_ATTEMPTS
+from memory.models import MessageEmbedding
+
+PATIENCE = timedelta(minutes=1)  # what waits longer was missed; doubled with every attempt that failed
+Status = MessageEmbedding.Status
+
+
+def messages_to_embed(*, limit: int) -> dict[int, list[int]]:
+    """Ids of messages to try now, by conversation, those that wait longest first.
+
+    What is being processed counts once nobody touched it for `PATIENCE`: a living worker's lock keeps
+    it from being done twice. What failed is tried again with growing pauses.
+    """
+    now = timezone.now()
+    due = Q(status__in=[Status.PENDING, Status.PROCESSING], updated_at__lt=now - PATIENCE)
+    for attempt in range(1, MAX_ATTEMPTS):
+        due |= Q(status=Status.FAILED, attempts=attempt, updated_at__lt=now - PATIENCE * 2**attempt)
+    rows = MessageEmbedding.objects.filter(
+        due, space=active_space(), attempts__lt=MAX_ATTEMPTS, message__turn_number__isnull=False
+    )
+    found: dict[int, list[int]] = {}
+    for conversation, message in rows.order_by("updated_at").values_list("conversation_id", "message_id")[:limit]:
+        found.setdefault(conversation, []).append(message)
+    return found
+
+
+def give_up_dead() -> int:
+    """Fail what has used up its attempts without an end; how many."""
+    quiet_since = timezone.now() - timedelta(seconds=settings.TASK_TIMEOUT_S) - PATIENCE
+    dead = MessageEmbedding.objects.filter(
+        status=Status.PROCESSING, attempts__gte=MAX_ATTEMPTS, updated_at__lt=quiet_since
+    )
+    return dead.update(
+        status=Status.FAILED,
+        error=f"Given up after {MAX_ATTEMPTS} attempts: each time the worker died or ran out of time.",
+        updated_at=timezone.now(),
+    )

@@ -1,0 +1,52 @@
+"""Turns and positions: people name turns, summaries keep positions. The caller has checked the owner."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from django.db.models import Max, Min
+
+from convmemory.conversations.models import Conversation
+from convmemory.core.errors import InvalidInput
+from summaries.models import ConversationSummary
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRange:
+    """The turns that a summary covers; None where its end has no turn (yet)."""
+
+    first: int | None
+    last: int | None
+
+
+def positions_of_turns(
+    conversation: Conversation, first_turn: int | None, last_turn: int | None
+) -> tuple[int | None, int | None]:
+    """From the first message of one turn to the last of another; None stands for the conversation's own end.
+
+    One query. Raises: InvalidInput for a turn that is not there, or for turns the wrong way round.
+    """
+    if first_turn is not None and last_turn is not None and first_turn > last_turn:
+        raise InvalidInput(f"Turn {first_turn} comes after turn {last_turn}: swap the two.")
+    wanted = [turn for turn in (first_turn, last_turn) if turn is not None]
+    rows = conversation.messages.filter(turn_number__in=wanted).values("turn_number")
+    found = {
+        row["turn_number"]: (row["first"], row["last"])
+        for row in rows.annotate(first=Min("position"), last=Max("position"))
+    }
+    for turn in wanted:
+        if turn not in found:
+            there = f"its turns are 0 to {conversation.turn_count - 1}" if conversation.turn_count else "it has none"
+            raise InvalidInput(f"The conversation has no turn {turn}: {there}.")
+    return (
+        None if first_turn is None else found[first_turn][0],
+        None if last_turn is None else found[last_turn][1],
+    )
+
+
+def turn_ranges(conversation: Conversation, summaries: Iterable[ConversationSummary]) -> dict[int, TurnRange]:
+    """The turns of each summary, by its id. One query."""
+    rows = list(summaries)
+    positions = {position for row in rows for position in (row.from_position, row.to_position)}
+    found = conversation.messages.filter(position__in=positions).values_list("position", "turn_number")
+    turns = dict(found)
+    return {row.pk: TurnRange(turns.get(row.from_position), turns.get(row.to_position)) for row in rows}

@@ -1,0 +1,123 @@
+"""Pages of a conversation's summaries: ask for one, watch it being made, read, make anew, delete.
+
+One summary's address answers a page, or to htmx its card, which asks again every two seconds while it is being made.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils.safestring import SafeString
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from convmemory.accounts.views import PageRequest, signed_in
+from convmemory.conversations.models import Conversation
+from convmemory.conversations.reading import get_conversation
+from convmemory.conversations.rendering import render_markdown
+from convmemory.conversations.views import SearchBox
+from convmemory.core.completions import endpoint_from_settings
+from convmemory.core.errors import InvalidInput
+from summaries import ordering, reading
+from summaries.models import ConversationSummary
+from summaries.ranges import TurnRange, positions_of_turns, turn_ranges
+from summaries.tasks import enqueue_summary
+
+MAX_TURN = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A summary as the page shows it."""
+
+    summary: ConversationSummary
+    html: SafeString
+    turns: TurnRange
+
+
+def _cards(conversation: Conversation, rows: Sequence[ConversationSummary]) -> list[Card]:
+    turns = turn_ranges(conversation, rows)
+    return [Card(row, render_markdown(row.content), turns[row.pk]) for row in rows]
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def summaries(request: PageRequest, conversation_id: int) -> HttpResponse:
+    """The form and every summary; a POST with `from_turn`, `to_turn` and `method` asks for one."""
+    conversation = get_conversation(owner=request.user, conversation_id=conversation_id)
+    wrong = ""
+    if request.method == "POST":
+        try:
+            summary = _request_summary(request, conversation)
+        except InvalidInput as error:
+            wrong = str(error)
+        else:
+            enqueue_summary(summary.pk)
+            return redirect("summaries", conversation_id=conversation_id)
+    rows = reading.summaries_of(owner=request.user, conversation_id=conversation_id)
+    given = request.POST if request.method == "POST" else request.GET
+    context = _head(conversation) | {
+        "cards": _cards(conversation, rows),
+        "is_working": any(row.is_unfinished for row in rows),
+        "wrong": wrong,
+        "given": {name: given.get(name, "") for name in ("from_turn", "to_turn", "method")},
+        "endpoint": endpoint_from_settings(),
+    }
+    return render(request, "summaries/summaries.html", context, status=422 if wrong else 200)
+
+
+def _head(conversation: Conversation) -> dict[str, Any]:
+    return {"conversation": conversation, "last_turn": conversation.turn_count - 1, "box": SearchBox()}
+
+
+def _request_summary(request: PageRequest, conversation: Conversation) -> ConversationSummary:
+    first, last = positions_of_turns(conversation, _turn(request, "from_turn"), _turn(request, "to_turn"))
+    return ordering.request_summary(
+        owner=request.user,
+        conversation_id=conversation.pk,
+        from_position=first,
+        to_position=last,
+        method=request.POST.get("method") or None,
+    )
+
+
+def _turn(request: HttpRequest, name: str) -> int | None:
+    text = request.POST.get(name, "").strip()
+    if not text:
+        return None
+    if not text.isascii() or not text.isdigit() or len(text) > len(str(MAX_TURN)) or int(text) > MAX_TURN:
+        raise InvalidInput(f"{text[:40]!r} is not the number of a turn: use 0, 1, 2, …")
+    return int(text)
+
+
+@require_safe
+@signed_in
+def summary(request: PageRequest, conversation_id: int, summary_id: int) -> HttpResponse:
+    """One summary: a page, or its card alone."""
+    found = reading.get_summary(owner=request.user, conversation_id=conversation_id, summary_id=summary_id)
+    [card] = _cards(found.conversation, [found])
+    template = "summaries/card.html" if request.htmx else "summaries/summary.html"
+    return render(request, template, _head(found.conversation) | {"card": card, "is_working": found.is_unfinished})
+
+
+@require_POST
+@signed_in
+def regenerate(request: PageRequest, conversation_id: int, summary_id: int) -> HttpResponse:
+    """Make it anew; htmx gets the card, which then watches."""
+    found = ordering.regenerate_summary(owner=request.user, conversation_id=conversation_id, summary_id=summary_id)
+    enqueue_summary(found.pk)
+    if request.htmx:
+        [card] = _cards(found.conversation, [found])
+        return render(request, "summaries/card.html", {"card": card, "conversation": found.conversation})
+    return redirect("summaries", conversation_id=conversation_id)
+
+
+@require_POST
+@signed_in
+def delete(request: PageRequest, conversation_id: int, summary_id: int) -> HttpResponse:
+    """Delete for good."""
+    ordering.delete_summary(owner=request.user, conversation_id=conversation_id, summary_id=summary_id)
+    messages.success(request, "The summary is deleted.")
+    return redirect("summaries", conversation_id=conversation_id)

@@ -1,0 +1,103 @@
+"""`kill -9` of a real worker in the middle of embedding: nothing stays in processing."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from django.conf import settings
+from django.db import connection
+from django.utils import timezone
+from django_q.models import OrmQ
+
+from convmemory.embeddings.models import EmbeddingSpace
+from memory.embedding import request_embeddings
+from memory.models import MessageEmbedding, Passage
+from memory.tasks import enqueue_embed, sweep
+from tests.factories import exchange, make_conversation, make_user
+from tests.support.openai_server import FakeEndpoint, Fault, running_endpoint
+
+PAIRS = [(f"What is the colour of planet number {n}?", f"Planet number {n} is of a dusty red.") for n in range(3)]
+TIMEOUT_S = 60
+
+
+@contextmanager
+def running_worker(endpoint: FakeEndpoint, log: Path) -> Iterator[None]:
+    """A `qcluster` on the test database, killed with all its processes at the end of the block."""
+    database = connection.get_connection_params()
+    place = f"{quote(str(database.get('host') or 'localhost'), safe='')}:{database.get('port') or 5432}"
+    user = quote(database.get("user") or "") + (f":{quote(word)}" if (word := database.get("password")) else "")
+    environment = {
+        "DATABASE_URL": f"postgres://{user}@{place}/{database['dbname']}",
+        "EMBEDDING_PROVIDER": "openai",
+        "EMBEDDING_MODEL": "planets",
+        "EMBEDDING_DIMENSIONS": "8",
+        "EMBEDDING_BASE_URL": endpoint.url,
+        "EMBEDDING_API_KEY": endpoint.key,
+        "SECRET_KEY": settings.SECRET_KEY,
+        "WORKERS": "1",
+    }
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            [sys.executable, "manage.py", "qcluster", "--skip-checks"],
+            cwd=settings.BASE_DIR,
+            env=os.environ | environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        yield
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def wait_until(done: Callable[[], bool], log: Path) -> None:
+    deadline = time.monotonic() + TIMEOUT_S
+    while not done():
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(0.05)
+
+
+def statuses() -> set[str]:
+    return set(MessageEmbedding.objects.values_list("status", flat=True))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_a_killed_worker_was_embedding_is_found_and_completed(tmp_path: Path) -> None:
+    EmbeddingSpace.objects.create(provider="openai", model="planets", dimensions=8, recipe_version=1, is_active=True)
+    owner = make_user()
+    conversation = make_conversation(owner, exchange(*PAIRS))
+    OrmQ.objects.all().delete()  # the index would embed the messages, too
+    ids = list(conversation.messages.values_list("pk", flat=True))
+    requested = request_embeddings(owner=owner, conversation_id=conversation.pk, message_ids=ids)
+    assert statuses() == {"pending"}
+    log = tmp_path / "worker.log"
+
+    with running_endpoint(faults=deque([Fault(delay_s=TIMEOUT_S)])) as endpoint:
+        enqueue_embed(conversation.pk, requested.to_embed)
+        with running_worker(endpoint, log):
+            wait_until(lambda: statuses() == {"processing"}, log)
+        assert statuses() == {"processing"}
+        assert not Passage.objects.exists()
+        OrmQ.objects.all().delete()  # the lost task does not come back: the sweep alone must find the work
+        assert sweep() == {"enqueued": 0, "given_up": 0}  # a living worker could still be at it
+        MessageEmbedding.objects.update(updated_at=timezone.now() - timedelta(minutes=2))
+        assert sweep() == {"enqueued": 6, "given_up": 0}
+
+    with running_endpoint() as endpoint, running_worker(endpoint, log):
+        wait_until(lambda: not statuses() & {"pending", "processing"}, log)
+    assert statuses() == {"completed"}
+    assert set(MessageEmbedding.objects.values_list("error", flat=True)) == {""}
+    assert Passage.objects.values("message", "part_index", "start").distinct().count() == Passage.objects.count() > 0

@@ -1,0 +1,110 @@
+"""Summaries in a real browser: a range is asked for, its state changes by itself, the text appears."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.db import connection
+from playwright.sync_api import Page, expect
+from pytest_django.live_server_helper import LiveServer
+
+from convmemory.conversations.models import Conversation
+from summaries.making import make_summary, summaries_to_make
+from tests.factories import exchange, make_conversation, make_user
+from tests.surfaces.browser import Chromium, chromium_path
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+TOPICS = [
+    ("Which bread flour gives a sourdough loaf the most rise?", "A strong bread flour with thirteen percent protein."),
+    ("How do I tune a ukulele without any tuner at hand?", "Tune the second string first and the others after it."),
+]
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Chromium]:
+    browser = Chromium(chromium_path())
+    yield browser
+    browser.close()
+
+
+@pytest.fixture
+def conversation(settings: Any) -> Conversation:
+    settings.CHAT_BASE_URL = settings.CHAT_API_KEY = settings.CHAT_MODEL = ""
+    owner = make_user("ada")
+    return make_conversation(owner, exchange(*TOPICS), title="Bread and strings")
+
+
+@pytest.fixture
+def worker() -> Iterator[threading.Event]:
+    """Makes summaries in a thread of its own once the event is set."""
+    started, stopped = threading.Event(), threading.Event()
+
+    def work() -> None:
+        while not stopped.is_set():
+            if started.wait(0.05):
+                for number in summaries_to_make(limit=1):
+                    make_summary(summary_id=number)
+                time.sleep(0.05)
+        connection.close()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    yield started
+    stopped.set()
+    thread.join()
+
+
+@pytest.fixture
+def visit(chromium: Chromium, live_server: LiveServer, conversation: Conversation) -> Callable[..., None]:
+    def visit_signed_in(steps: Callable[[Page], None], **options: Any) -> None:
+        def sign_in_first(page: Page) -> None:
+            page.goto(f"/conversations/{conversation.pk}")
+            page.get_by_label("Name").fill("ada")
+            page.get_by_label("Password").fill("correct horse")
+            page.get_by_role("button", name="Sign in").click()
+            steps(page)
+
+        chromium.visit(live_server.url, sign_in_first, **options)
+
+    return visit_signed_in
+
+
+@pytest.mark.parametrize("size", [{}, {"width": 390, "height": 844}])
+def test_a_summary_appears_by_itself(visit: Callable[..., None], worker: threading.Event, size: dict[str, int]) -> None:
+    def steps(page: Page) -> None:
+        page.get_by_label("What to do with this conversation").click()
+        page.get_by_role("link", name="Summaries…").click()
+        page.get_by_label("to turn").fill("0")
+        page.get_by_role("button", name="Summarise").click()
+        card = page.locator(".summary")
+        expect(card).to_contain_text("waiting")
+        worker.set()
+        expect(card).to_contain_text("thirteen percent protein")
+        expect(card).not_to_contain_text("waiting")
+        card.get_by_label("What to do with this summary").click()
+        card.get_by_role("button", name="Delete").click()
+        expect(page.locator(".notice")).to_have_text("The summary is deleted.")
+        width = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        assert width == 0
+
+    visit(steps, **size)
+
+
+def test_without_javascript(visit: Callable[..., None], worker: threading.Event) -> None:
+    worker.set()
+
+    def steps(page: Page) -> None:
+        page.get_by_label("What to do with this conversation").click()
+        page.get_by_role("link", name="Summaries…").click()
+        page.get_by_role("button", name="Summarise").click()
+        card = page.locator(".summary")
+        for _ in range(20):
+            if not page.get_by_role("link", name="Look again").count():
+                break
+            page.get_by_role("link", name="Look again").click()
+        expect(card).to_contain_text("second string")
+
+    visit(steps, javascript=False)

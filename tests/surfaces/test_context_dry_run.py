@@ -1,0 +1,114 @@
+"""What would this agent be sent now? The route and the page, and nobody else's conversation or agent."""
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.utils import timezone
+
+from convmemory.chat.agents import create_agent
+from convmemory.chat.models import Agent
+from convmemory.conversations.models import Conversation
+from summaries.models import ConversationSummary
+from tests.factories import exchange, make_conversation, make_user
+from tests.surfaces.test_api import Api, problem_of
+
+pytestmark = pytest.mark.django_db
+
+FILLER = "some words that take room " * 40
+
+
+@pytest.fixture
+def owner() -> User:
+    return make_user()
+
+
+@pytest.fixture
+def conversation(owner: User) -> Conversation:
+    pairs = [(f"question {number} {FILLER}", f"answer {number} {FILLER}") for number in range(10)]
+    return make_conversation(owner, exchange(*pairs), title="Long talk")
+
+
+@pytest.fixture(autouse=True)
+def _endpoint(settings: Any) -> None:
+    settings.CHAT_BASE_URL, settings.CHAT_API_KEY, settings.CHAT_MODEL = "http://127.0.0.1:9/v1", "", "some-model"
+
+
+def make_agent(owner: User, **values: Any) -> Agent:
+    standard = {"name": "Tutor", "context_window": 4_096, "reply_tokens": 500, "system_prompt": "Be brief."}
+    return create_agent(owner=owner, values={**standard, **values})
+
+
+def summarise(conversation: Conversation) -> None:
+    ConversationSummary.objects.create(
+        owner=conversation.owner,
+        conversation=conversation,
+        from_position=0,
+        to_position=9,
+        status="completed",
+        content="They talked.",
+        method="model",
+        due_at=timezone.now(),
+        completed_at=timezone.now(),
+    )
+
+
+def test_the_route_tells_what_would_be_sent(owner: User, conversation: Conversation) -> None:
+    agent = make_agent(owner, context_strategies=["summary_boundary", "token_budget"])
+    summarise(conversation)
+    answer = Api(owner).get(f"/conversations/{conversation.pk}/context", agent_id=agent.pk)
+    assert answer.status_code == 200, answer.content
+    run = answer.json()
+    assert (run["agent"], run["model"], run["window"], run["fits"]) == ("Tutor", "some-model", 4_096, True)
+    assert run["strategies_applied"] == ["summary_boundary", "token_budget"]
+    assert [message["role"] for message in run["messages"][:2]] == ["system", "user"]
+    assert "They talked." in run["messages"][1]["content"]
+    assert run["removed_ids"] == [number for step in run["steps"] for number in step["removed_ids"]]
+    assert len(run["steps"][0]["removed_ids"]) == 10
+    assert run["tokens_after"] <= 4_096 * 0.8 < run["tokens_before"]
+
+
+def test_the_page_shows_what_stays_and_what_goes(owner: User, conversation: Conversation) -> None:
+    make_agent(owner, context_strategies=["summary_boundary", "token_budget"])
+    summarise(conversation)
+    client = Client()
+    client.force_login(owner)
+    path = f"/conversations/{conversation.pk}/context"
+    assert f'href="{path}"' in client.get(f"/conversations/{conversation.pk}").content.decode()
+    text = client.get(path).content.decode()
+    assert "to Tutor, some-model" in text
+    assert "10 messages by <code>summary_boundary</code>" in text
+    assert "added" in text
+    assert "answer 9" in text
+    assert "answer 0" not in text
+    assert client.get(path, {"agent": "nonsense"}).status_code == 400
+
+
+def test_without_an_endpoint_the_page_says_how_to_set_one_up(
+    owner: User, conversation: Conversation, settings: Any
+) -> None:
+    settings.CHAT_BASE_URL = settings.CHAT_MODEL = ""
+    client = Client()
+    client.force_login(owner)
+    text = client.get(f"/conversations/{conversation.pk}/context").content.decode()
+    assert "CHAT_BASE_URL" in text
+
+
+def test_what_does_not_fit_is_said(owner: User) -> None:
+    huge = make_conversation(owner, exchange(("word " * 9_000, "no")))
+    make_agent(owner)
+    run = Api(owner).get(f"/conversations/{huge.pk}/context").json()
+    assert run["fits"] is False
+    assert "shorten the message" in run["error"]
+
+
+def test_neither_conversation_nor_agent_of_another(owner: User, conversation: Conversation) -> None:
+    stranger = make_user()
+    agent = make_agent(stranger)
+    path = f"/conversations/{conversation.pk}/context"
+    assert problem_of(Api(stranger).get(path, agent_id=agent.pk), 404)
+    assert problem_of(Api(owner).get(path, agent_id=agent.pk), 404)
+    client = Client()
+    client.force_login(stranger)
+    assert client.get(path).status_code == 404

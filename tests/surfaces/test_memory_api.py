@@ -1,0 +1,187 @@
+"""The routes of memory and of whole turns: shapes, what they refuse, and nobody else's data."""
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django_q.models import OrmQ
+
+from convmemory.conversations.models import Conversation, Message
+from memory import tasks
+from memory.models import MessageEmbedding
+from search.indexing import index_conversation
+from search.retrieval import SearchQuery, search
+from tests.factories import exchange, make_conversation, make_user
+from tests.surfaces.test_api import Api, problem_of
+
+pytestmark = pytest.mark.django_db
+
+PAIRS = [
+    ("How long do I boil an egg?", "Six minutes is right for a soft egg."),
+    ("Which paint holds on a rusty gate?", "Use a metal primer first."),
+]
+ROUTES = [
+    ("GET", "/conversations/{id}/memory/stats", None),
+    ("POST", "/conversations/{id}/memory/embed", {"message_ids": [1]}),
+    ("POST", "/conversations/{id}/memory/recall", {"query": "boil an egg"}),
+    ("POST", "/conversations/{id}/turns", {"turn_number": 0, "user": "a", "assistant": "b"}),
+]
+
+
+@pytest.fixture
+def owner() -> User:
+    return make_user()
+
+
+@pytest.fixture
+def api(owner: User) -> Api:
+    return Api(owner)
+
+
+def stored(owner: User) -> Conversation:
+    conversation = make_conversation(owner, exchange(*PAIRS), title="Kitchen")
+    index_conversation(conversation_id=conversation.pk)
+    return conversation
+
+
+def test_embed_answers_pending_a_worker_completes_and_stats_count(api: Api, owner: User) -> None:
+    conversation = make_conversation(owner, exchange(*PAIRS))
+    ids = list(conversation.messages.order_by("position").values_list("pk", flat=True))
+    path = f"/conversations/{conversation.pk}/memory"
+    answer = api.send("POST", f"{path}/embed", {"message_ids": ids})
+    assert answer.status_code == 202, answer.content
+    assert [row["message_id"] for row in answer.json()["results"]] == ids
+    assert {row["status"] for row in answer.json()["results"]} == {"pending"}
+    assert answer.json()["skipped"] == []
+    assert api.get(f"{path}/stats").json() == {
+        "embedded": 0, "pending": 4, "waiting_for_answer": 0, "failed": 0, "tokens": 0
+    }  # fmt: skip
+    task = OrmQ.objects.order_by("-pk")[0].task
+    assert task["func"] == "memory.tasks.embed"
+    assert tasks.embed(*task["args"]) == {"finished": True, "completed": 4, "failed": 0}
+    stats = api.get(f"{path}/stats").json()
+    assert (stats["embedded"], stats["pending"]) == (4, 0)
+    assert stats["tokens"] > 20
+    again = api.send("POST", f"{path}/embed", {"message_ids": ids}).json()["results"]
+    assert {row["status"] for row in again} == {"completed"}
+
+
+def test_a_message_that_waits_for_its_answer_says_so(api: Api) -> None:
+    body = {"messages": [{"role": "user", "content": "Are you there?"}, {"role": "system", "content": "quiet"}]}
+    number = api.send("POST", "/conversations", body).json()["id"]
+    ids = list(Message.objects.order_by("position").values_list("pk", flat=True))
+    answer = api.send("POST", f"/conversations/{number}/memory/embed", {"message_ids": ids}).json()
+    (waits,) = answer["results"]
+    assert waits["status"] == "pending"
+    assert "no answer yet" in waits["note"]
+    (skipped,) = answer["skipped"]
+    assert (skipped["role"], "system" in skipped["reason"]) == ("system", True)
+
+
+def test_recall_answers_everywhere_and_in_one_conversation(api: Api, owner: User) -> None:
+    first, second = stored(owner), stored(owner)
+    everywhere = api.send("POST", "/memory/recall", {"query": "boil a soft egg"}).json()
+    assert {row["conversation_id"] for row in everywhere["results"]} == {first.pk, second.pk}
+    path = f"/conversations/{first.pk}/memory/recall"
+    body = {"query": "boil a soft egg", "top_k": 2, "threshold": 0.1, "scope": ["assistant"], "before_position": 3}
+    (hit,) = api.send("POST", path, body).json()["results"]
+    assert set(hit) == {
+        "message_id", "conversation_id", "conversation_title", "turn_number", "position", "role", "speaker",
+        "created_at", "similarity", "score", "passages", "url",
+    }  # fmt: skip
+    assert (hit["conversation_title"], hit["role"], hit["position"]) == ("Kitchen", "assistant", 1)
+    assert hit["url"] == f"/conversations/{first.pk}?turn=0"
+    (passage,) = hit["passages"]
+    assert passage["text"] == PAIRS[0][1]
+    assert (passage["start"], passage["end"], passage["similarity"]) == (0, len(PAIRS[0][1]), hit["similarity"])
+
+
+@pytest.mark.parametrize(("method", "path", "body"), ROUTES)
+def test_foreign_and_unknown_conversations_answer_alike(api: Api, method: str, path: str, body: Any) -> None:
+    foreign = stored(make_user())
+    before = set(MessageEmbedding.objects.values_list("pk", "status"))
+    answers = set()
+    for number in (foreign.pk, foreign.pk + 1000, 10**30):
+        detail = problem_of(api.send(method, path.format(id=number), body or ""), 404)
+        answers.add(detail.replace(str(number), "N"))
+    assert len(answers) == 1
+    assert set(MessageEmbedding.objects.values_list("pk", "status")) == before
+    assert foreign.messages.count() == 4
+
+
+def test_foreign_messages_cannot_be_embedded_through_an_own_conversation(api: Api, owner: User) -> None:
+    own, foreign = make_conversation(owner, exchange(*PAIRS)), make_conversation(make_user(), exchange(*PAIRS))
+    message = foreign.messages.order_by("pk")[0].pk
+    path = f"/conversations/{own.pk}/memory/embed"
+    details = {
+        problem_of(api.send("POST", path, {"message_ids": [number]}), 404).replace(str(number), "N")
+        for number in (message, message + 10_000)
+    }
+    assert len(details) == 1
+    assert not MessageEmbedding.objects.exists()
+
+
+def test_recall_brings_only_the_callers_messages(api: Api, owner: User) -> None:
+    own = stored(owner)
+    stored(make_user())
+    rows = api.send("POST", "/memory/recall", {"query": "boil an egg", "threshold": 0, "top_k": 50}).json()["results"]
+    assert {row["conversation_id"] for row in rows} == {own.pk}
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [("embed", {}), ("embed", {"message_ids": []}), ("embed", {"message_ids": ["x"]}), ("embed", {"message_ids": 5}),
+     ("recall", {}), ("recall", {"query": "x" * 501}), ("recall", {"query": ""}),
+     ("recall", {"query": "egg", "top_k": 0}), ("recall", {"query": "egg", "top_k": 10_000}),
+     ("recall", {"query": "egg", "threshold": 7}), ("recall", {"query": "egg", "scope": ["dreams"]}),
+     ("recall", {"query": "egg", "before_position": -1})],
+)  # fmt: skip
+def test_bad_input_is_explained(api: Api, owner: User, path: str, body: Any) -> None:
+    conversation = make_conversation(owner, exchange(*PAIRS))
+    answer = api.send("POST", f"/conversations/{conversation.pk}/memory/{path}", body)
+    assert len(problem_of(answer, 422)) > 10
+    assert not MessageEmbedding.objects.exists()
+
+
+def test_a_memory_that_is_switched_off_says_so(api: Api, settings: Any) -> None:
+    settings.CONVERSATION_MEMORY_ENABLED = False
+    assert "CONVERSATION_MEMORY_ENABLED" in problem_of(api.send("POST", "/memory/recall", {"query": "egg"}), 403)
+
+
+# --- whole turns ----------------------------------------------------------------------------------
+
+
+def put(api: Api, conversation: int, turn: int, user: str, assistant: str) -> Any:
+    body = {"turn_number": turn, "user": user, "assistant": assistant}
+    return api.send("POST", f"/conversations/{conversation}/turns", body)
+
+
+def test_a_turn_is_put_once_and_replaced_where_it_reads_otherwise(api: Api, owner: User) -> None:
+    number = make_conversation(owner).pk
+    assert put(api, number, 0, "What floats?", "Wood floats.").json() == {
+        "conversation_id": number, "turn_number": 0, "outcome": "created", "url": f"/conversations/{number}?turn=0"
+    }  # fmt: skip
+    assert put(api, number, 1, "What sinks?", "Stones sink.").status_code == 201
+    index_conversation(conversation_id=number)
+    version = Conversation.objects.get().turns_version
+    again = put(api, number, 0, "What floats?", "Wood floats.")
+    assert (again.status_code, again.json()["outcome"]) == (200, "unchanged")
+    assert Conversation.objects.get().turns_version == version
+    assert put(api, number, 0, "What floats?", "Cork floats well on water.").json()["outcome"] == "replaced"
+    texts = [m.typed_parts[0].text for m in Message.objects.order_by("position")]  # type: ignore[union-attr]
+    assert texts == ["What floats?", "Cork floats well on water.", "What sinks?", "Stones sink."]
+    assert list(Message.objects.order_by("position").values_list("turn_number", flat=True)) == [0, 0, 1, 1]
+    assert index_conversation(conversation_id=number).turns == 1
+    hit = search(caller=owner, query=SearchQuery(text="cork on water")).hits[0]
+    assert (hit.turn_number, hit.passage) == (0, "Cork floats well on water.")
+
+
+def test_turns_leave_no_gap_and_replace_nothing_that_came_in_another_way(api: Api, owner: User) -> None:
+    number = make_conversation(owner, exchange(("What floats?", "Wood floats."))).pk
+    assert "next turn of conversation" in problem_of(put(api, number, 3, "a", "b"), 422)
+    assert "came in another way" in problem_of(put(api, number, 0, "What floats?", "Iron floats."), 422)
+    assert put(api, number, 0, "What floats?", "Wood floats.").json()["outcome"] == "unchanged"
+    for user, assistant in (("", "b"), ("a", "  ")):
+        assert "both texts" in problem_of(put(api, number, 1, user, assistant), 422)
+    assert problem_of(put(api, number, -1, "a", "b"), 422)
+    assert Message.objects.count() == 2

@@ -1,0 +1,154 @@
+"""The summary pages: ask, watch, read, make anew, delete; with and without htmx; and nobody else's."""
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django_q.models import OrmQ
+
+from convmemory.conversations.models import Conversation
+from summaries.models import ConversationSummary
+from summaries.tasks import make
+from tests.factories import exchange, make_conversation, make_user
+
+pytestmark = pytest.mark.django_db
+
+HTMX = {"HX-Request": "true"}
+PAIRS = [(f"What is the colour of house number {n}?", f"House number {n} is blue and white.") for n in range(4)]
+
+
+@pytest.fixture
+def owner() -> User:
+    return make_user()
+
+
+@pytest.fixture
+def client(owner: User) -> Client:
+    client = Client()
+    client.force_login(owner)
+    return client
+
+
+@pytest.fixture
+def conversation(owner: User) -> Conversation:
+    return make_conversation(owner, exchange(*PAIRS), title="Houses")
+
+
+@pytest.fixture(autouse=True)
+def _no_endpoint(settings: Any) -> None:
+    settings.CHAT_BASE_URL = settings.CHAT_API_KEY = settings.CHAT_MODEL = ""
+
+
+def text_of(response: Any, status: int = 200) -> str:
+    assert response.status_code == status, response.content
+    return str(response.content.decode())
+
+
+def test_a_range_of_turns_is_summarised_and_watched(client: Client, conversation: Conversation) -> None:
+    path = f"/conversations/{conversation.pk}/summaries"
+    assert f'href="{path}"' in text_of(client.get(f"/conversations/{conversation.pk}"))
+    assert "No summary yet" in text_of(client.get(path))
+    response = client.post(path, {"from_turn": "1", "to_turn": "2"})
+    assert (response.status_code, response.headers["Location"]) == (302, path)
+    row = ConversationSummary.objects.get()
+    assert (row.from_position, row.to_position) == (2, 5)
+    assert [item.task["args"] for item in OrmQ.objects.all() if "summaries" in item.task["func"]] == [(row.pk,)]
+    waiting = text_of(client.get(path))
+    assert "Turns 1 to 2" in waiting
+    assert 'hx-trigger="every 2s"' in waiting
+    assert "<noscript>" in waiting
+    make(row.pk)
+    card = text_of(client.get(f"{path}/{row.pk}", headers=HTMX))
+    assert "<html" not in card
+    assert "every 2s" not in card
+    assert "House number" in card
+    assert "extract of its own sentences" in card
+    assert text_of(client.get(f"{path}/{row.pk}")).count("<html") == 1
+
+
+def test_without_turns_everything_is_summarised(client: Client, conversation: Conversation) -> None:
+    client.post(f"/conversations/{conversation.pk}/summaries", {"from_turn": "", "to_turn": ""})
+    row = ConversationSummary.objects.get()
+    assert (row.from_position, row.to_position) == (0, 7)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"from_turn": "2", "to_turn": "1"}, "swap the two"),
+        ({"to_turn": "9"}, "its turns are 0 to 3"),
+        ({"from_turn": "two"}, "not the number of a turn"),
+        ({"from_turn": "9" * 40}, "not the number of a turn"),
+        ({"method": "model"}, "set CHAT_MODEL"),
+    ],
+)
+def test_what_is_wrong_is_said_in_its_place(
+    client: Client, conversation: Conversation, given: dict[str, str], said: str
+) -> None:
+    text = text_of(client.post(f"/conversations/{conversation.pk}/summaries", given), 422)
+    assert said in text
+    assert "Summarise" in text
+    assert not ConversationSummary.objects.exists()
+
+
+def test_an_endpoint_can_be_chosen_or_not(client: Client, conversation: Conversation, settings: Any) -> None:
+    path = f"/conversations/{conversation.pk}/summaries"
+    assert "CHAT_MODEL" in text_of(client.get(path))
+    settings.CHAT_MODEL, settings.CHAT_BASE_URL = "some-model", "http://127.0.0.1:9/v1"
+    assert "written by some-model" in text_of(client.get(path))
+    client.post(path, {"method": "extractive"})
+    assert ConversationSummary.objects.get().method == "extractive"
+
+
+def test_a_failure_is_shown_and_made_anew_in_place(client: Client, conversation: Conversation) -> None:
+    path = f"/conversations/{conversation.pk}/summaries"
+    client.post(path)
+    row = ConversationSummary.objects.get()
+    ConversationSummary.objects.update(status="failed", error="The endpoint <b>burns</b>.", content="Old *text*.")
+    text = text_of(client.get(path))
+    assert "The endpoint &lt;b&gt;burns&lt;/b&gt;." in text
+    assert "<em>text</em>" in text
+    card = text_of(client.post(f"{path}/{row.pk}/regenerate", headers=HTMX))
+    assert 'hx-trigger="every 2s"' in card
+    assert "the earlier text" in card
+    assert client.post(f"{path}/{row.pk}/regenerate").headers["Location"] == path
+    assert client.post(f"{path}/{row.pk}/delete").headers["Location"] == path
+    assert not ConversationSummary.objects.exists()
+
+
+def test_what_a_model_wrote_is_rendered_safely(client: Client, conversation: Conversation) -> None:
+    path = f"/conversations/{conversation.pk}/summaries"
+    client.post(path)
+    ConversationSummary.objects.update(
+        status="completed",
+        content="<script>alert(1)</script> [x](javascript:alert(1)) ![i](https://evil.example/p.png)",
+    )
+    text = text_of(client.get(path))
+    assert "<script>alert" not in text
+    assert 'javascript:alert(1)"' not in text.replace('title="javascript:alert(1)"', "")
+    assert "<img" not in text
+
+
+def test_nobody_sees_another_s(client: Client, conversation: Conversation) -> None:
+    path = f"/conversations/{conversation.pk}/summaries"
+    client.post(path)
+    number = ConversationSummary.objects.get().pk
+    stranger = Client()
+    stranger.force_login(make_user())
+    assert stranger.get(path).status_code == 404
+    assert stranger.post(path).status_code == 404
+    assert stranger.get(f"{path}/{number}").status_code == 404
+    for action in ("regenerate", "delete"):
+        assert stranger.post(f"{path}/{number}/{action}").status_code == 404
+        assert Client().post(f"{path}/{number}/{action}").status_code == 302
+        assert client.get(f"{path}/{number}/{action}").status_code == 405
+    assert ConversationSummary.objects.get().status == "pending"
+
+
+def test_the_page_takes_few_queries(client: Client, conversation: Conversation, django_assert_num_queries: Any) -> None:
+    path = f"/conversations/{conversation.pk}/summaries"
+    for _ in range(4):
+        client.post(path)
+    with django_assert_num_queries(6):  # session, user, conversation twice, summaries, turns
+        client.get(path)
