@@ -5,6 +5,7 @@ from typing import Any
 
 from django.contrib.auth.models import User
 
+from convmemory.chat.agents import HOW_TO_SET_UP
 from convmemory.chat.models import Reply
 from convmemory.chat.pages import composer_for, notes_on
 from convmemory.chat.replies import take_over
@@ -20,6 +21,9 @@ def on_response_abandoned(sender: Any, *, conversation: Conversation, **kwargs: 
 def on_conversation_shown(
     sender: Any, *, owner: User, conversation: Conversation, messages: Sequence[Message], is_whole: bool, **kwargs: Any
 ) -> PageAddition:
-    values = {"composer": composer_for(owner=owner, conversation=conversation)} if is_whole else {}
+    values: dict[str, Any] = {}
+    if is_whole:
+        composer = composer_for(owner=owner, conversation=conversation)
+        values = {"composer": composer, "how_to_set_up": HOW_TO_SET_UP}
     replies = Reply.objects.filter(owner_id=owner.pk, conversation=conversation, question__in=messages).order_by("pk")
     return PageAddition(values, notes_on(replies, messages))

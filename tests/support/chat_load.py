@@ -37,10 +37,14 @@ def p95(values: list[float]) -> float:
     return quantiles(values, n=20)[-1] if len(values) > 1 else values[0]
 
 
-async def talk(site: httpx2.AsyncClient, times: Times) -> None:
-    """A new conversation and one reply in it, checked."""
-    number = (await site.post("/api/v1/conversations", json={})).json()["id"]
-    started, lines = time.perf_counter(), []
+async def new_conversations(site: httpx2.AsyncClient, count: int) -> list[int]:
+    return [(await site.post("/api/v1/conversations", json={})).json()["id"] for _ in range(count)]
+
+
+async def talk(site: httpx2.AsyncClient, number: int, times: Times) -> None:
+    """A reply in an empty conversation, checked."""
+    lines: list[str] = []
+    started = time.perf_counter()
     async with site.stream("POST", f"/api/v1/conversations/{number}/stream", json={"message": WORDS}) as response:
         async for line in response.aiter_lines():
             elapsed = (time.perf_counter() - started) * 1000
@@ -62,6 +66,11 @@ async def ask_endpoint(endpoint: httpx2.AsyncClient, times: Times) -> None:
             if '"content": "You' in line:
                 times.first_text.append((time.perf_counter() - started) * 1000)
     times.end.append((time.perf_counter() - started) * 1000)
+
+
+def cpu_s(process: psutil.Process) -> float:
+    used = process.cpu_times()
+    return float(used.user + used.system)
 
 
 async def lost(site: httpx2.AsyncClient) -> int:
@@ -96,21 +105,24 @@ async def main() -> None:
         trust_env=False,
     )
     async with site, endpoint:
-        await talk(site, Times())  # to warm up
+        [first, *numbers] = await new_conversations(site, options.streams + 1)
+        await talk(site, first, Times())  # to warm up
         direct, ours = Times(), Times()
         await asyncio.gather(*(ask_endpoint(endpoint, direct) for _ in range(options.streams)))
-        await asyncio.gather(*(talk(site, ours) for _ in range(options.streams)))
+        await asyncio.gather(*(talk(site, number, ours) for number in numbers))
         print(direct.report("the endpoint itself"))
         print(ours.report("through the chat"), f"; not idle with one turn: {await lost(site)}")
         above = p95(ours.first_event) - p95(direct.first_text)
         print(f"first event p95 above the endpoint's own first text: {above:.0f} ms")
-        many = Times()
+        many, cpu_before = Times(), cpu_s(web)
         for round_number in range(options.replies // 100 + 1):
             print(f"after {round_number * 100} replies: {web.memory_info().rss / 2**20:.1f} MB")
             if round_number * 100 < options.replies:
                 for _ in range(20):
-                    await asyncio.gather(*(talk(site, many) for _ in range(5)))
+                    numbers = await new_conversations(site, 5)
+                    await asyncio.gather(*(talk(site, number, many) for number in numbers))
         print(many.report("5 at a time"), f"; not idle with one turn: {await lost(site)}")
+        print(f"CPU of the web process: {(cpu_s(web) - cpu_before) * 1000 / options.replies:.1f} ms a reply")
 
 
 if __name__ == "__main__":

@@ -67,7 +67,10 @@ def stream(client: openai.OpenAI, *messages: dict[str, Any]) -> str:
 
 def recorded(count: int = 1) -> Conversation:
     """The newest of `count` conversations, as soon as it is recorded."""
-    return eventually(lambda: Conversation.objects.count() == count and Conversation.objects.order_by("-pk")[0])
+    found: Conversation = eventually(
+        lambda: Conversation.objects.count() == count and Conversation.objects.order_by("-pk")[0]
+    )
+    return found
 
 
 def eventually(look: Callable[[], Any]) -> Any:

@@ -1,8 +1,9 @@
-"""kill -9 of the web process in the middle of a stream: nothing is lost for good, nothing is stored twice."""
+"""The web server as a process: killed in the middle of a stream, and with fewer connections than streams."""
 
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 
 import httpx2
 import pytest
@@ -54,3 +55,21 @@ def test_a_killed_process_leaves_an_idle_conversation_with_what_was_received() -
             assert [message["turn_number"] for message in ada.messages(number)] == [0, 0, 1, 1]
             ada.close()
     assert list(Reply.objects.order_by("pk").values_list("status", flat=True)) == ["interrupted", "done"]
+
+
+def test_streams_hold_no_database_connections() -> None:
+    owner = make_user()
+    release = threading.Event()
+    with running_chat_server() as endpoint:
+        endpoint.scripts.extend([Script((Say("Once upon"), Hold(release), Say(" a time.")))] * 6)
+        chat = {"CHAT_BASE_URL": endpoint.url, "CHAT_API_KEY": endpoint.key, "CHAT_MODEL": "m"}
+        with web_process({**chat, "DATABASE_POOL_SIZE": "2"}) as web, ExitStack() as stack:
+            ada = Talker(web.address, owner)
+            stack.callback(ada.close)
+            conversations = [ada.new_conversation() for _ in range(6)]
+            streams = [stack.enter_context(ada.streaming(number, "Tell me a story")) for number in conversations]
+            for events in streams:
+                assert [next(events)[0], next(events)[0]] == ["message_started", "text"]
+            assert {ada.conversation(number)["status"] for number in conversations} == {"processing"}
+            release.set()
+            assert [names(list(events))[-1] for events in streams] == ["done"] * 6
