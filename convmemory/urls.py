@@ -11,6 +11,7 @@ from convmemory.health_api import health, ready
 urlpatterns = [
     path("", include("search.urls")),
     path("", include("convmemory.conversations.urls")),
+    path("", include("convmemory.chat.urls")),
     path("", include("summaries.urls")),
     path("", include("convmemory.accounts.urls")),
     path("", include("convmemory.tools.urls")),

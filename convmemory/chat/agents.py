@@ -61,17 +61,19 @@ def get_agent(*, owner: AbstractBaseUser, agent_id: int) -> Agent:
 
 
 def agent_for(*, owner: AbstractBaseUser, conversation_id: int | None, agent_id: int | None) -> Agent | None:
-    """The agent that is asked for, else the one that answered here last, else the owner's oldest, else None.
+    """The agent that is asked for, else the usual one; None for the server's own (id 0). Raises: NotFound."""
+    wanted = usual_agent_id(owner=owner, conversation_id=conversation_id) if agent_id is None else agent_id
+    return get_agent(owner=owner, agent_id=wanted) if wanted else None
 
-    `agent_id` 0 asks for the server's own. Raises: NotFound.
-    """
-    if agent_id is not None:
-        return get_agent(owner=owner, agent_id=agent_id) if agent_id else None
+
+def usual_agent_id(*, owner: AbstractBaseUser, conversation_id: int | None) -> int:
+    """Who answered here last, else the owner's first agent; 0 for the server's own."""
     if conversation_id is not None:
-        replies = Reply.objects.filter(owner_id=owner.pk, conversation_id=conversation_id).select_related("agent")
-        if last := replies.order_by("-pk").first():
-            return last.agent
-    return Agent.objects.filter(owner_id=owner.pk).order_by("pk").first()
+        replies = Reply.objects.filter(owner_id=owner.pk, conversation_id=conversation_id)
+        last = replies.order_by("-pk").values_list("agent_id", flat=True)[:1]
+        if found := list(last):
+            return found[0] or 0
+    return Agent.objects.filter(owner_id=owner.pk).order_by("pk").values_list("pk", flat=True).first() or 0
 
 
 def options_of(agent: Agent | None, *, owner: User) -> AgentOptions:

@@ -12,12 +12,14 @@ from weakref import WeakKeyDictionary
 from convmemory.core.completions import Endpoint, make_async_client
 
 if TYPE_CHECKING:
+    import httpx2
     from openai import AsyncOpenAI
 
 MAX_CLIENTS = 64
 
 Key = tuple[str, str, float]
 _clients: "WeakKeyDictionary[asyncio.AbstractEventLoop, OrderedDict[Key, AsyncOpenAI]]" = WeakKeyDictionary()
+_http_clients: "WeakKeyDictionary[asyncio.AbstractEventLoop, httpx2.AsyncClient]" = WeakKeyDictionary()
 
 
 def client_for(endpoint: Endpoint) -> "AsyncOpenAI":
@@ -40,7 +42,20 @@ def _open(endpoint: Endpoint) -> "AsyncOpenAI":
     return client.with_options(http_client=http_client, max_retries=0)
 
 
+def http_client(*, timeout_s: float) -> "httpx2.AsyncClient":
+    """The plain HTTP client of this event loop, for the proxy; `timeout_s` limits the wait for the next bytes."""
+    from openai import DefaultAsyncHttpxClient
+
+    loop = asyncio.get_running_loop()
+    if loop not in _http_clients:
+        _http_clients[loop] = DefaultAsyncHttpxClient(timeout=timeout_s, follow_redirects=False)
+    return _http_clients[loop]
+
+
 async def close_clients() -> None:
     """Close the connections of this event loop."""
-    for client in _clients.pop(asyncio.get_running_loop(), OrderedDict()).values():
+    loop = asyncio.get_running_loop()
+    for client in _clients.pop(loop, OrderedDict()).values():
         await client.close()
+    if plain := _http_clients.pop(loop, None):
+        await plain.aclose()

@@ -91,12 +91,11 @@ def begin_reply(*, owner: User, conversation_id: int, text: str, agent_id: int |
     Raises: NotFound, ConversationBusy, NoEndpoint, InvalidInput, TooLarge.
     """
     question = MessageDraft(role="user", parts=(TextPart(_clean(text)),), created_at=timezone.now())
-    reading.get_conversation(owner=owner, conversation_id=conversation_id)
     agent = agent_for(owner=owner, conversation_id=conversation_id, agent_id=agent_id)
     options = options_of(agent, owner=owner)
     with transaction.atomic():
         conversation = ingest.begin_response(
-            owner=owner, conversation_id=conversation_id, drafts=[question], lease=lease()
+            owner=owner, conversation_id=conversation_id, question=question, lease=lease()
         )
         stored = conversation.messages.get(position=conversation.message_count - 1)
         reply = Reply.objects.create(

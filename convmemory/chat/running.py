@@ -9,7 +9,9 @@ from django.conf import settings
 
 from convmemory.chat.clients import close_clients
 from convmemory.chat.live import interrupt_all
+from convmemory.chat.proxy import finish_recordings
 from convmemory.conversations.ingest import release_abandoned_responses
+from convmemory.core.completions import endpoint_from_settings
 from convmemory.core.threads import in_thread
 
 MAX_PAUSE_S = 10.0
@@ -21,14 +23,23 @@ logger = logging.getLogger(__name__)
 async def chat_is_running() -> AsyncIterator[None]:
     """While the server serves; at the end the replies that are being written are stored as interrupted."""
     watching = asyncio.create_task(_release_abandoned(), name="release-abandoned-replies")
+    warming = asyncio.create_task(asyncio.to_thread(_warm_up))
     try:
         yield
     finally:
         watching.cancel()
         with suppress(asyncio.CancelledError):
             await watching
+        await warming
         await interrupt_all()
+        await finish_recordings()
         await close_clients()
+
+
+def _warm_up() -> None:
+    """The client takes a second to import: not while somebody waits for the first reply."""
+    if endpoint_from_settings() is not None:
+        import openai  # noqa: F401
 
 
 async def _release_abandoned() -> None:

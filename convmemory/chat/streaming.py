@@ -22,18 +22,29 @@ async def stream_reply(
 
     Raises: as `replies.begin_reply`, before anything is stored.
     """
+    await _give_back_connection()
     job = await in_thread(_begin, owner, conversation_id, text, agent_id)
     events = start_reply(job).listen()
     return StreamingHttpResponse(_lines(job, events), content_type="text/event-stream", headers=HEADERS)
 
 
-async def wait_for_reply(*, owner: User, conversation_id: int | None, text: str, agent_id: int | None) -> Event:
-    """The same without a stream: the last event of the reply, with its conversation's id. Raises: as `stream_reply`."""
+async def wait_for_reply(*, owner: User, conversation_id: int | None, text: str, agent_id: int | None) -> str:
+    """The same without a stream: where the finished reply stands. Raises: as `stream_reply`."""
+    await _give_back_connection()
     job = await in_thread(_begin, owner, conversation_id, text, agent_id)
-    last = Event("error")
+    url = f"/conversations/{job.conversation_id}"
     async for event in start_reply(job).listen():
-        last = event or last
-    return Event(last.name, {**last.data, "conversation_id": job.conversation_id})
+        if event is not None and event.name == "turn":
+            url = f"{event.data['url']}#turn-{event.data['turn_number']}"
+    return url
+
+
+async def _give_back_connection() -> None:
+    """The request's own thread has asked who calls; it would hold its connection as long as the stream lasts.
+
+    Waiting for another one meanwhile would end in nobody getting any.
+    """
+    await sync_to_async(connections.close_all)()
 
 
 def _begin(owner: User, conversation_id: int | None, text: str, agent_id: int | None) -> ReplyJob:
@@ -43,8 +54,6 @@ def _begin(owner: User, conversation_id: int | None, text: str, agent_id: int | 
 
 
 async def _lines(job: ReplyJob, events: AsyncIterator[Event | None]) -> AsyncIterator[bytes]:
-    # The request's own thread has asked who calls; its connection would be held as long as the stream.
-    await sync_to_async(connections.close_all)()
     yield encode_event(started_event(job))
     async for event in events:
         yield KEEP_ALIVE if event is None else encode_event(event)

@@ -155,19 +155,24 @@ def link_children(*, owner: AbstractBaseUser) -> int:
 
 
 def begin_response(
-    *, owner: AbstractBaseUser, conversation_id: int, drafts: Iterable[MessageDraft] = (), lease: timedelta = LEASE
+    *, owner: AbstractBaseUser, conversation_id: int, question: MessageDraft | None = None, lease: timedelta = LEASE
 ) -> Conversation:
-    """Store what is to be answered and mark the conversation as processing, for at most `lease`.
+    """Store the question and mark the conversation as processing, for at most `lease`.
 
-    A response that nobody finished within its lease is released first. Raises: NotFound, ConversationBusy.
+    A question alone completes no turn, so nothing is numbered or announced before its answer is. A response that
+    nobody finished within its lease is released first. Raises: NotFound, ConversationBusy.
     """
     with transaction.atomic():
         conversation = lock_conversation(owner=owner, conversation_id=conversation_id)
         _require_idle(conversation)
-        _merge_messages(conversation, drafts, append_only=True, announces=False)
+        if question is not None:
+            _insert(conversation, [question], conversation.message_count)
+            conversation.message_count += 1
+            conversation.updated_at = max(conversation.updated_at, question.created_at or timezone.now())
+            conversation.title = conversation.title or one_line(spoken_text(question.parts), TITLE_CHARS)
         conversation.status = Conversation.Status.PROCESSING
         conversation.processing_until = timezone.now() + lease
-        conversation.save(update_fields=["status", "processing_until"])
+        conversation.save(update_fields=["message_count", "updated_at", "title", "status", "processing_until"])
     return conversation
 
 
@@ -320,7 +325,7 @@ class _Merged:
 
 
 def _merge_messages(
-    conversation: Conversation, drafts: Iterable[MessageDraft], *, append_only: bool = False, announces: bool = True
+    conversation: Conversation, drafts: Iterable[MessageDraft], *, append_only: bool = False
 ) -> _Merged:
     """Bring the stored messages in line with `drafts`, renumber what can have changed, announce it."""
     fields = ("id", "source_key", "content_hash")
@@ -341,7 +346,7 @@ def _merge_messages(
     if stored and merged.added:
         _restore_order([pk for pk, _, _ in stored], incoming, merged)
     if merged.first_position is not None:
-        _finish(conversation, merged, next_position, announces=announces)
+        _finish(conversation, merged, next_position)
     return merged
 
 
@@ -392,7 +397,7 @@ def _replace_turn(conversation: Conversation, turn: TurnDraft) -> bool:
     if all(draft.source_key in known for draft in drafts):
         _split_batch(drafts, known, merged)
         if merged.first_position is not None:
-            _finish(conversation, merged, conversation.message_count, announces=True)
+            _finish(conversation, merged, conversation.message_count)
     elif [spoken_text(row.typed_parts) for row in rows] != [spoken_text(draft.parts) for draft in drafts]:
         raise InvalidInput(
             f"Turn {turn.number} is stored already, came in another way and reads otherwise: it is kept as it is."
@@ -475,23 +480,17 @@ def _merge_order(stored: list[int], incoming: list[int]) -> list[int]:
 # --- turns ----------------------------------------------------------------------------------------
 
 
-def _finish(conversation: Conversation, merged: _Merged, message_count: int, *, announces: bool) -> None:
-    """Renumber, update the conversation's counts and dates, and announce the change after commit.
-
-    A question that is still to be answered completes no turn: it is not announced, its answer will be.
-    """
+def _finish(conversation: Conversation, merged: _Merged, message_count: int) -> None:
+    """Renumber, update the conversation's counts and dates, and announce the change after commit."""
     assert merged.first_position is not None
     first_turn = renumber(conversation, from_position=merged.first_position)
     newest = conversation.messages.filter(position__gte=merged.first_position).aggregate(at=Max("created_at"))["at"]
     conversation.message_count = message_count
-    grown = conversation.turns_version > 0
-    conversation.turns_version += announces
-    conversation.updated_at = _later(conversation, newest, grown=grown)
+    conversation.turns_version += 1
+    conversation.updated_at = _later(conversation, newest, grown=conversation.turns_version > 1)
     if not conversation.title:
         conversation.title = _title(conversation)
     conversation.save(update_fields=["message_count", "turn_count", "turns_version", "updated_at", "title"])
-    if not announces:
-        return
     conversation_id, owner_id = conversation.pk, conversation.owner_id
     transaction.on_commit(
         lambda: turns_changed.send(

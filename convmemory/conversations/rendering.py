@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from html import escape
+from types import MappingProxyType
 from typing import Any, Literal
 
 import nh3
@@ -353,6 +354,15 @@ def _size(size_bytes: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Note:
+    """A remark of the product's own below a message."""
+
+    text: str
+    is_warning: bool = False
+    address: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class MessageView:
     """One message as the page shows it. `opens_turn`: the first of its turn; `headed`: another speaker than before."""
 
@@ -367,6 +377,7 @@ class MessageView:
     is_target: bool
     created_at: datetime | None
     parts: tuple[PartView, ...]
+    notes: Sequence[Note] = ()
 
 
 def view_messages(
@@ -375,6 +386,7 @@ def view_messages(
     turn_before: int | None = None,
     target: int | None = None,
     passage: Passage | None = None,
+    notes: Mapping[int, Sequence[Note]] = MappingProxyType({}),
 ) -> list[MessageView]:
     """Messages in order, for the page. `turn_before` is the turn of the message before the first one."""
     views: list[MessageView] = []
@@ -399,6 +411,7 @@ def view_messages(
                 is_target=turn is not None and turn == target,
                 created_at=message.created_at,
                 parts=_view_parts(parts, tools, passage if passage and passage.message_id == message.pk else None),
+                notes=notes.get(message.pk, ()),
             )
         )
         turn_before = turn

@@ -1,6 +1,12 @@
 """What this app tells those downstream; they subscribe in their `apps.py`."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
 from django.dispatch import Signal
+
+from convmemory.conversations.rendering import Note
 
 # Sent after the transaction that changed turns has committed.
 # Arguments: conversation_id: int, owner_id: int, first_turn: int (the lowest turn number that can have changed).
@@ -9,3 +15,16 @@ turns_changed = Signal()
 # Sent inside the transaction that takes a conversation back from a writer whose lease has run out; its row is locked.
 # Argument: conversation. A receiver returns the messages (MessageDraft) that were received before the writer died.
 response_abandoned = Signal()
+
+# Sent while a conversation's page is being made, for what other apps show on it.
+# Arguments: owner, conversation, messages: list[Message], is_whole: bool (else these messages only continue the page).
+# A receiver returns a PageAddition.
+conversation_shown = Signal()
+
+
+@dataclass(frozen=True, slots=True)
+class PageAddition:
+    """What an app adds to a conversation's page: values for the template, and notes below messages, by message id."""
+
+    values: Mapping[str, Any] = field(default_factory=dict)
+    notes: Mapping[int, Sequence[Note]] = field(default_factory=dict)

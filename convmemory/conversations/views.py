@@ -23,7 +23,8 @@ from convmemory.conversations.highlighting import Passage, Span
 from convmemory.conversations.import_runner import ImportReport, import_upload
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.parts import ToolCallPart
-from convmemory.conversations.rendering import view_messages, view_part
+from convmemory.conversations.rendering import Note, view_messages, view_part
+from convmemory.conversations.signals import PageAddition, conversation_shown
 from convmemory.conversations.windows import Window, window_after, window_around, window_before
 from convmemory.core.errors import InvalidInput, NotFound, TooLarge
 
@@ -94,10 +95,13 @@ def conversation(request: PageRequest, conversation_id: int) -> HttpResponse:
     turn = _number(request, "turn")
     passage = _passage(request)
     window, continues = _window_of(request, found, turn, passage)
-    context = {
+    values, notes = _additions(request, found, window, is_whole=not (request.htmx and continues))
+    context = values | {
         "conversation": found,
         "window": window,
-        "views": view_messages(window.messages, turn_before=window.turn_before, target=turn, passage=passage),
+        "views": view_messages(
+            window.messages, turn_before=window.turn_before, target=turn, passage=passage, notes=notes
+        ),
         "turn": turn,
         "passage": passage,
         "box": box,
@@ -111,6 +115,23 @@ def conversation(request: PageRequest, conversation_id: int) -> HttpResponse:
     if request.htmx:
         return render(request, "conversations/conversation.html#main", context)
     return render(request, "conversations/conversation.html", context | _recent(request, box))
+
+
+def _additions(
+    request: PageRequest, found: Conversation, window: Window, *, is_whole: bool
+) -> tuple[dict[str, Any], dict[int, tuple[Note, ...]]]:
+    """What other apps show on the page: values for its template, and notes by message id."""
+    values: dict[str, Any] = {}
+    notes: dict[int, tuple[Note, ...]] = {}
+    answers: list[tuple[Any, Any]] = conversation_shown.send(
+        Conversation, owner=request.user, conversation=found, messages=window.messages, is_whole=is_whole
+    )
+    additions: list[PageAddition] = [addition for _, addition in answers]
+    for addition in additions:
+        values |= addition.values
+        for message_id, more in addition.notes.items():
+            notes[message_id] = (*notes.get(message_id, ()), *more)
+    return values, notes
 
 
 def _window_of(

@@ -1,0 +1,108 @@
+"""Recording what passes the proxy: a request's messages and the reply, as a conversation of the caller.
+
+Everything here happens after the reply was passed on, and may fail without anybody noticing but the log.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.utils import timezone
+
+from convmemory.chat.deltas import CompletionDraft
+from convmemory.chat.histories import history_hashes, messages_after
+from convmemory.chat.models import CapturedHistory
+from convmemory.conversations import ingest
+from convmemory.conversations.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.importers.content import message_draft
+from convmemory.core.errors import ConversationBusy
+
+SOURCE = "proxy"
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """One exchange: the messages that were sent, and the reply."""
+
+    model: str
+    messages: tuple[MessageDraft, ...]
+    reply: MessageDraft
+
+
+def read_exchange(request_body: bytes, reply_body: bytes, *, is_stream: bool) -> Captured | None:
+    """The exchange as values; None where nothing was answered. Raises: ValueError, InvalidInput."""
+    asked = json.loads(request_body)
+    now = timezone.now()
+    drafts = [message_draft(message, unknown=lambda kind: None) for message in asked["messages"]]
+    stamped = tuple(_stamped(draft, now) for draft in drafts)
+    reply = _streamed_reply(reply_body) if is_stream else _whole_reply(reply_body)
+    if reply is None or not reply.parts:
+        return None
+    model = reply.model or str(asked.get("model") or "")
+    return Captured(model, stamped, _stamped(reply, now, model=model))
+
+
+def _stamped(draft: MessageDraft, now: Any, *, model: str = "") -> MessageDraft:
+    return MessageDraft(
+        role=draft.role, parts=draft.parts, name=draft.name, created_at=draft.created_at or now, model=model
+    )
+
+
+def _whole_reply(body: bytes) -> MessageDraft | None:
+    answer = json.loads(body)
+    choices = answer.get("choices")
+    if not choices:
+        return None
+    draft = message_draft({"role": "assistant", **choices[0]["message"]}, unknown=lambda kind: None)
+    return MessageDraft(role="assistant", parts=draft.parts, model=str(answer.get("model") or ""))
+
+
+def _streamed_reply(body: bytes) -> MessageDraft:
+    draft = CompletionDraft()
+    for line in body.split(b"\n"):
+        data = line.strip().removeprefix(b"data:").strip()
+        if line.startswith(b"data:") and data != b"[DONE]":
+            try:
+                draft.add(json.loads(data))
+            except ValueError:
+                break  # it broke off here: what came before counts
+    calls = draft.finished_calls() if draft.finish_reason else []
+    parts = (*draft.spoken_parts, *(call.part for call in calls))
+    return MessageDraft(role="assistant", parts=parts, model=draft.model)
+
+
+def record_exchange(*, owner: User, captured: Captured) -> int:
+    """Continue the conversation whose history the request repeats, or store a new one; its id."""
+    hashes = history_hashes(captured.messages)
+    with transaction.atomic():
+        known = _known_history(owner, hashes)
+        if known is None:
+            conversation_id = _store_new(owner, captured)
+        else:
+            conversation_id = known.conversation_id
+            fresh = [*messages_after(captured.messages, hashes, bytes(known.history_hash)), captured.reply]
+            try:
+                with transaction.atomic():
+                    ingest.append_messages(owner=owner, conversation_id=conversation_id, drafts=fresh)
+            except ConversationBusy:
+                conversation_id = _store_new(owner, captured)
+        after = history_hashes([captured.reply], start=hashes[-1] if hashes else b"")[-1]
+        CapturedHistory.objects.update_or_create(
+            conversation_id=conversation_id, defaults={"owner_id": owner.pk, "history_hash": after}
+        )
+    return conversation_id
+
+
+def _known_history(owner: User, hashes: list[bytes]) -> CapturedHistory | None:
+    """The longest recorded history that the request begins with, its row locked."""
+    place = {digest: number for number, digest in enumerate(hashes) if digest}
+    rows = CapturedHistory.objects.select_for_update().filter(owner_id=owner.pk, history_hash__in=list(place))
+    found = list(rows.order_by("conversation_id"))
+    return max(found, key=lambda row: (place[bytes(row.history_hash)], row.conversation_id), default=None)
+
+
+def _store_new(owner: User, captured: Captured) -> int:
+    draft = ConversationDraft(messages=[*captured.messages, captured.reply], source=SOURCE, agent=captured.model)
+    return ingest.create_conversation(owner=owner, draft=draft).pk

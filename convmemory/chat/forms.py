@@ -1,0 +1,57 @@
+"""The form of an agent. What its values may be is decided in `agents.py`."""
+
+from typing import Any
+
+from django import forms
+
+from convmemory.chat.models import Agent
+from convmemory.context.strategies import STRATEGIES
+from convmemory.tools.registry import tool_definitions
+
+
+class AgentForm(forms.Form):
+    """Everything of an agent; the key is written and never shown."""
+
+    name = forms.CharField(max_length=100)
+    system_prompt = forms.CharField(required=False, widget=forms.Textarea(attrs={"rows": 6}))
+    base_url = forms.CharField(
+        required=False,
+        max_length=500,
+        label="Endpoint",
+        help_text="Any OpenAI-compatible address, such as http://127.0.0.1:11434/v1. Empty: the server's own.",
+    )
+    api_key = forms.CharField(
+        required=False,
+        label="Key of the endpoint",
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+        help_text="Stored encrypted, never shown again. Empty: unchanged.",
+    )
+    model = forms.CharField(required=False, max_length=200, help_text="Empty: the server's own.")
+    context_window = forms.IntegerField(required=False, help_text="In tokens. Empty: the server's own.")
+    reply_tokens = forms.IntegerField(required=False, label="Reply limit", help_text="The longest reply, in tokens.")
+    temperature = forms.FloatField(required=False, help_text="0 to 2. Empty: the endpoint's own.")
+    tools = forms.MultipleChoiceField(required=False, widget=forms.CheckboxSelectMultiple)
+    context_strategies = forms.CharField(
+        required=False, help_text="Names in the order they run, with commas between. Empty: token_budget."
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        choices = [(tool.name, tool.name) for tool in tool_definitions()]
+        self.fields["tools"].choices = choices  # type: ignore[attr-defined]
+        names = f"Any of {', '.join(STRATEGIES)}."
+        self.fields["context_strategies"].help_text = f"{self.fields['context_strategies'].help_text} {names}"
+
+    def values(self) -> dict[str, Any]:
+        """What `agents.create_agent` and `change_agent` take."""
+        values = dict(self.cleaned_data)
+        values["context_strategies"] = [n for name in values["context_strategies"].split(",") if (n := name.strip())]
+        if not values["api_key"]:
+            del values["api_key"]
+        return values
+
+
+def initial_of(agent: Agent) -> dict[str, Any]:
+    """The agent's values as the form shows them."""
+    names = ("name", "system_prompt", "base_url", "model", "context_window", "reply_tokens", "temperature", "tools")
+    return {name: getattr(agent, name) for name in names} | {"context_strategies": ", ".join(agent.context_strategies)}

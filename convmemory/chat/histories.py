@@ -1,0 +1,39 @@
+"""Which recorded conversation a request continues, told by the hash of its history. Pure.
+
+System messages do not count, because clients put the time and other moving things into them; neither do
+thinking and the ids of calls, which clients leave out or make anew.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+
+from convmemory.conversations.drafts import MessageDraft
+from convmemory.conversations.parts import AttachmentPart, ToolCallPart, ToolResultPart, spoken_text
+
+START = b""
+
+
+def history_hashes(drafts: Iterable[MessageDraft], *, start: bytes = START) -> list[bytes]:
+    """After each message the hash of all up to it; a system message changes nothing."""
+    hashes: list[bytes] = []
+    current = start
+    for draft in drafts:
+        if draft.role != "system":
+            current = hashlib.sha256(current + _canonical(draft).encode()).digest()
+        hashes.append(current)
+    return hashes
+
+
+def _canonical(draft: MessageDraft) -> str:
+    calls = [[part.name, part.input] for part in draft.parts if isinstance(part, ToolCallPart)]
+    results = [part.text.strip() for part in draft.parts if isinstance(part, ToolResultPart)]
+    files = [part.name for part in draft.parts if isinstance(part, AttachmentPart)]
+    values = [draft.role, spoken_text(draft.parts).strip(), calls, results, files]
+    return json.dumps(values, sort_keys=True, default=str)
+
+
+def messages_after(drafts: Sequence[MessageDraft], hashes: Sequence[bytes], known: bytes) -> list[MessageDraft]:
+    """The messages that come after the history `known`, without system messages."""
+    last = len(hashes) - 1 - list(reversed(hashes)).index(known)
+    return [draft for draft in drafts[last + 1 :] if draft.role != "system"]

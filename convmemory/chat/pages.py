@@ -1,0 +1,118 @@
+"""What the chat shows on a conversation's page: the composer, and notes on what became of each reply."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from django.contrib.auth.models import User
+
+from convmemory.chat.agents import DEFAULT_NAME, agents_of, has_endpoint, usual_agent_id
+from convmemory.chat.models import Reply
+from convmemory.chat.progress import draft_from_json
+from convmemory.conversations.models import Conversation, Message
+from convmemory.conversations.parts import TextPart, ThinkingPart
+from convmemory.conversations.rendering import Note, render_markdown
+
+ENDINGS: dict[str, str] = {
+    Reply.Status.STOPPED: "The reply was stopped.",
+    Reply.Status.INTERRUPTED: "The reply was interrupted.",
+    Reply.Status.FAILED: "The reply failed.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AgentChoice:
+    """One line of the composer's list; value 0 is the server's own agent."""
+
+    value: int
+    label: str
+    is_chosen: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Composer:
+    """The form at the foot of a conversation. `can_send` is false where no endpoint is set up."""
+
+    conversation_id: int | None
+    choices: tuple[AgentChoice, ...]
+    can_send: bool
+    is_busy: bool
+    text: str = ""
+
+
+def composer_for(*, owner: User, conversation: Conversation | None, text: str = "") -> Composer:
+    """The form for the caller's conversation, or for a new one. Two queries."""
+    usable = [agent for agent in [None, *agents_of(owner)] if has_endpoint(agent, owner=owner)]
+    chosen = usual_agent_id(owner=owner, conversation_id=conversation.pk if conversation else None)
+    values = [agent.pk if agent else 0 for agent in usable]
+    return Composer(
+        conversation_id=conversation.pk if conversation else None,
+        choices=tuple(
+            AgentChoice(value, agent.name if agent else DEFAULT_NAME, value == chosen)
+            for value, agent in zip(values, usable, strict=True)
+        ),
+        can_send=bool(usable),
+        is_busy=conversation is not None and _is_busy(conversation),
+        text=text,
+    )
+
+
+def _is_busy(conversation: Conversation) -> bool:
+    if conversation.status != Conversation.Status.PROCESSING:
+        return False
+    return Reply.objects.filter(conversation=conversation, status=Reply.Status.RUNNING).exists()
+
+
+def notes_on(replies: Iterable[Reply], messages: Sequence[Message]) -> dict[int, list[Note]]:
+    """Notes by message id: on a question what the model was not sent, at a reply's end how it ended. Pure."""
+    by_question = {reply.question_id: reply for reply in replies}
+    notes: dict[int, list[Note]] = {}
+    current: Reply | None = None
+    for index, message in enumerate(messages):
+        current = by_question.get(message.pk, None if message.is_real_user else current)
+        if current is None:
+            continue
+        found = notes.setdefault(message.pk, [])
+        if message.pk == current.question_id:
+            found += _context_notes(current)
+        if index + 1 == len(messages) or messages[index + 1].is_real_user:
+            found += _ending_notes(current)
+    return notes
+
+
+def _context_notes(reply: Reply) -> list[Note]:
+    context = reply.context
+    if not context:
+        return []
+    left_out, shortened = context.get("left_out", 0), context.get("shortened", 0)
+    facts = []
+    if left_out:
+        facts.append(f"{left_out} older message{'s were' if left_out > 1 else ' was'} left out")
+    if shortened:
+        facts.append(f"{shortened} tool output{'s were' if shortened > 1 else ' was'} shortened")
+    text = ", ".join(facts) or "the conversation was rearranged"
+    address = f"/conversations/{reply.conversation_id}/replies/{reply.pk}"
+    return [Note(f"For this answer {text}.", address=address)]
+
+
+def _ending_notes(reply: Reply) -> list[Note]:
+    label = ENDINGS.get(reply.status, "")
+    text = f"{label} {reply.error}".strip()
+    return [Note(text, is_warning=reply.status != Reply.Status.STOPPED)] if text else []
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedPart:
+    """A part of a reply that is being written, for a page that was opened meanwhile."""
+
+    type: str
+    html: str
+
+
+def received_parts(reply: Reply) -> list[ReceivedPart]:
+    """What a running reply has said so far, as safe HTML."""
+    parts = [part for value in reply.partial for part in draft_from_json(value).parts]
+    return [
+        ReceivedPart(part.type, render_markdown(part.text))
+        for part in parts
+        if isinstance(part, (TextPart, ThinkingPart)) and part.text.strip()
+    ]

@@ -1,0 +1,152 @@
+"""The capture proxy: OpenAI's `/v1/chat/completions` and `/v1/models`, forwarded to the server's own endpoint.
+
+Any client gains a memory by changing its base URL, with a convmemory key as its key. Bytes go through as they
+are, both ways; a copy of the exchange is recorded afterwards. Errors have OpenAI's shape.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from django.contrib.auth.models import User
+from django.core.exceptions import RequestDataTooBig
+from django.http import HttpRequest, JsonResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
+from django.views.decorators.csrf import csrf_exempt
+from django.views.decorators.http import require_POST, require_safe
+
+from convmemory.accounts.keys import user_of_key
+from convmemory.chat.agents import HOW_TO_SET_UP
+from convmemory.chat.capture import read_exchange, record_exchange
+from convmemory.chat.clients import http_client
+from convmemory.core.completions import Endpoint, endpoint_from_settings
+from convmemory.core.threads import in_thread
+
+if TYPE_CHECKING:
+    import httpx2
+
+FORWARDED = ("content-type", "accept", "user-agent", "openai-beta")
+RETURNED = ("content-type", "content-length", "retry-after", "x-request-id", "openai-processing-ms")
+EVENTS = "text/event-stream"
+
+logger = logging.getLogger(__name__)
+_recordings: set["asyncio.Task[None]"] = set()
+
+Handler = Callable[[HttpRequest, User, Endpoint], Awaitable[HttpResponseBase]]
+
+
+@csrf_exempt
+@require_POST
+async def chat_completions(request: HttpRequest) -> HttpResponseBase:
+    """Forward the request; its conversation is recorded for the key's owner."""
+    return await _answer(request, _forward_chat)
+
+
+@csrf_exempt
+@require_safe
+async def models(request: HttpRequest) -> HttpResponseBase:
+    """The models of the endpoint."""
+    return await _answer(request, _forward_models)
+
+
+async def finish_recordings() -> None:
+    """Wait for what is still being recorded, because the process ends."""
+    await asyncio.gather(*_recordings, return_exceptions=True)
+
+
+async def _answer(request: HttpRequest, handler: Handler) -> HttpResponseBase:
+    scheme, _, key = request.headers.get("Authorization", "").partition(" ")
+    caller = await in_thread(user_of_key, key.strip()) if scheme.lower() == "bearer" else None
+    if caller is None:
+        return _error(HTTPStatus.UNAUTHORIZED, "Incorrect API key: send a key that was made on the page API keys.")
+    endpoint = endpoint_from_settings()
+    if endpoint is None:
+        return _error(HTTPStatus.SERVICE_UNAVAILABLE, HOW_TO_SET_UP)
+    try:
+        return await handler(request, caller, endpoint)
+    except RequestDataTooBig:
+        return _error(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The request is larger than MAX_REQUEST_MB.")
+
+
+def _error(status: HTTPStatus, message: str) -> JsonResponse:
+    error = {"message": message, "type": "invalid_request_error", "param": None, "code": None}
+    return JsonResponse({"error": error}, status=status)
+
+
+# --- forwarding -----------------------------------------------------------------------------------
+
+
+async def _forward_models(request: HttpRequest, caller: User, endpoint: Endpoint) -> HttpResponseBase:
+    upstream = await _send(request, endpoint, "GET", "/models", b"")
+    return upstream if isinstance(upstream, JsonResponse) else _passed_on(upstream, _body(upstream))
+
+
+async def _forward_chat(request: HttpRequest, caller: User, endpoint: Endpoint) -> HttpResponseBase:
+    asked = request.body
+    upstream = await _send(request, endpoint, "POST", "/chat/completions", asked)
+    if isinstance(upstream, JsonResponse):
+        return upstream
+    if upstream.status_code != HTTPStatus.OK:
+        return _passed_on(upstream, _body(upstream))
+    return _passed_on(upstream, _recorded(upstream, caller, asked))
+
+
+async def _send(
+    request: HttpRequest, endpoint: Endpoint, method: str, path: str, body: bytes
+) -> "httpx2.Response | JsonResponse":
+    """The endpoint's response with its body unread, or an error where there is none."""
+    import httpx2
+
+    headers = {name: request.headers[name] for name in FORWARDED if name in request.headers}
+    headers |= {"Authorization": f"Bearer {endpoint.api_key}"} if endpoint.api_key else {}
+    headers["Accept-Encoding"] = "identity"
+    client = http_client(timeout_s=endpoint.timeout_s)
+    made = client.build_request(method, endpoint.base_url.rstrip("/") + path, content=body, headers=headers)
+    try:
+        return await client.send(made, stream=True)
+    except httpx2.TimeoutException:
+        return _error(HTTPStatus.GATEWAY_TIMEOUT, f"{endpoint.where} gave no answer in time.")
+    except httpx2.HTTPError as error:
+        logger.warning("The proxy cannot reach its endpoint: %r", error)
+        return _error(HTTPStatus.BAD_GATEWAY, f"{endpoint.where} cannot be reached: check CHAT_BASE_URL.")
+
+
+def _passed_on(upstream: "httpx2.Response", body: AsyncIterator[bytes]) -> StreamingHttpResponse:
+    headers = {name: upstream.headers[name] for name in RETURNED if name in upstream.headers}
+    response = StreamingHttpResponse(body, status=upstream.status_code, headers=headers)
+    response.headers.setdefault("Cache-Control", "no-store")
+    response.headers["X-Accel-Buffering"] = "no"
+    return response
+
+
+async def _body(upstream: "httpx2.Response") -> AsyncIterator[bytes]:
+    try:
+        async for piece in upstream.aiter_raw():
+            yield piece
+    finally:
+        await upstream.aclose()
+
+
+async def _recorded(upstream: "httpx2.Response", caller: User, asked: bytes) -> AsyncIterator[bytes]:
+    """The body as it comes; whatever came of it, to its end or not, is recorded."""
+    is_stream = upstream.headers.get("content-type", "").startswith(EVENTS)
+    received: list[bytes] = []
+    try:
+        async for piece in _body(upstream):
+            received.append(piece)
+            yield piece
+    finally:
+        task = asyncio.create_task(_record(caller, asked, b"".join(received), is_stream=is_stream))
+        _recordings.add(task)
+        task.add_done_callback(_recordings.discard)
+
+
+async def _record(caller: User, asked: bytes, answered: bytes, *, is_stream: bool) -> None:
+    try:
+        captured = await asyncio.to_thread(read_exchange, asked, answered, is_stream=is_stream)
+        if captured is not None:
+            await in_thread(record_exchange, owner=caller, captured=captured)
+    except Exception:  # the boundary of what must never break a reply
+        logger.exception("An exchange that passed the proxy could not be recorded")

@@ -1,0 +1,20 @@
+"""Addresses of the chat pages and of the capture proxy."""
+
+from django.urls import path
+
+from convmemory.chat import proxy, views
+
+urlpatterns = [
+    path("v1/chat/completions", proxy.chat_completions),
+    path("v1/models", proxy.models),
+    path("chat", views.new_chat, name="new-chat"),
+    path("chat/send", views.send, name="start-chat"),
+    path("conversations/<int:conversation_id>/send", views.send, name="send"),
+    path("conversations/<int:conversation_id>/stop", views.stop, name="stop-reply"),
+    path("conversations/<int:conversation_id>/running", views.running, name="running-reply"),
+    path("conversations/<int:conversation_id>/replies/<int:reply_id>", views.show_reply, name="reply"),
+    path("agents", views.list_agents, name="agents"),
+    path("agents/new", views.edit_agent, name="new-agent"),
+    path("agents/<int:agent_id>", views.edit_agent, name="agent"),
+    path("agents/<int:agent_id>/delete", views.delete_agent, name="delete-agent"),
+]

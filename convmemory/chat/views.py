@@ -1,0 +1,174 @@
+"""Pages of the chat: the composer's target, a new chat, a reply that is being written, and agents.
+
+The composer's form works without JavaScript: it waits for the reply and leads to its turn. With it the same
+address answers a stream of events to those who accept them.
+"""
+
+from http import HTTPStatus
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.models import User
+from django.contrib.auth.views import redirect_to_login
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from convmemory import problems
+from convmemory.accounts.views import PageRequest, signed_in
+from convmemory.chat import agents, live, replies
+from convmemory.chat.agents import HOW_TO_SET_UP
+from convmemory.chat.forms import AgentForm, initial_of
+from convmemory.chat.models import Agent, Reply
+from convmemory.chat.pages import composer_for, received_parts
+from convmemory.chat.streaming import stream_reply, wait_for_reply
+from convmemory.conversations import reading
+from convmemory.conversations.views import SearchBox
+from convmemory.core.errors import ConvMemoryError, InvalidInput, NotFound
+from convmemory.core.threads import in_thread
+
+EVENTS = "text/event-stream"
+
+
+# --- sending --------------------------------------------------------------------------------------
+
+
+@require_POST
+async def send(request: HttpRequest, conversation_id: int | None = None) -> HttpResponseBase:
+    """Answer the composer's message: as a stream to who accepts one, else as a redirect to the finished turn."""
+    wants_events = EVENTS in request.headers.get("Accept", "")
+    caller = await request.auser()
+    if not isinstance(caller, User):
+        if wants_events:
+            return problems.problem(HTTPStatus.UNAUTHORIZED, "You are signed out: sign in again.")
+        return redirect_to_login("/chat" if conversation_id is None else f"/conversations/{conversation_id}")
+    text, agent_id = request.POST.get("message", ""), _agent_id(request)
+    try:
+        if wants_events:
+            return await stream_reply(owner=caller, conversation_id=conversation_id, text=text, agent_id=agent_id)
+        url = await wait_for_reply(owner=caller, conversation_id=conversation_id, text=text, agent_id=agent_id)
+    except ConvMemoryError as error:
+        if wants_events:
+            return problems.problem(problems.status_of(error), str(error))
+        return await in_thread(_refused, request, caller, conversation_id, text, error)
+    return redirect(url)
+
+
+def _agent_id(request: HttpRequest) -> int | None:
+    text = request.POST.get("agent", "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
+
+
+def _refused(
+    request: HttpRequest, caller: User, conversation_id: int | None, text: str, error: ConvMemoryError
+) -> HttpResponse:
+    """The composer again, with the text and why it was not taken."""
+    conversation = None
+    if conversation_id is not None and not isinstance(error, NotFound):
+        conversation = reading.get_conversation(owner=caller, conversation_id=conversation_id)
+    status = problems.status_of(error)
+    context = {
+        "composer": composer_for(owner=caller, conversation=conversation, text=text),
+        "how_to_set_up": HOW_TO_SET_UP,
+        "reason": str(error),
+        "box": SearchBox(),
+    }
+    return render(request, "chat/new.html", context, status=status)
+
+
+@require_safe
+@signed_in
+def new_chat(request: PageRequest) -> HttpResponse:
+    """The composer of a conversation that does not exist yet."""
+    composer = composer_for(owner=request.user, conversation=None)
+    context = {"composer": composer, "how_to_set_up": HOW_TO_SET_UP, "box": SearchBox()}
+    return render(request, "chat/new.html", context)
+
+
+@require_POST
+@signed_in
+def stop(request: PageRequest, conversation_id: int) -> HttpResponse:
+    """Stop the reply that is being written; nothing to stop is as good."""
+    reading.get_conversation(owner=request.user, conversation_id=conversation_id)
+    try:
+        live.stop_here(replies.request_stop(owner=request.user, conversation_id=conversation_id))
+    except NotFound:
+        messages.info(request, "Nothing is being written any more.")
+    return redirect("conversation", conversation_id)
+
+
+@require_safe
+@signed_in
+def running(request: PageRequest, conversation_id: int) -> HttpResponse:
+    """What the running reply has said so far, for a page opened meanwhile; at its end the page is loaded again."""
+    conversation = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
+    reply = Reply.objects.filter(
+        owner_id=request.user.pk, conversation=conversation, status=Reply.Status.RUNNING
+    ).first()
+    if reply is None:
+        return HttpResponse(headers={"HX-Refresh": "true"})
+    context = {"conversation": conversation, "parts": received_parts(reply)}
+    return render(request, "chat/running.html", context)
+
+
+@require_safe
+@signed_in
+def show_reply(request: PageRequest, conversation_id: int, reply_id: int) -> HttpResponse:
+    """What the context pipeline did for one reply."""
+    conversation = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
+    reply = Reply.objects.filter(owner_id=request.user.pk, conversation=conversation, pk=reply_id).first()
+    if reply is None:
+        raise NotFound(f"There is no reply {reply_id} in conversation {conversation_id}.")
+    context = {"conversation": conversation, "reply": reply, "box": SearchBox()}
+    return render(request, "chat/reply.html", context)
+
+
+# --- agents ---------------------------------------------------------------------------------------
+
+
+@require_safe
+@signed_in
+def list_agents(request: PageRequest) -> HttpResponse:
+    own = agents.agents_of(request.user)
+    context = {
+        "agents": own,
+        "server_endpoint": agents.has_endpoint(None, owner=request.user),
+        "how_to_set_up": HOW_TO_SET_UP,
+        "box": SearchBox(),
+    }
+    return render(request, "chat/agents.html", context)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def edit_agent(request: PageRequest, agent_id: int | None = None) -> HttpResponse:
+    """The form of a new agent, or of one there is."""
+    agent = agents.get_agent(owner=request.user, agent_id=agent_id) if agent_id is not None else None
+    form = AgentForm(request.POST or None, initial=initial_of(agent) if agent else None)
+    if request.method == "POST" and form.is_valid() and _save(request, form, agent):
+        return redirect("agents")
+    status = 422 if request.method == "POST" else 200
+    return render(request, "chat/agent.html", {"form": form, "agent": agent, "box": SearchBox()}, status=status)
+
+
+def _save(request: PageRequest, form: AgentForm, agent: Agent | None) -> bool:
+    values: dict[str, Any] = form.values()
+    try:
+        if agent is None:
+            saved = agents.create_agent(owner=request.user, values=values)
+        else:
+            saved = agents.change_agent(owner=request.user, agent_id=agent.pk, values=values)
+    except InvalidInput as error:
+        form.add_error(None, str(error))
+        return False
+    messages.success(request, f"“{saved.name}” is saved.")
+    return True
+
+
+@require_POST
+@signed_in
+def delete_agent(request: PageRequest, agent_id: int) -> HttpResponse:
+    agents.delete_agent(owner=request.user, agent_id=agent_id)
+    messages.success(request, "The agent is deleted. Its conversations stay.")
+    return redirect("agents")

@@ -1,0 +1,69 @@
+"""The product's web server as a process of its own on the test's database, to be killed."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+import httpx2
+from django.conf import settings
+from django.db import connection
+
+START_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True)
+class WebProcess:
+    """A running server."""
+
+    address: str
+    process: subprocess.Popen[bytes]
+
+    def kill(self) -> None:
+        """As `kill -9`: it can do nothing any more."""
+        self.process.kill()
+        self.process.wait()
+
+
+def database_url() -> str:
+    """The test's database, for another process."""
+    values = connection.get_connection_params()
+    host = quote(str(values.get("host") or "localhost"), safe="")
+    password = f":{quote(values['password'], safe='')}" if values.get("password") else ""
+    return f"postgres://{values['user']}{password}@{host}:{values.get('port') or 5432}/{values['dbname']}"
+
+
+@contextmanager
+def web_process(variables: Mapping[str, str]) -> Iterator[WebProcess]:
+    """A server with these environment variables, which answers."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "uvicorn", "convmemory.asgi:application", "--port", str(port), "--no-access-log"]
+    environment = {**os.environ, "DATABASE_URL": database_url(), "LOG_LEVEL": "ERROR", **variables}
+    process = subprocess.Popen(command, cwd=Path(settings.BASE_DIR), env=environment, stderr=subprocess.DEVNULL)
+    try:
+        address = f"http://127.0.0.1:{port}"
+        _wait_for(address, process)
+        yield WebProcess(address, process)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _wait_for(address: str, process: "subprocess.Popen[bytes]") -> None:
+    deadline = time.monotonic() + START_TIMEOUT_S
+    with httpx2.Client(trust_env=False) as http:
+        while True:
+            assert process.poll() is None, "the server ended while it started"
+            assert time.monotonic() < deadline, "the server did not start"
+            try:
+                http.get(f"{address}/health")
+                return
+            except httpx2.TransportError:
+                time.sleep(0.1)

@@ -1,0 +1,178 @@
+"""Agents over the API and on the pages: every value checked, keys never shown, nobody else's."""
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.exceptions import ValidationError
+from django.test import Client
+from pytest_django import Settings
+
+from convmemory.chat.agents import change_agent, create_agent, options_of
+from convmemory.chat.models import Agent
+from convmemory.core.encryption import decrypt
+from convmemory.core.errors import InvalidInput, NoEndpoint
+from tests.factories import make_user
+from tests.surfaces.test_api import Api, problem_of
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def owner() -> User:
+    return make_user()
+
+
+@pytest.fixture
+def staff() -> User:
+    user = make_user()
+    user.is_staff = True
+    user.save()
+    return user
+
+
+@pytest.fixture
+def api(owner: User) -> Api:
+    return Api(owner)
+
+
+def test_an_agent_is_made_read_changed_and_deleted(api: Api) -> None:
+    created = api.send("POST", "/agents", {"name": "Baker", "tools": ["ConversationSearch"], "temperature": 0.5})
+    assert created.status_code == 201
+    number = created.json()["id"]
+    changed = api.send("PATCH", f"/agents/{number}", {"system_prompt": "You bake.", "temperature": None}).json()
+    assert (changed["name"], changed["system_prompt"], changed["temperature"]) == ("Baker", "You bake.", None)
+    assert changed["tools"] == ["ConversationSearch"]
+    assert api.get("/agents").json()["results"] == [changed]
+    assert api.get(f"/agents/{number}").json() == changed
+    assert api.send("DELETE", f"/agents/{number}", "").status_code == 204
+    assert not Agent.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({"name": " "}, "needs a name"),
+        ({"context_strategies": ["token_budget", "magic"]}, "'magic'"),
+        ({"context_strategies": ["magic"]}, "sliding_window"),
+        ({"context_strategy": "magic"}, "summary_boundary"),
+        ({"tools": ["launch_rocket"]}, "ConversationSearch"),
+        ({"temperature": 3}, "0 to 2"),
+        ({"context_window": 10}, "1,024"),
+        ({"reply_tokens": 0}, "at least 1"),
+        ({"base_url": "ftp://example.org"}, "http"),
+        ({"base_url": "http://user:password@example.org/v1", "model": "m"}, "password"),
+        ({"base_url": "http://127.0.0.1:11434/v1", "model": "m"}, "CHAT_ALLOWED_HOSTS"),
+        ({"base_url": "file:///etc/passwd"}, "http"),
+    ],
+)
+def test_values_that_cannot_be_are_refused_with_what_can(api: Api, values: dict[str, Any], told: str) -> None:
+    detail = problem_of(api.send("POST", "/agents", {"name": "Baker", **values}), 422)
+    assert told in detail
+    assert not Agent.objects.exists()
+
+
+def test_a_single_strategy_is_a_list_of_one(api: Api) -> None:
+    for key, name in (("context_strategy", "A"), ("context_strategies", "B")):
+        created = api.send("POST", "/agents", {"name": name, key: "sliding_window"}).json()
+        assert created["context_strategies"] == ["sliding_window"]
+
+
+def test_two_agents_of_one_owner_have_two_names(api: Api) -> None:
+    api.send("POST", "/agents", {"name": "Baker"})
+    assert "already" in problem_of(api.send("POST", "/agents", {"name": "Baker"}), 422)
+
+
+def test_a_key_is_stored_encrypted_and_never_shown(staff: User) -> None:
+    api = Api(staff)
+    values = {"name": "Local", "base_url": "http://127.0.0.1:11434/v1/", "model": "m", "api_key": "sk-very-secret"}
+    created = api.send("POST", "/agents", values)
+    assert created.json()["has_key"]
+    assert created.json()["base_url"] == "http://127.0.0.1:11434/v1"
+    agent = Agent.objects.get()
+    assert "very-secret" not in created.content.decode() + agent.api_key_encrypted
+    assert decrypt(agent.api_key_encrypted) == "sk-very-secret"
+    client = Client()
+    client.force_login(staff)
+    for path in (f"/agents/{agent.pk}", "/agents"):
+        assert b"very-secret" not in client.get(path).content
+    assert options_of(agent, owner=staff).endpoint.api_key == "sk-very-secret"
+
+
+def test_a_key_stays_with_the_address_that_it_was_given_for(staff: User) -> None:
+    values = {"name": "Local", "base_url": "http://127.0.0.1:1/v1", "model": "m", "api_key": "secret"}
+    agent = create_agent(owner=staff, values=values)
+    kept = change_agent(owner=staff, agent_id=agent.pk, values={"name": "Renamed"})
+    assert kept.has_key
+    moved = change_agent(owner=staff, agent_id=agent.pk, values={"base_url": "http://127.0.0.1:2/v1"})
+    assert not moved.has_key
+
+
+def test_the_servers_key_goes_to_no_address_of_an_owner(staff: User, settings: Settings) -> None:
+    settings.CHAT_API_KEY, settings.CHAT_MODEL = "the-server's", "gpt"
+    agent = create_agent(owner=staff, values={"name": "L", "base_url": "http://127.0.0.1:1/v1", "model": "m"})
+    assert options_of(agent, owner=staff).endpoint.api_key == ""
+    assert options_of(None, owner=staff).endpoint.api_key == "the-server's"
+
+
+def test_an_address_is_allowed_when_it_is_used_not_only_when_it_is_saved(staff: User, settings: Settings) -> None:
+    agent = create_agent(owner=staff, values={"name": "L", "base_url": "http://10.0.0.7/v1", "model": "m"})
+    staff.is_staff = False
+    with pytest.raises(InvalidInput):
+        options_of(agent, owner=staff)
+    settings.CHAT_ALLOWED_HOSTS = ["10.0.0.7"]
+    assert options_of(agent, owner=staff).endpoint.model == "m"
+
+
+def test_a_changed_secret_key_asks_for_the_key_again(staff: User, settings: Settings) -> None:
+    values = {"name": "L", "base_url": "http://10.0.0.7/v1", "model": "m", "api_key": "x"}
+    agent = create_agent(owner=staff, values=values)
+    settings.SECRET_KEY = "another"
+    with pytest.raises(NoEndpoint, match="enter the key again"):
+        options_of(agent, owner=staff)
+
+
+def test_nobody_else_sees_changes_or_uses_an_agent(api: Api, owner: User, settings: Settings) -> None:
+    settings.CHAT_BASE_URL, settings.CHAT_MODEL = "http://127.0.0.1:9/v1", "m"
+    theirs = create_agent(owner=make_user(), values={"name": "Theirs", "system_prompt": "their secret"})
+    assert api.get("/agents").json()["results"] == []
+    for number in (theirs.pk, theirs.pk + 1):
+        assert api.get(f"/agents/{number}").status_code == 404
+        assert api.send("PATCH", f"/agents/{number}", {"name": "x"}).status_code == 404
+        assert api.send("DELETE", f"/agents/{number}", "").status_code == 404
+    client = Client()
+    client.force_login(owner)
+    assert b"their secret" not in client.get("/agents").content
+    assert client.get(f"/agents/{theirs.pk}").status_code == 404
+    assert client.post(f"/agents/{theirs.pk}/delete").status_code == 404
+    assert Agent.objects.filter(pk=theirs.pk).exists()
+
+
+def test_the_form_says_what_is_wrong_and_saves_what_is_right(owner: User) -> None:
+    client = Client()
+    client.force_login(owner)
+    refused = client.post("/agents/new", {"name": "Baker", "context_strategies": "token_budget, magic"})
+    assert refused.status_code == 422
+    assert "&#x27;magic&#x27;" in refused.content.decode()
+    values = {"name": "Baker", "context_strategies": "tool_output_trim, token_budget", "tools": ["ConversationSearch"]}
+    assert client.post("/agents/new", values).status_code == 302
+    agent = Agent.objects.get()
+    assert agent.context_strategies == ["tool_output_trim", "token_budget"]
+    assert "tool_output_trim, token_budget" in client.get(f"/agents/{agent.pk}").content.decode()
+    assert client.post(f"/agents/{agent.pk}", {"name": "Cook"}).status_code == 302
+    agent.refresh_from_db()
+    assert (agent.name, agent.tools) == ("Cook", [])
+    assert client.post(f"/agents/{agent.pk}/delete").status_code == 302
+    assert not Agent.objects.exists()
+
+
+def test_the_administrator_cannot_save_what_the_pages_refuse(staff: User) -> None:
+    from django.forms import modelform_factory
+
+    from convmemory.chat.admin import AgentAdminForm
+
+    form_class = modelform_factory(Agent, form=AgentAdminForm, fields="__all__")
+    form = form_class({"owner": staff.pk, "name": "A", "tools": "[]", "context_strategies": '["magic"]'})
+    assert not form.is_valid()
+    assert "magic" in str(form.errors)
+    assert isinstance(form.non_field_errors().as_data()[0], ValidationError)

@@ -1,0 +1,208 @@
+"""Chatting in a real Chromium: a reply streams in, a tool call is shown, the turn is found and linked to."""
+
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+from django.contrib.auth.models import User
+from playwright.sync_api import Page, expect
+from pytest_django import Settings
+
+from convmemory.conversations.models import Conversation
+from search.indexing import index_conversation
+from tests.factories import exchange, make_conversation, make_user
+from tests.support.chat_server import ChatServer, Hold, Say, Script, Think, calls, fails, running_chat_server, says
+from tests.support.site import running_site
+from tests.surfaces.browser import Chromium, chromium_path
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.django_db(transaction=True),
+    # Whitenoise gives files as synchronous iterators.
+    pytest.mark.filterwarnings("ignore:StreamingHttpResponse must consume synchronous iterators:Warning"),
+]
+
+expect.set_options(timeout=15_000)
+PHONE = {"width": 390, "height": 844}
+Steps = Callable[[Page], None]
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Chromium]:
+    browser = Chromium(chromium_path())
+    yield browser
+    browser.close()
+
+
+@pytest.fixture
+def endpoint(settings: Settings) -> Iterator[ChatServer]:
+    with running_chat_server() as server:
+        settings.CHAT_BASE_URL, settings.CHAT_API_KEY, settings.CHAT_MODEL = server.url, server.key, "test-model"
+        yield server
+
+
+@pytest.fixture
+def owner() -> User:
+    return make_user("ada")
+
+
+@pytest.fixture
+def visit(chromium: Chromium, endpoint: ChatServer, owner: User) -> Iterator[Callable[..., None]]:
+    """Runs steps on a page where `ada` has just signed in."""
+    with running_site() as address:
+
+        def visit_signed_in(steps: Steps, *, javascript: bool = True, width: int = 1280, height: int = 800) -> None:
+            def sign_in_first(page: Page) -> None:
+                page.goto("/login")
+                page.get_by_label("Name").fill("ada")
+                page.get_by_label("Password").fill("correct horse")
+                page.get_by_role("button", name="Sign in").click()
+                steps(page)
+
+            chromium.visit(address, sign_in_first, javascript=javascript, width=width, height=height)
+
+        yield visit_signed_in
+
+
+def send(page: Page, text: str) -> None:
+    page.get_by_role("textbox", name="Message").fill(text)
+    page.get_by_role("button", name="Send").click()
+
+
+def test_a_new_chat_streams_calls_a_tool_and_is_found(
+    visit: Callable[..., None], endpoint: ChatServer, owner: User
+) -> None:
+    old = make_conversation(owner, exchange(("how do I feed a sourdough starter?", "Once a week.")), title="Bread")
+    index_conversation(conversation_id=old.pk)
+    release = threading.Event()
+    answer = Script((Think("Bread it is."), Say("Feed it **once"), Hold(release), Say("** a week.")))
+    endpoint.scripts.extend([calls("ConversationSearch", {"query": "feeding the sourdough starter"}), answer])
+
+    def steps(page: Page) -> None:
+        page.get_by_role("link", name="New chat").click()
+        send(page, "How often do I feed the starter?")
+        expect(page.locator(".message.is-user")).to_contain_text("How often do I feed")
+        expect(page.locator(".call .fold-label")).to_have_text("ConversationSearch")
+        expect(page.locator(".result .fold-label")).to_have_text("Result of ConversationSearch")
+        expect(page.locator(".is-draft.is-assistant")).to_contain_text("Feed it **once")
+        expect(page.get_by_role("button", name="Stop")).to_be_visible()
+        release.set()
+        expect(page.locator(".message.is-assistant strong")).to_have_text("once")
+        expect(page.locator(".is-draft")).to_have_count(0)
+        expect(page.locator(".call .fold-label")).to_have_text("ConversationSearch")
+        assert page.url.split("/")[-2] == "conversations"
+
+    visit(steps)
+    chat = Conversation.objects.exclude(pk=old.pk).get()
+    assert (chat.status, chat.turn_count, chat.source) == ("idle", 1, "chat")
+    index_conversation(conversation_id=chat.pk)
+
+    def find(page: Page) -> None:
+        page.goto("/search?q=how+often+do+I+feed+the+starter")
+        page.locator(f'.hit[data-conversation="{chat.pk}"]').first.click()
+        expect(page.locator('[data-turn="0"]').first).to_be_in_viewport()
+        assert f"/conversations/{chat.pk}?turn=0" in page.url
+
+    visit(find)
+
+
+def test_a_reply_is_stopped_and_the_chat_goes_on(visit: Callable[..., None], endpoint: ChatServer, owner: User) -> None:
+    conversation = make_conversation(owner, exchange(("first", "one")), title="Story")
+    release = threading.Event()
+    endpoint.scripts.extend([Script((Say("Once"), Hold(release))), says("Second answer.")])
+
+    def steps(page: Page) -> None:
+        page.goto(f"/conversations/{conversation.pk}")
+        page.get_by_role("textbox", name="Message").fill("Tell me a story")
+        page.keyboard.press("Enter")
+        expect(page.locator(".is-draft.is-assistant")).to_contain_text("Once")
+        page.get_by_role("button", name="Stop").click()
+        expect(page.locator(".message-note")).to_contain_text("The reply was stopped.")
+        send(page, "Go on")
+        expect(page.locator(".message.is-assistant").last).to_contain_text("Second answer.")
+        expect(page.locator(".is-draft")).to_have_count(0)
+        assert page.locator(".message.is-user").count() == 3
+
+    visit(steps)
+    release.set()
+    assert Conversation.objects.get().turn_count == 3
+
+
+def test_a_failure_is_told_where_it_happened(visit: Callable[..., None], endpoint: ChatServer, owner: User) -> None:
+    conversation = make_conversation(owner, exchange(("first", "one")), title="Story")
+    endpoint.scripts.append(fails(500, "out of memory"))
+
+    def steps(page: Page) -> None:
+        page.goto(f"/conversations/{conversation.pk}")
+        send(page, "Hello?")
+        expect(page.get_by_role("alert").filter(has_text="out of memory")).to_be_visible()
+        expect(page.locator(".message-note.is-warning")).to_contain_text("out of memory")
+        send(page, "Again")
+        expect(page.locator(".message.is-assistant").last).to_contain_text("You said: Again")
+
+    visit(steps, **PHONE)
+
+
+def test_it_works_without_javascript(visit: Callable[..., None], endpoint: ChatServer) -> None:
+    endpoint.scripts.append(says("The first answer."))
+
+    def steps(page: Page) -> None:
+        page.goto("/chat")
+        send(page, "First question")
+        expect(page.locator(".message.is-assistant")).to_contain_text("The first answer.")
+        assert page.url.endswith("?turn=0#turn-0")
+        send(page, "   .   ")
+        expect(page.locator(".message.is-assistant").last).to_contain_text("You said: .")
+        assert page.url.endswith("?turn=1#turn-1")
+
+    visit(steps, javascript=False)
+
+
+def test_a_page_opened_meanwhile_follows_the_reply(
+    visit: Callable[..., None], endpoint: ChatServer, settings: Settings
+) -> None:
+    settings.CHAT_LEASE_S = 2
+    release = threading.Event()
+    endpoint.scripts.append(Script((Say("Once upon"), Hold(release), Say(" a time."))))
+
+    def steps(page: Page) -> None:
+        page.goto("/chat")
+        send(page, "Tell me a story")
+        expect(page.locator(".is-draft.is-assistant")).to_contain_text("Once upon")
+        page.reload()
+        expect(page.locator("[data-running] .message")).to_contain_text("Once upon")
+        release.set()
+        expect(page.locator(".message.is-assistant[data-turn]")).to_contain_text("Once upon a time.")
+        expect(page.locator("[data-running]")).to_have_count(0)
+
+    visit(steps)
+
+
+def test_without_an_endpoint_the_composer_says_how_to_set_one_up(
+    visit: Callable[..., None], settings: Settings
+) -> None:
+    settings.CHAT_MODEL = ""
+
+    def steps(page: Page) -> None:
+        page.goto("/chat")
+        expect(page.locator(".chat")).to_contain_text("CHAT_BASE_URL")
+        expect(page.get_by_role("button", name="Send")).to_have_count(0)
+
+    visit(steps)
+
+
+def test_agents_are_made_changed_and_chosen(visit: Callable[..., None], endpoint: ChatServer) -> None:
+    def steps(page: Page) -> None:
+        page.goto("/agents/new")
+        page.get_by_label("Name").fill("Baker")
+        page.get_by_label("System prompt").fill("You bake.")
+        page.get_by_label("Context strategies").fill("tool_output_trim, token_budget")
+        page.get_by_role("button", name="Save").click()
+        page.goto("/chat")
+        page.get_by_label("Who answers").select_option(label="Baker")
+        send(page, "Hello")
+        expect(page.locator(".message.is-assistant[data-turn]")).to_contain_text("You said: Hello")
+
+    visit(steps, **PHONE)
+    assert endpoint.requests[0]["messages"][0] == {"role": "system", "content": "You bake."}
+    assert "tools" not in endpoint.requests[0]

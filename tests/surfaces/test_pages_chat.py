@@ -1,0 +1,85 @@
+"""The chat's page addresses without a browser: who may use them, and what a refused message gets."""
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from pytest_django import Settings
+
+from convmemory.chat.models import Reply
+from convmemory.conversations.models import Conversation
+from tests.factories import exchange, make_conversation, make_user
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def owner(settings: Settings) -> User:
+    settings.CHAT_BASE_URL, settings.CHAT_MODEL = "http://127.0.0.1:9/v1", "m"
+    return make_user()
+
+
+def signed_in(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def test_nobody_else_sees_stops_or_sends(owner: User) -> None:
+    conversation = make_conversation(owner, exchange(("their question", "their answer")))
+    reply = Reply.objects.create(owner=owner, conversation=conversation, context={"left_out": 3}, status="running")
+    stranger = signed_in(make_user())
+    for number in (conversation.pk, conversation.pk + 1):
+        path = f"/conversations/{number}"
+        assert stranger.get(f"{path}/running").status_code == 404
+        assert stranger.get(f"{path}/replies/{reply.pk}").status_code == 404
+        assert stranger.post(f"{path}/stop").status_code == 404
+        assert stranger.post(f"{path}/send", {"message": "Hi"}).status_code == 404
+        events = stranger.post(f"{path}/send", {"message": "Hi"}, headers={"Accept": "text/event-stream"})
+        assert events.status_code == 404
+    assert not Reply.objects.get().stop_requested
+    assert conversation.messages.count() == 2
+
+
+def test_another_conversations_reply_is_not_shown_under_this_one(owner: User) -> None:
+    one, other = (make_conversation(owner, exchange(("q", "a"))) for _ in range(2))
+    reply = Reply.objects.create(owner=owner, conversation=one, status="done")
+    client = signed_in(owner)
+    assert client.get(f"/conversations/{one.pk}/replies/{reply.pk}").status_code == 200
+    assert client.get(f"/conversations/{other.pk}/replies/{reply.pk}").status_code == 404
+
+
+def test_who_is_signed_out_is_asked_to_sign_in(owner: User) -> None:
+    conversation = make_conversation(owner)
+    sent = Client().post(f"/conversations/{conversation.pk}/send", {"message": "Hi"})
+    assert sent.headers["Location"] == f"/login?next=/conversations/{conversation.pk}"
+    asked = Client().post("/chat/send", {"message": "Hi"}, headers={"Accept": "text/event-stream"})
+    assert asked.status_code == 401
+
+
+def test_a_message_that_was_refused_is_shown_again_with_the_reason(owner: User) -> None:
+    conversation = make_conversation(owner, exchange(("q", "a")))
+    Conversation.objects.update(status="processing", processing_until="2999-01-01T00:00Z")
+    answer = signed_in(owner).post(f"/conversations/{conversation.pk}/send", {"message": "My <b>long</b> text"})
+    text = answer.content.decode()
+    assert answer.status_code == 409
+    assert "is being answered" in text
+    assert "My &lt;b&gt;long&lt;/b&gt; text" in text
+
+
+def test_without_an_endpoint_everything_else_works_and_the_composer_says_how(owner: User, settings: Settings) -> None:
+    settings.CHAT_MODEL = ""
+    conversation = make_conversation(owner, exchange(("q", "a")))
+    client = signed_in(owner)
+    page = client.get(f"/conversations/{conversation.pk}")
+    assert page.status_code == 200
+    assert "CHAT_BASE_URL" in page.content.decode()
+    sent = client.post("/chat/send", {"message": "Hi"})
+    assert sent.status_code == 503
+    assert Conversation.objects.count() == 1, "no empty conversation is left behind"
+    assert "CHAT_BASE_URL" in client.get("/agents").content.decode()
+
+
+def test_a_form_without_its_token_is_refused(owner: User) -> None:
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(owner)
+    assert client.post("/chat/send", {"message": "Hi"}).status_code == 403
