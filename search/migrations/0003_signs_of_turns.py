@@ -10,7 +10,7 @@ class Migration(migrations.Migration):
     dependencies = [
         ('conversations', '0001_conversations'),
         ('embeddings', '0001_embedding_spaces'),
-        ('search', '0001_turn_index'),
+        ('search', '0002_space_progress'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

@@ -9,7 +9,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('embeddings', '0001_embedding_spaces'),
-        ('ops', '0003_sweeps_and_erasures'),
+        ('ops', '0003_erasures'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('embeddings', '0001_embedding_spaces'),
+        ('embeddings', '0002_spaces_beside_the_active_one'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

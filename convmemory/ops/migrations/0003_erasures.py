@@ -9,7 +9,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('auth', '0012_alter_user_first_name_max_length'),
-        ('ops', '0001_measures'),
+        ('ops', '0002_sweep_runs'),
     ]
 
     operations = [

@@ -8,7 +8,7 @@ class Migration(migrations.Migration):
     atomic = False
 
     dependencies = [
-        ("search", "0004_progress_and_signs"),
+        ("search", "0003_signs_of_turns"),
     ]
 
     operations = [
