@@ -1,7 +1,7 @@
 """All settings, read once from the environment with typed readers.
 
 Nothing needs to be set: without any variable the product runs on 127.0.0.1 with an embedded
-database under `var/`. The README lists every variable.
+database under `var/`. docs/settings.md lists every variable.
 """
 
 import os
