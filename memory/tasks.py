@@ -6,9 +6,9 @@ from typing import Any
 
 from django.conf import settings
 from django_q.brokers import get_broker
-from django_q.tasks import async_task
 
 from convmemory.core.measuring import timed
+from convmemory.core.queueing import enqueue
 from memory import sweeping
 from memory.embedding import embed_messages
 
@@ -17,7 +17,7 @@ BUSY_QUEUE = 100  # with this many tasks waiting, what looks missed is most like
 
 def enqueue_embed(conversation_id: int, message_ids: Sequence[int]) -> None:
     """Ask a worker to embed messages of one conversation."""
-    async_task("memory.tasks.embed", conversation_id, list(message_ids), group="embed")
+    enqueue("memory.tasks.embed", conversation_id, list(message_ids), group="embed")
 
 
 def embed(conversation_id: int, message_ids: list[int]) -> dict[str, Any]:

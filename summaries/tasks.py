@@ -2,14 +2,13 @@
 
 from typing import Any
 
-from django_q.tasks import async_task
-
+from convmemory.core.queueing import enqueue
 from summaries.making import make_summary, summaries_to_make
 
 
 def enqueue_summary(summary_id: int) -> None:
     """Ask a worker to make one summary."""
-    async_task("summaries.tasks.make", summary_id, group="summary")
+    enqueue("summaries.tasks.make", summary_id, group="summary")
 
 
 def make(summary_id: int) -> dict[str, Any]:

@@ -25,15 +25,15 @@ PART_CHARS = 5_000
 
 @admin.register(Conversation)
 class ConversationAdmin(ContentAdmin, DeletableAdmin):
-    """No titles and projects: people name them after what they talk about."""
+    """No titles, projects and agents: people name them after what they talk about."""
 
     list_display = (
-        "id", "owner", "status", "source", "agent", "message_count", "turn_count", "updated_at", "archived_at"
+        "id", "owner", "status", "source", "message_count", "turn_count", "updated_at", "archived_at"
     )  # fmt: skip
     list_select_related = ("owner",)
     list_filter = (OwnerFilter, "status", UptoFilter)
     fields = (
-        "owner", "status", "source", "agent", "message_count", "turn_count", "turns_version", "parent",
+        "owner", "status", "source", "message_count", "turn_count", "turns_version", "parent",
         "created_at", "updated_at", "archived_at", "processing_until",
     )  # fmt: skip
     search_by = ("pk", "owner")

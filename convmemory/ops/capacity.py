@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from django.db import connection
 
 from convmemory.core.sql import load_sql
+from search.vector_index import SCANNED_PASSAGES
 
 MIN_ROWS_TO_MEASURE = 5_000
 PASSAGES_PER_SECOND = 520.0  # of the local model on two cores, see docs/scaling.md
@@ -59,7 +60,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a load comes to. Memory: the HNSW index must be in it, the working set should be."""
+    """What a load comes to. Memory: the HNSW index, where there is one, must be in it, the working set should be."""
 
     lines: tuple[Line, ...]
     hnsw_bytes: int
@@ -71,15 +72,15 @@ class Estimate:
         return sum(line.total for line in self.lines) + self.hnsw_bytes
 
 
-# Vectors are counted apart, so that other dimensions can be asked for: 2 bytes a dimension, or one bit.
+# Vectors are counted apart, so that other dimensions can be asked for: 2 bytes a dimension, their signs one bit.
 MEASURED: Mapping[str, Cost] = {
     "conversations_conversation": Cost(300, 400),
     "conversations_message": Cost(500, 211),
     "conversations_messagesource": Cost(130, 23),
     "search_conversationindex": Cost(200, 130),
     "search_turndocument": Cost(250, 120),
-    "search_turnembedding": Cost(151, 80),
-    "memory_passage": Cost(143, 95),
+    "search_turnembedding": Cost(216, 188),
+    "memory_passage": Cost(210, 172),
     "memory_passagetokens": Cost(98, 23),
     "embeddings_cachedvector": Cost(151, 121),
     "embeddings_cachedvectoruse": Cost(52, 62),
@@ -93,12 +94,17 @@ def estimate(load: Load, costs: Mapping[str, Cost] = MEASURED) -> Estimate:
     lines = tuple(_line(size, costs[size.table]) for size in _tables(load))
     passages = _rows(load, load.passages_per_turn)
     texts = passages + _rows(load, CHUNKS_PER_TURN)
-    hnsw = passages * (HNSW_LINKS_BYTES + load.dimensions // 8)
+    hnsw = passages * (HNSW_LINKS_BYTES + load.dimensions // 8) if _needs_hnsw(load) else 0
     hot = {"memory_passage", "search_turndocument", "search_turnembedding", "memory_passagetokens"}
     working_set = (
         hnsw + sum(line.index_bytes for line in lines) + sum(li.table_bytes for li in lines if li.table in hot)
     )
     return Estimate(lines, hnsw, texts / load.texts_per_second / 3_600, working_set)
+
+
+def _needs_hnsw(load: Load) -> bool:
+    """Whether somebody has outgrown scans by signs; the index then holds everybody's passages."""
+    return load.turns_per_user * load.passages_per_turn > SCANNED_PASSAGES
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +118,7 @@ class _Size:
 
 
 def _tables(load: Load) -> Iterable[_Size]:
-    vector = 2.0 * load.dimensions
+    vector, signs = 2.0 * load.dimensions, load.dimensions / 8  # the signs stand in the row and in its owner's index
     message_chars = load.chars_per_turn / load.messages_per_turn
     conversations = _rows(load, 1 / load.turns_per_conversation)
     messages, passages = _rows(load, load.messages_per_turn), _rows(load, load.passages_per_turn)
@@ -122,8 +128,8 @@ def _tables(load: Load) -> Iterable[_Size]:
     yield _Size("conversations_messagesource", messages, message_chars * 0.8)  # compressed
     yield _Size("search_conversationindex", conversations)
     yield _Size("search_turndocument", load.turns, load.chars_per_turn * 2.1, load.chars_per_turn * 0.9)
-    yield _Size("search_turnembedding", chunks, vector)
-    yield _Size("memory_passage", passages, vector)
+    yield _Size("search_turnembedding", chunks, vector + signs, signs)
+    yield _Size("memory_passage", passages, vector + signs, signs)
     if load.late_interaction:
         yield _Size("memory_passagetokens", passages, TOKENS_PER_PASSAGE * load.dimensions / 8)
     yield _Size("embeddings_cachedvector", chunks, vector)

@@ -2,20 +2,19 @@
 
 from typing import Any
 
-from django_q.tasks import async_task
-
+from convmemory.core.queueing import enqueue
 from convmemory.ops.index_samples import take_sample
 from convmemory.ops.turn_maps import compute_map
 
 
 def enqueue_sample() -> None:
     """Have the index measured now, not at the next interval."""
-    async_task("convmemory.ops.dashboard_tasks.sample_index", group="dashboard")
+    enqueue("convmemory.ops.dashboard_tasks.sample_index", group="dashboard")
 
 
 def enqueue_map(owner_id: int) -> None:
     """Have the map of one person's turns computed."""
-    async_task("convmemory.ops.dashboard_tasks.map_turns", owner_id, group="dashboard")
+    enqueue("convmemory.ops.dashboard_tasks.map_turns", owner_id, group="dashboard")
 
 
 def sample_index() -> dict[str, Any]:

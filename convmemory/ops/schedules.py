@@ -1,7 +1,8 @@
 """The periodic tasks, as rows that django-q reads."""
 
 from django_q.models import Schedule
-from django_q.tasks import async_task
+
+from convmemory.core.queueing import enqueue
 
 SWEEP = "convmemory.ops.sweep_tasks.sweep"
 SCHEDULES: dict[str, tuple[str, int]] = {  # name: (function, minutes between two runs)
@@ -30,4 +31,4 @@ def ensure_schedules() -> None:
 
 def enqueue_sweep() -> None:
     """Looks for missed work now, not at the next minute."""
-    async_task(SWEEP, group="sweep")
+    enqueue(SWEEP, group="sweep")

@@ -5,15 +5,15 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import User
-from django_q.tasks import async_task
 
+from convmemory.core.queueing import enqueue
 from convmemory.ops import measures
 from convmemory.ops.erasing import erase_user, unfinished
 
 
 def enqueue_erasure(user_id: int) -> None:
     """Ask a worker to go on erasing a person. Nothing is kept of the task: it names the person."""
-    async_task("convmemory.ops.tasks.erase", user_id, group="erase", save=False)
+    enqueue("convmemory.ops.tasks.erase", user_id, group="erase", save=False)
 
 
 def erase(user_id: int) -> dict[str, Any]:

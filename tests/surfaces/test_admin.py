@@ -13,6 +13,8 @@ from pytest_django import DjangoAssertNumQueries
 
 from convmemory.accounts.keys import create_key
 from convmemory.accounts.models import ApiKey, ContentAccess
+from convmemory.chat.agents import create_agent
+from convmemory.chat.models import Agent, CapturedHistory, Reply
 from convmemory.conversations.models import Conversation
 from memory.models import MessageEmbedding, Passage
 from search.indexing import index_conversation
@@ -38,6 +40,9 @@ CHANGELISTS = (
     "search_conversationindex",
     "search_spaceprogress",
     "summaries_conversationsummary",
+    "chat_agent",
+    "chat_reply",
+    "chat_capturedhistory",
     "ops_erasure",
     "ops_sweeprun",
     "ops_indexsample",
@@ -60,10 +65,13 @@ class House:
 def house() -> House:
     ada = make_user("ada")
     pairs = [("does zebrawood warp?", "A quokka would know."), ("and zebrawood glue?", "The quokka says yes.")]
-    conversation = make_conversation(ada, exchange(*pairs), title="Heartbreak", project="projects/divorce")
+    conversation = make_conversation(
+        ada, exchange(*pairs), title="Heartbreak", project="projects/divorce", agent="quokka"
+    )
     summary = request_summary(owner=ada, conversation_id=conversation.pk, method="extractive")
     ConversationSummary.objects.filter(pk=summary.pk).update(content="All about zebrawood.", status="completed")
     index_conversation(conversation_id=conversation.pk)
+    chat(ada, conversation)
     create_key(owner=ada, name="laptop")
     staff = User.objects.create_user("steve", password="x", is_staff=True)
     reader = User.objects.create_user("rita", password="x", is_staff=True)
@@ -72,8 +80,26 @@ def house() -> House:
     return House(ada, conversation, staff, reader, root)
 
 
+def chat(owner: User, conversation: Conversation) -> None:
+    """An agent with a key, a running reply of it, and a place where the proxy goes on."""
+    values = {"name": "quokka", "system_prompt": "Only zebrawood."}
+    agent = create_agent(owner=owner, values=values | {"api_key": "sk-zebrawood"})
+    assert agent.api_key_encrypted
+    step = {"name": "token_budget", "removed_ids": [1], "shortened_ids": [], "tokens_before": 9, "tokens_after": 5}
+    said = {"role": "assistant", "model": "", "created_at": None, "parts": [{"type": "text", "text": "zebrawood is"}]}
+    Reply.objects.create(
+        owner=owner, conversation=conversation, agent=agent, model="some-model", error="quokka: too many requests",
+        partial=[said], context={"strategies": [step]},
+    )  # fmt: skip
+    CapturedHistory.objects.create(owner=owner, conversation=conversation, history_hash=bytes(32))
+
+
 def read_content_permission() -> Permission:
     return Permission.objects.get(content_type__app_label="accounts", codename="read_content")
+
+
+def keys_of_agents() -> list[str]:
+    return ["sk-", *Agent.objects.values_list("api_key_encrypted", flat=True)]
 
 
 def grant(user: User, name: str) -> None:
@@ -97,6 +123,8 @@ def pages_of(house: House) -> Iterator[tuple[str, str]]:
         ("search_turnembedding", TurnEmbedding.objects.order_by("pk")[0].pk),
         ("search_turndocument", TurnDocument.objects.order_by("pk")[0].pk),
         ("summaries_conversationsummary", ConversationSummary.objects.order_by("pk")[0].pk),
+        ("chat_agent", Agent.objects.order_by("pk")[0].pk),
+        ("chat_reply", Reply.objects.order_by("pk")[0].pk),
     ]
     for name, pk in rows:
         yield reverse(f"admin:{name}_change", args=[pk]), reverse(f"admin:{name}_content", args=[pk])
@@ -120,12 +148,13 @@ def test_the_admin_is_for_staff(house: House, who: str) -> None:
 def test_metadata_pages_hold_no_content(house: House, who: str) -> None:
     client = client_of(getattr(house, who))
     object_pages = [metadata for metadata, _ in pages_of(house)]
+    object_pages.append(reverse("admin:chat_capturedhistory_change", args=[house.conversation.pk]))
     history = reverse("admin:conversations_conversation_history", args=[house.conversation.pk])
     for page in [*map(changelist, CHANGELISTS), *object_pages, history, reverse("admin:index")]:
         answer = client.get(page)
         assert answer.status_code == 200, page
         text = answer.content.decode()
-        assert not [secret for secret in SECRETS if secret in text], page
+        assert not [secret for secret in (*SECRETS, *keys_of_agents()) if secret in text], page
     assert not ContentAccess.objects.exists()
 
 
@@ -149,6 +178,7 @@ def test_a_reading_is_asked_for_and_recorded(house: House) -> None:
         assert not ContentAccess.objects.exists()
         shown = client.post(content)
         assert "zebrawood" in shown.content.decode(), content
+        assert not [key for key in keys_of_agents() if key in shown.content.decode()]
         assert "no-store" in shown.headers["Cache-Control"]
         record = ContentAccess.objects.get()
         assert (record.reader, record.owner) == (house.reader, house.ada)
@@ -251,6 +281,7 @@ def test_a_changelist_costs_the_same_however_many_rows_there_are(
     for number in range(3):
         more = make_conversation(make_user(f"u{number}"), exchange(("q?", "a"), ("r?", "b")))
         index_conversation(conversation_id=more.pk)
+        chat(more.owner, more)
         ContentAccess.objects.create(reader=house.root, owner=house.ada, what="something")
     client = client_of(house.root)
     with django_assert_max_num_queries(MOST_QUERIES):
@@ -271,7 +302,8 @@ def test_an_embedding_s_page_shows_its_neighbours_of_the_same_owner(house: House
 
 def test_nobody_adds_or_changes_by_hand(house: House) -> None:
     client = client_of(house.root)
-    assert client.get(reverse("admin:conversations_conversation_add")).status_code == 403
+    for name in ("conversations_conversation", "chat_agent", "chat_reply"):
+        assert client.get(reverse(f"admin:{name}_add")).status_code == 403
     page = reverse("admin:conversations_conversation_change", args=[house.conversation.pk])
     assert client.post(page, {"status": "failed"}).status_code == 403
     user_page = reverse("admin:auth_user_delete", args=[house.ada.pk])

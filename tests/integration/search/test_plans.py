@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 
 from convmemory.conversations.reading import EVERYTHING, Filters
 from convmemory.embeddings.embedder import Vector
@@ -12,6 +12,7 @@ from convmemory.ops.synthetic import TextMaker, VectorMaker, fill_turns
 from memory.passages import vector_text
 from search import vector_index
 from search.dense import dense_statement
+from search.plans import DENSE_PLANS, dense_plan, is_as_expected, queries_without_index
 from search.query import SearchQuery
 from search.query_text import QueryText
 from search.retrieval import search
@@ -35,29 +36,31 @@ def owners() -> dict[str, Any]:
     return users
 
 
-def plan_of(name: str, owner: Any, filters: Filters = EVERYTHING) -> str:
-    statement, parameters = dense_statement(name, owner.pk, active_space(), QueryText("some words"), filters)
-    with vector_index.wide_scan(), connection.cursor() as cursor:
-        cursor.execute("SET LOCAL enable_seqscan = off")
-        if name == "passages_indexed":  # with this few rows a sort would win where many rows leave it no chance
-            cursor.execute("SET LOCAL enable_sort = off; SET LOCAL enable_bitmapscan = off")
-        if name.endswith("_signs"):  # before a vacuum nothing speaks for reading the index alone
-            cursor.execute("SET LOCAL enable_indexscan = off; SET LOCAL enable_bitmapscan = off")
-        cursor.execute(f"EXPLAIN {statement}", parameters | {"kinds": [0, 1]})
-        return "\n".join(row[0] for row in cursor.fetchall())
-
-
 def test_dense_legs_use_the_index_that_their_statement_chose(owners: dict[str, Any]) -> None:
-    hnsw = vector_index.index_name(active_space())
+    space = active_space()
     for owner in owners.values():
-        assert "passage_owner_signs" in plan_of("passages_exact", owner)
-        assert "Index Only Scan using passage_owner_signs" in plan_of("passages_signs", owner, Filters(agent="a"))
-        for filters in (EVERYTHING, Filters(agent="a")):
-            assert hnsw not in plan_of("passages_exact", owner, filters)
-            assert hnsw in plan_of("passages_indexed", owner, filters)
-    by_owner = ("turn_embedding_owner", "turn_embedding_newest")  # either begins with the owner
-    assert any(name in plan_of("turns_exact", owners["small"]) for name in by_owner)
-    assert "Index Only Scan using turn_embedding_owner" in plan_of("turns_signs", owners["large"], Filters(agent="a"))
+        for name in (*DENSE_PLANS, "passages_indexed"):
+            for filters in (EVERYTHING, Filters(agent="a")):
+                plan = dense_plan(name, owner.pk, space, filters)
+                if filters is EVERYTHING or not name.endswith("_exact"):  # of few rows those of an agent are fewer
+                    assert is_as_expected(name, space, plan), plan
+                assert (vector_index.index_name(space) in plan) == (name == "passages_indexed"), plan
+
+
+@pytest.mark.parametrize(
+    ("index", "lost"),
+    [
+        ("passage_owner_signs", {"passages_exact", "passages_signs"}),
+        ("turn_embedding_owner", {"turns_signs"}),
+    ],
+)
+def test_a_lost_index_is_told(owners: dict[str, Any], index: str, lost: set[str]) -> None:
+    assert queries_without_index(active_space()) == {}
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute(f"DROP INDEX {index}")
+        assert set(queries_without_index(active_space())) == lost
+        transaction.set_rollback(True)
 
 
 def test_signs_and_index_find_what_the_exact_scan_finds(owners: dict[str, Any]) -> None:

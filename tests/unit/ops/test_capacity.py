@@ -11,13 +11,20 @@ def test_rows_and_bytes_follow_from_the_load() -> None:
     assert lines["memory_passage"].rows == 40_000
     assert lines["conversations_message"].rows == 20_000
     assert lines["conversations_conversation"].rows == 500
-    assert lines["memory_passage"].table_bytes == pytest.approx(40_000 * 911, rel=0.001)
-    assert lines["memory_passage"].index_bytes == 40_000 * 95
+    assert lines["memory_passage"].table_bytes == pytest.approx(40_000 * 1_026, rel=0.001)
+    assert lines["memory_passage"].index_bytes == 40_000 * 220
     assert lines["memory_passagetokens"].total == pytest.approx(40_000 * 1_081, rel=0.001)
-    assert result.hnsw_bytes == 40_000 * 349
     assert result.embed_hours == pytest.approx(53_000 / 520 / 3_600)
-    assert result.total_bytes == sum(line.total for line in result.lines) + result.hnsw_bytes
-    assert result.hnsw_bytes < result.working_set_bytes < result.total_bytes
+    assert result.total_bytes == sum(line.total for line in result.lines)
+    assert 0 < result.working_set_bytes < result.total_bytes
+
+
+def test_the_vector_index_comes_with_the_first_person_who_has_outgrown_scans() -> None:
+    scanned, indexed = (estimate(Load(users=10, turns_per_user=turns)) for turns in (125_000, 125_001))
+    assert scanned.hnsw_bytes == 0
+    assert indexed.hnsw_bytes == 10 * 125_001 * 4 * 349
+    assert indexed.hnsw_bytes < indexed.working_set_bytes < indexed.total_bytes
+    assert indexed.total_bytes == sum(line.total for line in indexed.lines) + indexed.hnsw_bytes
 
 
 def test_ten_times_the_users_take_ten_times_the_bytes() -> None:
@@ -31,10 +38,11 @@ def test_a_wider_model_costs_its_vectors_and_no_token_vectors_cost_none() -> Non
     )
     assert "memory_passagetokens" not in {line.table for line in narrow.lines}
     vectors = 4_000 + 2 * 1_300  # passages, turns' chunks and their cache entries
-    assert wide.total_bytes - narrow.total_bytes == vectors * 2 * 1_152 + 4_000 * 1_152 // 8
+    signs = 2 * (4_000 + 1_300)  # in the row and in the index
+    assert wide.total_bytes - narrow.total_bytes == vectors * 2 * 1_152 + signs * 1_152 // 8
 
 
 def test_measured_bytes_take_the_place_of_the_defaults() -> None:
     costs = {**MEASURED, "memory_passage": Cost(0, 0)}
     line = next(li for li in estimate(Load(1, 1_000), costs).lines if li.table == "memory_passage")
-    assert (line.table_bytes, line.index_bytes) == (4_000 * 768, 0)
+    assert (line.table_bytes, line.index_bytes) == (4_000 * (768 + 48), 4_000 * 48)
