@@ -147,6 +147,18 @@ def test_without_a_right_key_there_is_nothing(header: dict[str, str]) -> None:
     assert response.headers["WWW-Authenticate"].startswith("Bearer")
 
 
+@pytest.mark.parametrize("value", ["Bearer cvm_wrong", "Bearer", "cvm_wrong", "Basic x"])
+def test_a_wrong_key_is_no_matter_of_the_session(owner: User, value: str) -> None:
+    client = Client(enforce_csrf_checks=True, headers={"Authorization": value})
+    for sign_in in (False, True):
+        if sign_in:
+            client.force_login(owner)
+        assert problem_of(client.get("/api/v1/conversations"), 401)
+        posted = client.post("/api/v1/conversations", {"title": "x"}, content_type="application/json")
+        assert "create_api_key" in problem_of(posted, 401)
+    assert not Conversation.objects.exists()
+
+
 def test_a_revoked_key_ends(api: Api, owner: User) -> None:
     assert api.get("/conversations").status_code == 200
     revoke_key(owner=owner, key_id=ApiKey.objects.get().pk)
@@ -168,7 +180,7 @@ def test_the_session_cookie_works_and_needs_a_csrf_token_to_write(owner: User) -
     client.force_login(owner)
     assert client.get("/api/v1/conversations").status_code == 200
     refused = client.post("/api/v1/conversations", {"title": "x"}, content_type="application/json")
-    assert refused.status_code in (401, 403)
+    assert refused.status_code == 403
     assert not Conversation.objects.exists()
 
 
