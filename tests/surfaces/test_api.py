@@ -16,7 +16,10 @@ from convmemory.accounts.models import ApiKey
 from convmemory.conversations import ingest
 from convmemory.conversations.drafts import ConversationDraft, EventDraft
 from convmemory.conversations.models import Conversation
+from convmemory.conversations.reading import Filters
+from convmemory.core.cursors import encode_cursor
 from search.indexing import index_conversation
+from search.query import SearchQuery
 from tests.factories import exchange, make_conversation, make_user
 
 pytestmark = pytest.mark.django_db
@@ -218,6 +221,22 @@ def test_search_sees_only_the_callers_turns(api: Api, owner: User) -> None:
 )  # fmt: skip
 def test_bad_searches_are_explained(api: Api, query: dict[str, Any]) -> None:
     assert len(problem_of(api.get("/conversations/search", **query), 422)) > 10
+
+
+@pytest.mark.parametrize("place", [[], ["x", 1], ["2026-01-01", "1"], [None, None], [7, 7, 7]])
+def test_forged_cursors_are_explained(api: Api, owner: User, place: list[Any]) -> None:
+    of_list = encode_cursor({"list": "conversations", "filters": repr(Filters())}, place)
+    of_search = encode_cursor(SearchQuery(text="egg").identity, place)
+    assert "cursor" in problem_of(api.get("/conversations", cursor=of_list), 422)
+    assert "cursor" in problem_of(api.get("/conversations/search", query="egg", cursor=of_search), 422)
+    assert "cursor" in problem_of(api.send("POST", "/tools/list_conversations", {"cursor": of_list}), 422)
+    api.client.force_login(owner)
+    assert api.client.get("/", {"cursor": of_list}).status_code == 422
+
+
+def test_a_cursor_behind_the_end_finds_nothing(api: Api) -> None:
+    made = encode_cursor({"list": "conversations", "filters": repr(Filters())}, ["2026-01-01T00:00:00+00:00", 10**30])
+    assert api.get("/conversations", cursor=made).json() == {"results": [], "next_cursor": None}
 
 
 @pytest.mark.parametrize(
