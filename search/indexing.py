@@ -74,8 +74,11 @@ def _index_from(
 ) -> bool:
     """Index from the first turn that can have changed; False where time ran out."""
     version = conversation.turns_version
-    # A change that is noted while this runs must not be overwritten: it is indexed in the next round.
-    unchanged = ConversationIndex.objects.filter(pk=state.pk, noted_version=state.noted_version)
+    # A change that is noted while this runs must not be overwritten, nor a switch to another space: the next round
+    # sees to it.
+    unchanged = ConversationIndex.objects.filter(
+        pk=state.pk, noted_version=state.noted_version, space_id=state.space_id
+    )
     TurnDocument.objects.filter(conversation=conversation, turn_number__gte=conversation.turn_count).delete()
     TurnEmbedding.objects.filter(conversation=conversation, turn_number__gte=conversation.turn_count).delete()
     Passage.objects.filter(conversation=conversation, turn_number__gte=conversation.turn_count).delete()

@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 
 from django.db import connection
 from django.db.models import F, Q
+from django.db.models.functions import Coalesce, Least
 
 from convmemory.conversations.models import Conversation
 from convmemory.core.sql import load_sql
@@ -73,7 +74,9 @@ def mark_damage(damages: list[Damage]) -> int:
     }
     for damage in damages:
         if state := states.get(damage.conversation_id):
-            state.indexed_version, state.dirty_from, state.attempts = 0, damage.first_turn, 0
+            state.indexed_version, state.attempts = 0, 0
+            # A change may have been noted since the damage was found: the earlier turn of the two counts.
+            state.dirty_from = Least(Coalesce(F("dirty_from"), damage.first_turn), damage.first_turn)
     return ConversationIndex.objects.bulk_update(states.values(), ["indexed_version", "dirty_from", "attempts"], 1_000)
 
 

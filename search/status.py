@@ -1,4 +1,4 @@
-"""How far the caller's archive is indexed; what the page's progress bar shows."""
+"""How far an archive is indexed: what the page's progress bar, the dashboard and the metrics show."""
 
 from dataclasses import asdict, dataclass
 
@@ -24,22 +24,40 @@ class IndexStatus:
         return asdict(self)
 
 
+@dataclass(frozen=True, slots=True)
+class IndexCounts:
+    """Counts over one owner or over everybody. Of the turns, `pending` wait for a worker, `given_up` belong to
+    conversations whose attempts are used up, and `failed` were refused one by one.
+    """
+
+    conversations: int
+    turns: int
+    messages: int
+    passages: int
+    pending: int
+    given_up: int
+    failed: int
+
+
 def index_status(*, owner: AbstractBaseUser) -> IndexStatus:
     """One query over the caller's conversations and their index states."""
-    from search.indexing import MAX_ATTEMPTS
-
-    with connection.cursor() as cursor:
-        cursor.execute(
-            load_sql("search", "index_status"),
-            {"owner": owner.pk, "space": active_space().pk, "max_attempts": MAX_ATTEMPTS},
-        )
-        turns, messages, passages, pending, given_up, failed = cursor.fetchone()
-    failed = failed + given_up
+    counts = count_index(owner_id=owner.pk)
+    failed = counts.failed + counts.given_up
     return IndexStatus(
-        turns=turns,
-        embedded_turns=max(0, turns - pending - failed),
-        messages=messages,
-        passages=passages,
-        pending=pending,
+        turns=counts.turns,
+        embedded_turns=max(0, counts.turns - counts.pending - failed),
+        messages=counts.messages,
+        passages=counts.passages,
+        pending=counts.pending,
         failed=failed,
     )
+
+
+def count_index(*, owner_id: int | None) -> IndexCounts:
+    """The counts of one owner, or of the whole installation where it is None. One query."""
+    from search.indexing import MAX_ATTEMPTS
+
+    parameters = {"owner": owner_id, "space": active_space().pk, "max_attempts": MAX_ATTEMPTS}
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("search", "index_status"), parameters)
+        return IndexCounts(*cursor.fetchone())

@@ -6,12 +6,12 @@ from typing import Any
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.utils import timezone
 
 from convmemory.accounts.content_admin import ContentAdmin
 from convmemory.core.admin_lists import ConversationFilter, OwnerFilter, UptoFilter
 from convmemory.core.metadata_admin import DeletableAdmin, confirmed
 from summaries.models import ConversationSummary
+from summaries.ordering import make_pending
 from summaries.tasks import enqueue_summary
 
 
@@ -58,8 +58,6 @@ class ConversationSummaryAdmin(ContentAdmin, DeletableAdmin):
 def remake(rows: Sequence[ConversationSummary]) -> None:
     """Set these summaries to pending with all their attempts before them, and ask a worker for each."""
     ids = [row.pk for row in rows]
-    ConversationSummary.objects.filter(pk__in=ids).update(
-        status=ConversationSummary.Status.PENDING, error="", attempts=0, run=None, partials={}, due_at=timezone.now()
-    )
+    make_pending(ConversationSummary.objects.filter(pk__in=ids))
     for pk in ids:
         enqueue_summary(pk)

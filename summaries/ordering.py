@@ -4,6 +4,7 @@ Nothing here enqueues: the edges do that after these functions have returned.
 """
 
 from django.contrib.auth.models import AbstractBaseUser
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from convmemory.conversations.models import Conversation
@@ -75,14 +76,25 @@ def regenerate_summary(*, owner: AbstractBaseUser, conversation_id: int, summary
     """
     summary = get_summary(owner=owner, conversation_id=conversation_id, summary_id=summary_id)
     _range(summary.conversation, summary.from_position, summary.to_position)
-    summary.status = ConversationSummary.Status.PENDING
-    summary.method = _method(None)
-    summary.error, summary.attempts, summary.run, summary.partials = "", 0, None, {}
-    summary.due_at = timezone.now()
-    summary.save(
-        update_fields=["status", "method", "error", "attempts", "run", "partials", "due_at", "updated_at"],
-    )
+    row = ConversationSummary.objects.filter(pk=summary.pk)
+    row.update(method=_method(None))
+    make_pending(row)
+    summary.refresh_from_db()
     return summary
+
+
+def make_pending(summaries: QuerySet[ConversationSummary]) -> None:
+    """Have these made again, with all their attempts before them; their texts stay until there are new ones."""
+    now = timezone.now()
+    summaries.update(
+        status=ConversationSummary.Status.PENDING,
+        error="",
+        attempts=0,
+        run=None,
+        partials={},
+        due_at=now,
+        updated_at=now,
+    )
 
 
 def delete_summary(*, owner: AbstractBaseUser, conversation_id: int, summary_id: int) -> None:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from django.contrib.auth.models import User
 
 from convmemory.chat.deltas import FinishedCall
-from convmemory.chat.threads import in_tool_thread
 from convmemory.conversations.parts import ToolResultPart
 from convmemory.core.errors import ConvMemoryError
+from convmemory.core.threads import in_tool_thread
 from convmemory.core.tokens import count_tokens, cut_to_tokens
 from convmemory.tools.registry import run_tool
 

@@ -24,11 +24,12 @@ from convmemory.conversations.signals import response_abandoned, turns_changed
 from convmemory.conversations.turns import TurnMessage, is_real_user_message, number_turns
 from convmemory.core.errors import ConversationBusy, InvalidInput, NotFound
 from convmemory.core.sql import load_sql
-from convmemory.core.text import json_storable, one_line, storable
+from convmemory.core.text import content_hash, json_storable, one_line, storable
 
 BATCH = 500
 LEASE = timedelta(minutes=10)
 TITLE_CHARS = 80
+KEY_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,10 +355,11 @@ def _without_repeats(drafts: Iterable[MessageDraft]) -> Iterator[MessageDraft]:
     """Each message once: resumed sessions repeat old lines."""
     seen: set[str] = set()
     for draft in drafts:
-        if draft.source_key not in seen:
+        key = _source_key(draft)
+        if key not in seen:
             yield draft
-        if draft.source_key:
-            seen.add(draft.source_key)
+        if key:
+            seen.add(key)
 
 
 def _batches(drafts: Iterable[MessageDraft]) -> Iterator[list[MessageDraft]]:
@@ -372,7 +374,8 @@ def _split_batch(
     """Each draft itself where it is new, else the id of its stored row, updated where it changed."""
     result: list[MessageDraft | int] = []
     for draft in batch:
-        found = known.get(_source_key(draft)) if draft.source_key else None
+        key = _source_key(draft)
+        found = known.get(key) if key else None
         if found is None:
             result.append(draft)
             continue
@@ -406,7 +409,9 @@ def _replace_turn(conversation: Conversation, turn: TurnDraft) -> bool:
 
 
 def _source_key(draft: MessageDraft) -> str:
-    return storable(draft.source_key)[:200]
+    """The key as it is stored: of a long one the beginning and its hash, so that two keys stay two."""
+    key = storable(draft.source_key)
+    return key if len(key) <= KEY_CHARS else f"{key[: KEY_CHARS - 65]}-{content_hash(key).hex()}"
 
 
 def _row(draft: MessageDraft) -> Message:
@@ -541,8 +546,8 @@ def renumber(conversation: Conversation, *, from_position: int) -> int:
 
 def _add_events(conversation: Conversation, events: Iterable[EventDraft]) -> int:
     """Append the event log's new lines; how many."""
-    last = Event.objects.filter(conversation=conversation).aggregate(line=Max("line_number"))["line"] or -1
-    new = (event for event in events if event.line_number > last)
+    last = Event.objects.filter(conversation=conversation).aggregate(line=Max("line_number"))["line"]
+    new = (event for event in events if last is None or event.line_number > last)
     count = 0
     while batch := list(islice(new, BATCH)):
         Event.objects.bulk_create(

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, cast
+from typing import cast
 
 from django.contrib.auth.models import AbstractBaseUser
 from django.db.models import Q, QuerySet
 
 from convmemory.conversations.models import Conversation, Event, Message
 from convmemory.conversations.parts import Part, Role
-from convmemory.core.cursors import decode_cursor, encode_cursor
+from convmemory.core.cursors import decode_moment, encode_cursor
 from convmemory.core.errors import InvalidInput, NotFound
 
 
@@ -100,21 +100,17 @@ def get_conversation(*, owner: AbstractBaseUser, conversation_id: int) -> Conver
 def page_of_conversations(
     *, owner: AbstractBaseUser, filters: Filters, limit: int, cursor: str = ""
 ) -> tuple[list[Conversation], str | None]:
-    """The newest conversations first, and the cursor of the next page, if there is one."""
+    """The newest conversations first, and the cursor of the next page, if there is one. Raises: InvalidInput."""
     query = {"list": "conversations", "filters": repr(filters)}
     rows = visible_conversations(owner, filters).order_by("-updated_at", "-id")
     if cursor:
-        rows = rows.filter(_older_than(decode_cursor(query, cursor)))
+        at, pk = decode_moment(query, cursor)
+        rows = rows.filter(Q(updated_at__lt=at) | Q(updated_at=at, pk__lt=pk))
     page = list(rows[: limit + 1])
     if len(page) <= limit:
         return page, None
     last = page[limit - 1]
     return page[:limit], encode_cursor(query, [last.updated_at.isoformat(), last.pk])
-
-
-def _older_than(place: list[Any]) -> Q:
-    at, pk = datetime.fromisoformat(place[0]), int(place[1])
-    return Q(updated_at__lt=at) | Q(updated_at=at, pk__lt=pk)
 
 
 def messages_of(

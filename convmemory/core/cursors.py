@@ -1,13 +1,15 @@
 """Opaque cursors for pages of results: where the last page ended, bound to the query it was made for."""
 
 import base64
-import binascii
 import hashlib
 import json
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from convmemory.core.errors import InvalidInput
+
+UNREADABLE = "The cursor cannot be read: start again without one."
 
 
 def fingerprint(query: Mapping[str, Any]) -> str:
@@ -26,8 +28,8 @@ def decode_cursor(query: Mapping[str, Any], cursor: str) -> list[Any]:
     """The place that `encode_cursor` put in. Raises: InvalidInput if it is damaged or of another query."""
     try:
         values = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
-    except (ValueError, binascii.Error, UnicodeDecodeError):
-        raise InvalidInput("The cursor cannot be read: start again without one.") from None
+    except (ValueError, RecursionError):  # binascii's and Unicode's errors are ValueErrors
+        raise InvalidInput(UNREADABLE) from None
     if not isinstance(values, list) or not values or values[0] != fingerprint(query):
         raise InvalidInput("The cursor belongs to another query: start again without one.")
     return values[1:]
@@ -36,6 +38,22 @@ def decode_cursor(query: Mapping[str, Any], cursor: str) -> list[Any]:
 def decode_numbers(query: Mapping[str, Any], cursor: str, *, count: int) -> list[int]:
     """The `count` numbers from 0 up that `encode_cursor` put in. Raises: InvalidInput."""
     place = decode_cursor(query, cursor)
-    if len(place) != count or not all(type(number) is int and number >= 0 for number in place):
-        raise InvalidInput("The cursor cannot be read: start again without one.")
+    if len(place) != count or not all(map(_is_number, place)):
+        raise InvalidInput(UNREADABLE)
     return place
+
+
+def decode_moment(query: Mapping[str, Any], cursor: str) -> tuple[datetime, int]:
+    """The aware time and the id that `encode_cursor` put in, the time in ISO 8601. Raises: InvalidInput."""
+    place = decode_cursor(query, cursor)
+    if len(place) != 2 or not isinstance(place[0], str) or not _is_number(place[1]):
+        raise InvalidInput(UNREADABLE)
+    try:
+        at = datetime.fromisoformat(place[0]).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise InvalidInput(UNREADABLE) from None
+    return at, place[1]
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) is int and value >= 0

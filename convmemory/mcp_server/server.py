@@ -13,7 +13,7 @@ from mcp.shared.exceptions import MCPError
 
 from convmemory import __version__
 from convmemory.core.errors import ConvMemoryError, NotFound
-from convmemory.core.threads import in_thread
+from convmemory.core.threads import in_tool_thread
 from convmemory.tools.definition import Caller, Tool
 from convmemory.tools.registry import tool_definitions, tool_named
 
@@ -33,7 +33,7 @@ def build_server(caller_of: Callable[[Context], Caller]) -> Server[Any]:
 
     async def call_tool(context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         tool = _known_tool(params.name)
-        return await in_thread(_call, tool, params.arguments or {}, caller_of(context))
+        return await in_tool_thread(_call, tool, params.arguments or {}, caller_of(context))
 
     return Server(
         "convmemory", version=__version__, instructions=INSTRUCTIONS, on_list_tools=_list_tools, on_call_tool=call_tool

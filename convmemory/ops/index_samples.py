@@ -14,9 +14,8 @@ from django_q.brokers import get_broker
 from django_q.models import Failure
 
 from convmemory.core.sql import load_sql
-from convmemory.embeddings.spaces import active_space
 from convmemory.ops.models import IndexSample
-from search.indexing import MAX_ATTEMPTS
+from search.status import count_index
 
 KEPT_DAYS = 30
 REASONS = 10
@@ -26,12 +25,12 @@ ERROR_CLASS = re.compile(r"[A-Za-z_][\w.]*")
 
 def take_sample() -> IndexSample:
     """Count once, store it, and drop samples older than `KEPT_DAYS`."""
-    ((turns, pending, failed),) = _rows("index_totals", {"space": active_space().pk, "max_attempts": MAX_ATTEMPTS})
+    counts = count_index(owner_id=None)
     names = ("space", "name", "active", "turns", "passages")
     sample = IndexSample.objects.create(
-        turns=turns,
-        pending=pending,
-        failed=failed,
+        turns=counts.turns,
+        pending=counts.pending,
+        failed=counts.failed + counts.given_up,
         queued=get_broker().queue_size(),
         spaces=[dict(zip(names, row, strict=True)) for row in _rows("space_coverage", {})],
         reasons=failure_reasons(),

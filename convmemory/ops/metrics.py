@@ -8,6 +8,7 @@ labels come from the code; nothing that a person wrote is in them.
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
 
+from django.contrib.auth.models import User
 from django.db import connection
 from django.utils import timezone
 from django_q.brokers import get_broker
@@ -20,7 +21,7 @@ from convmemory.core.sql import load_sql
 from convmemory.embeddings.spaces import active_space
 from convmemory.ops.measures import BOUNDS_S, totals
 from convmemory.ops.models import Measure
-from search.indexing import MAX_ATTEMPTS
+from search.status import count_index
 
 LABELS = {"search": "mode", "embedding": "kind", "task": "function", "request": "route"}
 """What the label of each measured name is called; others are called `label`."""
@@ -90,21 +91,16 @@ def _queue() -> Iterator[Metric]:
 
 
 def _coverage() -> Iterator[Metric]:
-    space = active_space()
-    with connection.cursor() as cursor:
-        cursor.execute(load_sql("convmemory.ops", "coverage"), {"space": space.pk, "max_attempts": MAX_ATTEMPTS})
-        row = cursor.fetchone()
+    space, counts = active_space(), count_index(owner_id=None)
     turns = GaugeMetricFamily("convmemory_turns", "Turns by the state of their index", labels=["state"])
-    for state, count in zip(("all", "behind", "given_up", "failed"), row[:4], strict=True):
+    states = {"all": counts.turns, "behind": counts.pending, "given_up": counts.given_up, "failed": counts.failed}
+    for state, count in states.items():
         turns.add_metric([state], count)
     yield turns
-    for name, what, count in zip(
-        ("conversations", "messages", "passages", "users"),
-        ("Conversations", "Messages", "Passages of the active space", "Accounts"),
-        row[4:],
-        strict=True,
-    ):
-        yield GaugeMetricFamily(f"convmemory_{name}", what, count)
+    yield GaugeMetricFamily("convmemory_conversations", "Conversations", counts.conversations)
+    yield GaugeMetricFamily("convmemory_messages", "Messages", counts.messages)
+    yield GaugeMetricFamily("convmemory_passages", "Passages of the active space", counts.passages)
+    yield GaugeMetricFamily("convmemory_users", "Accounts", User.objects.count())
     info = GaugeMetricFamily("convmemory_active_space_info", "The active embedding space", labels=["provider", "model"])
     info.add_metric([space.provider, space.model], 1)
     yield info

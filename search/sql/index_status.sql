@@ -1,4 +1,4 @@
--- How many turns of one owner are there, wait, and failed.
+-- How many turns of one owner, or of everybody where the owner is null, there are, wait, were given up and failed.
 WITH state AS (
     SELECT
         c.turn_count,
@@ -15,13 +15,17 @@ WITH state AS (
         coalesce(i.error <> '' AND i.attempts >= %(max_attempts)s, FALSE) AS given_up
     FROM conversations_conversation AS c
     LEFT JOIN search_conversationindex AS i ON i.conversation_id = c.id
-    WHERE c.owner_id = %(owner)s
+    WHERE %(owner)s::bigint IS NULL OR c.owner_id = %(owner)s::bigint
 )
 SELECT
+    count(*),
     coalesce(sum(turn_count), 0),
     coalesce(sum(message_count), 0),
     coalesce(sum(passages), 0),
     coalesce(sum(behind) FILTER (WHERE NOT given_up), 0),
     coalesce(sum(behind) FILTER (WHERE given_up), 0),
-    (SELECT count(*) FROM search_turndocument AS d WHERE d.owner_id = %(owner)s AND d.error <> '')
+    (
+        SELECT count(*) FROM search_turndocument AS d
+        WHERE (%(owner)s::bigint IS NULL OR d.owner_id = %(owner)s::bigint) AND d.error <> ''
+    )
 FROM state

@@ -16,7 +16,10 @@ from convmemory.accounts.models import ApiKey
 from convmemory.conversations import ingest
 from convmemory.conversations.drafts import ConversationDraft, EventDraft
 from convmemory.conversations.models import Conversation
+from convmemory.conversations.reading import Filters
+from convmemory.core.cursors import encode_cursor
 from search.indexing import index_conversation
+from search.query import SearchQuery
 from tests.factories import exchange, make_conversation, make_user
 
 pytestmark = pytest.mark.django_db
@@ -147,6 +150,18 @@ def test_without_a_right_key_there_is_nothing(header: dict[str, str]) -> None:
     assert response.headers["WWW-Authenticate"].startswith("Bearer")
 
 
+@pytest.mark.parametrize("value", ["Bearer cvm_wrong", "Bearer", "cvm_wrong", "Basic x"])
+def test_a_wrong_key_is_no_matter_of_the_session(owner: User, value: str) -> None:
+    client = Client(enforce_csrf_checks=True, headers={"Authorization": value})
+    for sign_in in (False, True):
+        if sign_in:
+            client.force_login(owner)
+        assert problem_of(client.get("/api/v1/conversations"), 401)
+        posted = client.post("/api/v1/conversations", {"title": "x"}, content_type="application/json")
+        assert "create_api_key" in problem_of(posted, 401)
+    assert not Conversation.objects.exists()
+
+
 def test_a_revoked_key_ends(api: Api, owner: User) -> None:
     assert api.get("/conversations").status_code == 200
     revoke_key(owner=owner, key_id=ApiKey.objects.get().pk)
@@ -168,7 +183,7 @@ def test_the_session_cookie_works_and_needs_a_csrf_token_to_write(owner: User) -
     client.force_login(owner)
     assert client.get("/api/v1/conversations").status_code == 200
     refused = client.post("/api/v1/conversations", {"title": "x"}, content_type="application/json")
-    assert refused.status_code in (401, 403)
+    assert refused.status_code == 403
     assert not Conversation.objects.exists()
 
 
@@ -206,6 +221,22 @@ def test_search_sees_only_the_callers_turns(api: Api, owner: User) -> None:
 )  # fmt: skip
 def test_bad_searches_are_explained(api: Api, query: dict[str, Any]) -> None:
     assert len(problem_of(api.get("/conversations/search", **query), 422)) > 10
+
+
+@pytest.mark.parametrize("place", [[], ["x", 1], ["2026-01-01", "1"], [None, None], [7, 7, 7]])
+def test_forged_cursors_are_explained(api: Api, owner: User, place: list[Any]) -> None:
+    of_list = encode_cursor({"list": "conversations", "filters": repr(Filters())}, place)
+    of_search = encode_cursor(SearchQuery(text="egg").identity, place)
+    assert "cursor" in problem_of(api.get("/conversations", cursor=of_list), 422)
+    assert "cursor" in problem_of(api.get("/conversations/search", query="egg", cursor=of_search), 422)
+    assert "cursor" in problem_of(api.send("POST", "/tools/list_conversations", {"cursor": of_list}), 422)
+    api.client.force_login(owner)
+    assert api.client.get("/", {"cursor": of_list}).status_code == 422
+
+
+def test_a_cursor_behind_the_end_finds_nothing(api: Api) -> None:
+    made = encode_cursor({"list": "conversations", "filters": repr(Filters())}, ["2026-01-01T00:00:00+00:00", 10**30])
+    assert api.get("/conversations", cursor=made).json() == {"results": [], "next_cursor": None}
 
 
 @pytest.mark.parametrize(

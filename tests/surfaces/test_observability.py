@@ -74,6 +74,7 @@ def test_metrics_tell_what_was_done_and_nothing_that_was_said(settings: Settings
     assert found["convmemory_request_duration_seconds_count", "GET /conversations/<int:conversation_id>"] == 1
     assert found["convmemory_turns", "all"] == 3
     assert found["convmemory_turns", "behind"] == 1
+    assert [found[f"convmemory_{name}", ""] for name in ("conversations", "messages", "users")] == [2, 6, 1]
     assert found["convmemory_queue_up", ""] == 1
     assert ("convmemory_queue_tasks", "waiting") in found
     assert found["convmemory_table_bytes", "memory_passage"] > 0

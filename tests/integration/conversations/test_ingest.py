@@ -151,6 +151,16 @@ def test_a_repeated_message_is_stored_once() -> None:
     assert Message.objects.count() == 4
 
 
+def test_keys_that_differ_behind_the_column_stay_two_messages() -> None:
+    owner = make_user()
+    long = "k" * ingest.KEY_CHARS
+    keys = (f"{long}1", f"{long}2", long, "n\x00", "n")
+    draft = draft_of([user_says(f"say {key[-2:]!r}", source_key=key) for key in keys])
+    assert ingest.sync_conversation(owner=owner, draft=draft).added == 4  # PostgreSQL stores no NUL: "n" came twice
+    again = ingest.sync_conversation(owner=owner, draft=draft)
+    assert (again.added, again.unchanged) == (0, 4)
+
+
 def test_children_find_parents_that_came_later() -> None:
     owner = make_user()
     child = replace(draft_of(exchange(("a", "b"))), source_id="one/agent", parent_source_id="one")
@@ -172,6 +182,14 @@ def test_events_are_added_once() -> None:
     for _ in range(2):
         ingest.sync_conversation(owner=owner, draft=draft_of([], events=events))
     assert Event.objects.count() == 3
+
+
+def test_an_event_log_that_starts_at_line_0_is_added_once() -> None:
+    owner = make_user()
+    for lines in ((0,), (0, 1)):
+        events = [EventDraft(line_number=number, type="note") for number in lines]
+        ingest.sync_conversation(owner=owner, draft=draft_of(exchange(*GREETING), events=events))
+    assert list(Event.objects.order_by("line_number").values_list("line_number", flat=True)) == [0, 1]
 
 
 def test_what_postgresql_refuses_is_removed() -> None:

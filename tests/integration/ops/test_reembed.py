@@ -15,14 +15,16 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from convmemory.conversations import ingest
+from convmemory.conversations.drafts import TurnDraft
 from convmemory.conversations.models import Conversation
 from convmemory.embeddings import spaces
 from convmemory.embeddings.models import CachedVector, EmbeddingSpace
 from memory.models import Passage, PassageTokens
 from search import vector_index
-from search.indexing import index_conversation
+from search.indexing import IndexResult, _index_from, index_conversation
 from search.models import ConversationIndex, SpaceProgress, TurnDocument, TurnEmbedding
 from search.retrieval import SearchQuery, search
+from search.selecting import find_damage, mark_damage
 from search.status import index_status
 from search.sweeping import conversations_to_index
 from search.switching import NotBuilt, switch_to
@@ -157,6 +159,59 @@ def test_the_switch_waits_for_what_only_the_old_space_has(owner: User, models: d
     assert ConversationIndex.objects.filter(space=building).count() == 0
     reembed("--model", models["new"])
     assert spaces.active_space() == building
+
+
+def append_turns(owner: User, conversation: Conversation, *questions: str) -> None:
+    drafts = [draft for question in questions for draft in (user_says(question), assistant_says("a mat."))]
+    ingest.append_messages(owner=owner, conversation_id=conversation.pk, drafts=drafts)
+
+
+def test_turns_that_waited_at_the_switch_are_indexed_though_more_arrive(owner: User, models: dict[str, str]) -> None:
+    reembed("--model", models["new"], "--user", owner.username)
+    building = spaces.building_space()
+    assert building
+    first = Conversation.objects.order_by("pk")[0]
+    append_turns(owner, first, "the first that waits?", "the second?")
+    switch_to(building)
+    append_turns(owner, first, "after the switch?")
+    index_conversation(conversation_id=first.pk)
+    embedded = TurnEmbedding.objects.filter(conversation=first, space=building)
+    assert sorted(embedded.values_list("turn_number", flat=True)) == list(range(7))
+    assert TurnDocument.objects.filter(conversation=first).count() == 7
+    untouched = ConversationIndex.objects.exclude(conversation=first)
+    assert list(untouched.values_list("dirty_from", flat=True)) == [None, None]
+
+
+def test_a_run_that_began_before_the_switch_claims_nothing_of_the_new_space(
+    owner: User, models: dict[str, str]
+) -> None:
+    old = spaces.active_space()
+    reembed("--model", models["new"], "--user", owner.username)
+    building = spaces.building_space()
+    assert building
+    first = Conversation.objects.order_by("pk")[0]
+    append_turns(owner, first, "one that waits?")
+    before = ConversationIndex.objects.get(conversation=first)
+    switch_to(building)
+    first.refresh_from_db()
+    assert _index_from(first, before, old, IndexResult(), float("inf"))
+    state = ConversationIndex.objects.get(conversation=first)
+    assert (state.space, state.dirty_from) == (building, 0)
+    index_conversation(conversation_id=first.pk)
+    assert TurnEmbedding.objects.filter(conversation=first, space=building).count() == 5
+
+
+def test_marking_damage_forgets_no_change_that_was_noted_meanwhile(owner: User) -> None:
+    first = Conversation.objects.order_by("pk")[0]
+    TurnEmbedding.objects.filter(conversation=first, turn_number=3).delete()
+    found = find_damage(spaces.active_space(), ("missing",))
+    ingest.put_turn(owner=owner, conversation_id=first.pk, turn=TurnDraft(4, "new?", "yes."))
+    ConversationIndex.objects.filter(conversation=first).update(dirty_from=1)
+    assert mark_damage(found) == 1
+    assert ConversationIndex.objects.get(conversation=first).dirty_from == 1
+    index_conversation(conversation_id=first.pk)
+    assert mark_damage(found) == 1
+    assert ConversationIndex.objects.get(conversation=first).dirty_from == 3
 
 
 def test_a_changed_turn_is_stale_in_the_new_space(owner: User, models: dict[str, str]) -> None:
