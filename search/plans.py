@@ -57,8 +57,8 @@ def dense_plan(name: str, owner_id: int, space: EmbeddingSpace, filters: Filters
     forbidden = ["enable_seqscan"]
     if name == "passages_indexed":  # with few rows a sort would win where many rows leave it no chance
         forbidden += ["enable_sort", "enable_bitmapscan"]
-    if name.endswith("_signs"):  # before the first vacuum a bitmap scan may seem as good
-        forbidden.append("enable_bitmapscan")
+    if name.endswith("_signs"):  # before the first vacuum nothing speaks for reading the index alone
+        forbidden += ["enable_bitmapscan", "enable_indexscan"]
     return _plan(statement, parameters | {"kinds": [0, 1]}, forbidden)
 
 
