@@ -218,7 +218,7 @@ class Fault(NamedTuple):
 
 FAULTS = [
     Fault(invalid_vector_index, {"indexes.invalid"}, "doctor --fix", fixed=True),
-    Fault(dropped_index, {"indexes.missing", "indexes.plan"}, "doctor --fix", fixed=True, undo=undo_dropped_index),
+    Fault(dropped_index, {"indexes.missing"}, "doctor --fix", fixed=True, undo=undo_dropped_index),
     Fault(outgrown_scans, {"indexes.no-vector-index"}, "doctor --fix", fixed=True),
     Fault(changed_weights, {"models.weights-changed"}, "Put the original file back"),
     Fault(other_model_in_settings, {"models.settings-differ"}, "set EMBEDDING_PROVIDER=local"),

@@ -54,7 +54,10 @@ def test_dense_legs_use_the_index_that_their_statement_chose(owners: dict[str, A
         ("turn_embedding_owner", {"turns_signs"}),
     ],
 )
-def test_a_lost_index_is_told(owners: dict[str, Any], index: str, lost: set[str]) -> None:
+def test_a_lost_index_is_told(
+    owners: dict[str, Any], monkeypatch: pytest.MonkeyPatch, index: str, lost: set[str]
+) -> None:
+    monkeypatch.setattr(vector_index, "EXACT_PASSAGES", 0)
     assert queries_without_index(active_space()) == {}
     with transaction.atomic():
         with connection.cursor() as cursor:
