@@ -58,13 +58,13 @@ def test_a_busy_queue_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     assert quick().found["missed"] == 0
 
 
-def test_a_response_whose_writer_died_is_failed_not_busy_for_ever() -> None:
+def test_a_response_whose_writer_died_is_taken_back_not_busy_for_ever() -> None:
     dead, alive = indexed(), indexed()
     for conversation in (dead, alive):
         ingest.begin_response(owner=conversation.owner, conversation_id=conversation.pk)
     Conversation.objects.filter(pk=dead.pk).update(processing_until=timezone.now() - timedelta(seconds=1))
     assert quick().fixed["stuck"] == 1
-    assert [Conversation.objects.get(pk=c.pk).status for c in (dead, alive)] == ["failed", "processing"]
+    assert [Conversation.objects.get(pk=c.pk).status for c in (dead, alive)] == ["idle", "processing"]
 
 
 def test_rows_of_turns_that_are_gone_are_deleted() -> None:
