@@ -58,7 +58,7 @@ def test_a_busy_queue_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     assert quick().found["missed"] == 0
 
 
-def test_a_conversation_whose_writer_died_is_idle_again() -> None:
+def test_a_response_whose_writer_died_is_taken_back_not_busy_for_ever() -> None:
     dead, alive = indexed(), indexed()
     for conversation in (dead, alive):
         ingest.begin_response(owner=conversation.owner, conversation_id=conversation.pk)
