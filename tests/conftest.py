@@ -12,6 +12,7 @@ import psutil
 import pytest
 from django.conf import settings
 from django.db import connection, connections
+from hypothesis import settings as hypothesis_settings
 from pytest_django import DjangoDbBlocker
 
 FAST_OPTIONS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_connections": "120"}
@@ -19,6 +20,8 @@ FAST_OPTIONS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes":
 
 def pytest_configure(config: pytest.Config) -> None:
     """Runs after pytest-django has read the settings and before any connection is made."""
+    hypothesis_settings.register_profile("no deadline", deadline=None)  # tests never measure time
+    hypothesis_settings.load_profile("no deadline")
     test_var = Path(settings.VAR_DIR) / "test"
     test_var.mkdir(parents=True, exist_ok=True)
     os.environ["CONVMEMORY_VAR"] = str(test_var)  # for the processes that tests start
