@@ -1,23 +1,41 @@
 """Agents, replies and captured histories in the admin: their states; what people wrote on pages of their own.
 
-Keys, even encrypted, stand on no page. Agents are made and changed by their owners, where every value is checked.
+Keys, even encrypted, stand on no page. Staff with the permission may change how an agent runs; its name, its prompt
+and its key belong to its owner, who makes it on the page of agents.
 """
 
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import QuerySet
+from django.core.exceptions import ValidationError
+from django.db.models import Model, QuerySet
+from django.forms import ModelForm
 from django.http import HttpRequest
 
 from convmemory.accounts.content_admin import ContentAdmin
+from convmemory.chat.agents import check_agent
 from convmemory.chat.models import Agent, CapturedHistory, Reply
 from convmemory.chat.progress import draft_from_json
 from convmemory.conversations.parts import part_text, speaker_of
 from convmemory.core.admin_lists import ConversationFilter, OwnerFilter, UptoFilter
+from convmemory.core.errors import InvalidInput
 from convmemory.core.metadata_admin import DeletableAdmin, MetadataAdmin, Section
 from convmemory.core.text import cut
 
 PART_CHARS = 5_000
+
+
+class AgentForm(ModelForm):  # type: ignore[type-arg]
+    """Checks the values as the owner's page does, and says what is wrong."""
+
+    def _post_clean(self) -> None:
+        super()._post_clean()  # type: ignore[misc]
+        if self.errors:
+            return
+        try:
+            check_agent(self.instance)
+        except InvalidInput as error:
+            self.add_error(None, ValidationError(str(error)))
 
 
 @admin.register(Agent)
@@ -31,7 +49,8 @@ class AgentAdmin(ContentAdmin, DeletableAdmin):
         "owner", "base_url", "model", "context_window", "reply_tokens", "temperature", "tools", "context_strategies",
         "created_at", "updated_at",
     )  # fmt: skip
-    readonly_fields = ("created_at", "updated_at")
+    readonly_fields = ("owner", "created_at", "updated_at")
+    form = AgentForm
     search_by = ("pk", "owner")
     search_help_text = "An agent's number, or an owner's name."
     actions = ("delete_chosen",)
@@ -39,6 +58,9 @@ class AgentAdmin(ContentAdmin, DeletableAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).defer("name", "system_prompt", "api_key_encrypted")
+
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return request.user.has_perm("chat.change_agent")
 
     def content_of(self, request: HttpRequest, obj: Agent) -> dict[str, Any]:
         return {"facts": [("Name", obj.name), ("System prompt", obj.system_prompt)]}

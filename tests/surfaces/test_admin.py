@@ -197,6 +197,26 @@ def test_a_group_s_permission_counts_and_a_person_reads_their_own(house: House) 
     assert not ContentAccess.objects.exists()
 
 
+def test_staff_with_the_permission_change_how_an_agent_runs(house: House) -> None:
+    agent = Agent.objects.order_by("pk")[0]
+    page = reverse("admin:chat_agent_change", args=[agent.pk])
+    values = {
+        "base_url": agent.base_url, "model": agent.model, "context_window": 4_000, "reply_tokens": 500,
+        "temperature": "", "tools": "[]", "context_strategies": '["sliding_window"]',
+    }  # fmt: skip
+    client = client_of(house.staff)
+    assert client.post(page, values).status_code == 403
+    grant(house.staff, "chat.change_agent")
+    refused = client.post(page, values | {"context_strategies": '["magic"]'}).content.decode()
+    assert "magic" in refused
+    assert "sliding_window" in refused
+    assert client.post(page, values | {"name": "x", "system_prompt": "y"}).status_code == 302
+    changed = Agent.objects.get(pk=agent.pk)
+    assert (changed.context_window, changed.context_strategies) == (4_000, ["sliding_window"])
+    assert (changed.name, changed.system_prompt) == (agent.name, agent.system_prompt)
+    assert changed.api_key_encrypted == agent.api_key_encrypted
+
+
 def test_the_conversation_page_itself_stays_the_owner_s(house: House) -> None:
     page = f"/conversations/{house.conversation.pk}?turn=0"
     assert client_of(house.ada).get(page).status_code == 200
