@@ -59,7 +59,6 @@ MIDDLEWARE = [
     "convmemory.core.middleware.RequestTraceMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "convmemory.core.middleware.ContentSecurityPolicyMiddleware",
-    "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -67,6 +66,8 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    # Synchronous, and therefore last: it makes the whole chain one step in a thread, not two steps a middleware.
+    "whitenoise.middleware.WhiteNoiseMiddleware",
 ]
 
 ROOT_URLCONF = "convmemory.urls"

@@ -5,6 +5,7 @@ from typing import Any
 from django.http import HttpRequest, StreamingHttpResponse
 from ninja import P, QueryEx, Router, Status
 
+from convmemory.accounts.async_authentication import ASYNC_AUTHENTICATION
 from convmemory.accounts.authentication import caller_of
 from convmemory.chat import agents, live, replies
 from convmemory.chat.models import Agent
@@ -23,7 +24,11 @@ router = Router(tags=["chat"])
 NULLABLE = ("context_window", "reply_tokens", "temperature")
 
 
-@router.post("/conversations/{int:conversation_id}/stream", summary="Send a message, receive the reply as events")
+@router.post(
+    "/conversations/{int:conversation_id}/stream",
+    auth=ASYNC_AUTHENTICATION,
+    summary="Send a message, receive the reply as events",
+)
 async def stream(request: HttpRequest, conversation_id: int, body: MessageToAnswer) -> StreamingHttpResponse:
     """Server-sent events: message_started, context, text, thinking, tool_call, tool_result, turn, done or error."""
     return await stream_reply(

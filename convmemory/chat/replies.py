@@ -97,15 +97,19 @@ def begin_reply(*, owner: User, conversation_id: int, text: str, agent_id: int |
         conversation = ingest.begin_response(
             owner=owner, conversation_id=conversation_id, question=question, lease=lease()
         )
-        stored = conversation.messages.get(position=conversation.message_count - 1)
+        question_id = _last_message_id(conversation)
         reply = Reply.objects.create(
             owner_id=owner.pk,
             conversation=conversation,
             agent_id=options.agent_id,
-            question=stored,
+            question_id=question_id,
             model=options.endpoint.model,
         )
-    return ReplyJob(reply.pk, conversation_id, stored.pk, owner, options)
+    return ReplyJob(reply.pk, conversation_id, question_id, owner, options)
+
+
+def _last_message_id(conversation: Conversation) -> int:
+    return conversation.messages.values_list("pk", flat=True).get(position=conversation.message_count - 1)
 
 
 def _clean(text: str) -> str:

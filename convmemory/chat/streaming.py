@@ -1,10 +1,12 @@
-"""The answer to a message as a stream of server-sent events, for the API and the page alike."""
+"""The answer to a message as a stream of server-sent events, for the API and the page alike.
+
+Who calls must not have been asked in the request's own thread: it would hold its database connection as long as the
+stream lasts, and with as many streams as the pool has connections nobody would get any.
+"""
 
 from collections.abc import AsyncIterator
 
-from asgiref.sync import sync_to_async
 from django.contrib.auth.models import User
-from django.db import connections
 from django.http import StreamingHttpResponse
 
 from convmemory.chat.events import KEEP_ALIVE, Event, encode_event
@@ -22,7 +24,6 @@ async def stream_reply(
 
     Raises: as `replies.begin_reply`, before anything is stored.
     """
-    await _give_back_connection()
     job = await in_thread(_begin, owner, conversation_id, text, agent_id)
     events = start_reply(job).listen()
     return StreamingHttpResponse(_lines(job, events), content_type="text/event-stream", headers=HEADERS)
@@ -30,21 +31,12 @@ async def stream_reply(
 
 async def wait_for_reply(*, owner: User, conversation_id: int | None, text: str, agent_id: int | None) -> str:
     """The same without a stream: where the finished reply stands. Raises: as `stream_reply`."""
-    await _give_back_connection()
     job = await in_thread(_begin, owner, conversation_id, text, agent_id)
     url = f"/conversations/{job.conversation_id}"
     async for event in start_reply(job).listen():
         if event is not None and event.name == "turn":
             url = f"{event.data['url']}#turn-{event.data['turn_number']}"
     return url
-
-
-async def _give_back_connection() -> None:
-    """The request's own thread has asked who calls; it would hold its connection as long as the stream lasts.
-
-    Waiting for another one meanwhile would end in nobody getting any.
-    """
-    await sync_to_async(connections.close_all)()
 
 
 def _begin(owner: User, conversation_id: int | None, text: str, agent_id: int | None) -> ReplyJob:

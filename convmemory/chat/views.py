@@ -16,6 +16,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from convmemory import problems
+from convmemory.accounts.async_authentication import user_of_session
 from convmemory.accounts.views import PageRequest, signed_in
 from convmemory.chat import agents, live, replies
 from convmemory.chat.agents import HOW_TO_SET_UP
@@ -38,8 +39,8 @@ EVENTS = "text/event-stream"
 async def send(request: HttpRequest, conversation_id: int | None = None) -> HttpResponseBase:
     """Answer the composer's message: as a stream to who accepts one, else as a redirect to the finished turn."""
     wants_events = EVENTS in request.headers.get("Accept", "")
-    caller = await request.auser()
-    if not isinstance(caller, User):
+    caller = await user_of_session(request)
+    if caller is None:
         if wants_events:
             return problems.problem(HTTPStatus.UNAUTHORIZED, "You are signed out: sign in again.")
         return redirect_to_login("/chat" if conversation_id is None else f"/conversations/{conversation_id}")

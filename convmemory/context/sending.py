@@ -5,7 +5,7 @@ looks. Both are synchronous and take two or three queries.
 """
 
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, cast
 
 from django.conf import settings
@@ -14,7 +14,14 @@ from django.contrib.auth.models import AbstractBaseUser
 from convmemory.context.left_out import LeftOutRecall
 from convmemory.context.pipeline import build_context
 from convmemory.context.signals import context_filtered
-from convmemory.context.values import ContextMessage, ContextRecipe, FilterResult, StrategyOptions, SummaryText
+from convmemory.context.values import (
+    ContextMessage,
+    ContextRecipe,
+    CountTokens,
+    FilterResult,
+    StrategyOptions,
+    SummaryText,
+)
 from convmemory.conversations.models import Conversation, Message
 from convmemory.conversations.reading import get_conversation
 from convmemory.core.tokens import ESTIMATE, count_tokens
@@ -55,10 +62,16 @@ def preview_context(
     return build_context(
         messages=_stored_messages(conversation),
         recipe=_with_settings(recipe),
-        count_tokens=partial(count_tokens, encoding=encoding),
+        count_tokens=_counter(encoding),
         summary=_latest_summary(owner, conversation_id) if "summary_boundary" in recipe.strategies else None,
         recall=LeftOutRecall(owner, conversation_id, encoding) if "resurrection" in recipe.strategies else None,
     )
+
+
+@cache
+def _counter(encoding: str) -> CountTokens:
+    """The same function for the same encoding, so that what it has counted can be remembered."""
+    return partial(count_tokens, encoding=encoding)
 
 
 def _with_settings(recipe: ContextRecipe) -> ContextRecipe:

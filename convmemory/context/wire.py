@@ -8,6 +8,7 @@ Source: https://platform.openai.com/docs/api-reference/chat/create
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from convmemory.context.pairs import Place, answers
@@ -29,7 +30,13 @@ def measured(message: ContextMessage, count_tokens: CountTokens) -> ContextMessa
 
 def definition_tokens(tool_definitions: Iterable[Mapping[str, object]], count_tokens: CountTokens) -> int:
     """What the definitions of the tools cost."""
-    return sum(count_tokens(_json(definition)) for definition in tool_definitions)
+    return sum(_counted_once(_json(definition), count_tokens) for definition in tool_definitions)
+
+
+@lru_cache(maxsize=256)
+def _counted_once(text: str, count_tokens: CountTokens) -> int:
+    """Definitions are long and the same in every request of an agent."""
+    return count_tokens(text)
 
 
 def text_tokens(text: str, count_tokens: CountTokens) -> int:

@@ -163,7 +163,7 @@ def begin_response(
     A question alone completes no turn, so nothing is numbered or announced before its answer is. A response that
     nobody finished within its lease is released first. Raises: NotFound, ConversationBusy.
     """
-    with transaction.atomic():
+    with transaction.atomic(savepoint=False):
         conversation = lock_conversation(owner=owner, conversation_id=conversation_id)
         _require_idle(conversation)
         if question is not None:
@@ -187,7 +187,7 @@ def finish_response(
     *, owner: AbstractBaseUser, conversation_id: int, drafts: Iterable[MessageDraft], failed: bool = False
 ) -> Conversation:
     """Store what the response brought, number the turns, then set the conversation idle (or failed)."""
-    with transaction.atomic():
+    with transaction.atomic(savepoint=False):
         conversation = lock_conversation(owner=owner, conversation_id=conversation_id)
         _merge_messages(conversation, drafts, append_only=True)
         _set_status(conversation, Conversation.Status.FAILED if failed else Conversation.Status.IDLE)

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
@@ -339,6 +341,34 @@ def test_a_stop_from_another_process_is_heard(ada: Talker, held: threading.Event
         assert [next(events)[0], next(events)[0]] == ["message_started", "text"]
         Reply.objects.update(stop_requested=True)
         assert names(list(events)) == ["turn", "done"]
+
+
+def test_a_reply_being_written_keeps_no_database_connection(
+    ada: Talker, endpoint: ChatServer, held: threading.Event, owner: User
+) -> None:
+    """As many streams as the pool has connections would else be all that the server can do."""
+    endpoint.scripts.append(endpoint.scripts[0])
+    browser = Client()
+    browser.force_login(owner)
+    token = "c" * 32
+    cookies = "; ".join(f"{name}={cookie.value}" for name, cookie in browser.cookies.items())
+    headers = {"Cookie": f"{cookies}; csrftoken={token}", "X-CSRFToken": token, "Accept": "text/event-stream"}
+    with (
+        ada.streaming(ada.new_conversation(), "By key") as by_key,
+        ada.http.stream("POST", "/chat/send", data={"message": "By session"}, headers=headers) as by_session,
+    ):
+        assert next(by_key)[0] == "message_started"
+        assert next(by_session.iter_lines()) == "event: message_started"
+        eventually(lambda: other_connections() == 0, "both streams have given their connections back")
+
+
+def other_connections() -> int:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+        found: int = cursor.fetchone()[0]
+    return found
 
 
 def test_a_client_that_goes_away_does_not_lose_the_reply(ada: Talker, held: threading.Event) -> None:

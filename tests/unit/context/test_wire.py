@@ -3,7 +3,7 @@
 from hypothesis import given
 
 from convmemory.context.values import ContextMessage
-from convmemory.context.wire import NO_RESULT, measured, wire_messages
+from convmemory.context.wire import NO_RESULT, definition_tokens, measured, wire_messages
 from convmemory.conversations.parts import AttachmentPart, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
 from tests.unit.context.helpers import assistant, tool, user, words
 from tests.unit.context.test_pipeline import conversations
@@ -22,6 +22,19 @@ def test_texts_calls_and_results_take_openais_shape() -> None:
         },
         {"role": "tool", "tool_call_id": "c1", "content": "a.txt"},
     ]
+
+
+def test_the_definition_of_a_tool_is_counted_once() -> None:
+    counted: list[str] = []
+
+    def count(text: str) -> int:
+        counted.append(text)
+        return 5
+
+    look, find = {"name": "look"}, {"name": "find"}
+    assert definition_tokens([look, find], count) == 10
+    assert definition_tokens([find, look, {"name": "look"}], count) == 15
+    assert len(counted) == 2
 
 
 def test_thinking_is_not_sent_and_costs_nothing() -> None:

@@ -1,0 +1,44 @@
+"""Who is calling an asynchronous route: the same two ways as in `authentication.py`.
+
+The database is asked in a thread that gives its connection back at once: the request's own thread would keep one as
+long as an answer streams. OpenAPI names a way after its class, hence the names.
+"""
+
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.http import HttpRequest
+from ninja import security
+from ninja.security import HttpBearer
+
+from convmemory.accounts.keys import user_of_key
+from convmemory.core.threads import in_thread
+
+
+class BearerKey(HttpBearer):
+    """`Authorization: Bearer KEY`."""
+
+    async def authenticate(self, request: HttpRequest, token: str) -> User | None:
+        user = await in_thread(user_of_key, token)
+        if user is not None:
+            request.user = user
+        return user
+
+
+class SessionAuth(security.SessionAuth):
+    """The browser's session, with CSRF protection."""
+
+    async def authenticate(self, request: HttpRequest, key: str | None) -> User | None:
+        return await user_of_session(request)
+
+
+async def user_of_session(request: HttpRequest) -> User | None:
+    """The user who is signed in, or None."""
+    return await in_thread(_signed_in, request)
+
+
+def _signed_in(request: HttpRequest) -> User | None:
+    return request.user if isinstance(request.user, User) else None
+
+
+ASYNC_AUTHENTICATION: list[Any] = [BearerKey(), SessionAuth()]
