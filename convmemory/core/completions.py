@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from convmemory.core import tokens
 from convmemory.core.errors import EndpointBusy, EndpointError, EndpointRefused, EndpointUnavailable
 from convmemory.core.openai_errors import SettingNames, explain
+from convmemory.core.text import storable
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, OpenAI, OpenAIError
@@ -49,7 +50,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """One whole reply. Token counts are None where the server does not tell them."""
+    """One whole reply, its text fit to be stored. Token counts are None where the server does not tell them."""
 
     text: str
     model: str
@@ -162,8 +163,8 @@ def _parse(response: Any, endpoint: Endpoint) -> Completion:
         raise _not_a_completion(endpoint)
     usage = response.usage
     return Completion(
-        text=text,
-        model=str(response.model or endpoint.model),
+        text=storable(text),
+        model=storable(str(response.model or endpoint.model)),
         finish_reason=str(choice.finish_reason or ""),
         prompt_tokens=getattr(usage, "prompt_tokens", None),
         completion_tokens=getattr(usage, "completion_tokens", None),

@@ -49,6 +49,13 @@ def test_a_reply_comes_with_its_facts(server: FakeEndpoint) -> None:
     assert server.requests == [{"model": "some-model", "messages": MESSAGES, "max_tokens": 100}]
 
 
+def test_characters_that_no_database_takes_are_left_out(server: FakeEndpoint) -> None:
+    endpoint = endpoint_at(server)
+    with make_client(endpoint) as client:
+        messages = [{"role": "user", "content": "a\x00b"}]
+        assert complete(client, endpoint, messages=messages, max_tokens=100).text == "You said: ab"
+
+
 async def _ask_later(endpoint: Endpoint) -> Any:
     async with make_async_client(endpoint) as client:
         return await client.chat.completions.create(model=endpoint.model, messages=[{"role": "user", "content": "hi"}])
