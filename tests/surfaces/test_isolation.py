@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
 
-import httpx
+import httpx2
 import mcp_types as types
 import pytest
 from django.contrib.auth.models import User
@@ -88,7 +88,7 @@ class Town:
     """All users of all worlds."""
 
     worlds: list[list[Person]]
-    http: httpx.Client
+    http: httpx2.Client
 
     def others(self, caller: Person) -> list[Person]:
         return [person for world in self.worlds for person in world if person is not caller]
@@ -101,7 +101,7 @@ def town(settings: Any) -> Iterator[Town]:
     draw = random.Random(20260101)
     names = zip(TAGS, SECRETS, strict=True)
     worlds = [[_settle(draw, *next(names)) for _ in range(size)] for size in SIZES]
-    with asgi_server.serve() as address, httpx.Client(base_url=address, timeout=60) as http:
+    with asgi_server.serve() as address, httpx2.Client(base_url=address, timeout=60) as http:
         yield Town(worlds, http)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-import httpx
+import httpx2
 import mcp_types as types
 import pytest
 from django.contrib.auth.models import User
@@ -132,10 +132,10 @@ LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
 ACCEPT = {"Accept": "application/json, text/event-stream"}
 
 
-def post(address: str, body: Any, **headers: str) -> httpx.Response:
+def post(address: str, body: Any, **headers: str) -> httpx2.Response:
     content = body if isinstance(body, (str, bytes)) else json.dumps(body)
     sent = {**ACCEPT, "Content-Type": "application/json", **headers}
-    return httpx.post(f"{address}/mcp", content=content, headers=sent, timeout=30)
+    return httpx2.post(f"{address}/mcp", content=content, headers=sent, timeout=30)
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_our_own_pages_and_trusted_ones_may_ask(address: str, owner: User, setti
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT"])
 def test_there_is_no_stream_to_open_and_no_session_to_end(address: str, owner: User, method: str) -> None:
     key = f"Bearer {create_key(owner=owner)}"
-    response = httpx.request(method, f"{address}/mcp", headers={**ACCEPT, "Authorization": key})
+    response = httpx2.request(method, f"{address}/mcp", headers={**ACCEPT, "Authorization": key})
     assert (response.status_code, response.headers["Allow"]) == (405, "POST")
 
 
