@@ -34,6 +34,8 @@ def test_the_table_has_every_table_and_the_sums() -> None:
 def test_what_is_measured_here_is_said_and_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(capacity, "MIN_ROWS_TO_MEASURE", 100)
     space = active_space()
+    with connection.cursor() as cursor:  # a new file: earlier tests have left their dead rows in the old one
+        cursor.execute("TRUNCATE memory_passage CASCADE")
     fill_turns(
         owner=make_user(), space=space, turns=100, maker=TextMaker(), vectors=VectorMaker(space.dimensions),
         passages_per_turn=4,
