@@ -157,9 +157,10 @@ def test_scopes_find_words_where_they_stand() -> None:
 )
 def test_strange_queries_are_only_text(text: str) -> None:
     owner = make_user()
-    indexed(owner, exchange(*KITCHEN))
+    conversation = indexed(owner, exchange(*KITCHEN))
+    indexed(make_user(), exchange(*KITCHEN))
     for mode in MODES:
-        find(owner, text, mode=mode)
+        assert {hit.conversation_id for hit in find(owner, text, mode=mode).hits} <= {conversation.pk}
 
 
 @pytest.mark.parametrize(
