@@ -1,0 +1,57 @@
+"""A tool that raises or hangs becomes a result that says so; the reply goes on."""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+
+from convmemory.chat import tool_calls
+from convmemory.chat.deltas import FinishedCall
+from convmemory.conversations.parts import ToolCallPart, ToolResultPart
+from convmemory.core.errors import InvalidInput
+from convmemory.core.tokens import ESTIMATE
+
+NAME = "ConversationSearch"
+Run = Callable[[str, Mapping[str, Any], User], dict[str, Any]]
+
+
+def answer(monkeypatch: pytest.MonkeyPatch, run: Run) -> ToolResultPart:
+    monkeypatch.setattr(tool_calls, "run_tool", run)
+    call = FinishedCall(ToolCallPart("c1", NAME, {"query": "eggs"}))
+    room = tool_calls.Room(4_000, ESTIMATE)
+    return asyncio.run(tool_calls.answer_call(call, caller=User(pk=1), allowed=(NAME,), room=room))
+
+
+@pytest.mark.parametrize(
+    ("error", "told", "logged"),
+    [
+        (InvalidInput("limit=0 is out of range."), "limit=0 is out of range.", False),
+        (ZeroDivisionError("secret detail"), f"{NAME} failed: an error inside the server.", True),
+    ],
+)
+def test_a_tool_that_raises_is_a_result(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: Exception, told: str, logged: bool
+) -> None:
+    def run(name: str, arguments: Mapping[str, Any], caller: User) -> dict[str, Any]:
+        raise error
+
+    monkeypatch.setattr(logging.getLogger("convmemory"), "propagate", True)
+    assert answer(monkeypatch, run) == ToolResultPart("c1", told, name=NAME, is_error=True)
+    assert ("secret detail" in caplog.text) == logged
+
+
+def test_a_tool_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    released = threading.Event()
+
+    def run(name: str, arguments: Mapping[str, Any], caller: User) -> dict[str, Any]:
+        released.wait(10)
+        return {}
+
+    monkeypatch.setattr(tool_calls, "TIMEOUT_S", 0.05)
+    threading.Timer(0.3, released.set).start()
+    result = answer(monkeypatch, run)
+    assert (result.is_error, result.text) == (True, f"{NAME} gave no answer within 0.05 s.")
