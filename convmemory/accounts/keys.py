@@ -7,11 +7,11 @@ import secrets
 from datetime import timedelta
 
 from django.contrib.auth.models import AbstractBaseUser, User
-from django.db.models import Q
 from django.utils import timezone
 
 from convmemory.accounts.models import ApiKey
 from convmemory.core.errors import NotFound
+from convmemory.core.sql import load_sql
 from convmemory.core.text import content_hash
 
 KEY_PREFIX = "cvm_"
@@ -33,18 +33,6 @@ def revoke_key(*, owner: AbstractBaseUser, key_id: int) -> None:
 
 
 def user_of_key(key: str) -> User | None:
-    """The active user whose unrevoked key this is, or None."""
-    found = (
-        ApiKey.objects.select_related("owner")
-        .filter(key_hash=content_hash(key), revoked_at=None, owner__is_active=True)
-        .first()
-    )
-    if found is None:
-        return None
-    now = timezone.now()
-    stale = Q(last_used_at=None) | Q(last_used_at__lt=now - USE_RECORDED_EVERY)
-    if found.last_used_at is None or found.last_used_at < now - USE_RECORDED_EVERY:
-        ApiKey.objects.filter(stale, pk=found.pk).update(last_used_at=now)
-    owner = found.owner
-    assert isinstance(owner, User)
-    return owner
+    """The active user whose unrevoked key this is, or None. Notes the use of the key. One query."""
+    parameters = {"key_hash": content_hash(key), "recorded_every": USE_RECORDED_EVERY}
+    return next(iter(User.objects.raw(load_sql("convmemory.accounts", "user_of_key"), parameters)), None)

@@ -7,16 +7,17 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, User
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
 
 from convmemory.chat.addresses import clean_address, require_allowed
-from convmemory.chat.models import Agent, Reply
+from convmemory.chat.models import Agent
 from convmemory.context.strategies import clean_strategies
 from convmemory.context.values import ContextRecipe
 from convmemory.core.completions import Endpoint, endpoint_from_settings
 from convmemory.core.encryption import decrypt, encrypt
 from convmemory.core.errors import InvalidInput, NoEndpoint, NotFound
 from convmemory.core.openai_errors import SettingNames
+from convmemory.core.sql import load_sql
 from convmemory.core.text import one_line, storable
 from convmemory.tools.registry import openai_tool, tool_definitions, tool_named
 
@@ -68,12 +69,10 @@ def agent_for(*, owner: AbstractBaseUser, conversation_id: int | None, agent_id:
 
 def usual_agent_id(*, owner: AbstractBaseUser, conversation_id: int | None) -> int:
     """Who answered here last, else the owner's first agent; 0 for the server's own."""
-    if conversation_id is not None:
-        replies = Reply.objects.filter(owner_id=owner.pk, conversation_id=conversation_id)
-        last = replies.order_by("-pk").values_list("agent_id", flat=True)[:1]
-        if found := list(last):
-            return found[0] or 0
-    return Agent.objects.filter(owner_id=owner.pk).order_by("pk").values_list("pk", flat=True).first() or 0
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("convmemory.chat", "usual_agent"), {"owner": owner.pk, "conversation": conversation_id})
+        (agent_id,) = cursor.fetchone()
+    return int(agent_id)
 
 
 def options_of(agent: Agent | None, *, owner: User) -> AgentOptions:

@@ -94,22 +94,17 @@ def begin_reply(*, owner: User, conversation_id: int, text: str, agent_id: int |
     agent = agent_for(owner=owner, conversation_id=conversation_id, agent_id=agent_id)
     options = options_of(agent, owner=owner)
     with transaction.atomic():
-        conversation = ingest.begin_response(
+        question_id = ingest.begin_response(
             owner=owner, conversation_id=conversation_id, question=question, lease=lease()
         )
-        question_id = _last_message_id(conversation)
         reply = Reply.objects.create(
             owner_id=owner.pk,
-            conversation=conversation,
+            conversation_id=conversation_id,
             agent_id=options.agent_id,
             question_id=question_id,
             model=options.endpoint.model,
         )
     return ReplyJob(reply.pk, conversation_id, question_id, owner, options)
-
-
-def _last_message_id(conversation: Conversation) -> int:
-    return conversation.messages.values_list("pk", flat=True).get(position=conversation.message_count - 1)
 
 
 def _clean(text: str) -> str:

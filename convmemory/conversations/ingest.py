@@ -156,9 +156,9 @@ def link_children(*, owner: AbstractBaseUser) -> int:
 
 
 def begin_response(
-    *, owner: AbstractBaseUser, conversation_id: int, question: MessageDraft | None = None, lease: timedelta = LEASE
-) -> Conversation:
-    """Store the question and mark the conversation as processing, for at most `lease`.
+    *, owner: AbstractBaseUser, conversation_id: int, question: MessageDraft, lease: timedelta = LEASE
+) -> int:
+    """Store the question and mark the conversation as processing, for at most `lease`; the question's message id.
 
     A question alone completes no turn, so nothing is numbered or announced before its answer is. A response that
     nobody finished within its lease is released first. Raises: NotFound, ConversationBusy.
@@ -166,15 +166,14 @@ def begin_response(
     with transaction.atomic(savepoint=False):
         conversation = lock_conversation(owner=owner, conversation_id=conversation_id)
         _require_idle(conversation)
-        if question is not None:
-            _insert(conversation, [question], conversation.message_count)
-            conversation.message_count += 1
-            conversation.updated_at = max(conversation.updated_at, question.created_at or timezone.now())
-            conversation.title = conversation.title or one_line(spoken_text(question.parts), TITLE_CHARS)
+        (message,) = _insert(conversation, [question], conversation.message_count)
+        conversation.message_count += 1
+        conversation.updated_at = max(conversation.updated_at, question.created_at or timezone.now())
+        conversation.title = conversation.title or one_line(spoken_text(question.parts), TITLE_CHARS)
         conversation.status = Conversation.Status.PROCESSING
         conversation.processing_until = timezone.now() + lease
         conversation.save(update_fields=["message_count", "updated_at", "title", "status", "processing_until"])
-    return conversation
+    return message.pk
 
 
 def renew_response(*, owner: AbstractBaseUser, conversation_id: int, lease: timedelta = LEASE) -> bool:

@@ -1,6 +1,5 @@
 """The conversation page: windows around a turn, partials, actions, and nobody else's conversations."""
 
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from html import unescape
@@ -122,7 +121,7 @@ def test_a_window_of_giants_is_shortened(owner: User) -> None:
     assert window.later == window.messages[-1].position + 1
 
 
-def test_opening_a_conversation_of_ten_thousand_messages_takes_few_queries_and_little_time(
+def test_opening_a_conversation_of_ten_thousand_messages_takes_few_queries(
     owner: User, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     conversation = make_conversation(owner)
@@ -143,16 +142,13 @@ def test_opening_a_conversation_of_ten_thousand_messages_takes_few_queries_and_l
     client = Client()
     client.force_login(owner)
     path = f"/conversations/{conversation.pk}?turn=2500"
-    # session, user, conversation, place of the turn, messages, children, list; agents, last and first of them, replies
-    with django_assert_num_queries(11):
+    # session, user, conversation, place of the turn, messages, children, list; agents, the usual one, replies
+    with django_assert_num_queries(10):
         assert client.get(path).status_code == 200
-    with django_assert_num_queries(10):  # no list
+    with django_assert_num_queries(9):  # no list
         assert client.get(path, headers=IN_MAIN).status_code == 200
     with django_assert_num_queries(5):  # session, user, conversation, messages, replies
         client.get(f"/conversations/{conversation.pk}?after=7000", headers=HTMX)
-    started = time.perf_counter()
-    client.get(path)
-    assert time.perf_counter() - started < 1
 
 
 def test_htmx_gets_the_main_area_alone(owner: User, page: Callable[..., str]) -> None:

@@ -201,7 +201,7 @@ def test_what_postgresql_refuses_is_removed() -> None:
 def test_appending_while_processing_is_refused_until_the_lease_ends() -> None:
     owner = make_user()
     conversation = make_conversation(owner, exchange(*GREETING))
-    ingest.begin_response(owner=owner, conversation_id=conversation.pk)
+    ingest.begin_response(owner=owner, conversation_id=conversation.pk, question=user_says("And now?"))
     with pytest.raises(ConversationBusy):
         ingest.append_messages(owner=owner, conversation_id=conversation.pk, drafts=[user_says("x")])
     Conversation.objects.update(processing_until=timezone.now() - timedelta(seconds=1))
@@ -210,12 +210,13 @@ def test_appending_while_processing_is_refused_until_the_lease_ends() -> None:
 
 def test_the_end_of_a_response_numbers_its_turn_and_frees_the_conversation() -> None:
     owner = make_user()
-    conversation = make_conversation(owner, [user_says("hello")])
-    ingest.begin_response(owner=owner, conversation_id=conversation.pk)
+    conversation = make_conversation(owner)
+    question_id = ingest.begin_response(owner=owner, conversation_id=conversation.pk, question=user_says("hello"))
     ingest.finish_response(owner=owner, conversation_id=conversation.pk, drafts=[assistant_says("hi")])
     conversation.refresh_from_db()
     assert conversation.status == "idle"
     assert numbers(conversation) == [0, 0]
+    assert conversation.messages.get(position=0).pk == question_id
 
 
 def test_foreign_and_unknown_conversations_are_the_same() -> None:

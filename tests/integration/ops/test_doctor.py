@@ -31,7 +31,7 @@ from memory.models import MessageEmbedding, Passage
 from search import vector_index
 from search.indexing import MAX_ATTEMPTS, index_conversation
 from search.models import ConversationIndex, TurnDocument, TurnEmbedding
-from tests.factories import exchange, make_conversation, make_user
+from tests.factories import exchange, make_conversation, make_user, user_says
 from tests.support.tiny_bert import write_tiny_bert
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -131,7 +131,7 @@ def lost_passages() -> None:
 
 def dead_writer() -> None:
     conversation = Conversation.objects.order_by("pk")[0]
-    ingest.begin_response(owner=conversation.owner, conversation_id=conversation.pk)
+    ingest.begin_response(owner=conversation.owner, conversation_id=conversation.pk, question=user_says("And now?"))
     Conversation.objects.filter(pk=conversation.pk).update(processing_until=timezone.now() - HOUR)
 
 

@@ -14,7 +14,7 @@ from convmemory.ops.models import SweepRun
 from memory.models import Passage, PassageTokens
 from search.indexing import index_conversation
 from search.models import ConversationIndex, TurnDocument, TurnEmbedding
-from tests.factories import exchange, make_conversation, make_user
+from tests.factories import exchange, make_conversation, make_user, user_says
 
 pytestmark = pytest.mark.django_db
 
@@ -61,7 +61,7 @@ def test_a_busy_queue_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_response_whose_writer_died_is_taken_back_not_busy_for_ever() -> None:
     dead, alive = indexed(), indexed()
     for conversation in (dead, alive):
-        ingest.begin_response(owner=conversation.owner, conversation_id=conversation.pk)
+        ingest.begin_response(owner=conversation.owner, conversation_id=conversation.pk, question=user_says("And now?"))
     Conversation.objects.filter(pk=dead.pk).update(processing_until=timezone.now() - timedelta(seconds=1))
     assert quick().fixed["stuck"] == 1
     assert [Conversation.objects.get(pk=c.pk).status for c in (dead, alive)] == ["idle", "processing"]

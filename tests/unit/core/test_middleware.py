@@ -1,10 +1,25 @@
 """How the middleware is put together."""
 
-from asgiref.sync import SyncToAsync
+import inspect
+
+from django.conf import settings
 from django.core.handlers.asgi import ASGIHandler
+from django.core.handlers.wsgi import WSGIHandler
+from django.utils.module_loading import import_string
+
+from convmemory.core.inline_middleware import Inline
 
 
-def test_a_request_passes_all_middleware_in_one_step() -> None:
-    """Middleware that is asynchronous for Django hands each request to a thread twice, once a step in and out."""
-    handler = ASGIHandler()
-    assert isinstance(handler._middleware_chain, SyncToAsync)  # type: ignore[attr-defined]
+def test_middleware_of_django_itself_runs_inline() -> None:
+    """Django's own hands every hook to a thread under ASGI, which costs more than the hook."""
+    named = [import_string(path) for path in settings.MIDDLEWARE]
+    assert not [middleware for middleware in named if middleware.__module__.startswith("django.")]
+    of_django = [m for m in named if any(base.__module__.startswith("django.middleware") for base in m.__mro__)]
+    assert of_django
+    assert all(issubclass(middleware, Inline) for middleware in of_django)
+
+
+def test_no_part_of_the_chain_is_moved_to_a_thread_or_out_of_one() -> None:
+    assert inspect.iscoroutinefunction(ASGIHandler()._middleware_chain)  # type: ignore[attr-defined]
+    handler = WSGIHandler()
+    assert not inspect.iscoroutinefunction(handler._middleware_chain)  # type: ignore[attr-defined]

@@ -1,0 +1,120 @@
+"""Django's own middlewares, run where the request is instead of in a thread for each hook.
+
+Under ASGI Django moves every hook of every middleware into a thread and back, lest one waits for the database: for a
+request that starts a stream, that is most of the work. The hooks here only compute; the two that can wait go to a
+thread when they are going to. Under WSGI, and in tests, nothing differs. Reasons: docs/adr/0019-inline-middleware.md.
+"""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from asgiref.sync import iscoroutinefunction, markcoroutinefunction, sync_to_async
+from django.contrib.auth import middleware as auth
+from django.contrib.messages import middleware as messages
+from django.contrib.sessions import middleware as sessions
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase, StreamingHttpResponse
+from django.middleware import clickjacking, common, csrf, security
+from django.utils.deprecation import MiddlewareMixin
+from whitenoise import middleware as whitenoise
+
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+
+
+class Inline(MiddlewareMixin):
+    """Runs the hooks of a middleware in the event loop; `may_wait` names the responses whose hook goes to a thread."""
+
+    async def __acall__(self, request: HttpRequest) -> HttpResponseBase:
+        hooks: Any = self
+        response: HttpResponseBase | None = None
+        if hasattr(hooks, "process_request"):
+            response = hooks.process_request(request)
+        if response is None:
+            response = await hooks.get_response(request)
+            assert response is not None
+        if not hasattr(hooks, "process_response"):
+            return response
+        if self.may_wait(request):
+            return await sync_to_async(hooks.process_response)(request, response)  # type: ignore[no-any-return]
+        return hooks.process_response(request, response)  # type: ignore[no-any-return]
+
+    def may_wait(self, request: HttpRequest) -> bool:
+        """Whether the response's hook is going to use the database."""
+        return False
+
+
+class SecurityMiddleware(Inline, security.SecurityMiddleware):
+    """HTTPS, and the headers of `SECURE_...`."""
+
+
+class CommonMiddleware(Inline, common.CommonMiddleware):
+    """Slashes at the end of addresses, and Content-Length."""
+
+
+class AuthenticationMiddleware(Inline, auth.AuthenticationMiddleware):
+    """`request.user`, which is looked up where it is first used."""
+
+
+class XFrameOptionsMiddleware(Inline, clickjacking.XFrameOptionsMiddleware):
+    """No page in a frame."""
+
+
+class SessionMiddleware(Inline, sessions.SessionMiddleware):
+    """`request.session`, stored at the end where it was used."""
+
+    def may_wait(self, request: HttpRequest) -> bool:
+        return request.session.accessed or request.session.modified
+
+
+class MessageMiddleware(Inline, messages.MessageMiddleware):
+    """`request._messages`; those that do not fit into the cookie stand in the session."""
+
+    def may_wait(self, request: HttpRequest) -> bool:
+        stored: Any = getattr(request, "_messages", None)
+        return stored is not None and (stored.used or stored.added_new)
+
+
+class CsrfViewMiddleware(Inline, csrf.CsrfViewMiddleware):
+    """The check of forms. Reading a form can mean reading an upload, so that happens in a thread."""
+
+    def __init__(self, get_response: Any) -> None:
+        super().__init__(get_response)
+        if iscoroutinefunction(get_response):
+            self.process_view = self._process_view_inline  # type: ignore[method-assign,assignment]
+
+    async def _process_view_inline(
+        self, request: HttpRequest, callback: Any, args: Any, kwargs: Any
+    ) -> HttpResponseBase | None:
+        check = super().process_view
+        if request.method in SAFE_METHODS or getattr(callback, "csrf_exempt", False):
+            return check(request, callback, args, kwargs)
+        return await sync_to_async(check)(request, callback, args, kwargs)
+
+
+class StaticFilesMiddleware(whitenoise.WhiteNoiseMiddleware):  # type: ignore[misc]
+    """Static files; which there are stands in a table in memory."""
+
+    sync_capable = True
+    async_capable = True
+
+    def __init__(self, get_response: Any) -> None:
+        super().__init__(get_response)
+        self.async_mode = iscoroutinefunction(get_response)
+        if self.async_mode:
+            markcoroutinefunction(self)
+
+    def __call__(self, request: HttpRequest) -> Any:
+        response = super().__call__(request)
+        return _ready(response) if self.async_mode and isinstance(response, HttpResponseBase) else response
+
+
+async def _ready(response: HttpResponseBase) -> HttpResponseBase:
+    if isinstance(response, StreamingHttpResponse) and not response.is_async:
+        response.streaming_content = _pieces(response.streaming_content)
+    return response
+
+
+async def _pieces(content: Any) -> AsyncIterator[bytes]:
+    """A file as Django wants it under ASGI; the files are small and at hand, so that nobody waits for the disk."""
+    for piece in content:
+        yield piece
