@@ -6,7 +6,7 @@ would wait for it. Redirects are not followed: an endpoint does not choose what 
 
 import asyncio
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from convmemory.core.completions import Endpoint, make_async_client
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
 MAX_CLIENTS = 64
+MAX_CONNECTIONS = 1_000
+KEPT_OPEN_S = 2.0  # shorter than the 5 s of common servers: one that closes just then would fail the next request
 
 Key = tuple[str, str, float]
 _clients: "WeakKeyDictionary[asyncio.AbstractEventLoop, OrderedDict[Key, AsyncOpenAI]]" = WeakKeyDictionary()
@@ -35,20 +37,24 @@ def client_for(endpoint: Endpoint) -> "AsyncOpenAI":
 
 
 def _open(endpoint: Endpoint) -> "AsyncOpenAI":
+    client = make_async_client(endpoint)
+    opened = _open_http(base_url=client.base_url, timeout=client.timeout)
+    return client.with_options(http_client=opened, max_retries=0)
+
+
+def _open_http(**options: Any) -> "httpx2.AsyncClient":
+    from httpx2 import Limits
     from openai import DefaultAsyncHttpxClient
 
-    client = make_async_client(endpoint)
-    http_client = DefaultAsyncHttpxClient(base_url=client.base_url, timeout=client.timeout, follow_redirects=False)
-    return client.with_options(http_client=http_client, max_retries=0)
+    limits = Limits(max_connections=MAX_CONNECTIONS, keepalive_expiry=KEPT_OPEN_S)
+    return DefaultAsyncHttpxClient(limits=limits, follow_redirects=False, **options)
 
 
 def http_client(*, timeout_s: float) -> "httpx2.AsyncClient":
     """The plain HTTP client of this event loop, for the proxy; `timeout_s` limits the wait for the next bytes."""
-    from openai import DefaultAsyncHttpxClient
-
     loop = asyncio.get_running_loop()
     if loop not in _http_clients:
-        _http_clients[loop] = DefaultAsyncHttpxClient(timeout=timeout_s, follow_redirects=False)
+        _http_clients[loop] = _open_http(timeout=timeout_s)
     return _http_clients[loop]
 
 

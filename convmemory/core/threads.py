@@ -1,52 +1,85 @@
 """Running what uses the database from asynchronous code."""
 
 import asyncio
+import logging
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from threading import Lock
-from typing import ParamSpec, TypeVar
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import partial
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any, ParamSpec, TypeVar
 
 from django.conf import settings
 from django.db import connections
+
+logger = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
+@dataclass(frozen=True, slots=True)
+class _Call:
+    function: Callable[[], Any]
+    future: Future[Any]
+
+    def run(self) -> Callable[[], None]:
+        """Run it; what is returned tells the outcome to whoever waits. After an error the connection is not trusted."""
+        if not self.future.set_running_or_notify_cancel():
+            return lambda: None
+        try:
+            return partial(self.future.set_result, self.function())
+        except BaseException as error:  # the boundary of the thread: whoever waits gets it
+            _close_connections()
+            return partial(self.future.set_exception, error)
+
+
 class DatabaseThreads:
-    """A few threads that give their database connections back when nobody waits for a thread any more."""
+    """A few threads that hand their connection on to the next call that waits, and give it back when none does.
+
+    To give one back and get another for every call costs more than a short query does.
+    """
 
     def __init__(self, size: int, name: str) -> None:
-        self._threads = ThreadPoolExecutor(max(1, size), thread_name_prefix=name)
-        self._lock = Lock()
-        self._waiting = 0
+        self._calls: SimpleQueue[_Call] = SimpleQueue()
+        self._unstarted = [Thread(target=self._work, name=f"{name}-{number}", daemon=True) for number in range(size)]
 
-    async def run(self, call: Callable[[], T]) -> T:
-        """What `call` returns."""
-        self._count(1)
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._run, call)
+    async def run(self, function: Callable[[], T]) -> T:
+        """What `function` returns or raises."""
+        future: Future[T] = Future()
+        self._calls.put(_Call(function, future))
+        while self._unstarted:
+            self._unstarted.pop().start()
+        return await asyncio.wrap_future(future)
 
-    def _run(self, call: Callable[[], T]) -> T:
-        self._count(-1)
-        is_sound = False
+    def _work(self) -> None:
+        following: _Call | None = None
+        while True:
+            tell = (following or self._calls.get()).run()
+            following = self._waiting()
+            if following is None:
+                _close_connections()
+            tell()
+
+    def _waiting(self) -> _Call | None:
         try:
-            result = call()
-            is_sound = True
-            return result
-        finally:
-            # The next call takes the connection over: to give one back and get another costs more than a short query.
-            if not is_sound or not self._waiting:
-                connections.close_all()
+            return self._calls.get_nowait()
+        except Empty:
+            return None
 
-    def _count(self, more: int) -> None:
-        with self._lock:
-            self._waiting += more
+
+def _close_connections() -> None:
+    try:
+        connections.close_all()
+    except Exception:  # or the thread would end, and with it whoever waits for it
+        logger.exception("A database connection could not be given back")
 
 
 # Together fewer than the pool has connections, so that pages never wait for agents. Tools are apart: slow ones wait
 # for each other, and never keep a heartbeat or the end of a reply from the database.
-_threads = DatabaseThreads(settings.DATABASE_POOL_SIZE // 2, "database")
-_tools = DatabaseThreads(settings.DATABASE_POOL_SIZE // 4, "tools")
+_threads = DatabaseThreads(max(1, settings.DATABASE_POOL_SIZE // 2), "database")
+_tools = DatabaseThreads(max(1, settings.DATABASE_POOL_SIZE // 4), "tools")
 
 
 async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

@@ -1,0 +1,73 @@
+"""The threads in which asynchronous code uses the database."""
+
+import asyncio
+from threading import Event
+
+import pytest
+from django.db import connection
+
+from convmemory.core.threads import DatabaseThreads
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def process_id() -> int:
+    """Of the server's process that answers this thread."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_backend_pid()")
+        return int(cursor.fetchone()[0])
+
+
+def is_connected() -> bool:
+    return connection.connection is not None
+
+
+def test_calls_that_wait_share_a_connection_and_the_last_one_gives_it_back() -> None:
+    async def run() -> None:
+        threads, go_on = DatabaseThreads(1, "one"), Event()
+        blocking = asyncio.create_task(threads.run(go_on.wait))
+        calls = [asyncio.create_task(threads.run(call)) for call in (process_id, is_connected, process_id)]
+        await asyncio.sleep(0)  # all of them are in the queue
+        go_on.set()
+        first, kept, second = await asyncio.gather(*calls)
+        assert await blocking
+        assert kept
+        assert first == second
+        assert not await threads.run(is_connected)
+
+    asyncio.run(run())
+
+
+def test_an_error_reaches_who_waits_and_its_connection_is_not_used_again() -> None:
+    def breaks() -> None:
+        process_id()
+        raise ValueError("no")
+
+    async def run() -> None:
+        threads, go_on = DatabaseThreads(1, "one"), Event()
+        blocking = asyncio.create_task(threads.run(go_on.wait))
+        calls = [asyncio.create_task(threads.run(call)) for call in (breaks, is_connected)]
+        await asyncio.sleep(0)
+        go_on.set()
+        failed, connected = await asyncio.gather(*calls, return_exceptions=True)
+        await blocking
+        assert isinstance(failed, ValueError)
+        assert connected is False
+
+    asyncio.run(run())
+
+
+def test_a_call_that_nobody_waits_for_any_more_is_not_run() -> None:
+    async def run() -> None:
+        threads, go_on, was_run = DatabaseThreads(1, "one"), Event(), Event()
+        blocking = asyncio.create_task(threads.run(go_on.wait))
+        forgotten = asyncio.create_task(threads.run(was_run.set))
+        await asyncio.sleep(0)
+        forgotten.cancel()
+        await asyncio.wait([forgotten])
+        go_on.set()
+        await blocking
+        await threads.run(lambda: None)
+        assert not was_run.is_set()
+
+    asyncio.run(run())
