@@ -12,14 +12,14 @@ from ninja import security
 from ninja.security import HttpBearer
 
 from convmemory.accounts.keys import user_of_key
-from convmemory.core.threads import in_thread
+from convmemory.core.threads import first_in_thread
 
 
 class BearerKey(HttpBearer):
     """`Authorization: Bearer KEY`."""
 
     async def authenticate(self, request: HttpRequest, token: str) -> User | None:
-        user = await in_thread(user_of_key, token)
+        user = await first_in_thread(user_of_key, token)
         if user is not None:
             request.user = user
         return user
@@ -34,7 +34,7 @@ class SessionAuth(security.SessionAuth):
 
 async def user_of_session(request: HttpRequest) -> User | None:
     """The user who is signed in, or None."""
-    return await in_thread(_signed_in, request)
+    return await first_in_thread(_signed_in, request)
 
 
 def _signed_in(request: HttpRequest) -> User | None:

@@ -12,7 +12,7 @@ from django.http import StreamingHttpResponse
 from convmemory.chat.events import KEEP_ALIVE, Event, encode_event
 from convmemory.chat.live import start_reply
 from convmemory.chat.replies import ReplyJob, begin_reply, start_conversation
-from convmemory.core.threads import in_thread
+from convmemory.core.threads import first_in_thread
 
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
@@ -24,14 +24,14 @@ async def stream_reply(
 
     Raises: as `replies.begin_reply`, before anything is stored.
     """
-    job = await in_thread(_begin, owner, conversation_id, text, agent_id)
+    job = await first_in_thread(_begin, owner, conversation_id, text, agent_id)
     events = start_reply(job).listen()
     return StreamingHttpResponse(_lines(job, events), content_type="text/event-stream", headers=HEADERS)
 
 
 async def wait_for_reply(*, owner: User, conversation_id: int | None, text: str, agent_id: int | None) -> str:
     """The same without a stream: where the finished reply stands. Raises: as `stream_reply`."""
-    job = await in_thread(_begin, owner, conversation_id, text, agent_id)
+    job = await first_in_thread(_begin, owner, conversation_id, text, agent_id)
     url = f"/conversations/{job.conversation_id}"
     async for event in start_reply(job).listen():
         if event is not None and event.name == "turn":

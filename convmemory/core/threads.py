@@ -4,10 +4,12 @@ import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from queue import Empty, SimpleQueue
+from itertools import count
+from queue import Empty, PriorityQueue
 from threading import Thread
+from time import monotonic
 from typing import Any, ParamSpec, TypeVar
 
 from django.conf import settings
@@ -18,11 +20,17 @@ logger = logging.getLogger(__name__)
 P = ParamSpec("P")
 T = TypeVar("T")
 
+PATIENCE_S = 0.5  # how long a call lets those go first for which somebody has not seen anything yet
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, order=True)
 class _Call:
-    function: Callable[[], Any]
-    future: Future[Any]
+    """Calls are answered in the order of `due`, then of `number`; so one that is patient waits, but not for ever."""
+
+    due: float
+    number: int
+    function: Callable[[], Any] = field(compare=False)
+    future: Future[Any] = field(compare=False)
 
     def run(self) -> Callable[[], None]:
         """Run it; what is returned tells the outcome to whoever waits. After an error the connection is not trusted."""
@@ -42,13 +50,14 @@ class DatabaseThreads:
     """
 
     def __init__(self, size: int, name: str) -> None:
-        self._calls: SimpleQueue[_Call] = SimpleQueue()
+        self._calls: PriorityQueue[_Call] = PriorityQueue()
+        self._numbers = count()
         self._unstarted = [Thread(target=self._work, name=f"{name}-{number}", daemon=True) for number in range(size)]
 
-    async def run(self, function: Callable[[], T]) -> T:
-        """What `function` returns or raises."""
+    async def run(self, function: Callable[[], T], *, patience_s: float = 0.0) -> T:
+        """What `function` returns or raises; calls that come within `patience_s` and have less go first."""
         future: Future[T] = Future()
-        self._calls.put(_Call(function, future))
+        self._calls.put(_Call(monotonic() + patience_s, next(self._numbers), function, future))
         while self._unstarted:
             self._unstarted.pop().start()
         return await asyncio.wrap_future(future)
@@ -84,6 +93,11 @@ _tools = DatabaseThreads(max(1, settings.DATABASE_POOL_SIZE // 4), "tools")
 
 async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """What `function` returns, run in a thread that gives its database connection back."""
+    return await _threads.run(lambda: function(*args, **kwargs), patience_s=PATIENCE_S)
+
+
+async def first_in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """The same, ahead of what else waits: for whoever has not seen a sign of their request yet."""
     return await _threads.run(lambda: function(*args, **kwargs))
 
 

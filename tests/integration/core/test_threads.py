@@ -1,6 +1,7 @@
 """The threads in which asynchronous code uses the database."""
 
 import asyncio
+from functools import partial
 from threading import Event
 
 import pytest
@@ -53,6 +54,23 @@ def test_an_error_reaches_who_waits_and_its_connection_is_not_used_again() -> No
         await blocking
         assert isinstance(failed, ValueError)
         assert connected is False
+
+    asyncio.run(run())
+
+
+def test_who_is_patient_goes_later_but_not_after_everybody() -> None:
+    async def run() -> None:
+        threads, go_on, order = DatabaseThreads(1, "one"), Event(), list[str]()
+        blocking = asyncio.create_task(threads.run(go_on.wait))
+        patience = {"patient": 3600.0, "at ease": 60.0, "first": 0.0, "second": 0.0}
+        calls = [
+            asyncio.create_task(threads.run(partial(order.append, name), patience_s=patience_s))
+            for name, patience_s in patience.items()
+        ]
+        await asyncio.sleep(0)
+        go_on.set()
+        await asyncio.gather(blocking, *calls)
+        assert order == ["first", "second", "at ease", "patient"]
 
     asyncio.run(run())
 
