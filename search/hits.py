@@ -1,5 +1,6 @@
 """Filling in a page of hits: title, question, the best passage with the matching words marked, and why."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -16,11 +17,11 @@ from search.signals import RankedTurns
 
 # Which of a hit's signals are named to the reader, and under which name.
 SIGNAL_NAMES = {
-    "words": ("lexical",),
-    "words nearby": ("neighbours",),
-    "passage": ("passage",),
-    "turn": ("turn",),
-    "late interaction": ("late",),
+    "words": "lexical",
+    "words nearby": "neighbours",
+    "passage": "passage",
+    "turn": "turn",
+    "late interaction": "late",
 }
 TELLING_SHARE = 0.5  # a signal is named where the hit has at least this share of the query's best score
 
@@ -65,15 +66,21 @@ def show_hits(owner_id: int, query: SearchQuery, ranked: RankedTurns, page: NDAr
     passages = best_passages(
         owner_id=owner_id, query=query, space=ranked.space, turns=list(rows), weights=ranked.word_weights
     )
+    telling = _telling_scores(ranked)
     return [
-        _hit(turn, rows[turn], passages.get(turn), ranked, int(index))
+        _hit(turn, rows[turn], passages.get(turn), ranked, int(index), telling)
         for turn, index in zip(zip(conversations, turns, strict=True), page, strict=True)
         if turn in rows  # else deleted since the legs ran
     ]
 
 
 def _hit(
-    turn: tuple[int, int], row: tuple[Any, ...], passage: ShownPassage | None, ranked: RankedTurns, index: int
+    turn: tuple[int, int],
+    row: tuple[Any, ...],
+    passage: ShownPassage | None,
+    ranked: RankedTurns,
+    index: int,
+    telling: Mapping[str, float],
 ) -> Hit:
     message_id, question, created_at, title, agent, project = row
     return Hit(
@@ -90,7 +97,7 @@ def _hit(
         passage_part=passage.part_index if passage else 0,
         passage_start=passage.start if passage else 0,
         passage_end=passage.end if passage else 0,
-        matched=_matched(ranked, index),
+        matched=_matched(ranked, index, telling),
         created_at=created_at,
         agent=agent,
         project=project,
@@ -103,12 +110,17 @@ def _similarity(ranked: RankedTurns, index: int) -> float:
     return round(max((min(1.0, cosine) for cosine in cosines if cosine > 0), default=0.0), 4)
 
 
-def _matched(ranked: RankedTurns, index: int) -> tuple[str, ...]:
+def _telling_scores(ranked: RankedTurns) -> dict[str, float]:
+    """By signal that found anything, the score from which it is named to the reader."""
+    found = {name: ranked.signals[name] for name in SIGNAL_NAMES.values() if name in ranked.signals}
+    best = {name: float(np.nanmax(scores)) for name, scores in found.items() if len(scores)}
+    return {name: score * TELLING_SHARE for name, score in best.items() if score > 0}
+
+
+def _matched(ranked: RankedTurns, index: int, telling: Mapping[str, float]) -> tuple[str, ...]:
     """Names of the signals by which this turn stands out."""
-    names = []
-    for name, signals in SIGNAL_NAMES.items():
-        for signal in signals:
-            scores = ranked.signals.get(signal)
-            if scores is not None and scores[index] > 0 and scores[index] >= TELLING_SHARE * np.nanmax(scores):
-                names.append(name)
-    return tuple(names)
+    return tuple(
+        name
+        for name, signal in SIGNAL_NAMES.items()
+        if signal in telling and ranked.signals[signal][index] >= telling[signal]
+    )

@@ -54,11 +54,13 @@ def best_passages(
     texts = _part_texts(owner_id, [place[0] for places in candidates.values() for place in places], bare)
     candidates |= {turn: _split(texts.get(turn, []), query) for turn in bare}
     by_message = {message.pk: parts for rows in texts.values() for message, parts in rows}
+    words = QueryStems(weights)
     best: dict[Turn, ShownPassage] = {}
     for turn, places in candidates.items():
-        shown = [_show(place, by_message, weights) for place in places if place[0] in by_message]
+        shown = [_show(place, by_message) for place in places if place[0] in by_message]
         if shown:
-            best[turn] = shortened(max(shown, key=lambda passage: _worth(passage, weights)))
+            passage = max(shown, key=lambda passage: passage.similarity + WORD_SHARE * words.share_in(passage.text))
+            best[turn] = shortened(replace(passage, marks=tuple(words.places_in(passage.text))))
     return best
 
 
@@ -113,13 +115,11 @@ def _split(messages: Sequence[tuple[Message, tuple[Part, ...]]], query: SearchQu
     ]
 
 
-def _show(place: Place, messages: Mapping[int, tuple[Part, ...]], weights: Mapping[str, float]) -> ShownPassage:
+def _show(place: Place, messages: Mapping[int, tuple[Part, ...]]) -> ShownPassage:
     message_id, part_index, start, end, similarity = place
     parts = messages[message_id]
     text = part_text(parts[part_index])[start:end] if part_index < len(parts) else ""
-    return ShownPassage(
-        message_id, part_index, start, end, text, tuple(mark_words(text, weights)), round(similarity, 4)
-    )
+    return ShownPassage(message_id, part_index, start, end, text, similarity=round(similarity, 4))
 
 
 def shortened(passage: ShownPassage) -> ShownPassage:
@@ -134,11 +134,23 @@ def shortened(passage: ShownPassage) -> ShownPassage:
     return replace(passage, text=passage.text[cut_at : cut_at + MAX_CHARS], marks=marks)
 
 
-def mark_words(text: str, weights: Mapping[str, float]) -> list[tuple[int, int]]:
-    """Where words of the query stand in `text`; endings may differ, stop words are left out."""
-    rarest = max(weights.values(), default=0.0)
-    stems = {stem(word) for word, weight in weights.items() if weight >= rarest * STOP_SHARE}
-    return [match.span() for match in _WORD.finditer(text) if stem(match.group().lower()) in stems]
+class QueryStems:
+    """The words of a query by their rough stems, for finding them in texts; endings may differ."""
+
+    def __init__(self, weights: Mapping[str, float]) -> None:
+        rarest = max(weights.values(), default=0.0)
+        stems = {stem(word): weight for word, weight in weights.items()}
+        self._telling = {word: weight for word, weight in stems.items() if weight >= rarest * STOP_SHARE}
+        self._total = sum(weights.values()) or 1.0
+
+    def places_in(self, text: str) -> list[tuple[int, int]]:
+        """Where words of the query stand; those that weigh little beside the rarest are left out."""
+        return [match.span() for match in _WORD.finditer(text) if stem(match.group().lower()) in self._telling]
+
+    def share_in(self, text: str) -> float:
+        """The share of the query's weight that the text's words have."""
+        held = {stem(word) for word in _WORD.findall(text.lower())}
+        return sum(weight for word, weight in self._telling.items() if word in held) / self._total
 
 
 def stems_of(text: str) -> Counter[str]:
@@ -153,11 +165,3 @@ def stem(word: str) -> str:
         if word.endswith(ending) and len(word) - len(ending) >= 3:
             return word[: -len(ending)].rstrip("ie")
     return word.rstrip("ie") if len(word) > 3 else word
-
-
-def _worth(passage: ShownPassage, weights: Mapping[str, float]) -> float:
-    """Meaning and the share of the query's weighty words that the passage holds."""
-    total = sum(weights.values()) or 1.0
-    stems = {stem(word): weight for word, weight in weights.items()}
-    held = {stem(passage.text[start:end].lower()) for start, end in passage.marks}
-    return passage.similarity + WORD_SHARE * sum(stems.get(word, 0.0) for word in held) / total

@@ -18,7 +18,7 @@ from convmemory.core.errors import InvalidInput, SwitchedOff
 from memory.openings import load_openings
 from memory.recalled import Recall, RecalledMessage, RecalledPassage
 from search.message_signals import ANYWHERE, Candidate, MessageSignals, Positions, message_signals, order_of
-from search.passages import Place, mark_words
+from search.passages import Place, QueryStems
 from search.query import DEFAULT_SCOPE, SearchQuery
 from search.ranking import MESSAGES, MESSAGES_LEXICAL_ONLY, fuse
 from search.signals import RankedTurns, rank_turns
@@ -138,7 +138,8 @@ def choose_messages(
 def _message(candidate: Candidate, score: float, weights: Mapping[str, float]) -> RecalledMessage:
     passages = [_passage(candidate, place) for place in candidate.places]
     if len(passages) > PASSAGES:  # cut on the spot: there is no similarity to choose by
-        passages = sorted(passages, key=lambda passage: -len(mark_words(passage.text, weights)))[:PASSAGES]
+        words = QueryStems(weights)
+        passages = sorted(passages, key=lambda passage: -len(words.places_in(passage.text)))[:PASSAGES]
     return RecalledMessage(
         message_id=candidate.message_id,
         conversation_id=candidate.conversation_id,

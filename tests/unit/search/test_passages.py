@@ -1,11 +1,13 @@
 """What a hit shows of its passage."""
 
-from search.passages import LEAD_CHARS, MAX_CHARS, ShownPassage, mark_words, shortened
+from search.passages import LEAD_CHARS, MAX_CHARS, QueryStems, ShownPassage, shortened
 
 
 def test_words_are_marked_whatever_their_ending_and_stop_words_are_not() -> None:
     text = "The pools were exhausted by one leaking connection."
-    marked = [text[start:end] for start, end in mark_words(text, {"pool": 3.0, "leak": 4.0, "the": 0.2, "by": 0.2})]
+    marked = [
+        text[start:end] for start, end in QueryStems({"pool": 3.0, "leak": 4.0, "the": 0.2, "by": 0.2}).places_in(text)
+    ]
     assert marked == ["pools", "leaking"]
 
 
