@@ -1,15 +1,13 @@
 """The semantic legs: cosine similarity of passages and of turns to the query, filters inside the query."""
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from django.db import connection
 
 from convmemory.conversations.reading import Filters
-from convmemory.core.sql import load_sql
+from convmemory.core.sql import Asked, load_sql
 from convmemory.embeddings.cache import query_vector
 from convmemory.embeddings.models import EmbeddingSpace
 from memory.passages import KINDS, vector_text
@@ -48,30 +46,32 @@ def kinds_of(scope: frozenset[str]) -> list[int]:
     return [KINDS[kind] for kind in kinds_in(scope)]
 
 
-def passage_matches(
+def ask_passages(
     *, owner_id: int, space: EmbeddingSpace, text: QueryText, scope: frozenset[str], filters: Filters, passages: int
-) -> DenseMatches:
-    """Turns by their best passage in scope; `passages` is how many the owner has. Raises: EmbedderUnavailable."""
-    more = {"kinds": kinds_of(scope)}
+) -> Asked:
+    """Send what finds the nearest passages in scope; `passages` is how many the owner has.
+
+    Raises: EmbedderUnavailable.
+    """
     name = vector_index.passage_statement(space, passages)
-    with vector_index.wide_scan() if name == "passages_indexed" else nullcontext():
-        return _matches(name, owner_id, space, text, filters, more)
-
-
-def turn_matches(
-    *, owner_id: int, space: EmbeddingSpace, text: QueryText, filters: Filters, turns: int
-) -> DenseMatches:
-    """Turns by their own vector; `turns` is how many the owner has. One query. Raises: EmbedderUnavailable."""
-    return _matches(vector_index.turn_statement(turns), owner_id, space, text, filters, {})
-
-
-def _matches(
-    name: str, owner_id: int, space: EmbeddingSpace, text: QueryText, filters: Filters, more: dict[str, Any]
-) -> DenseMatches:
+    if name == "passages_indexed":
+        vector_index.scan_widely()
     statement, parameters = dense_statement(name, owner_id, space, text, filters)
-    with connection.cursor() as cursor:
-        cursor.execute(statement, parameters | more)
-        return _best_by_turn(*cursor.fetchone())
+    return Asked(statement, parameters | {"kinds": kinds_of(scope)})
+
+
+def ask_turns(*, owner_id: int, space: EmbeddingSpace, text: QueryText, filters: Filters, turns: int) -> Asked:
+    """Send what finds the nearest turns by their own vector; `turns` is how many the owner has.
+
+    Raises: EmbedderUnavailable.
+    """
+    return Asked(*dense_statement(vector_index.turn_statement(turns), owner_id, space, text, filters))
+
+
+def dense_matches(asked: Asked) -> DenseMatches:
+    """The turns of the passages, or the turns, that were found."""
+    ((conversations, turns, scores),) = asked.rows()
+    return _best_by_turn(conversations, turns, scores)
 
 
 def dense_statement(

@@ -1,7 +1,8 @@
 """The full text leg: which turns hold which words of the query, weighed by how rare the words are.
 
 PostgreSQL finds the turns and how often each holds a word; BM25 over turns, over neighbours and over
-whole conversations is computed from that here, in arrays. Three queries at most per search.
+whole conversations is computed from that here, in arrays. Three queries at most per search; what takes time
+is only sent by `ask_words`, so that a query can be embedded meanwhile.
 Source: docs/adr/0005-lexical-score.md.
 """
 
@@ -13,7 +14,7 @@ import numpy as np
 from django.db import connection
 
 from convmemory.conversations.reading import Filters
-from convmemory.core.sql import load_sql
+from convmemory.core.sql import Asked, load_sql
 from convmemory.core.text import storable
 from search.candidates import NO_TURNS, TURN_BITS, TurnKeys, best_of_conversation, turn_keys
 from search.corpus import Corpus
@@ -31,6 +32,7 @@ SCOPE_COLUMNS = {
     "thinking": ("unspoken", "C"),
     "tool": ("unspoken", "D"),
 }
+Word = tuple[str, str, bool]  # as it is written, its lexeme, whether it is a stop word
 # ts_rank of a word that stands n times is this sum over 1/i**2, scaled; inverted it gives n back.
 _RANKS = np.cumsum(1.0 / np.arange(1, 257) ** 2) / 1.64493406685
 
@@ -49,18 +51,31 @@ class LexicalMatches:
     word_weights: dict[str, float] = field(default_factory=dict)
 
 
-def lexical_matches(
-    *, owner_id: int, corpus: Corpus, text: QueryText, scope: frozenset[str], filters: Filters
-) -> LexicalMatches:
-    """The lexical signals of every turn that any term of the query touches."""
+@dataclass(frozen=True, slots=True)
+class AskedWords:
+    """What PostgreSQL is looking for: the query's words, their terms, and the statements that were sent."""
+
+    words: Sequence[Word]
+    terms: Sequence[str]
+    statements: Sequence[Asked]
+
+
+def ask_words(*, owner_id: int, text: QueryText, scope: frozenset[str], filters: Filters) -> AskedWords:
+    """Send what finds the turns that any term of the query touches."""
     words = _query_words(text.text)
     terms = _terms(words)
-    if not terms or not corpus.turns:
-        return LexicalMatches(NO_TURNS, NO_TURNS, {})
-    rows = [row for column in ("spoken", "unspoken") for row in _rows(owner_id, column, terms, text, scope, filters)]
-    keys, counts, lengths = _count_matrix(rows, len(terms))
+    columns = {home for name, (home, _) in SCOPE_COLUMNS.items() if name in scope} if terms else set()
+    statements = [_ask(owner_id, column, terms, text, scope, filters) for column in sorted(columns)]
+    return AskedWords(words, terms, statements)
+
+
+def lexical_matches(asked: AskedWords, corpus: Corpus) -> LexicalMatches:
+    """The lexical signals of every turn that was found."""
+    rows = [row for statement in asked.statements for row in statement.rows()]
+    keys, counts, lengths = _count_matrix(rows, len(asked.terms))
     weights = inverse_document_frequency((counts > 0).sum(axis=1), max(corpus.turns, len(keys)))
-    word_weights = _word_weights(words, dict(zip(terms, weights.tolist(), strict=True)), corpus.turns)
+    term_weights = dict(zip(asked.terms, weights.tolist(), strict=True))
+    word_weights = _word_weights(asked.words, term_weights, corpus.turns)
     if not len(keys):
         return LexicalMatches(NO_TURNS, NO_TURNS, {}, word_weights)
     return LexicalMatches(keys, *_signals(keys, counts, lengths, weights, corpus), word_weights)
@@ -69,25 +84,23 @@ def lexical_matches(
 # --- what PostgreSQL is asked ---------------------------------------------------------------------
 
 
-def _query_words(text: str) -> list[tuple[str, str, bool]]:
-    """(word, lexeme, is a stop word) in the order of the query."""
+def _query_words(text: str) -> list[Word]:
+    """In the order of the query."""
     with connection.cursor() as cursor:
         cursor.execute(load_sql("search", "query_words"), [searchable(storable(text))])
         return list(cursor.fetchall())
 
 
-def _terms(words: Sequence[tuple[str, str, bool]]) -> list[str]:
+def _terms(words: Sequence[Word]) -> list[str]:
     """Distinct lexemes of the words that are no stop words; of all words where all are."""
     telling = [lexeme for _, lexeme, stop in words if not stop]
     return list(dict.fromkeys(telling or [lexeme for _, lexeme, _ in words]))[:MAX_TERMS]
 
 
-def _rows(
+def _ask(
     owner_id: int, column: str, terms: Sequence[str], text: QueryText, scope: frozenset[str], filters: Filters
-) -> list[tuple[Any, ...]]:
+) -> Asked:
     letters = "".join(letter for name, (home, letter) in SCOPE_COLUMNS.items() if home == column and name in scope)
-    if not letters:
-        return []
     mask = "" if len(letters) == 2 else f":{letters}"
     condition, parameters = filter_sql(filters, text, document="d")
     parameters |= {
@@ -96,9 +109,7 @@ def _rows(
         "weights": [float(letter in letters) for letter in "DCBA"],
     }
     statement = load_sql("search", "lexical_matches").replace("{column}", column).replace("{filters}", condition)
-    with connection.cursor() as cursor:
-        cursor.execute(statement, parameters)
-        return list(cursor.fetchall())
+    return Asked(statement, parameters)
 
 
 def _quoted(lexeme: str) -> str:
@@ -185,7 +196,7 @@ def _conversation_scores(keys: TurnKeys, counts: Scores, corpus: Corpus) -> Scor
     return scores[inverse]
 
 
-def _word_weights(words: Sequence[tuple[str, str, bool]], idf: dict[str, float], turns: int) -> dict[str, float]:
+def _word_weights(words: Sequence[Word], idf: dict[str, float], turns: int) -> dict[str, float]:
     """The idf of each word; a stop word counts as one that stands in nearly every turn."""
     common = float(inverse_document_frequency(np.array([int(turns * 0.7)]), turns)[0])
     return {word: idf.get(lexeme, common) for word, lexeme, _ in words}

@@ -5,9 +5,10 @@ interaction over the best of those, fused again; then the head of the list is ma
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, timedelta
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,15 +17,16 @@ from django.db import connection
 from numpy.typing import NDArray
 
 from convmemory.core.errors import EmbedderUnavailable
-from convmemory.core.sql import load_sql
+from convmemory.core.sql import Asked, load_sql, pipelined
+from convmemory.embeddings.cache import query_vector
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
 from search.candidates import NO_TURNS, TurnKeys, best_of_conversation, split_keys, spread, turn_keys
 from search.corpus import Corpus, load_corpus
 from search.dates import closeness, named_period
-from search.dense import SPOKEN, passage_matches, turn_matches
+from search.dense import SPOKEN, DenseMatches, ask_passages, ask_turns, dense_matches
 from search.late_interaction import TURNS, late_scores
-from search.lexical import LexicalMatches, lexical_matches
+from search.lexical import LexicalMatches, ask_words, lexical_matches
 from search.query import SearchQuery
 from search.ranking import (
     FIRST_STAGE,
@@ -69,19 +71,16 @@ def rank_turns(owner_id: int, query: SearchQuery) -> RankedTurns:
     """Every turn that any leg found, ranked. A fixed number of queries, whatever the owner has."""
     ranked = RankedTurns()
     corpus = load_corpus(owner_id)
-    lexical = lexical_matches(
-        owner_id=owner_id, corpus=corpus, text=query.parsed, scope=query.scope, filters=query.filters
-    )
-    ranked.word_weights = lexical.word_weights
-    dense: dict[str, tuple[TurnKeys, Scores]] = {}
     if query.mode != "full_text":
-        try:
-            space = active_space()
-            dense = _dense(owner_id, query, space, corpus)
-            ranked.space = space
-        except EmbedderUnavailable as error:
-            logger.warning("Searching by words only: %s", error)
-            ranked.notes = (f"Searched by words only: {error}",)
+        ranked.space, ranked.notes = _if_available(active_space)
+    with pipelined():
+        asked = ask_words(owner_id=owner_id, text=query.parsed, scope=query.scope, filters=query.filters)
+        if ranked.space is not None:  # the query is embedded while PostgreSQL looks for the words
+            ranked.space, ranked.notes = _if_available(partial(_embed, query, ranked.space))
+        asked_dense = _ask_dense(owner_id, query, ranked.space, corpus) if ranked.space else {}
+        lexical = lexical_matches(asked, corpus)
+        dense = _dense_signals({name: dense_matches(asked) for name, asked in asked_dense.items()})
+    ranked.word_weights = lexical.word_weights
     _lay_out(ranked, lexical if query.mode != "semantic" or ranked.space is None else None, dense)
     if len(ranked.keys):
         _add_date(ranked, owner_id, query)
@@ -89,27 +88,39 @@ def rank_turns(owner_id: int, query: SearchQuery) -> RankedTurns:
     return ranked
 
 
-def _dense(
-    owner_id: int, query: SearchQuery, space: EmbeddingSpace, corpus: Corpus
-) -> dict[str, tuple[TurnKeys, Scores]]:
-    passages = passage_matches(
-        owner_id=owner_id,
-        space=space,
-        text=query.parsed,
-        scope=query.scope,
-        filters=query.filters,
-        passages=corpus.passages_of(query.filters.conversation_id),
-    )
-    found = {
-        "passage": (passages.keys, passages.scores),
-        "passage_conversation": (passages.keys, best_of_conversation(passages.keys, passages.scores)),
+def _if_available(find_space: Callable[[], EmbeddingSpace]) -> tuple[EmbeddingSpace | None, tuple[str, ...]]:
+    """The space; None, and a note for the caller, where its model cannot be used."""
+    try:
+        return find_space(), ()
+    except EmbedderUnavailable as error:
+        logger.warning("Searching by words only: %s", error)
+        return None, (f"Searched by words only: {error}",)
+
+
+def _embed(query: SearchQuery, space: EmbeddingSpace) -> EmbeddingSpace:
+    query_vector(space, query.parsed.text)
+    return space
+
+
+def _ask_dense(owner_id: int, query: SearchQuery, space: EmbeddingSpace, corpus: Corpus) -> dict[str, Asked]:
+    text, filters = query.parsed, query.filters
+    passages = corpus.passages_of(filters.conversation_id)
+    asked = {
+        "passage": ask_passages(
+            owner_id=owner_id, space=space, text=text, scope=query.scope, filters=filters, passages=passages
+        )
     }
     if query.scope >= SPOKEN:
-        turns = turn_matches(
-            owner_id=owner_id, space=space, text=query.parsed, filters=query.filters, turns=corpus.turns
-        )
-        found["turn"] = (turns.keys, turns.scores)
-    return found
+        asked["turn"] = ask_turns(owner_id=owner_id, space=space, text=text, filters=filters, turns=corpus.turns)
+    return asked
+
+
+def _dense_signals(matches: Mapping[str, DenseMatches]) -> dict[str, tuple[TurnKeys, Scores]]:
+    signals = {name: (found.keys, found.scores) for name, found in matches.items()}
+    if "passage" in signals:
+        keys, scores = signals["passage"]
+        signals["passage_conversation"] = keys, best_of_conversation(keys, scores)
+    return signals
 
 
 def _lay_out(ranked: RankedTurns, lexical: LexicalMatches | None, dense: Mapping[str, tuple[TurnKeys, Scores]]) -> None:

@@ -5,10 +5,8 @@ partial per space, built concurrently, and takes a third of what an index over t
 """
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 
-from django.db import connection, transaction
+from django.db import connection
 
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.models import EmbeddingSpace
@@ -62,15 +60,21 @@ def turn_statement(turns: int) -> str:
     return "turns_exact" if turns <= EXACT_TURNS else "turns_signs"
 
 
-@contextmanager
-def wide_scan() -> Iterator[None]:
-    """A transaction in which the index is searched widely enough for an owner's share of the rows."""
-    with transaction.atomic(), connection.cursor() as cursor:
+def scan_widely() -> None:
+    """From now on this connection searches vector indexes widely enough for an owner's share of the rows.
+
+    Not for a transaction alone: nothing but search uses these indexes, and it always asks for this first.
+    """
+    wanted = {
+        "hnsw.ef_search": EF_SEARCH,
+        "hnsw.iterative_scan": "relaxed_order",
+        "hnsw.max_scan_tuples": MAX_SCAN_TUPLES,
+    }
+    with connection.cursor() as cursor:
         cursor.execute(
-            f"SET LOCAL hnsw.ef_search = {EF_SEARCH}; SET LOCAL hnsw.iterative_scan = relaxed_order; "
-            f"SET LOCAL hnsw.max_scan_tuples = {MAX_SCAN_TUPLES}"
+            "SELECT set_config(name, value, false) FROM unnest(%s::text[], %s::text[]) AS wanted (name, value)",
+            [list(wanted), [str(value) for value in wanted.values()]],
         )
-        yield
 
 
 def ensure_passage_index(space: EmbeddingSpace, *, even_if_small: bool = False) -> bool:

@@ -79,7 +79,8 @@ def _recall(space: EmbeddingSpace, owner: User, vectors: VectorMaker) -> list[Fi
 def _nearest(name: str, space: EmbeddingSpace, parameters: dict[str, object]) -> set[tuple[int, int]]:
     statement = load_sql("search", name).replace("{filters}", "TRUE")
     statement = statement.replace("{space}", str(space.pk)).replace("{dimensions}", str(space.dimensions))
-    with vector_index.wide_scan(), connection.cursor() as cursor:
+    vector_index.scan_widely()
+    with connection.cursor() as cursor:
         cursor.execute(statement, parameters)  # type: ignore[arg-type]
         conversations, turns, scores = cursor.fetchone()
     order = np.argsort(scores)[::-1]

@@ -199,7 +199,7 @@ def test_without_an_embedder_words_still_find_and_the_page_says_so(
     def unavailable(*_: Any, **__: Any) -> Any:
         raise EmbedderUnavailable("the model file is missing")
 
-    monkeypatch.setattr(signals, "_dense", unavailable)
+    monkeypatch.setattr(signals, "query_vector", unavailable)
     text = pages.get("/search", {"q": "Peru"})
     assert 'class="item hit"' in text
     assert "the model file is missing" in text

@@ -79,7 +79,8 @@ def test_signs_and_index_find_what_the_exact_scan_finds(owners: dict[str, Any]) 
 def nearest(name: str, owner: Any, question: Vector) -> set[tuple[int, int, float]]:
     """The twenty passages nearest to the question, each by its turn and similarity."""
     statement, parameters = dense_statement(name, owner.pk, active_space(), QueryText("some words"), EVERYTHING)
-    with vector_index.wide_scan(), connection.cursor() as cursor:
+    vector_index.scan_widely()
+    with connection.cursor() as cursor:
         cursor.execute(statement, parameters | {"kinds": [0, 1], "vector": vector_text(question)})
         rows = sorted(zip(*cursor.fetchone(), strict=True), key=lambda row: -row[2])
     return {(conversation, turn, round(score, 5)) for conversation, turn, score in rows[:20]}
