@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 
 import numpy as np
-from django.db import connection
 from numpy.typing import NDArray
 
-from convmemory.core.sql import load_sql
+from convmemory.core.sql import Asked, load_sql
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +31,14 @@ class Corpus:
         return float(self.lengths.sum()) / max(self.turns, 1)
 
 
-def load_corpus(owner_id: int) -> Corpus:
-    """One query over the owner's conversations."""
-    with connection.cursor() as cursor:
-        cursor.execute(load_sql("search", "corpus"), {"owner": owner_id})
-        columns = [np.asarray(column or [], np.int64) for column in cursor.fetchone()]
+def ask_corpus(owner_id: int) -> Asked:
+    """Send the query over the owner's conversations."""
+    return Asked(load_sql("search", "corpus"), {"owner": owner_id})
+
+
+def corpus_of(asked: Asked) -> Corpus:
+    """What was asked for."""
+    (found,) = asked.rows()
+    columns = [np.asarray(column or [], np.int64) for column in found]
     order = np.argsort(columns[0])
     return Corpus(*(column[order] for column in columns))

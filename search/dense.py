@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from convmemory.conversations.reading import Filters
 from convmemory.core.sql import Asked, load_sql
-from convmemory.embeddings.cache import query_vector
+from convmemory.embeddings.cache import QUERY_CACHE_SIZE, query_vector
 from convmemory.embeddings.models import EmbeddingSpace
 from memory.passages import KINDS, vector_text
 from search import vector_index
@@ -38,7 +39,12 @@ class DenseMatches:
 
 def vector_parameter(space: EmbeddingSpace, text: str) -> str:
     """The query's vector as a SQL parameter. Raises: EmbedderUnavailable."""
-    return vector_text(query_vector(space, text))
+    return _as_text(query_vector(space, text).tobytes())
+
+
+@lru_cache(maxsize=QUERY_CACHE_SIZE)
+def _as_text(vector: bytes) -> str:
+    return vector_text(np.frombuffer(vector, np.float32))
 
 
 def kinds_of(scope: frozenset[str]) -> list[int]:

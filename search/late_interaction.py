@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from django.db import connection
 from numpy.typing import NDArray
 
-from convmemory.core.sql import load_sql
+from convmemory.core.sql import Asked, load_sql
 from convmemory.embeddings.cache import query_tokens
 from convmemory.embeddings.embedder import Span, TokenEmbedder, TokenEmbedding, Vector
 from convmemory.embeddings.models import EmbeddingSpace
@@ -65,9 +64,8 @@ def late_scores(
         "turns": turns,
         "passages": PASSAGES_PER_TURN,
     }
-    with connection.cursor() as cursor:
-        cursor.execute(load_sql("search", "late_passages"), parameters)
-        coded = {place - 1: list(_cut(bytes(data), sizes)) for place, data, sizes in cursor.fetchall()}
+    rows = Asked(load_sql("search", "late_passages"), parameters).rows()
+    coded = {place - 1: list(_cut(data, sizes)) for place, data, sizes in rows}
     return max_sim(keys, coded, vectors, weights, space.dimensions) if coded else None
 
 

@@ -59,6 +59,10 @@ class AskedWords:
     terms: Sequence[str]
     statements: Sequence[Asked]
 
+    def rows(self) -> list[tuple[Any, ...]]:
+        """Waits until the turns are found."""
+        return [row for statement in self.statements for row in statement.rows()]
+
 
 def ask_words(*, owner_id: int, text: QueryText, scope: frozenset[str], filters: Filters) -> AskedWords:
     """Send what finds the turns that any term of the query touches."""
@@ -69,9 +73,8 @@ def ask_words(*, owner_id: int, text: QueryText, scope: frozenset[str], filters:
     return AskedWords(words, terms, statements)
 
 
-def lexical_matches(asked: AskedWords, corpus: Corpus) -> LexicalMatches:
-    """The lexical signals of every turn that was found."""
-    rows = [row for statement in asked.statements for row in statement.rows()]
+def lexical_matches(asked: AskedWords, rows: Sequence[tuple[Any, ...]], corpus: Corpus) -> LexicalMatches:
+    """The lexical signals of every turn that was found; `rows` are those of what was asked."""
     keys, counts, lengths = _count_matrix(rows, len(asked.terms))
     weights = inverse_document_frequency((counts > 0).sum(axis=1), max(corpus.turns, len(keys)))
     term_weights = dict(zip(asked.terms, weights.tolist(), strict=True))

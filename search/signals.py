@@ -22,7 +22,7 @@ from convmemory.embeddings.cache import query_vector
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
 from search.candidates import NO_TURNS, TurnKeys, best_of_conversation, split_keys, spread, turn_keys
-from search.corpus import Corpus, load_corpus
+from search.corpus import Corpus, ask_corpus, corpus_of
 from search.dates import closeness, named_period
 from search.dense import SPOKEN, DenseMatches, ask_passages, ask_turns, dense_matches
 from search.late_interaction import TURNS, late_scores
@@ -70,15 +70,16 @@ class RankedTurns:
 def rank_turns(owner_id: int, query: SearchQuery) -> RankedTurns:
     """Every turn that any leg found, ranked. A fixed number of queries, whatever the owner has."""
     ranked = RankedTurns()
-    corpus = load_corpus(owner_id)
     if query.mode != "full_text":
         ranked.space, ranked.notes = _if_available(active_space)
     with pipelined():
-        asked = ask_words(owner_id=owner_id, text=query.parsed, scope=query.scope, filters=query.filters)
-        if ranked.space is not None:  # the query is embedded while PostgreSQL looks for the words
+        asked_words = ask_words(owner_id=owner_id, text=query.parsed, scope=query.scope, filters=query.filters)
+        asked_corpus = ask_corpus(owner_id)
+        if ranked.space is not None:  # the query is embedded while PostgreSQL looks for its words
             ranked.space, ranked.notes = _if_available(partial(_embed, query, ranked.space))
+        rows, corpus = asked_words.rows(), corpus_of(asked_corpus)
         asked_dense = _ask_dense(owner_id, query, ranked.space, corpus) if ranked.space else {}
-        lexical = lexical_matches(asked, corpus)
+        lexical = lexical_matches(asked_words, rows, corpus)  # while PostgreSQL looks for vectors
         dense = _dense_signals({name: dense_matches(asked) for name, asked in asked_dense.items()})
     ranked.word_weights = lexical.word_weights
     _lay_out(ranked, lexical if query.mode != "semantic" or ranked.space is None else None, dense)

@@ -22,7 +22,7 @@ def load_sql(package: str, name: str) -> str:
 def pipelined() -> Iterator[None]:
     """Statements asked in this block are only sent: PostgreSQL works on them while this process goes on.
 
-    Rows that are read in the block wait for all statements before them. No transaction can begin or end in it.
+    No transaction can begin or end in it.
     """
     connection.ensure_connection()
     with connection.connection.pipeline():
@@ -30,14 +30,14 @@ def pipelined() -> Iterator[None]:
 
 
 class Asked:
-    """A statement that has been sent; its rows are waited for when they are read, once."""
+    """A statement that has been sent; its rows are waited for when they are read, once.
+
+    In a pipeline reading waits for every statement that has been sent.
+    """
 
     def __init__(self, statement: str, parameters: Mapping[str, Any]) -> None:
         self._cursor = connection.cursor()
         self._cursor.execute(statement, parameters)
-        link = connection.connection.pgconn
-        if link.pipeline_status:
-            link.send_flush_request()  # or the rows would wait for those of the statements asked after it
 
     def rows(self) -> list[tuple[Any, ...]]:
         with self._cursor as cursor:
