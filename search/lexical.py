@@ -69,7 +69,9 @@ def ask_words(*, owner_id: int, text: QueryText, scope: frozenset[str], filters:
     words = _query_words(text.text)
     terms = _terms(words)
     columns = {home for name, (home, _) in SCOPE_COLUMNS.items() if name in scope} if terms else set()
-    statements = [_ask(owner_id, column, terms, text, scope, filters) for column in sorted(columns)]
+    statements = [
+        Asked(*lexical_statement(owner_id, column, terms, text, scope, filters)) for column in sorted(columns)
+    ]
     return AskedWords(words, terms, statements)
 
 
@@ -100,19 +102,20 @@ def _terms(words: Sequence[Word]) -> list[str]:
     return list(dict.fromkeys(telling or [lexeme for _, lexeme, _ in words]))[:MAX_TERMS]
 
 
-def _ask(
+def lexical_statement(
     owner_id: int, column: str, terms: Sequence[str], text: QueryText, scope: frozenset[str], filters: Filters
-) -> Asked:
+) -> tuple[str, dict[str, Any]]:
+    """The SQL that finds the turns which hold the terms in one column, and its parameters."""
     letters = "".join(letter for name, (home, letter) in SCOPE_COLUMNS.items() if home == column and name in scope)
     mask = "" if len(letters) == 2 else f":{letters}"
     condition, parameters = filter_sql(filters, text, document="d")
-    parameters |= {
+    statement = load_sql("search", "lexical_matches").replace("{column}", column).replace("{filters}", condition)
+    return statement, parameters | {
         "owner": owner_id,
+        "owner_word": _quoted(f"owner {owner_id}"),
         "queries": [_quoted(term) + mask for term in terms],
         "weights": [float(letter in letters) for letter in "DCBA"],
     }
-    statement = load_sql("search", "lexical_matches").replace("{column}", column).replace("{filters}", condition)
-    return Asked(statement, parameters)
 
 
 def _quoted(lexeme: str) -> str:

@@ -13,6 +13,7 @@ from pgvector.django import HalfVectorField
 from convmemory.conversations.models import Conversation
 from convmemory.embeddings.models import EmbeddingSpace
 from memory.fields import signs_of
+from search.fields import OwnedWords
 
 
 class TurnDocument(models.Model):
@@ -41,11 +42,10 @@ class TurnDocument(models.Model):
             models.UniqueConstraint(fields=["conversation", "turn_number"], name="turn_document_unique"),
         ]
         indexes = [
-            models.Index(fields=["owner"], name="turn_document_owner"),
             models.Index(fields=["owner", "id"], name="turn_document_newest"),
             models.Index(fields=["id"], condition=~Q(error=""), name="turn_document_failed"),
-            GinIndex(fields=["spoken"], name="turn_document_spoken", fastupdate=False),
-            GinIndex(fields=["unspoken"], name="turn_document_unspoken", fastupdate=False),
+            GinIndex(OwnedWords("spoken"), name="turn_document_owned_spoken", fastupdate=False),
+            GinIndex(OwnedWords("unspoken"), name="turn_document_owned_unspoken", fastupdate=False),
         ]
 
     def __str__(self) -> str:

@@ -8,11 +8,12 @@ from django.db import connection, transaction
 from django.db.models import Max
 
 from convmemory.conversations.reading import EVERYTHING, Filters
-from convmemory.core.sql import load_sql
 from convmemory.embeddings.models import EmbeddingSpace
 from search import vector_index
 from search.dense import dense_statement
+from search.lexical import lexical_statement
 from search.models import TurnDocument
+from search.query import DEFAULT_SCOPE
 from search.query_text import QueryText
 
 PASSAGES, TURNS = "passage_owner_signs", "turn_embedding_owner"
@@ -22,7 +23,7 @@ DENSE_PLANS: dict[str, tuple[str, ...]] = {  # any of them
     "turns_exact": (TURNS, "turn_embedding_newest"),  # either begins with the owner
     "turns_signs": (f"Index Only Scan using {TURNS}",),
 }
-LEXICAL_INDEX = "turn_document_spoken"
+LEXICAL_INDEX = "turn_document_owned_spoken"
 TEXT = QueryText("some words")
 
 
@@ -36,7 +37,7 @@ def queries_without_index(space: EmbeddingSpace) -> dict[str, str]:
         for name in _statements_in_use(space)
         if not is_as_expected(name, space, dense_plan(name, owner_id, space))
     }
-    if LEXICAL_INDEX not in _plan(load_sql("search", "lexical_probe"), {"word": "word"}, ["enable_seqscan"]):
+    if LEXICAL_INDEX not in lexical_plan(owner_id):
         bad["lexical_matches"] = LEXICAL_INDEX
     return bad
 
@@ -69,6 +70,12 @@ def dense_plan(name: str, owner_id: int, space: EmbeddingSpace, filters: Filters
     if name.endswith("_signs"):  # before the first vacuum a bitmap scan may seem as good
         forbidden.append("enable_bitmapscan")
     return _plan(statement, parameters | {"kinds": [0, 1]}, forbidden)
+
+
+def lexical_plan(owner_id: int, filters: Filters = EVERYTHING) -> str:
+    """The plan of the full text leg over what was spoken."""
+    statement, parameters = lexical_statement(owner_id, "spoken", ["word"], TEXT, DEFAULT_SCOPE, filters)
+    return _plan(statement, parameters, ["enable_seqscan"])
 
 
 def _plan(statement: str, parameters: dict[str, object], forbidden: list[str]) -> str:

@@ -10,6 +10,8 @@ from importlib import resources
 from typing import Any
 
 from django.db import connection
+from django.db.backends.postgresql.base import ServerBindingCursor
+from psycopg.pq import Format
 
 
 @cache
@@ -32,11 +34,14 @@ def pipelined() -> Iterator[None]:
 class Asked:
     """A statement that has been sent; its rows are waited for when they are read, once.
 
-    In a pipeline reading waits for every statement that has been sent.
+    Values come in binary form: bytes and arrays cost a fraction of what they cost as text. In a pipeline reading waits
+    for every statement that has been sent.
     """
 
     def __init__(self, statement: str, parameters: Mapping[str, Any]) -> None:
         self._cursor = connection.cursor()
+        self._cursor.cursor = ServerBindingCursor(connection.connection)  # type: ignore[call-arg]  # the usual one gets text
+        self._cursor.cursor.format = Format.BINARY
         self._cursor.execute(statement, parameters)
 
     def rows(self) -> list[tuple[Any, ...]]:

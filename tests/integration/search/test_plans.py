@@ -12,7 +12,7 @@ from convmemory.ops.synthetic import TextMaker, VectorMaker, fill_turns
 from memory.passages import vector_text
 from search import vector_index
 from search.dense import dense_statement
-from search.plans import DENSE_PLANS, dense_plan, is_as_expected, queries_without_index
+from search.plans import DENSE_PLANS, LEXICAL_INDEX, dense_plan, is_as_expected, lexical_plan, queries_without_index
 from search.query import SearchQuery
 from search.query_text import QueryText
 from search.retrieval import search
@@ -47,11 +47,19 @@ def test_dense_legs_use_the_index_that_their_statement_chose(owners: dict[str, A
                 assert (vector_index.index_name(space) in plan) == (name == "passages_indexed"), plan
 
 
+def test_words_are_looked_up_among_the_owners_own_alone(owners: dict[str, Any]) -> None:
+    for filters in (EVERYTHING, Filters(agent="a")):
+        plan = lexical_plan(owners["small"].pk, filters)
+        assert plan.count("Bitmap Index Scan") == 1, plan
+        assert LEXICAL_INDEX in plan
+
+
 @pytest.mark.parametrize(
     ("index", "lost"),
     [
         ("passage_owner_signs", {"passages_exact", "passages_signs"}),
         ("turn_embedding_owner", {"turns_signs"}),
+        ("turn_document_owned_spoken", {"lexical_matches"}),
     ],
 )
 def test_a_lost_index_is_told(
