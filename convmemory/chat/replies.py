@@ -24,8 +24,10 @@ from convmemory.conversations.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.models import Conversation, Message
 from convmemory.conversations.parts import TextPart
 from convmemory.core.errors import ConvMemoryError, InvalidInput, NotFound, TooLarge
+from convmemory.core.text import one_line, storable
 
 MAX_MESSAGE_CHARS = 1_000_000
+MODEL_CHARS = 200
 SOURCE = "chat"
 GONE = "The server went away while the reply was being written."
 GONE_DAMAGED = f"{GONE} Some of what had been received is damaged and is missing here."
@@ -218,3 +220,17 @@ def take_over(conversation: Conversation) -> list[MessageDraft]:
         logger.error("Reply %s: some of what had been received is damaged and cannot be read", reply.pk)
     _end(reply.pk, Ending(Reply.Status.INTERRUPTED, GONE if is_whole else GONE_DAMAGED), keeps_partial=not is_whole)
     return received
+
+
+def note_interruption(*, owner: AbstractBaseUser, conversation_id: int, model: str, reason: str) -> None:
+    """Mark the last answer of a conversation, which another program was given, as interrupted."""
+    questions = Message.objects.filter(conversation_id=conversation_id, is_real_user=True)
+    Reply.objects.create(
+        owner_id=owner.pk,
+        conversation_id=conversation_id,
+        question_id=questions.order_by("-position").values_list("pk", flat=True).first(),
+        model=one_line(storable(model), MODEL_CHARS),
+        status=Reply.Status.INTERRUPTED,
+        error=reason,
+        ended_at=timezone.now(),
+    )
