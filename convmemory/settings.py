@@ -128,6 +128,12 @@ EMBEDDING_THREADS = conf.env_int("EMBEDDING_THREADS", 0, minimum=0)
 
 LATE_INTERACTION = conf.env_bool("LATE_INTERACTION", default=True)
 MMR_LAMBDA = conf.env_float("MMR_LAMBDA", 0.97)
+RERANK_URL = conf.env_str("RERANK_URL")
+RERANK_API_KEY = conf.env_secret("RERANK_API_KEY")
+RERANK_MODEL = conf.env_str("RERANK_MODEL")
+RERANK_SHAPE = conf.env_choice("RERANK_SHAPE", "cohere", ("cohere", "tei"))
+RERANK_TIMEOUT_S = conf.env_seconds("RERANK_TIMEOUT_S", 0.8)
+RERANK_HEAD = conf.env_int("RERANK_HEAD", 30, minimum=2, maximum=50)
 
 # --- Chat model -------------------------------------------------------------------------------
 

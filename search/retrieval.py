@@ -1,17 +1,21 @@
 """Finding the turns that answer a query: the one use case behind page, API, command, tool and MCP.
 
 Takes the caller, never an owner from input; without a caller the answer is empty. The legs' signals
-are gathered and ranked (`signals.py`), and the page of hits is filled in (`hits.py`).
+are gathered and ranked (`signals.py`), the page of hits is filled in (`hits.py`), and a reranker, where one
+is set up, puts the best of them in its order (`reranking.py`).
 """
 
 from dataclasses import dataclass
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 
-from convmemory.core.cursors import decode_numbers, encode_cursor
+from convmemory.core.cursors import UNREADABLE, decode_numbers, encode_cursor
+from convmemory.core.errors import InvalidInput
 from convmemory.core.measuring import timed
 from search.hits import Hit, show_hits
 from search.query import DEFAULT_SCOPE, MAX_LIMIT, MIN_QUERY_CHARS, MODES, SCOPES, Mode, SearchQuery, parse_scope
+from search.rerank_endpoint import RerankOptions
+from search.reranking import Placing, key_of, place_hits, put_first, say_placed
 from search.signals import rank_turns
 
 __all__ = [
@@ -38,16 +42,44 @@ class SearchResults:
     notes: tuple[str, ...] = ()
 
 
-def search(*, caller: AbstractBaseUser | AnonymousUser | None, query: SearchQuery, cursor: str = "") -> SearchResults:
-    """The caller's turns that answer the query, best first. Raises: InvalidInput on a foreign cursor."""
+def search(
+    *, caller: AbstractBaseUser | AnonymousUser | None, query: SearchQuery, cursor: str = "", may_rerank: bool = True
+) -> SearchResults:
+    """The caller's turns that answer the query, best first. Raises: InvalidInput on a foreign cursor.
+
+    `may_rerank` is false where the order does not matter: no reranker is asked.
+    """
     if caller is None or not caller.is_authenticated or caller.pk is None:
         return SearchResults([], notes=("Nobody is signed in: there is nothing to search.",))
-    start = decode_numbers(query.identity, cursor, count=1)[0] if cursor else 0
+    start, placed = _read_place(query, cursor) if cursor else (0, ())
+    reranker = RerankOptions.from_settings() if may_rerank and not cursor and query.mode != "full_text" else None
     with timed("search", label=query.mode) as measurement:
-        ranked = rank_turns(caller.pk, query)
-        order = ranked.order()
-        hits = show_hits(caller.pk, query, ranked, order[start : start + query.limit])
-        measurement.items = len(hits)
-    more = len(order) > start + query.limit
-    next_cursor = encode_cursor(query.identity, [start + query.limit]) if more else None
-    return SearchResults(hits, next_cursor, ranked.notes)
+        found = _find(caller.pk, query, start, Placing(placed), reranker)
+        measurement.items = len(found.hits)
+    return found
+
+
+def _read_place(query: SearchQuery, cursor: str) -> tuple[int, tuple[int, ...]]:
+    """Where the page starts, and the keys of the head that a reranker placed, while the page lies in it."""
+    start, *placed = decode_numbers(query.identity, cursor, count=1, at_most=1 + MAX_LIMIT)
+    if placed and (start >= len(placed) or len(set(placed)) < len(placed)):
+        raise InvalidInput(UNREADABLE)
+    return start, tuple(placed)
+
+
+def _find(
+    owner_id: int, query: SearchQuery, start: int, placing: Placing, reranker: RerankOptions | None
+) -> SearchResults:
+    """The page from `start`, in the order that is being paged through, or in the one that `reranker` gives."""
+    end = start + query.limit
+    ranked = rank_turns(owner_id, query)
+    order = put_first(ranked.order(), ranked.keys, placing.keys)
+    shown = show_hits(owner_id, query, ranked, order[start : max(end, reranker.head) if reranker else end])
+    if reranker:
+        placing = place_hits(query, shown, reranker)
+        order = put_first(order, ranked.keys, placing.keys)
+        by_key = {key_of(hit): hit for hit in shown}
+        shown = [by_key[key] for key in ranked.keys[order[start:end]].tolist() if key in by_key]
+    rest = placing.keys if end < len(placing.keys) else ()
+    next_cursor = encode_cursor(query.identity, [end, *rest]) if end < len(order) else None
+    return SearchResults(say_placed(shown, placing.keys), next_cursor, (*ranked.notes, *placing.notes))

@@ -243,7 +243,7 @@ def hits_in(request: PageRequest) -> HttpResponse:
     box = SearchBox.of(request)
     number, current = request.GET.get("conversation", ""), _turn(request)
     try:
-        results = search(caller=request.user, query=_query(box, _filters(box), MAX_LIMIT))
+        results = search(caller=request.user, query=_query(box, _filters(box), MAX_LIMIT), may_rerank=False)
     except InvalidInput:
         return HttpResponse(status=204)
     hits = sorted((hit for hit in results.hits if str(hit.conversation_id) == number), key=lambda hit: hit.turn_number)

@@ -15,7 +15,7 @@ from django.http import HttpRequest
 from convmemory.accounts.content_admin import ContentAdmin
 from convmemory.chat.agents import check_agent
 from convmemory.chat.models import Agent, CapturedHistory, Reply
-from convmemory.chat.progress import draft_from_json
+from convmemory.chat.progress import read_partial
 from convmemory.conversations.parts import part_text, speaker_of
 from convmemory.core.admin_lists import ConversationFilter, OwnerFilter, UptoFilter
 from convmemory.core.errors import InvalidInput
@@ -130,5 +130,5 @@ def said_so_far(reply: Reply) -> list[dict[str, Any]]:
             "speaker": speaker_of(draft.role, ""),
             "parts": [(part.type, cut(part_text(part), PART_CHARS)) for part in draft.parts],
         }
-        for draft in map(draft_from_json, reply.partial)
+        for draft in read_partial(reply.partial)[0]
     ]

@@ -14,6 +14,7 @@ from django.utils import timezone
 from convmemory.chat.deltas import CompletionDraft
 from convmemory.chat.histories import history_hashes, messages_after
 from convmemory.chat.models import CapturedHistory
+from convmemory.chat.replies import note_interruption
 from convmemory.conversations import ingest
 from convmemory.conversations.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.importers.content import message_draft
@@ -23,25 +24,35 @@ SOURCE = "proxy"
 
 
 @dataclass(frozen=True, slots=True)
+class Answer:
+    """The bytes of a reply as far as they came. `cut_by` says what ended it, should its own end not be among them."""
+
+    body: bytes
+    is_stream: bool
+    cut_by: str
+
+
+@dataclass(frozen=True, slots=True)
 class Captured:
-    """One exchange: the messages that were sent, and the reply."""
+    """One exchange: the messages that were sent, and the reply. `interruption` says why that is only its beginning."""
 
     model: str
     messages: tuple[MessageDraft, ...]
     reply: MessageDraft
+    interruption: str = ""
 
 
-def read_exchange(request_body: bytes, reply_body: bytes, *, is_stream: bool) -> Captured | None:
+def read_exchange(request_body: bytes, answer: Answer) -> Captured | None:
     """The exchange as values; None where nothing was answered. Raises: ValueError, InvalidInput."""
     asked = json.loads(request_body)
     now = timezone.now()
     drafts = [message_draft(message, unknown=lambda kind: None) for message in asked["messages"]]
     stamped = tuple(_stamped(draft, now) for draft in drafts)
-    reply = _streamed_reply(reply_body) if is_stream else _whole_reply(reply_body)
+    reply, is_complete = _streamed_reply(answer.body) if answer.is_stream else (_whole_reply(answer.body), True)
     if reply is None or not reply.parts:
         return None
     model = reply.model or str(asked.get("model") or "")
-    return Captured(model, stamped, _stamped(reply, now, model=model))
+    return Captured(model, stamped, _stamped(reply, now, model=model), "" if is_complete else answer.cut_by)
 
 
 def _stamped(draft: MessageDraft, now: Any, *, model: str = "") -> MessageDraft:
@@ -59,22 +70,32 @@ def _whole_reply(body: bytes) -> MessageDraft | None:
     return MessageDraft(role="assistant", parts=draft.parts, model=str(answer.get("model") or ""))
 
 
-def _streamed_reply(body: bytes) -> MessageDraft:
+def _streamed_reply(body: bytes) -> tuple[MessageDraft, bool]:
+    """The reply, and whether it came to its end."""
     draft = CompletionDraft()
+    is_complete = False
     for line in body.split(b"\n"):
         data = line.strip().removeprefix(b"data:").strip()
-        if line.startswith(b"data:") and data != b"[DONE]":
-            try:
-                draft.add(json.loads(data))
-            except ValueError:
-                break  # it broke off here: what came before counts
-    calls = draft.finished_calls() if draft.finish_reason else []
+        if not line.startswith(b"data:"):
+            continue
+        if data == b"[DONE]":
+            is_complete = True
+            continue
+        try:
+            draft.add(json.loads(data))
+        except ValueError:
+            break  # it broke off here: what came before counts
+    is_complete = is_complete or bool(draft.finish_reason)
+    calls = draft.finished_calls() if is_complete else []
     parts = (*draft.spoken_parts, *(call.part for call in calls))
-    return MessageDraft(role="assistant", parts=parts, model=draft.model)
+    return MessageDraft(role="assistant", parts=parts, model=draft.model), is_complete
 
 
 def record_exchange(*, owner: User, captured: Captured) -> int:
-    """Continue the conversation whose history the request repeats, or store a new one; its id."""
+    """Continue the conversation whose history the request repeats, or store a new one; its id.
+
+    A reply that broke off is marked as one that this server wrote itself would be.
+    """
     hashes = history_hashes(captured.messages)
     with transaction.atomic():
         known = _known_history(owner, hashes)
@@ -89,6 +110,10 @@ def record_exchange(*, owner: User, captured: Captured) -> int:
             except ConversationBusy:
                 conversation_id = _store_new(owner, captured)
         after = history_hashes([captured.reply], start=hashes[-1] if hashes else b"")[-1]
+        if captured.interruption:
+            note_interruption(
+                owner=owner, conversation_id=conversation_id, model=captured.model, reason=captured.interruption
+            )
         CapturedHistory.objects.update_or_create(
             conversation_id=conversation_id, defaults={"owner_id": owner.pk, "history_hash": after}
         )

@@ -45,7 +45,7 @@ class Agent(models.Model):
 
 
 class Reply(models.Model):
-    """One answer of a model, from the question to its end.
+    """One answer of a model, from the question to its end; of those that pass the proxy, one that broke off.
 
     While it runs, `partial` holds the messages received so far (`replies.draft_to_json`), so that a dead
     process loses at most a flush interval. At most one reply runs in a conversation.
@@ -55,7 +55,7 @@ class Reply(models.Model):
         RUNNING = "running"
         DONE = "done"
         STOPPED = "stopped", "stopped by its owner"
-        INTERRUPTED = "interrupted", "interrupted because the server went away"
+        INTERRUPTED = "interrupted", "interrupted before its end"
         FAILED = "failed"
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")

@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 
 from convmemory.chat.agents import DEFAULT_NAME, agents_of, has_endpoint, usual_agent_id
 from convmemory.chat.models import Reply
-from convmemory.chat.progress import draft_from_json
+from convmemory.chat.progress import read_partial
 from convmemory.conversations.models import Conversation, Message
 from convmemory.conversations.parts import TextPart, ThinkingPart
 from convmemory.conversations.rendering import Note, render_markdown
@@ -110,7 +110,7 @@ class ReceivedPart:
 
 def received_parts(reply: Reply) -> list[ReceivedPart]:
     """What a running reply has said so far, as safe HTML."""
-    parts = [part for value in reply.partial for part in draft_from_json(value).parts]
+    parts = [part for draft in read_partial(reply.partial)[0] for part in draft.parts]
     return [
         ReceivedPart(part.type, render_markdown(part.text))
         for part in parts

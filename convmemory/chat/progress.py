@@ -10,7 +10,15 @@ from typing import Any, cast
 
 from convmemory.chat.deltas import CompletionDraft
 from convmemory.conversations.drafts import MessageDraft
-from convmemory.conversations.parts import Role, ToolCallPart, ToolResultPart, part_from_json, part_to_json
+from convmemory.conversations.parts import (
+    ROLES,
+    Role,
+    ToolCallPart,
+    ToolResultPart,
+    part_from_json,
+    part_text,
+    part_to_json,
+)
 
 UNANSWERED = "The reply ended before this tool had answered."
 
@@ -44,6 +52,23 @@ def draft_to_json(draft: MessageDraft) -> dict[str, Any]:
     created_at = draft.created_at.isoformat() if draft.created_at else None
     parts = [part_to_json(part) for part in draft.parts]
     return {"role": draft.role, "model": draft.model, "created_at": created_at, "parts": parts}
+
+
+def read_partial(values: Any) -> tuple[list[MessageDraft], bool]:
+    """The messages of a `Reply.partial` that can be read, and whether those are all."""
+    if not isinstance(values, list):
+        return [], False
+    drafts = [draft for value in values if (draft := _readable(value)) is not None]
+    return drafts, len(drafts) == len(values)
+
+
+def _readable(value: Any) -> MessageDraft | None:
+    try:
+        draft = draft_from_json(value)
+        texts = [draft.model, *map(part_text, draft.parts)]
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None
+    return draft if draft.role in ROLES and all(isinstance(text, str) for text in texts) else None
 
 
 def draft_from_json(value: Mapping[str, Any]) -> MessageDraft:

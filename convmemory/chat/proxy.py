@@ -19,8 +19,9 @@ from django.views.decorators.http import require_POST, require_safe
 
 from convmemory.accounts.keys import user_of_key
 from convmemory.chat.agents import HOW_TO_SET_UP
-from convmemory.chat.capture import read_exchange, record_exchange
+from convmemory.chat.capture import Answer, read_exchange, record_exchange
 from convmemory.chat.clients import http_client
+from convmemory.chat.generation import BROKE_OFF
 from convmemory.core.completions import Endpoint, endpoint_from_settings
 from convmemory.core.threads import in_thread
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 FORWARDED = ("content-type", "accept", "user-agent", "openai-beta")
 RETURNED = ("content-type", "content-length", "retry-after", "x-request-id", "openai-processing-ms")
 EVENTS = "text/event-stream"
+WENT_SILENT = "{where} went silent before the reply was complete."
+CLIENT_LEFT = "The connection to the client ended before the reply was complete."
 
 logger = logging.getLogger(__name__)
 _recordings: set["asyncio.Task[None]"] = set()
@@ -90,7 +93,7 @@ async def _forward_chat(request: HttpRequest, caller: User, endpoint: Endpoint) 
         return upstream
     if upstream.status_code != HTTPStatus.OK:
         return _passed_on(upstream, _body(upstream))
-    return _passed_on(upstream, _recorded(upstream, caller, asked))
+    return _passed_on(upstream, _recorded(upstream, endpoint, caller, asked))
 
 
 async def _send(
@@ -129,23 +132,36 @@ async def _body(upstream: "httpx2.Response") -> AsyncIterator[bytes]:
         await upstream.aclose()
 
 
-async def _recorded(upstream: "httpx2.Response", caller: User, asked: bytes) -> AsyncIterator[bytes]:
-    """The body as it comes; whatever came of it, to its end or not, is recorded."""
+async def _recorded(
+    upstream: "httpx2.Response", endpoint: Endpoint, caller: User, asked: bytes
+) -> AsyncIterator[bytes]:
+    """The body as it comes; whatever came of it is recorded, and where it broke off, why."""
+    import httpx2
+
     is_stream = upstream.headers.get("content-type", "").startswith(EVENTS)
     received: list[bytes] = []
+    cut_by = CLIENT_LEFT  # what ends this generator early without an error of the endpoint's
     try:
         async for piece in _body(upstream):
             received.append(piece)
             yield piece
+        cut_by = BROKE_OFF  # counts only where the reply had no end
+    except httpx2.TimeoutException:
+        cut_by = WENT_SILENT
+        raise
+    except httpx2.HTTPError:
+        cut_by = BROKE_OFF
+        raise
     finally:
-        task = asyncio.create_task(_record(caller, asked, b"".join(received), is_stream=is_stream))
+        answer = Answer(b"".join(received), is_stream=is_stream, cut_by=cut_by.format(where=endpoint.where))
+        task = asyncio.create_task(_record(caller, asked, answer))
         _recordings.add(task)
         task.add_done_callback(_recordings.discard)
 
 
-async def _record(caller: User, asked: bytes, answered: bytes, *, is_stream: bool) -> None:
+async def _record(caller: User, asked: bytes, answer: Answer) -> None:
     try:
-        captured = await asyncio.to_thread(read_exchange, asked, answered, is_stream=is_stream)
+        captured = await asyncio.to_thread(read_exchange, asked, answer)
         if captured is not None:
             await in_thread(record_exchange, owner=caller, captured=captured)
     except Exception:  # the boundary of what must never break a reply

@@ -4,6 +4,7 @@ All functions are synchronous and short. Whoever touches both rows locks the con
 A reply that is no longer `running` belongs to nobody: its writer may store nothing any more.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -17,15 +18,21 @@ from django.utils import timezone
 
 from convmemory.chat.agents import AgentOptions, agent_for, options_of
 from convmemory.chat.models import Reply
-from convmemory.chat.progress import draft_from_json, draft_to_json
+from convmemory.chat.progress import draft_to_json, read_partial
 from convmemory.conversations import ingest, reading
 from convmemory.conversations.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.models import Conversation, Message
 from convmemory.conversations.parts import TextPart
 from convmemory.core.errors import ConvMemoryError, InvalidInput, NotFound, TooLarge
+from convmemory.core.text import one_line, storable
 
 MAX_MESSAGE_CHARS = 1_000_000
+MODEL_CHARS = 200
 SOURCE = "chat"
+GONE = "The server went away while the reply was being written."
+GONE_DAMAGED = f"{GONE} Some of what had been received is damaged and is missing here."
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,9 +191,10 @@ def finish_reply(job: ReplyJob, received: Sequence[MessageDraft], ending: Ending
     return StoredReply(last.turn_number, last.pk) if last else StoredReply(None, None)
 
 
-def _end(reply_id: int, ending: Ending) -> bool:
+def _end(reply_id: int, ending: Ending, *, keeps_partial: bool = False) -> bool:
     running = Reply.objects.filter(pk=reply_id, status=Reply.Status.RUNNING)
-    return bool(running.update(status=ending.status, error=ending.error, partial=[], ended_at=timezone.now()))
+    partial: dict[str, Any] = {} if keeps_partial else {"partial": []}
+    return bool(running.update(status=ending.status, error=ending.error, ended_at=timezone.now(), **partial))
 
 
 def _last_message(conversation: Conversation) -> Message:
@@ -196,11 +204,28 @@ def _last_message(conversation: Conversation) -> Message:
 def take_over(conversation: Conversation) -> list[MessageDraft]:
     """End the reply that a dead process was writing here; what had been received of it.
 
-    The caller holds the lock on the conversation's row and stores the messages.
+    The caller holds the lock on the conversation's row and stores the messages. What of them cannot be read is
+    left out, and stays in the reply's row.
     """
     reply = Reply.objects.select_for_update().filter(conversation=conversation, status=Reply.Status.RUNNING).first()
     if reply is None:
         return []
-    error = "The server went away while the reply was being written."
-    _end(reply.pk, Ending(Reply.Status.INTERRUPTED, error))
-    return [draft_from_json(value) for value in reply.partial]
+    received, is_whole = read_partial(reply.partial)
+    if not is_whole:
+        logger.error("Reply %s: some of what had been received is damaged and cannot be read", reply.pk)
+    _end(reply.pk, Ending(Reply.Status.INTERRUPTED, GONE if is_whole else GONE_DAMAGED), keeps_partial=not is_whole)
+    return received
+
+
+def note_interruption(*, owner: AbstractBaseUser, conversation_id: int, model: str, reason: str) -> None:
+    """Mark the last answer of a conversation, which another program was given, as interrupted."""
+    questions = Message.objects.filter(conversation_id=conversation_id, is_real_user=True)
+    Reply.objects.create(
+        owner_id=owner.pk,
+        conversation_id=conversation_id,
+        question_id=questions.order_by("-position").values_list("pk", flat=True).first(),
+        model=one_line(storable(model), MODEL_CHARS),
+        status=Reply.Status.INTERRUPTED,
+        error=reason,
+        ended_at=timezone.now(),
+    )

@@ -6,6 +6,7 @@ and sends `turns_changed` once that transaction has committed.
 
 import hashlib
 import json
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -30,6 +31,8 @@ BATCH = 500
 LEASE = timedelta(minutes=10)
 TITLE_CHARS = 80
 KEY_CHARS = 200
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,10 +209,21 @@ def release_abandoned_response(*, conversation_id: int) -> bool:
 
 
 def release_abandoned_responses(*, limit: int = 100) -> list[int]:
-    """Take back, for every owner, the conversations whose writer has let its lease run out; their ids."""
+    """Take back, for every owner, the conversations whose writer has let its lease run out; their ids.
+
+    One that cannot be taken back is logged and left for the next time.
+    """
     late = Conversation.objects.filter(status=Conversation.Status.PROCESSING, processing_until__lt=timezone.now())
     found = list(late.order_by("processing_until").values_list("pk", flat=True)[:limit])
-    return [pk for pk in found if release_abandoned_response(conversation_id=pk)]
+    return [pk for pk in found if _was_released(pk)]
+
+
+def _was_released(conversation_id: int) -> bool:
+    try:
+        return release_abandoned_response(conversation_id=conversation_id)
+    except Exception:  # the boundary of one release: the others go on, and the next round tries this one again
+        logger.exception("Conversation %s could not be taken back from its writer", conversation_id)
+        return False
 
 
 def change_conversation(*, owner: AbstractBaseUser, conversation_id: int, values: dict[str, Any]) -> Conversation:

@@ -41,7 +41,7 @@ def env_str(name: str, default: str = "") -> str:
 
 
 @_noted
-def env_int(name: str, default: int, *, minimum: int | None = None) -> int:
+def env_int(name: str, default: int, *, minimum: int | None = None, maximum: int | None = None) -> int:
     text = env_str(name)
     if not text:
         return default
@@ -51,6 +51,8 @@ def env_int(name: str, default: int, *, minimum: int | None = None) -> int:
         raise SettingError(f"{name}={text!r} is not a whole number.") from None
     if minimum is not None and value < minimum:
         raise SettingError(f"{name}={value} is too small: use {minimum} or more.")
+    if maximum is not None and value > maximum:
+        raise SettingError(f"{name}={value} is too large: use {maximum} or less.")
     return value
 
 
@@ -71,6 +73,15 @@ def env_share(name: str, default: float) -> float:
     value = env_float(name, default)
     if not 0 < value <= 1:
         raise SettingError(f"{name}={value:g} is not a share: use a number above 0 and at most 1.")
+    return value
+
+
+@_noted
+def env_seconds(name: str, default: float) -> float:
+    """A time above 0 and at most an hour."""
+    value = env_float(name, default)
+    if not 0 < value <= 3600:
+        raise SettingError(f"{name}={value:g} is not a time: use seconds above 0 and at most 3600.")
     return value
 
 

@@ -35,10 +35,10 @@ def decode_cursor(query: Mapping[str, Any], cursor: str) -> list[Any]:
     return values[1:]
 
 
-def decode_numbers(query: Mapping[str, Any], cursor: str, *, count: int) -> list[int]:
-    """The `count` numbers from 0 up that `encode_cursor` put in. Raises: InvalidInput."""
+def decode_numbers(query: Mapping[str, Any], cursor: str, *, count: int, at_most: int = 0) -> list[int]:
+    """The `count` numbers from 0 up that `encode_cursor` put in, or up to `at_most`. Raises: InvalidInput."""
     place = decode_cursor(query, cursor)
-    if len(place) != count or not all(map(_is_number, place)):
+    if not count <= len(place) <= max(count, at_most) or not all(map(_is_number, place)):
         raise InvalidInput(UNREADABLE)
     return place
 

@@ -37,6 +37,10 @@ class EmbedderUnavailable(EmbeddingError):
     """The embedding model or endpoint cannot be used now (missing file, wrong key, no answer)."""
 
 
+class RerankerUnavailable(ConvMemoryError):
+    """The rerank endpoint gave no order that can be used (no answer in time, an error, an answer of another form)."""
+
+
 class EndpointError(ConvMemoryError):
     """The endpoint of a chat model did not do what it was asked."""
 

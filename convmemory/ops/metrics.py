@@ -28,6 +28,7 @@ LABELS = {"search": "mode", "embedding": "kind", "task": "function", "request": 
 
 WHAT = {
     "search": "Searches",
+    "rerank": "Requests to the reranker",
     "embedding": "Calls of the embedding model for texts (questions are not counted)",
     "task": "Background tasks",
     "request": "HTTP requests",

@@ -1,19 +1,35 @@
 """The capture proxy with the plain openai client: bytes as they are, the exchange remembered, errors passed on."""
 
+import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 import httpx2
 import openai
 import pytest
 from django.contrib.auth.models import User
+from django.test import Client
 from pytest_django import Settings
 
 from convmemory.accounts.keys import create_key
+from convmemory.chat.models import Reply
 from convmemory.conversations.models import Conversation
 from tests.factories import make_user
-from tests.support.chat_server import ChatServer, Cut, Raw, Say, Script, calls, fails, running_chat_server, says
+from tests.support.chat_server import (
+    ChatServer,
+    Cut,
+    Hold,
+    Raw,
+    Say,
+    Script,
+    Think,
+    calls,
+    fails,
+    running_chat_server,
+    says,
+)
 from tests.support.site import running_site
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -180,6 +196,147 @@ def test_a_reply_that_breaks_off_breaks_off_here_too_and_its_beginning_is_record
     with pytest.raises(openai.APIConnectionError):
         stream(client, HELLO)
     assert texts(recorded()) == [HELLO["content"], "Li"]
+
+
+# --- replies that break off -----------------------------------------------------------------------
+
+
+def interrupted() -> Reply:
+    """The one interrupted reply, as soon as it is recorded."""
+    found: Reply = eventually(lambda: Reply.objects.select_related("question").first())
+    assert (Reply.objects.count(), found.status) == (1, "interrupted")
+    return found
+
+
+def page_of(owner: User, conversation: Conversation) -> str:
+    client = Client()
+    client.force_login(owner)
+    return client.get(f"/conversations/{conversation.pk}").content.decode()
+
+
+def start_streaming(site: str, owner: User, *messages: dict[str, Any]) -> AbstractContextManager[httpx2.Response]:
+    headers = {"Authorization": f"Bearer {create_key(owner=owner)}"}
+    asked = {"model": "some-model", "messages": list(messages), "stream": True}
+    return httpx2.stream("POST", f"{site}/v1/chat/completions", json=asked, headers=headers, trust_env=False)
+
+
+def read_until(response: httpx2.Response, text: bytes) -> Iterator[bytes]:
+    """Read as far as `text`; what comes after it is left to the caller."""
+    pieces, seen = response.iter_raw(), b""
+    while text not in seen:
+        seen += next(pieces)
+    return pieces
+
+
+@pytest.mark.parametrize("has_spoken", [True, False])
+def test_a_reply_that_the_endpoint_cuts_is_marked_as_interrupted(
+    client: openai.OpenAI, endpoint: ChatServer, owner: User, has_spoken: bool
+) -> None:
+    endpoint.scripts.append(Script((Say("Li") if has_spoken else Think("Hm"), Cut())))
+    with pytest.raises(openai.APIConnectionError):
+        stream(client, HELLO)
+    conversation = recorded()
+    reply = interrupted()
+    assert (reply.owner_id, reply.conversation_id, reply.model) == (owner.pk, conversation.pk, "test-model")
+    assert reply.question is not None
+    assert reply.question.parts[0]["text"] == HELLO["content"]
+    assert reply.error.endswith("ended the reply before it was complete.")
+    assert reply.ended_at
+    assert (conversation.status, conversation.turn_count) == ("idle", 1)
+    assert f"The reply was interrupted. {reply.error}" in page_of(owner, conversation)
+
+
+def test_a_stream_without_an_end_is_marked_as_interrupted(client: openai.OpenAI, endpoint: ChatServer) -> None:
+    endpoint.scripts.append(Script((Say("Li"),), has_end=False))
+    assert stream(client, HELLO) == "Li"
+    assert texts(recorded()) == [HELLO["content"], "Li"]
+    assert interrupted().error.endswith("ended the reply before it was complete.")
+
+
+def test_a_reply_that_goes_silent_is_marked_as_interrupted(
+    site: str, owner: User, endpoint: ChatServer, settings: Settings
+) -> None:
+    settings.CHAT_TIMEOUT_S = 0.5
+    release = threading.Event()
+    endpoint.scripts.append(Script((Say("Li"), Hold(release))))
+    with pytest.raises(httpx2.TransportError), start_streaming(site, owner, HELLO) as response:
+        response.read()
+    assert texts(recorded()) == [HELLO["content"], "Li"]
+    assert "went silent" in interrupted().error
+    release.set()
+
+
+def test_a_reply_whose_client_leaves_is_marked_as_interrupted(site: str, owner: User, endpoint: ChatServer) -> None:
+    release = threading.Event()
+    left = endpoint.disconnects
+    endpoint.scripts.append(Script((Say("Li"), Hold(release), Say("ma."))))
+    with start_streaming(site, owner, HELLO) as response:
+        read_until(response, b"Li")
+    conversation = recorded()
+    reply = interrupted()
+    assert texts(conversation) == [HELLO["content"], "Li"]
+    assert reply.error == "The connection to the client ended before the reply was complete."
+    assert f"The reply was interrupted. {reply.error}" in page_of(owner, conversation)
+    eventually(lambda: endpoint.disconnects == left + 1)
+    release.set()
+
+
+def test_the_mark_stands_at_the_turn_that_broke_off(
+    client: openai.OpenAI, site: str, endpoint: ChatServer, owner: User
+) -> None:
+    more = {"role": "user", "content": "And of Chile?"}
+    last = {"role": "user", "content": "Go on."}
+    history = [HELLO, {"role": "assistant", "content": "Lima."}, more]
+    endpoint.scripts.extend([says("Lima."), Script((Say("San"), Cut())), says("Santiago.")])
+    stream(client, HELLO)
+    recorded()
+    with pytest.raises(openai.APIConnectionError):
+        stream(client, *history)
+    reply = interrupted()
+    assert reply.question is not None
+    assert reply.question.parts[0]["text"] == more["content"]
+    assert stream(client, *history, {"role": "assistant", "content": "San"}, last) == "Santiago."
+    conversation = eventually(lambda: Conversation.objects.filter(message_count=6).first())
+    assert conversation.turn_count == 3
+    page = page_of(owner, conversation)
+    assert page.count("The reply was interrupted.") == 1
+    assert page.index(">San<") < page.index("The reply was interrupted.") < page.index("Go on.")
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        says("Lima."),
+        Script((Say("Lima."), Raw(b'data: {"choices":[{"delta":{},"finish_reason":"stop"}]}\n\n')), has_end=False),
+        Script((Say("Lima."), Raw(b"data: [DONE]\n\n")), has_end=False),
+        Script((Say("Lima."), Raw(b'data: {"choices":[{"delta":{},"finish_reason":"stop"}]}\n\n'), Cut())),
+    ],
+    ids=["whole", "without [DONE]", "without a reason", "cut after its end"],
+)
+def test_a_reply_with_an_end_is_not_marked(site: str, owner: User, endpoint: ChatServer, script: Script) -> None:
+    endpoint.scripts.append(script)
+    with suppress(httpx2.TransportError), start_streaming(site, owner, HELLO) as response:
+        response.read()
+    conversation = recorded()
+    assert texts(conversation) == [HELLO["content"], "Lima."]
+    assert not Reply.objects.exists()
+    assert "interrupted" not in page_of(owner, conversation)
+
+
+def test_a_client_that_leaves_once_it_has_the_whole_reply_marks_nothing(
+    site: str, owner: User, endpoint: ChatServer
+) -> None:
+    release = threading.Event()
+    end = Raw(b'data: {"choices":[{"delta":{},"finish_reason":"stop"}]}\n\n')
+    endpoint.scripts.append(Script((Say("Lima."), end, Hold(release))))
+    with start_streaming(site, owner, HELLO) as response:
+        read_until(response, b'"stop"')
+    assert texts(recorded()) == [HELLO["content"], "Lima."]
+    assert not Reply.objects.exists()
+    release.set()
+
+
+# --- what is not recorded -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("body", [b"not json", b"[]", b'{"messages": [{"role": "wizard", "content": "x"}]}'])

@@ -8,7 +8,7 @@ from pathlib import Path
 from django.db.models import Q
 from django.utils import timezone
 
-from convmemory.core.errors import ConvMemoryError
+from convmemory.core.errors import ConvMemoryError, RerankerUnavailable
 from convmemory.embeddings import model_folder
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.options import LOCAL
@@ -17,6 +17,8 @@ from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity
 from convmemory.ops.reembed.pruning import retired_spaces
 from convmemory.ops.reembed.targets import PROBE, settings_for
 from search.models import SpaceProgress
+from search.rerank_endpoint import RerankOptions, rerank
+from search.reranking import PASSAGE_CHARS, QUESTION_CHARS
 
 ABANDONED = timedelta(hours=1)
 
@@ -40,6 +42,23 @@ def check_active_model() -> Iterator[Finding]:
             Severity.ERROR,
             f"Nothing can be embedded, and searches go by words only: {error}",
             "Set the EMBEDDING_ variables to " + " ".join(settings_for(space)) + ", or run `manage.py reembed`.",
+        )
+
+
+def check_reranker() -> Iterator[Finding]:
+    """Asks for as many texts of as many characters as a search may, because endpoints limit both."""
+    options = RerankOptions.from_settings()
+    if options is None:
+        return
+    document = (f"{PROBE} " * (QUESTION_CHARS + PASSAGE_CHARS))[: QUESTION_CHARS + PASSAGE_CHARS]
+    try:
+        rerank(options, query=PROBE, documents=[document] * options.head)
+    except RerankerUnavailable as error:
+        yield Finding(
+            "models.reranker-unavailable",
+            Severity.WARNING,
+            f"Searches ask the reranker in vain and keep the fused order: {error}",
+            "Put the RERANK_ settings right, or unset RERANK_URL to search without a reranker.",
         )
 
 
@@ -123,4 +142,8 @@ def _digest(weights: Path) -> str:
         return file_digest(file, "sha256").hexdigest()
 
 
-AREA = Area("models", facts, (check_active_model, check_weights, check_settings_agree, check_building, check_retired))
+AREA = Area(
+    "models",
+    facts,
+    (check_active_model, check_weights, check_settings_agree, check_building, check_retired, check_reranker),
+)

@@ -28,10 +28,11 @@ from convmemory.ops.doctor.findings import Finding, Severity
 from convmemory.ops.models import SweepRun
 from memory.embedding import MAX_ATTEMPTS as MESSAGE_ATTEMPTS
 from memory.models import MessageEmbedding, Passage
-from search import vector_index
+from search import rerank_endpoint, vector_index
 from search.indexing import MAX_ATTEMPTS, index_conversation
 from search.models import ConversationIndex, TurnDocument, TurnEmbedding
 from tests.factories import exchange, make_conversation, make_user, user_says
+from tests.support.rerank_server import running_reranker
 from tests.support.tiny_bert import write_tiny_bert
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -101,6 +102,10 @@ def other_model_in_settings(settings: Settings) -> None:
 
 def unreachable_model(settings: Settings) -> None:
     EmbeddingSpace.objects.update(model="gone@00000000", location="")
+
+
+def dead_reranker(settings: Settings) -> None:
+    settings.RERANK_URL = "http://127.0.0.1:9/rerank"
 
 
 def abandoned_build() -> None:
@@ -223,6 +228,7 @@ FAULTS = [
     Fault(changed_weights, {"models.weights-changed"}, "Put the original file back"),
     Fault(other_model_in_settings, {"models.settings-differ"}, "set EMBEDDING_PROVIDER=local"),
     Fault(unreachable_model, {"models.unavailable", "models.settings-differ"}, "manage.py reembed"),
+    Fault(dead_reranker, {"models.reranker-unavailable"}, "unset RERANK_URL"),
     Fault(abandoned_build, {"models.build-abandoned"}, "reembed --cancel"),
     Fault(retired_space, {"models.space-retired"}, "reembed --prune"),
     Fault(rows_of_gone_turns, {"rows.orphaned"}, "doctor --fix"),
@@ -295,6 +301,20 @@ def test_a_check_that_cannot_be_run_is_told_and_the_others_run(monkeypatch: pyte
     report = examine([area])
     assert [finding.id for finding in report.findings] == ["disk.unknown", "disk.short"]
     assert "no such device" in report.findings[0].message
+
+
+def test_a_reranker_that_answers_is_no_finding(settings: Settings) -> None:
+    with running_reranker() as server:
+        settings.RERANK_URL, settings.RERANK_API_KEY, settings.RERANK_TIMEOUT_S = server.url, server.key, 20.0
+        assert ids() == []
+        [asked] = server.requests
+        assert len(asked["documents"]) == settings.RERANK_HEAD
+        settings.RERANK_API_KEY = "wrong key"
+        [finding] = examine().findings
+        assert (finding.id, finding.severity) == ("models.reranker-unavailable", Severity.WARNING)
+        assert "set RERANK_API_KEY" in finding.message
+        assert "wrong key" not in finding.message + finding.remedy
+    rerank_endpoint.close_connections()
 
 
 def doctor(*arguments: str) -> tuple[int, str]:

@@ -1,10 +1,13 @@
 """What is kept of a reply that ends early, and its form in the database."""
 
 from datetime import UTC, datetime
+from typing import Any
+
+import pytest
 
 from convmemory.chat.deltas import CompletionDraft
 from convmemory.chat.events import Event, encode_event
-from convmemory.chat.progress import Progress, draft_from_json, draft_to_json
+from convmemory.chat.progress import Progress, draft_from_json, draft_to_json, read_partial
 from convmemory.conversations.drafts import MessageDraft
 from convmemory.conversations.parts import TextPart, ToolCallPart, ToolResultPart
 
@@ -39,6 +42,30 @@ def test_nothing_received_is_nothing_kept() -> None:
 def test_messages_survive_their_form_in_the_database() -> None:
     for draft in (CALLS, RESULT, MessageDraft(role="assistant", parts=(TextPart("x"),), model="m", created_at=NOW)):
         assert draft_from_json(draft_to_json(draft)) == draft
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [None, "text", 7, [], {}, {"role": "assistant"},
+     {"role": "wizard", "model": "", "created_at": None, "parts": []},
+     {"role": "assistant", "model": None, "created_at": None, "parts": []},
+     {"role": "assistant", "model": "", "created_at": "yesterday", "parts": []},
+     {"role": "assistant", "model": "", "created_at": None, "parts": 3},
+     {"role": "assistant", "model": "", "created_at": None, "parts": [{"type": "dream", "text": "x"}]},
+     {"role": "assistant", "model": "", "created_at": None, "parts": [{"type": "text"}]},
+     {"role": "assistant", "model": "", "created_at": None, "parts": [{"type": "text", "text": 5}]},
+     {"role": "assistant", "model": "", "created_at": None,
+      "parts": [{"type": "tool_call", "id": "a", "name": "x", "input": []}]}],
+)  # fmt: skip
+def test_what_is_damaged_in_the_database_is_left_out(damaged: Any) -> None:
+    assert read_partial([draft_to_json(CALLS), damaged, draft_to_json(RESULT)]) == ([CALLS, RESULT], False)
+
+
+def test_a_sound_row_is_read_in_full_and_one_that_is_no_list_not_at_all() -> None:
+    assert read_partial([draft_to_json(CALLS), draft_to_json(RESULT)]) == ([CALLS, RESULT], True)
+    assert read_partial([]) == ([], True)
+    for damaged in (None, "x", {"a": 1}):
+        assert read_partial(damaged) == ([], False)
 
 
 def test_an_event_is_one_line_of_data_whatever_it_holds() -> None:

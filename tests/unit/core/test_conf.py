@@ -41,6 +41,13 @@ def test_env_int_refuses_less_than_the_minimum(given: pytest.MonkeyPatch) -> Non
         conf.env_int("THING", 3, minimum=1)
 
 
+def test_env_int_refuses_more_than_the_maximum(given: pytest.MonkeyPatch) -> None:
+    given.setenv("THING", "9")
+
+    with pytest.raises(SettingError, match="THING=9 is too large: use 8 or less"):
+        conf.env_int("THING", 3, maximum=8)
+
+
 def test_env_float_reads_numbers(given: pytest.MonkeyPatch) -> None:
     assert conf.env_float("THING", 1.5) == 1.5
     given.setenv("THING", "2.5")
@@ -57,6 +64,15 @@ def test_env_share_is_above_0_and_at_most_1(given: pytest.MonkeyPatch) -> None:
         given.setenv("THING", text)
         with pytest.raises(SettingError, match="THING="):
             conf.env_share("THING", 0.5)
+
+
+def test_env_seconds_is_above_0_and_at_most_an_hour(given: pytest.MonkeyPatch) -> None:
+    given.setenv("THING", "0.3")
+    assert conf.env_seconds("THING", 0.8) == 0.3
+    for text in ("0", "-1", "3601", "nan", "inf"):
+        given.setenv("THING", text)
+        with pytest.raises(SettingError, match="THING="):
+            conf.env_seconds("THING", 0.8)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,225 @@
+"""An order of texts from any server with a `/rerank` route.
+
+Two shapes of request are known: Cohere's, which Jina, vLLM, llama.cpp and LiteLLM share, and that of Text Embeddings
+Inference (TEI). Nothing that an endpoint says about an error is repeated: it may quote the key, or people's texts.
+Source: https://docs.cohere.com/reference/rerank, https://huggingface.github.io/text-embeddings-inference/
+"""
+
+import asyncio
+import json
+import math
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import urlsplit
+
+from convmemory.core.errors import RerankerUnavailable
+from convmemory.core.text import storable
+
+TEI = "tei"
+MAX_ANSWER_BYTES = 1_000_000
+
+_REMEDIES: Mapping[int, str] = {
+    400: "it does not take the request: check RERANK_SHAPE, RERANK_MODEL and RERANK_HEAD",
+    401: "the key is wrong or missing: set RERANK_API_KEY",
+    403: "the key may not use this model: check RERANK_API_KEY and RERANK_MODEL",
+    404: "no such model or address: check RERANK_MODEL and RERANK_URL, which usually ends in /rerank",
+    405: "check RERANK_URL, which usually ends in /rerank",
+    413: "the request is too large: lower RERANK_HEAD",
+    422: "it does not take the request: check RERANK_SHAPE, RERANK_MODEL and RERANK_HEAD",
+    424: "its model is not a reranker",
+    429: "too many requests, or the account's quota is used up: try later or check the account",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RerankOptions:
+    """Which endpoint, how it is asked, how long it may take in all, and how many of the best turns it is sent."""
+
+    url: str
+    api_key: str = field(repr=False)
+    model: str
+    shape: str
+    timeout_s: float
+    head: int
+
+    @classmethod
+    def from_settings(cls) -> "RerankOptions | None":
+        """What `convmemory.settings` says now; None where no endpoint is set up."""
+        from django.conf import settings
+
+        if not settings.RERANK_URL:
+            return None
+        return cls(
+            url=settings.RERANK_URL,
+            api_key=settings.RERANK_API_KEY,
+            model=settings.RERANK_MODEL,
+            shape=settings.RERANK_SHAPE,
+            timeout_s=settings.RERANK_TIMEOUT_S,
+            head=settings.RERANK_HEAD,
+        )
+
+    @property
+    def where(self) -> str:
+        """The endpoint for people to read, without what may be secret in its address."""
+        model = f" (model {self.model})" if self.model else ""
+        return f"The rerank endpoint {_public_address(self.url)}{model}"
+
+
+def _public_address(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "of RERANK_URL"
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def rerank(options: RerankOptions, *, query: str, documents: Sequence[str]) -> list[int]:
+    """The indices of `documents`, each once, the best answer to `query` first; one request, no second try.
+
+    Raises:
+        RerankerUnavailable: there is no such order within `timeout_s`, name resolution and all.
+    """
+    import httpx2
+
+    body = json.dumps(_request(options, storable(query), [storable(text) for text in documents])).encode()
+    asker = _open_asker()
+    try:
+        answer = asker.ask(options, body)
+    except TimeoutError:
+        raise RerankerUnavailable(
+            f"{options.where} gave no answer in {options.timeout_s:g} s: raise RERANK_TIMEOUT_S, or lower RERANK_HEAD."
+        ) from None
+    except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, OSError):  # not chained: it may quote the key
+        raise RerankerUnavailable(
+            f"{options.where} cannot be reached or breaks off: check RERANK_URL and the network."
+        ) from None
+    if answer.status != HTTPStatus.OK:
+        remedy = _REMEDIES.get(answer.status, "try later")
+        raise RerankerUnavailable(f"{options.where} answered {answer.status}: {remedy}.")
+    order = _order(answer.content, len(documents))
+    if order is None:
+        raise RerankerUnavailable(
+            f"{options.where} does not answer with a score for each text: check RERANK_SHAPE and RERANK_URL, "
+            "which usually ends in /rerank."
+        )
+    return order
+
+
+# --- the two shapes -------------------------------------------------------------------------------
+
+
+def _request(options: RerankOptions, query: str, documents: list[str]) -> dict[str, Any]:
+    if options.shape == TEI:
+        return {"query": query, "texts": documents, "truncate": True}
+    model = {"model": options.model} if options.model else {}
+    return {**model, "query": query, "documents": documents, "top_n": len(documents)}
+
+
+def _order(content: bytes, count: int) -> list[int] | None:
+    """Best first, equal scores as they were sent; None where not each of `count` texts has one score."""
+    try:
+        answer = json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+    rows = answer.get("results") if isinstance(answer, dict) else answer
+    if not isinstance(rows, list) or len(rows) != count:
+        return None
+    scores = dict(_scored(row) for row in rows)
+    if scores.keys() != set(range(count)) or not all(map(math.isfinite, scores.values())):
+        return None
+    return sorted(scores, key=lambda index: (-scores[index], index))
+
+
+def _scored(row: object) -> tuple[int, float]:
+    """Index and score of one result; an index of -1 or a score that is no number where it has another form."""
+    if not isinstance(row, dict):
+        return -1, math.nan
+    index, score = row.get("index"), row.get("relevance_score", row.get("score"))
+    if type(index) is not int or not isinstance(score, (int, float)) or isinstance(score, bool):
+        return -1, math.nan
+    try:
+        return index, float(score)
+    except OverflowError:
+        return index, math.nan
+
+
+# --- one request, bounded in time -----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """`content` is read only where the status is 200."""
+
+    status: int
+    content: bytes = b""
+
+
+class _Asker:
+    """One HTTP client in an event loop of its own thread.
+
+    Time limits of a client hold for one read, so that an endpoint which sends a byte now and then is never too slow;
+    a coroutine can be cancelled wherever it waits.
+    """
+
+    def __init__(self) -> None:
+        import httpx2
+
+        self._client = httpx2.AsyncClient(timeout=None, follow_redirects=False, headers={"Accept-Encoding": "identity"})
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="rerank", daemon=True)
+        self._thread.start()
+
+    @property
+    def is_alive(self) -> bool:
+        """False in a process that was forked from the one with the thread."""
+        return self._thread.is_alive()
+
+    def close(self) -> None:
+        """Close the connections and end the thread."""
+        asyncio.run_coroutine_threadsafe(self._client.aclose(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def ask(self, options: RerankOptions, body: bytes) -> _Answer:
+        """Raises: TimeoutError, and what the client raises."""
+        asking = asyncio.run_coroutine_threadsafe(self._ask(options, body), self._loop)
+        try:
+            return asking.result(options.timeout_s)
+        finally:
+            asking.cancel()  # closes the connection where the time is up
+
+    async def _ask(self, options: RerankOptions, body: bytes) -> _Answer:
+        headers = {"Content-Type": "application/json"}
+        headers |= {"Authorization": f"Bearer {options.api_key}"} if options.api_key else {}
+        async with self._client.stream("POST", options.url, content=body, headers=headers) as response:
+            if response.status_code != HTTPStatus.OK:
+                return _Answer(response.status_code)
+            received = bytearray()
+            async for piece in response.aiter_raw():
+                received += piece
+                if len(received) > MAX_ANSWER_BYTES:
+                    break
+            return _Answer(response.status_code, bytes(received))  # what is too long breaks off and cannot be read
+
+
+_opening = threading.Lock()
+_opened: list[_Asker] = []
+
+
+def _open_asker() -> _Asker:
+    """The one of this process, made with the first question: loading the certificates takes a while."""
+    with _opening:
+        if not _opened or not _opened[-1].is_alive:
+            _opened[:] = [_Asker()]
+        return _opened[-1]
+
+
+def close_connections() -> None:
+    """Close what this process has open; the next question opens it again."""
+    with _opening:
+        while _opened:
+            _opened.pop().close()

@@ -1,0 +1,77 @@
+"""The optional last stage of a search: a reranker reads the question and the best turns, and puts those in order.
+
+Only a first page asks it. Its order travels in the cursor, so that the pages that follow neither ask again nor repeat
+or lose a hit, whatever has become of the endpoint. Where it gives no order, the fused one stays, and a note says so.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convmemory.core.errors import RerankerUnavailable
+from convmemory.core.measuring import timed
+from convmemory.core.text import one_line
+from search.candidates import TurnKeys, turn_keys
+from search.hits import Hit
+from search.query import SearchQuery
+from search.rerank_endpoint import RerankOptions, rerank
+
+NAME = "reranker"  # among the signals of a hit
+QUESTION_CHARS = 600
+PASSAGE_CHARS = 400
+MAX_KEY = 2**63 - 1
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Placing:
+    """Keys of the turns that the reranker placed, best first; none where it gave no order, and then why."""
+
+    keys: tuple[int, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def place_hits(query: SearchQuery, hits: Sequence[Hit], options: RerankOptions) -> Placing:
+    """Ask the reranker about the best hits, in the fused order; never raises. One HTTP request."""
+    head = hits[: options.head]
+    if len(head) < 2:
+        return Placing()
+    try:
+        with timed("rerank", items=len(head)):
+            order = rerank(options, query=query.parsed.text, documents=[document_of(hit) for hit in head])
+    except RerankerUnavailable as error:
+        logger.warning("Not reranked: %s", error)
+        return Placing(notes=(f"Not reranked: {error}",))
+    return Placing(tuple(key_of(head[index]) for index in order))
+
+
+def document_of(hit: Hit) -> str:
+    """What the reranker reads of a turn: its question and its best passage, cut to a bounded length."""
+    question = one_line(hit.user_question, QUESTION_CHARS)
+    passage = one_line(hit.passage, PASSAGE_CHARS)
+    return question if passage in question else f"{question}\n{passage}"
+
+
+def key_of(hit: Hit) -> int:
+    """The hit's turn as in `search.candidates`."""
+    return int(turn_keys([hit.conversation_id], [hit.turn_number])[0])
+
+
+def put_first(order: NDArray[np.int64], keys: TurnKeys, placed: Sequence[int]) -> NDArray[np.int64]:
+    """`order` (indices into the sorted `keys`) with the distinct turns `placed` first; unknown ones do not count."""
+    wanted = np.array([key for key in placed if key <= MAX_KEY], dtype=np.int64)
+    if not len(wanted) or not len(keys):
+        return order
+    places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    first = places[keys[places] == wanted]
+    return np.concatenate([first, order[~np.isin(order, first)]])
+
+
+def say_placed(hits: Sequence[Hit], placed: Sequence[int]) -> list[Hit]:
+    """The hits, those that the reranker placed naming it among their signals."""
+    known = set(placed)
+    return [replace(hit, matched=(*hit.matched, NAME)) if key_of(hit) in known else hit for hit in hits]

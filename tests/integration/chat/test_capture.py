@@ -1,0 +1,33 @@
+"""Recording an exchange whose reply broke off, from its bytes alone."""
+
+import json
+
+import pytest
+
+from convmemory.chat.capture import Answer, read_exchange, record_exchange
+from convmemory.chat.models import Reply
+from convmemory.conversations.models import Conversation
+from tests.factories import make_user
+
+pytestmark = pytest.mark.django_db
+
+BEGINNING = b'data: {"choices":[{"delta":{"content":"Li"}}]}\n\n'
+BROKEN = Answer(BEGINNING, is_stream=True, cut_by="It broke.")
+
+
+@pytest.mark.parametrize("model", ["m\x00\ud800", "m" * 1_000, ""])
+def test_a_model_of_any_name_is_marked_all_the_same(model: str) -> None:
+    owner = make_user()
+    asked = {"model": model, "messages": [{"role": "user", "content": "Peru?"}]}
+    captured = read_exchange(json.dumps(asked).encode(), BROKEN)
+    assert captured is not None
+    record_exchange(owner=owner, captured=captured)
+    reply = Reply.objects.get()
+    assert (reply.owner, reply.conversation, reply.error) == (owner, Conversation.objects.get(), "It broke.")
+
+
+def test_without_a_persons_question_there_is_a_mark_without_one() -> None:
+    captured = read_exchange(b'{"messages": [{"role": "system", "content": "Speak."}]}', BROKEN)
+    assert captured is not None
+    record_exchange(owner=make_user(), captured=captured)
+    assert Reply.objects.get().question is None

@@ -1,0 +1,286 @@
+"""Searching with a reranker: its order over pages, what it is sent, and the fused order where it gives none."""
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from pytest_django import Settings
+
+from convmemory.core.cursors import encode_cursor
+from convmemory.core.errors import InvalidInput
+from convmemory.tools.registry import run_tool
+from search import rerank_endpoint
+from search.indexing import index_conversation
+from search.recall import recall
+from search.reranking import PASSAGE_CHARS, QUESTION_CHARS, key_of
+from search.retrieval import SearchQuery, SearchResults, search
+from tests.factories import exchange, make_conversation, make_user
+from tests.support.rerank_server import RerankServer, running_reranker
+
+pytestmark = pytest.mark.django_db
+
+TURNS = 12
+HEAD = 6
+
+
+@pytest.fixture(scope="module", autouse=True)
+def closed_afterwards() -> Iterator[None]:
+    yield
+    rerank_endpoint.close_connections()
+
+
+@pytest.fixture
+def server(settings: Settings) -> Iterator[RerankServer]:
+    """A reranker that turns the head round, set up."""
+    with running_reranker() as running:
+        settings.RERANK_URL = running.url
+        settings.RERANK_API_KEY = running.key
+        settings.RERANK_MODEL = "ranker"
+        settings.RERANK_HEAD = HEAD
+        settings.RERANK_TIMEOUT_S = 20.0
+        yield running
+
+
+@pytest.fixture
+def owner() -> User:
+    user = make_user()
+    pairs = [(f"egg number {n}", f"boiled {n} minutes") for n in range(TURNS)]
+    index_conversation(conversation_id=make_conversation(user, exchange(*pairs)).pk)
+    return user
+
+
+def find(owner: User, text: str = "boiled egg", cursor: str = "", **values: Any) -> SearchResults:
+    return search(caller=owner, query=SearchQuery(text=text, **values), cursor=cursor)
+
+
+def turns(results: SearchResults) -> list[int]:
+    return [hit.turn_number for hit in results.hits]
+
+
+def fused(owner: User, **values: Any) -> list[int]:
+    query = SearchQuery(text="boiled egg", limit=50, **values)
+    return turns(search(caller=owner, query=query, may_rerank=False))
+
+
+def paged(owner: User, limit: int, cursor: str = "") -> list[int]:
+    """The turns of all pages from `cursor` on, each page full but the last."""
+    found = []
+    while True:
+        page = find(owner, limit=limit, cursor=cursor)
+        found += turns(page)
+        if page.next_cursor is None:
+            return found
+        assert len(page.hits) == limit
+        cursor = page.next_cursor
+
+
+def turned_round(order: list[int]) -> list[int]:
+    return [*order[:HEAD][::-1], *order[HEAD:]]
+
+
+# --- its order ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", ["cohere", "tei"])
+@pytest.mark.parametrize("mode", ["hybrid", "semantic"])
+def test_the_head_is_in_the_rerankers_order_and_says_so(
+    owner: User, server: RerankServer, settings: Settings, shape: str, mode: str
+) -> None:
+    settings.RERANK_SHAPE = shape
+    found = find(owner, limit=50, mode=mode)
+    assert turns(found) == turned_round(fused(owner, mode=mode))
+    assert ["reranker" in hit.matched for hit in found.hits] == [True] * HEAD + [False] * (TURNS - HEAD)
+    assert found.notes == ()
+
+
+def test_without_an_address_nobody_is_asked(owner: User, server: RerankServer, settings: Settings) -> None:
+    settings.RERANK_URL = ""
+    assert turns(find(owner, limit=50)) == fused(owner)
+    assert server.requests == []
+
+
+def test_words_alone_are_not_reranked(owner: User, server: RerankServer) -> None:
+    assert turns(find(owner, limit=50, mode="full_text")) == fused(owner, mode="full_text")
+    assert server.requests == []
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 4, 5, 6, 7, 12, 50])
+def test_pages_follow_each_other_without_gap_or_repeat(owner: User, server: RerankServer, limit: int) -> None:
+    assert paged(owner, limit) == turned_round(fused(owner))
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("limit", [1, 4, 6, 7])
+def test_a_reranker_that_fails_between_pages_changes_none(owner: User, server: RerankServer, limit: int) -> None:
+    first = find(owner, limit=limit)
+    server.status = 500
+    assert first.next_cursor
+    assert turns(first) + paged(owner, limit, first.next_cursor) == turned_round(fused(owner))
+
+
+@pytest.mark.parametrize("limit", [1, 4, 6, 7])
+def test_a_reranker_that_recovers_between_pages_changes_none(owner: User, server: RerankServer, limit: int) -> None:
+    server.status = 500
+    first = find(owner, limit=limit)
+    server.status = 200
+    assert first.next_cursor
+    assert turns(first) + paged(owner, limit, first.next_cursor) == fused(owner)
+
+
+def test_hits_of_later_pages_say_that_the_reranker_placed_them(owner: User, server: RerankServer) -> None:
+    second = find(owner, limit=4, cursor=find(owner, limit=4).next_cursor or "")
+    assert ["reranker" in hit.matched for hit in second.hits] == [True, True, False, False]
+
+
+def test_the_size_of_the_page_may_change_on_the_way(owner: User, server: RerankServer) -> None:
+    first = find(owner, limit=2)
+    rest = find(owner, limit=50, cursor=first.next_cursor or "")
+    assert turns(first) + turns(rest) == turned_round(fused(owner))
+
+
+def test_a_turn_that_comes_in_between_pages_neither_repeats_nor_hides_one_of_the_head(
+    owner: User, server: RerankServer
+) -> None:
+    head = turned_round(fused(owner))[:HEAD]
+    first = find(owner, limit=3)
+    newer = make_conversation(owner, exchange(("boiled egg", "boiled egg, egg boiled")))
+    index_conversation(conversation_id=newer.pk)
+    assert find(owner, limit=1).hits[0].conversation_id != newer.pk  # turned round: it is the best of the fused ones
+    assert turns(first) + turns(find(owner, limit=3, cursor=first.next_cursor or "")) == head
+
+
+def test_one_hit_needs_no_reranker(owner: User, server: RerankServer) -> None:
+    other = make_user()
+    index_conversation(conversation_id=make_conversation(other, exchange(("egg", "boiled"))).pk)
+    assert turns(find(other)) == [0]
+    assert find(make_user()).hits == []
+    assert server.requests == []
+
+
+def test_the_number_of_queries_stays_the_same(
+    owner: User, server: RerankServer, django_assert_num_queries: Any
+) -> None:
+    find(owner)  # warms the space and the query's vector
+    with django_assert_num_queries(11):
+        find(owner)
+
+
+# --- what it is sent ------------------------------------------------------------------------------
+
+
+def test_it_is_sent_the_question_and_the_best_passage_of_each_turn(owner: User, server: RerankServer) -> None:
+    hits = find(owner, 'boiled egg -"fried"').hits
+    [asked] = server.requests
+    assert asked["query"] == "boiled egg"
+    assert len(asked["documents"]) == HEAD
+    sent = {f"{hit.user_question}\n{hit.passage}" for hit in hits if hit.passage != hit.user_question}
+    sent |= {hit.user_question for hit in hits if hit.passage == hit.user_question}
+    assert set(asked["documents"]) <= sent
+
+
+def test_long_texts_are_cut(server: RerankServer) -> None:
+    owner = make_user()
+    pairs = [("egg " * 400, "boiled " * 400), ("egg?", "boiled " * 400)]
+    index_conversation(conversation_id=make_conversation(owner, exchange(*pairs)).pk)
+    find(owner)
+    assert all(len(text) <= QUESTION_CHARS + PASSAGE_CHARS + 1 for text in server.requests[0]["documents"])
+
+
+def test_only_the_callers_own_texts_are_sent(owner: User, server: RerankServer) -> None:
+    other = make_user()
+    pairs = [(f"egg {n} of the cormorant", f"boiled cormorant {n}") for n in range(TURNS)]
+    index_conversation(conversation_id=make_conversation(other, exchange(*pairs)).pk)
+    find(owner, "boiled egg")
+    find(owner, "boiled egg cormorant")
+    assert len(server.requests) == 2
+    assert not any("cormorant" in text for asked in server.requests for text in asked["documents"])
+
+
+def test_a_forged_cursor_brings_nobody_elses_turns(owner: User, server: RerankServer) -> None:
+    other = make_user()
+    theirs = make_conversation(other, exchange(("egg of another", "boiled")))
+    index_conversation(conversation_id=theirs.pk)
+    own = [key_of(hit) for hit in find(owner, limit=2).hits]
+    query = SearchQuery(text="boiled egg", limit=50)
+    place = [0, theirs.pk << 24, 2**63, 10**30, 0, *own]
+    found = search(caller=owner, query=query, cursor=encode_cursor(query.identity, place))
+    assert sorted(turns(found)) == list(range(TURNS))
+    assert {hit.conversation_id for hit in found.hits} == {own[0] >> 24}
+
+
+@pytest.mark.parametrize("place", [[0, 5, 5], [2, 5, 6], [0, -1], [0, "5"], [0, *range(51)]])
+def test_a_cursor_that_no_search_made_is_refused(owner: User, place: list[Any]) -> None:
+    identity = SearchQuery(text="boiled egg").identity
+    with pytest.raises(InvalidInput, match="cannot be read"):
+        find(owner, cursor=encode_cursor(identity, place))
+
+
+# --- no order -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [{"status": 500}, {"status": 400}, {"status": 401}, {"cuts": True}, {"delay_s": 60.0}, {"drips": "body"},
+     {"drips": "head"}, {"body": b"<html>"}, {"body": b'{"results": [{"index": 7, "relevance_score": 1}]}'},
+     {"scores": lambda documents: [0.5] * (len(documents) - 1)}],
+    ids=lambda fault: "-".join(f"{name}={value}" for name, value in fault.items())[:30],
+)  # fmt: skip
+def test_without_an_order_the_fused_one_stays_and_it_is_said(
+    owner: User,
+    server: RerankServer,
+    settings: Settings,
+    caplog: pytest.LogCaptureFixture,
+    fault: dict[str, Any],
+) -> None:
+    if fault.keys() & {"delay_s", "drips"}:
+        settings.RERANK_TIMEOUT_S = 0.3
+    for name, value in fault.items():
+        setattr(server, name, value)
+    with caplog.at_level(logging.DEBUG):
+        found = find(owner, limit=50)
+    assert turns(found) == fused(owner)
+    assert not any("reranker" in hit.matched for hit in found.hits)
+    [note] = found.notes
+    assert note.startswith("Not reranked: The rerank endpoint http://127.0.0.1:")
+    warnings = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert [record.name for record in warnings] == ["search.reranking"]
+    assert server.key not in note + caplog.text
+    assert "boiled" not in note + caplog.text
+
+
+def test_nobody_listening_is_told_too(owner: User, server: RerankServer, settings: Settings) -> None:
+    settings.RERANK_URL = "http://127.0.0.1:9/rerank"
+    found = find(owner, limit=50)
+    assert turns(found) == fused(owner)
+    assert "cannot be reached" in found.notes[0]
+
+
+# --- the surfaces ---------------------------------------------------------------------------------
+
+
+def test_the_api_the_page_and_the_tools_have_the_same_order(client: Client, owner: User, server: RerankServer) -> None:
+    client.force_login(owner)
+    expected = turned_round(fused(owner))
+    answer = client.get("/api/v1/conversations/search", {"query": "boiled egg", "limit": "50"}).json()
+    assert [hit["turn_number"] for hit in answer["results"]] == expected
+    assert answer["results"][0]["matched"][-1] == "reranker"
+    found: Any = run_tool("ConversationSearch", caller=owner, arguments={"query": "boiled egg", "limit": 12})
+    assert [hit["turn_number"] for hit in found["results"]] == expected
+    page = client.get("/search", {"q": "boiled egg"}).content.decode()
+    assert page.count(", reranker</span>") == HEAD
+    server.status = 500
+    assert "Not reranked: " in client.get("/search", {"q": "boiled egg"}).content.decode()
+
+
+def test_the_hits_in_an_open_conversation_and_a_recall_ask_nobody(
+    client: Client, owner: User, server: RerankServer
+) -> None:
+    client.force_login(owner)
+    conversation = owner.conversations.get().pk
+    hits_in = client.get("/search/hits-in", {"q": "boiled egg", "conversation": str(conversation), "turn": "1"})
+    assert hits_in.status_code == 200
+    recall(owner=owner, query="boiled egg")
+    assert server.requests == []
