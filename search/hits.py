@@ -6,12 +6,11 @@ from datetime import datetime
 from typing import Any
 
 import numpy as np
-from django.db import connection
 from numpy.typing import NDArray
 
-from convmemory.core.sql import load_sql
+from convmemory.core.sql import Asked, load_sql, pipelined
 from search.candidates import split_keys
-from search.passages import ShownPassage, best_passages
+from search.passages import ShownPassage, ask_nearest, best_passages, places_of
 from search.query import SearchQuery
 from search.signals import RankedTurns
 
@@ -60,11 +59,14 @@ class Hit:
 def show_hits(owner_id: int, query: SearchQuery, ranked: RankedTurns, page: NDArray[np.int64]) -> list[Hit]:
     """The hits of one page, in the order of `page`. Three queries."""
     conversations, turns = split_keys(ranked.keys[page])
-    with connection.cursor() as cursor:
-        cursor.execute(load_sql("search", "hits"), {"owner": owner_id, "conversations": conversations, "turns": turns})
-        rows = {(row[0], row[1]): row[2:] for row in cursor.fetchall()}
+    parameters = {"owner": owner_id, "conversations": conversations, "turns": turns}
+    with pipelined():
+        asked = Asked(load_sql("search", "hits"), parameters)
+        nearest = ask_nearest(owner_id, query, ranked.space, parameters) if ranked.space else None
+        rows = {(row[0], row[1]): row[2:] for row in asked.rows()}
+        candidates = places_of(nearest) if nearest else {}
     passages = best_passages(
-        owner_id=owner_id, query=query, space=ranked.space, turns=list(rows), weights=ranked.word_weights
+        owner_id=owner_id, query=query, candidates=candidates, turns=list(rows), weights=ranked.word_weights
     )
     telling = _telling_scores(ranked)
     return [

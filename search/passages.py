@@ -7,11 +7,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from django.db import connection
-
 from convmemory.conversations.models import Message
 from convmemory.conversations.parts import Part, part_text
-from convmemory.core.sql import load_sql
+from convmemory.core.sql import Asked, load_sql
 from convmemory.embeddings.models import EmbeddingSpace
 from memory.splitting import split_message
 from search.dense import kinds_of, vector_parameter
@@ -25,6 +23,7 @@ STOP_SHARE = 0.15  # a word that weighs less than this share of the rarest is no
 _WORD = re.compile(r"\w+")
 
 Turn = tuple[int, int]
+Place = tuple[int, int, int, int, float]  # message, part, start, end, similarity
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,51 +39,52 @@ class ShownPassage:
     similarity: float = 0.0
 
 
+def ask_nearest(owner_id: int, query: SearchQuery, space: EmbeddingSpace, turns: Mapping[str, Any]) -> Asked:
+    """Send what finds the passages of some turns (`conversations` and `turns`) that are nearest to the query."""
+    parameters = {
+        **turns,
+        "owner": owner_id,
+        "space": space.pk,
+        "vector": vector_parameter(space, query.parsed.text),
+        "kinds": kinds_of(query.scope),
+        "passages": PASSAGES_PER_HIT,
+    }
+    return Asked(load_sql("search", "hit_passages"), parameters)
+
+
+def places_of(asked: Asked) -> dict[Turn, list[Place]]:
+    """By turn, the places of the passages that were found, nearest first."""
+    found: dict[Turn, list[Place]] = {}
+    for conversation, turn, *place in asked.rows():
+        found.setdefault((conversation, turn), []).append(tuple(place))
+    return found
+
+
 def best_passages(
     *,
     owner_id: int,
     query: SearchQuery,
-    space: EmbeddingSpace | None,
+    candidates: Mapping[Turn, Sequence[Place]],
     turns: Sequence[Turn],
     weights: Mapping[str, float],
 ) -> dict[Turn, ShownPassage]:
-    """For each (conversation, turn) of the owner, the passage that answers best. Two queries."""
-    candidates = _nearest(owner_id, query, space, turns) if space else {}
-    bare = [turn for turn in turns if turn not in candidates]
-    texts = _part_texts(owner_id, [place[0] for places in candidates.values() for place in places], bare)
-    candidates |= {turn: _split(texts.get(turn, []), query) for turn in bare}
+    """For each (conversation, turn) of the owner, the passage that answers best: one of its candidates, or of all.
+
+    One query.
+    """
+    known = {turn: candidates[turn] for turn in turns if turn in candidates}
+    bare = [turn for turn in turns if turn not in known]
+    texts = _part_texts(owner_id, [place[0] for places in known.values() for place in places], bare)
+    places_by_turn = known | {turn: _split(texts.get(turn, []), query) for turn in bare}
     by_message = {message.pk: parts for rows in texts.values() for message, parts in rows}
     words = QueryStems(weights)
     best: dict[Turn, ShownPassage] = {}
-    for turn, places in candidates.items():
+    for turn, places in places_by_turn.items():
         shown = [_show(place, by_message) for place in places if place[0] in by_message]
         if shown:
             passage = max(shown, key=lambda passage: passage.similarity + WORD_SHARE * words.share_in(passage.text))
             best[turn] = shortened(replace(passage, marks=tuple(words.places_in(passage.text))))
     return best
-
-
-Place = tuple[int, int, int, int, float]  # message, part, start, end, similarity
-
-
-def _nearest(
-    owner_id: int, query: SearchQuery, space: EmbeddingSpace, turns: Sequence[Turn]
-) -> dict[Turn, list[Place]]:
-    parameters: dict[str, Any] = {
-        "owner": owner_id,
-        "space": space.pk,
-        "vector": vector_parameter(space, query.parsed.text),
-        "kinds": kinds_of(query.scope),
-        "conversations": [turn[0] for turn in turns],
-        "turns": [turn[1] for turn in turns],
-        "passages": PASSAGES_PER_HIT,
-    }
-    found: dict[Turn, list[Place]] = {}
-    with connection.cursor() as cursor:
-        cursor.execute(load_sql("search", "hit_passages"), parameters)
-        for conversation, turn, *place in cursor.fetchall():
-            found.setdefault((conversation, turn), []).append(tuple(place))
-    return found
 
 
 def _part_texts(

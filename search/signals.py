@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from django.conf import settings
-from django.db import connection
 from numpy.typing import NDArray
 
 from convmemory.core.errors import EmbedderUnavailable
@@ -144,9 +143,7 @@ def _add_date(ranked: RankedTurns, owner_id: int, query: SearchQuery) -> None:
         return
     conversations, turns = split_keys(ranked.keys)
     parameters: dict[str, Any] = {"owner": owner_id, "conversations": conversations, "turns": turns}
-    with connection.cursor() as cursor:
-        cursor.execute(load_sql("search", "turn_days"), parameters)
-        found, numbers, days = cursor.fetchone()
+    ((found, numbers, days),) = Asked(load_sql("search", "turn_days"), parameters).rows()
     moments = [EPOCH + timedelta(days=day) for day in days or []]
     keys = turn_keys(found or [], numbers or [])
     order = np.argsort(keys)
@@ -190,8 +187,7 @@ def _make_head_diverse(ranked: RankedTurns, space: EmbeddingSpace, owner_id: int
     conversations, turns = split_keys(ranked.keys[head])
     parameters: dict[str, Any] = {"owner": owner_id, "space": space.pk, "conversations": conversations, "turns": turns}
     similarity = np.zeros((len(head), len(head)), np.float32)
-    with connection.cursor() as cursor:
-        cursor.execute(load_sql("search", "turn_pairs"), parameters)
-        for first, second, cosine in cursor.fetchall():
-            similarity[first - 1, second - 1] = cosine
+    ((first, second, cosines),) = Asked(load_sql("search", "turn_pairs"), parameters).rows()
+    if first:
+        similarity[np.asarray(first) - 1, np.asarray(second) - 1] = cosines
     ranked.head = head[diversify(ranked.scores[head], similarity, relevance=settings.MMR_LAMBDA)]

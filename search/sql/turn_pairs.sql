@@ -5,6 +5,6 @@ WITH head AS MATERIALIZED (
     INNER JOIN search_turnembedding AS e USING (conversation_id, turn_number)
     WHERE e.owner_id = %(owner)s AND e.space_id = %(space)s AND e.chunk_number = 0
 )
-SELECT a.place, b.place, 1 - (a.embedding <=> b.embedding)
+SELECT array_agg(a.place), array_agg(b.place), array_agg(1 - (a.embedding <=> b.embedding))
 FROM head AS a CROSS JOIN head AS b
 WHERE a.place <> b.place
