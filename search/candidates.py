@@ -32,9 +32,15 @@ def spread(keys: TurnKeys, found: TurnKeys, scores: NDArray[np.float32]) -> NDAr
     return result
 
 
+def conversation_starts(keys: TurnKeys) -> NDArray[np.int64]:
+    """Where among `keys` (sorted) each conversation begins."""
+    return np.flatnonzero(np.diff(keys >> TURN_BITS, prepend=-1))
+
+
 def best_of_conversation(keys: TurnKeys, scores: NDArray[np.float32]) -> NDArray[np.float32]:
-    """For each turn, the best score of any turn in its conversation."""
-    ids, inverse = np.unique(keys >> TURN_BITS, return_inverse=True)
-    best = np.full(len(ids), -np.inf, np.float32)
-    np.maximum.at(best, inverse, scores)
-    return best[inverse]
+    """For each turn (keys sorted), the best score of any turn in its conversation."""
+    if not len(keys):
+        return scores
+    starts = conversation_starts(keys)
+    best: NDArray[np.float32] = np.repeat(np.maximum.reduceat(scores, starts), np.diff(starts, append=len(keys)))
+    return best

@@ -16,7 +16,7 @@ from django.db import connection
 from convmemory.conversations.reading import Filters
 from convmemory.core.sql import Asked, load_sql
 from convmemory.core.text import storable
-from search.candidates import NO_TURNS, TURN_BITS, TurnKeys, best_of_conversation, turn_keys
+from search.candidates import NO_TURNS, TURN_BITS, TurnKeys, best_of_conversation, conversation_starts, turn_keys
 from search.corpus import Corpus
 from search.filters import filter_sql
 from search.query_text import QueryText
@@ -192,14 +192,13 @@ def _bm25(counts: Scores, lengths: Scores, weights: Scores, mean_length: float) 
 
 def _conversation_scores(keys: TurnKeys, counts: Scores, corpus: Corpus) -> Scores:
     """BM25 of each turn's whole conversation."""
-    ids, inverse = np.unique(keys >> TURN_BITS, return_inverse=True)
-    sums = np.zeros((len(counts), len(ids)), np.float32)
-    np.add.at(sums.T, inverse, counts.T)
-    place = np.searchsorted(corpus.conversations, ids).clip(max=len(corpus.conversations) - 1)
+    starts = conversation_starts(keys)
+    sums = np.add.reduceat(counts, starts, axis=1)
+    place = np.searchsorted(corpus.conversations, keys[starts] >> TURN_BITS).clip(max=len(corpus.conversations) - 1)
     own_lengths = corpus.lengths[place].astype(np.float32)
     idf = inverse_document_frequency((sums > 0).sum(axis=1), len(corpus.conversations))
     scores = _bm25(sums, own_lengths, idf, float(corpus.lengths.mean()))
-    return scores[inverse]
+    return np.repeat(scores, np.diff(starts, append=len(keys)))
 
 
 def _word_weights(words: Sequence[Word], idf: dict[str, float], turns: int) -> dict[str, float]:
