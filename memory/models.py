@@ -93,8 +93,8 @@ class Passage(models.Model):
         indexes = [
             # Covers the scan over an owner's signs, which then reads no row of the table.
             models.Index(
-                fields=["owner", "space"],
-                include=["kind", "conversation", "turn_number", "id", "signs"],
+                fields=["owner", "space", "kind"],
+                include=["conversation", "turn_number", "id", "signs"],
                 name="passage_owner_signs",
             ),
             models.Index(fields=["conversation", "turn_number"], name="passage_turn"),
