@@ -40,6 +40,7 @@ async def _lifespan(receive: Receive, send: Send) -> None:
 
     await receive()  # lifespan.startup
     async with chat_is_running():
+        gc.collect()
         gc.freeze()  # what was loaded stays for good: to look through it again takes a tenth of a second each time
         await send({"type": "lifespan.startup.complete"})
         await receive()  # lifespan.shutdown

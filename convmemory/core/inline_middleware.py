@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction, sync_to_async
+from django.conf import settings
 from django.contrib.auth import middleware as auth
 from django.contrib.messages import middleware as messages
 from django.contrib.sessions import middleware as sessions
@@ -60,10 +61,10 @@ class XFrameOptionsMiddleware(Inline, clickjacking.XFrameOptionsMiddleware):
 
 
 class SessionMiddleware(Inline, sessions.SessionMiddleware):
-    """`request.session`, stored at the end where it was used."""
+    """`request.session`, stored at the end where it was changed."""
 
     def may_wait(self, request: HttpRequest) -> bool:
-        return request.session.accessed or request.session.modified
+        return request.session.modified or settings.SESSION_SAVE_EVERY_REQUEST
 
 
 class MessageMiddleware(Inline, messages.MessageMiddleware):
