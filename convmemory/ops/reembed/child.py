@@ -6,7 +6,8 @@ import threading
 import time
 from dataclasses import dataclass
 
-NICENESS = 5  # pages and searches go before background work
+from convmemory.core.background import step_back
+
 SLICE_S = 20.0  # a long conversation reports this often how far it is
 PARENT_POLL_S = 1.0
 
@@ -27,7 +28,7 @@ def prepare(parent_pid: int) -> None:
     """Set the process up; it ends when its parent is killed, and leaves a Ctrl-C to the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(parent_pid,), daemon=True).start()
-    os.nice(NICENESS)
+    step_back()
     import django
 
     django.setup()

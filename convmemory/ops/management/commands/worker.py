@@ -14,10 +14,9 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand
 
+from convmemory.core.background import step_back
 from convmemory.core.errors import ConvMemoryError
 from convmemory.ops import first_start, schedules
-
-NICENESS = 5  # pages and searches go before background work
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +26,7 @@ class Command(BaseCommand):
     requires_system_checks: list[str] = []
 
     def handle(self, *args: Any, **options: Any) -> None:
-        os.nice(NICENESS)
+        step_back()
         for step in (schedules.ensure_schedules, prepare_model, load_samples, schedules.enqueue_sweep):
             _attempt(step)
         sys.stdout.flush()

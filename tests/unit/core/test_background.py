@@ -1,0 +1,31 @@
+"""How background work steps back."""
+
+import subprocess
+import sys
+
+import pytest
+
+from convmemory.core.background import AUTOGROUP, NICENESS
+
+STEP_BACK = (
+    "import os; from convmemory.core.background import AUTOGROUP, step_back; step_back(); "
+    "print(os.nice(0), AUTOGROUP.read_text() if AUTOGROUP.exists() else '')"
+)
+
+
+def niceness(*, leads_session: bool) -> list[str]:
+    """Of a process that stepped back, and what Linux says of its session."""
+    said = subprocess.run(
+        [sys.executable, "-c", STEP_BACK], capture_output=True, text=True, check=True, start_new_session=leads_session
+    )
+    return said.stdout.split()
+
+
+def test_a_process_takes_less_of_the_processors() -> None:
+    assert int(niceness(leads_session=False)[0]) >= NICENESS
+
+
+@pytest.mark.skipif(not AUTOGROUP.exists(), reason="no autogroups here")
+def test_a_session_of_its_own_steps_back_and_somebody_elses_does_not() -> None:
+    assert niceness(leads_session=True)[-2:] == ["nice", str(NICENESS)]
+    assert niceness(leads_session=False)[-2:] != ["nice", str(NICENESS)]
