@@ -167,16 +167,28 @@ def begin_response(
     nobody finished within its lease is released first. Raises: NotFound, ConversationBusy.
     """
     with transaction.atomic(savepoint=False):
-        conversation = lock_conversation(owner=owner, conversation_id=conversation_id)
-        _require_idle(conversation)
-        (message,) = _insert(conversation, [question], conversation.message_count)
-        conversation.message_count += 1
-        conversation.updated_at = max(conversation.updated_at, question.created_at or timezone.now())
-        conversation.title = conversation.title or one_line(spoken_text(question.parts), TITLE_CHARS)
-        conversation.status = Conversation.Status.PROCESSING
-        conversation.processing_until = timezone.now() + lease
-        conversation.save(update_fields=["message_count", "updated_at", "title", "status", "processing_until"])
+        position = _take_idle(owner, conversation_id, question, lease)
+        if position is None:
+            _require_idle(lock_conversation(owner=owner, conversation_id=conversation_id))
+            position = _take_idle(owner, conversation_id, question, lease)
+        assert position is not None
+        (message,) = _insert(conversation_id, [question], position)
     return message.pk
+
+
+def _take_idle(owner: AbstractBaseUser, conversation_id: int, question: MessageDraft, lease: timedelta) -> int | None:
+    """Mark the caller's conversation as processing and make room for the question: its position; None if not idle."""
+    parameters: dict[str, Any] = {
+        "owner": owner.pk,
+        "conversation": conversation_id,
+        "title": one_line(storable(spoken_text(question.parts)), TITLE_CHARS),
+        "asked_at": question.created_at or timezone.now(),
+        "until": timezone.now() + lease,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("convmemory.conversations", "take_idle"), parameters)
+        row = cursor.fetchone()
+    return row[0] if row else None
 
 
 def renew_response(*, owner: AbstractBaseUser, conversation_id: int, lease: timedelta = LEASE) -> bool:
@@ -350,7 +362,7 @@ def _merge_messages(
     next_position = conversation.message_count
     for batch in _batches(_without_repeats(drafts)):
         fresh = _split_batch(batch, known, merged)
-        rows = _insert(conversation, [draft for draft in fresh if isinstance(draft, MessageDraft)], next_position)
+        rows = _insert(conversation.pk, [draft for draft in fresh if isinstance(draft, MessageDraft)], next_position)
         if rows:
             merged.added += len(rows)
             merged.touch(next_position)
@@ -444,10 +456,10 @@ def _row(draft: MessageDraft) -> Message:
     )
 
 
-def _insert(conversation: Conversation, drafts: Sequence[MessageDraft], first_position: int) -> list[Message]:
+def _insert(conversation_id: int, drafts: Sequence[MessageDraft], first_position: int) -> list[Message]:
     rows = [_row(draft) for draft in drafts]
     for position, row in enumerate(rows, first_position):
-        row.conversation_id = conversation.pk
+        row.conversation_id = conversation_id
         row.position = position
     Message.objects.bulk_create(rows)
     MessageSource.objects.bulk_create(

@@ -219,6 +219,26 @@ def test_the_end_of_a_response_numbers_its_turn_and_frees_the_conversation() -> 
     assert conversation.messages.get(position=0).pk == question_id
 
 
+def test_a_question_names_its_conversation_whatever_it_holds() -> None:
+    owner = make_user()
+    conversation = make_conversation(owner)
+    ingest.begin_response(owner=owner, conversation_id=conversation.pk, question=user_says("nul \x00 and \ud800 lone"))
+    conversation.refresh_from_db()
+    assert (conversation.title, conversation.message_count, conversation.status) == (
+        "nul and � lone",
+        1,
+        "processing",
+    )
+
+
+def test_nobody_else_can_begin_a_response() -> None:
+    conversation = make_conversation(make_user())
+    with pytest.raises(NotFound), transaction.atomic():
+        ingest.begin_response(owner=make_user(), conversation_id=conversation.pk, question=user_says("hello"))
+    conversation.refresh_from_db()
+    assert (conversation.status, conversation.message_count) == ("idle", 0)
+
+
 def test_foreign_and_unknown_conversations_are_the_same() -> None:
     mine, other = make_user(), make_user()
     conversation = make_conversation(other, exchange(*GREETING))
