@@ -1,20 +1,21 @@
 -- Token vectors of the passages of some turns, joined, and their sizes: the passages nearest to the query, a few a turn.
+-- Token vectors are looked up for those few alone: a turn of a coding agent has hundreds of passages.
 SELECT
     turn,
-    string_agg(vectors, ''::bytea ORDER BY distance),
-    array_agg(octet_length(vectors) ORDER BY distance)
+    string_agg(k.vectors, ''::bytea ORDER BY distance),
+    array_agg(octet_length(k.vectors) ORDER BY distance)
 FROM (
     SELECT
         t.turn,
-        k.vectors,
+        e.id,
         e.embedding <=> %(vector)s::halfvec AS distance,
         row_number() OVER (PARTITION BY t.turn ORDER BY e.embedding <=> %(vector)s::halfvec) AS place
     FROM unnest(%(conversations)s::bigint[], %(turns)s::int[]) WITH ORDINALITY
         AS t (conversation_id, turn_number, turn)
     INNER JOIN memory_passage AS e
         ON e.conversation_id = t.conversation_id AND e.turn_number = t.turn_number
-    INNER JOIN memory_passagetokens AS k ON k.passage_id = e.id
     WHERE e.owner_id = %(owner)s AND e.space_id = %(space)s AND e.kind = ANY(%(kinds)s)
 ) AS ranked
+INNER JOIN memory_passagetokens AS k ON k.passage_id = ranked.id
 WHERE place <= %(passages)s
 GROUP BY turn
