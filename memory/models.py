@@ -10,7 +10,6 @@ from pgvector.django import HalfVectorField
 
 from convmemory.conversations.models import Conversation, Message
 from convmemory.embeddings.models import EmbeddingSpace
-from memory.fields import signs_of
 
 
 class MessageEmbedding(models.Model):
@@ -87,16 +86,10 @@ class Passage(models.Model):
     kind = models.PositiveSmallIntegerField(choices=Kind)
     token_count = models.PositiveSmallIntegerField()
     embedding = HalfVectorField()
-    signs = signs_of("embedding")
 
     class Meta:
         indexes = [
-            # Covers the scan over an owner's signs, which then reads no row of the table.
-            models.Index(
-                fields=["owner", "space", "kind"],
-                include=["conversation", "turn_number", "id", "signs"],
-                name="passage_owner_signs",
-            ),
+            models.Index(fields=["owner", "space", "kind"], name="passage_owner"),
             models.Index(fields=["conversation", "turn_number"], name="passage_turn"),
             models.Index(fields=["message"], name="passage_message"),
             models.Index(fields=["content_hash"], name="passage_content"),
@@ -114,3 +107,27 @@ class PassageTokens(models.Model):
 
     def __str__(self) -> str:
         return f"tokens of passage {self.passage_id}"
+
+
+class SignBlock(models.Model):
+    """The signs of the vectors of all passages of some turns of a conversation, packed into one row.
+
+    `number` counts blocks of turns from the conversation's first. `places` holds `memory.signs.PLACE` for each
+    passage, `signs` its vector's signs in the same order. A block is never changed but replaced, under another id.
+    """
+
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="+", db_index=False)
+    space = models.ForeignKey(EmbeddingSpace, on_delete=models.CASCADE, related_name="+", db_index=False)
+    number = models.PositiveIntegerField()
+    places = models.BinaryField()
+    signs = models.BinaryField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["conversation", "space", "number"], name="sign_block_unique"),
+        ]
+        indexes = [models.Index(fields=["owner", "space"], include=["conversation", "id"], name="sign_block_owner")]
+
+    def __str__(self) -> str:
+        return f"signs {self.number} of conversation {self.conversation_id}"

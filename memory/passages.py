@@ -28,6 +28,7 @@ from convmemory.embeddings.token_codes import encode_vectors
 from memory.locking import lock_vectors
 from memory.models import Passage
 from memory.records import note_outcomes
+from memory.signs import pack_signs
 from memory.splitting import Kind, Span, split_message
 
 KINDS: dict[Kind, int] = {
@@ -126,6 +127,7 @@ def _replace(
         lock_vectors(conversation.pk, space.pk)
         Passage.objects.filter(stale, conversation=conversation, space=space).delete()
         _insert(conversation, space, kept, known)
+        pack_signs(conversation, space, (source.turn_number for source in sources))
         note_outcomes(conversation, space, sources, token_counts=token_counts, errors=errors)
     return len(kept), computed, errors
 

@@ -10,6 +10,7 @@ import numpy as np
 from convmemory.conversations.reading import Filters
 from convmemory.core.sql import Asked, load_sql
 from convmemory.embeddings.cache import QUERY_CACHE_SIZE, query_vector
+from convmemory.embeddings.embedder import Vector
 from convmemory.embeddings.models import EmbeddingSpace
 from memory.passages import KINDS, vector_text
 from search import vector_index
@@ -18,10 +19,11 @@ from search.filters import filter_sql
 from search.query import kinds_in
 from search.query_text import QueryText
 from search.ranking import Scores
+from search.sign_scan import nearest_by_signs
 
 LIMITS = {  # how many vectors each statement keeps; of passages, turns are fewer
     "passages_exact": 3_000,
-    "passages_signs": 1_000,
+    "passages_named": 1_000,
     "passages_indexed": vector_index.EF_SEARCH,
     "turns_exact": 1_000,
     "turns_signs": 500,
@@ -59,11 +61,8 @@ def ask_passages(
 
     Raises: EmbedderUnavailable.
     """
-    name = vector_index.passage_statement(space, passages)
-    if name == "passages_indexed":
-        vector_index.scan_widely()
-    statement, parameters = dense_statement(name, owner_id, space, text, filters)
-    return Asked(statement, parameters | {"kinds": kinds_of(scope)})
+    name, question = vector_index.passage_statement(space, passages), query_vector(space, text.text)
+    return Asked(*passages_statement(name, owner_id, space, question, text, filters, kinds_of(scope)))
 
 
 def ask_turns(*, owner_id: int, space: EmbeddingSpace, text: QueryText, filters: Filters, turns: int) -> Asked:
@@ -71,7 +70,8 @@ def ask_turns(*, owner_id: int, space: EmbeddingSpace, text: QueryText, filters:
 
     Raises: EmbedderUnavailable.
     """
-    return Asked(*dense_statement(vector_index.turn_statement(turns), owner_id, space, text, filters))
+    name, question = vector_index.turn_statement(turns), query_vector(space, text.text)
+    return Asked(*dense_statement(name, owner_id, space, question, text, filters))
 
 
 def dense_matches(asked: Asked) -> DenseMatches:
@@ -80,8 +80,34 @@ def dense_matches(asked: Asked) -> DenseMatches:
     return _best_by_turn(conversations, turns, scores)
 
 
+def passages_statement(
+    name: str,
+    owner_id: int,
+    space: EmbeddingSpace,
+    question: Vector,
+    text: QueryText,
+    filters: Filters,
+    kinds: Sequence[int],
+) -> tuple[str, dict[str, Any]]:
+    """The SQL of a leg over passages and its parameters; what must come before it is done."""
+    statement, parameters = dense_statement(name, owner_id, space, question, text, filters)
+    if name == "passages_indexed":
+        vector_index.scan_widely()
+    if name == "passages_named":
+        parameters["ids"] = nearest_by_signs(
+            owner_id=owner_id,
+            space=space,
+            question=question,
+            kinds=kinds,
+            filters=filters,
+            text=text,
+            limit=LIMITS[name],
+        )
+    return statement, parameters | {"kinds": list(kinds)}
+
+
 def dense_statement(
-    name: str, owner_id: int, space: EmbeddingSpace, text: QueryText, filters: Filters
+    name: str, owner_id: int, space: EmbeddingSpace, question: Vector, text: QueryText, filters: Filters
 ) -> tuple[str, dict[str, Any]]:
     """A dense leg's SQL and its parameters."""
     condition, parameters = filter_sql(filters, text, document=None)
@@ -90,7 +116,7 @@ def dense_statement(
     return statement, parameters | {
         "owner": owner_id,
         "space": space.pk,
-        "vector": vector_parameter(space, text.text),
+        "vector": _as_text(question.tobytes()),
         "limit": LIMITS[name],
     }
 

@@ -15,11 +15,26 @@ def filter_sql(filters: Filters, text: QueryText, *, document: str | None) -> tu
     """A condition and its parameters, for a query whose parameters hold `owner`.
 
     `document` is the alias of the turn's document in the query, or None where the query reads
-    vectors `e` and the document must be looked up. Conversations are named by what is left out where
-    that is what few are, so that the common case costs nothing a row.
+    vectors `e` and the document must be looked up.
     """
     row = document or "e"
-    conditions = ["TRUE"]
+    conditions, parameters = conversation_conditions(filters, row)
+    if filters.turns is not None:
+        conditions.append(f"{row}.turn_number BETWEEN %(first_turn)s AND %(last_turn)s")
+        parameters |= {"first_turn": filters.turns[0], "last_turn": filters.turns[1]}
+    on_turn, turn_parameters = turn_conditions(filters, text)
+    if on_turn:
+        joined = " AND ".join(on_turn)
+        conditions.append(joined if document else OF_TURN.format(condition=joined))
+    return " AND ".join(["TRUE", *conditions]), parameters | turn_parameters
+
+
+def conversation_conditions(filters: Filters, row: str) -> tuple[list[str], dict[str, Any]]:
+    """Conditions on the conversation of `row`, and their parameters.
+
+    Conversations are named by what is left out where that is what few are, so that the common case costs nothing a row.
+    """
+    conditions: list[str] = []
     parameters: dict[str, Any] = {}
     if filters.archived is not None:
         archived = "SELECT id FROM conversations_conversation WHERE owner_id = %(owner)s AND archived_at IS NOT NULL"
@@ -27,9 +42,6 @@ def filter_sql(filters: Filters, text: QueryText, *, document: str | None) -> tu
     if filters.conversation_id is not None:
         conditions.append(f"{row}.conversation_id = %(filter_conversation)s")
         parameters["filter_conversation"] = filters.conversation_id
-    if filters.turns is not None:
-        conditions.append(f"{row}.turn_number BETWEEN %(first_turn)s AND %(last_turn)s")
-        parameters |= {"first_turn": filters.turns[0], "last_turn": filters.turns[1]}
     chosen = {name: value for name in ("agent", "project", "source") if (value := getattr(filters, name))}
     if chosen:
         matching = " AND ".join(f"{name} = %(filter_{name})s" for name in chosen)
@@ -38,14 +50,11 @@ def filter_sql(filters: Filters, text: QueryText, *, document: str | None) -> tu
             f"WHERE owner_id = %(owner)s AND {matching})"
         )
         parameters |= {f"filter_{name}": value for name, value in chosen.items()}
-    on_turn, turn_parameters = _turn_conditions(filters, text)
-    if on_turn:
-        joined = " AND ".join(on_turn)
-        conditions.append(joined if document else OF_TURN.format(condition=joined))
-    return " AND ".join(conditions), parameters | turn_parameters
+    return conditions, parameters
 
 
-def _turn_conditions(filters: Filters, text: QueryText) -> tuple[list[str], dict[str, Any]]:
+def turn_conditions(filters: Filters, text: QueryText) -> tuple[list[str], dict[str, Any]]:
+    """Conditions on a turn's document `d`, and their parameters."""
     conditions: list[str] = []
     parameters: dict[str, Any] = {}
     for name, operator in (("after", ">="), ("before", "<=")):

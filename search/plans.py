@@ -8,23 +8,27 @@ from django.db import connection, transaction
 from django.db.models import Max
 
 from convmemory.conversations.reading import EVERYTHING, Filters
+from convmemory.embeddings.cache import query_vector
 from convmemory.embeddings.models import EmbeddingSpace
 from search import vector_index
-from search.dense import dense_statement
+from search.dense import dense_statement, passages_statement
 from search.lexical import lexical_statement
 from search.models import TurnDocument
 from search.query import DEFAULT_SCOPE
 from search.query_text import QueryText
+from search.sign_scan import blocks_statement
 
-PASSAGES, TURNS = "passage_owner_signs", "turn_embedding_owner"
+PASSAGES, TURNS = "passage_owner", "turn_embedding_owner"
 DENSE_PLANS: dict[str, tuple[str, ...]] = {  # any of them
     "passages_exact": (PASSAGES,),
-    "passages_signs": (f"Index Only Scan using {PASSAGES}",),
+    "passages_named": ("memory_passage_pkey",),
     "turns_exact": (TURNS, "turn_embedding_newest"),  # either begins with the owner
     "turns_signs": (f"Index Only Scan using {TURNS}",),
 }
 LEXICAL_INDEX = "turn_document_owned_spoken"
+SIGNS_INDEX = "sign_block_owner"
 TEXT = QueryText("some words")
+KINDS = (0, 1)
 
 
 def queries_without_index(space: EmbeddingSpace) -> dict[str, str]:
@@ -43,10 +47,10 @@ def queries_without_index(space: EmbeddingSpace) -> dict[str, str]:
 
 
 def _statements_in_use(space: EmbeddingSpace) -> list[str]:
-    """The scans over signs are for large owners; of small tables the planner may rightly read the rows."""
+    """What goes by signs is for large owners; of small tables the planner may rightly read the rows."""
     names = ["passages_exact", "turns_exact"]
     if vector_index.largest_owner(space) > vector_index.EXACT_PASSAGES:
-        names += ["passages_signs", "turns_signs"]
+        names += ["passages_named", "turns_signs"]
     if vector_index.has_passage_index(space):
         names.append("passages_indexed")
     return names
@@ -63,19 +67,28 @@ def is_as_expected(name: str, space: EmbeddingSpace, plan: str) -> bool:
 
 def dense_plan(name: str, owner_id: int, space: EmbeddingSpace, filters: Filters = EVERYTHING) -> str:
     """The plan of a dense leg. Raises: EmbedderUnavailable."""
-    statement, parameters = dense_statement(name, owner_id, space, TEXT, filters)
+    question = query_vector(space, TEXT.text)
+    if name.startswith("passages"):
+        statement, parameters = passages_statement(name, owner_id, space, question, TEXT, filters, KINDS)
+    else:
+        statement, parameters = dense_statement(name, owner_id, space, question, TEXT, filters)
     forbidden = ["enable_seqscan"]
     if name == "passages_indexed":  # with few rows a sort would win where many rows leave it no chance
         forbidden += ["enable_sort", "enable_bitmapscan"]
     if name.endswith("_signs"):  # before the first vacuum a bitmap scan may seem as good
         forbidden.append("enable_bitmapscan")
-    return _plan(statement, parameters | {"kinds": [0, 1]}, forbidden)
+    return _plan(statement, parameters, forbidden)
 
 
 def lexical_plan(owner_id: int, filters: Filters = EVERYTHING) -> str:
     """The plan of the full text leg over what was spoken."""
     statement, parameters = lexical_statement(owner_id, "spoken", ["word"], TEXT, DEFAULT_SCOPE, filters)
     return _plan(statement, parameters, ["enable_seqscan"])
+
+
+def signs_plan(owner_id: int, space: EmbeddingSpace, filters: Filters = EVERYTHING) -> str:
+    """The plan of what lists an owner's blocks of signs."""
+    return _plan(*blocks_statement(owner_id, space, filters, []), ["enable_seqscan"])
 
 
 def _plan(statement: str, parameters: dict[str, object], forbidden: list[str]) -> str:

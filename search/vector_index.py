@@ -51,7 +51,7 @@ def passage_statement(space: EmbeddingSpace, passages: int) -> str:
     if passages <= EXACT_PASSAGES:
         return "passages_exact"
     if passages <= SCANNED_PASSAGES or not has_passage_index(space):
-        return "passages_signs"
+        return "passages_named"
     return "passages_indexed"
 
 

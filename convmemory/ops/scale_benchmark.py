@@ -8,14 +8,16 @@ from django.contrib.auth.models import User
 from django.db import connection
 
 from convmemory.conversations.reading import Filters
-from convmemory.core.sql import load_sql
+from convmemory.core.sql import Asked, load_sql
+from convmemory.embeddings.embedder import Vector
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
 from convmemory.ops.benchmarks import Figure, percentile, refresh_statistics, scratch_user, search_ms
 from convmemory.ops.synthetic import PASSAGES_PER_TURN, TextMaker, VectorMaker, fill_turns
-from memory.passages import vector_text
 from search import vector_index
-from search.dense import LIMITS
+from search.dense import passages_statement
+from search.plans import KINDS
+from search.query_text import QueryText
 
 SMALL, LARGE = 2_000, 100_000
 RECALL_QUERIES = 40
@@ -60,42 +62,36 @@ def _fill(space: EmbeddingSpace, passages: int, maker: TextMaker, vectors: Vecto
 
 
 def _recall(space: EmbeddingSpace, owner: User, vectors: VectorMaker) -> list[Figure]:
-    """The share of the twenty nearest passages' turns that the scan over signs, and the index, find, too."""
-    shares: dict[str, list[float]] = {"passages_signs": [], "passages_indexed": []}
-    for vector in vectors.vectors(RECALL_QUERIES):
-        parameters = {
-            "owner": owner.pk, "space": space.pk, "kinds": [0, 1], "vector": vector_text(vector),
-        }  # fmt: skip
-        exact = _nearest("passages_exact", space, parameters | {"limit": RECALL_AT})
+    """The share of the twenty nearest passages' turns that signs, and the index, find, too."""
+    shares: dict[str, list[float]] = {"passages_named": [], "passages_indexed": []}
+    for question in vectors.vectors(RECALL_QUERIES):
+        exact = _nearest("passages_exact", space, owner, question)[:RECALL_AT]
         for name, found_of in shares.items():
-            found = _nearest(name, space, parameters | {"limit": LIMITS[name]})
-            found_of.append(len(exact & found) / max(len(exact), 1))
+            found = _nearest(name, space, owner, question)
+            found_of.append(len(set(exact) & set(found)) / max(len(exact), 1))
     return [
         Figure(f"recall@{RECALL_AT} of {name} against exact", float(np.mean(values)), "share", ">= 0.98")
         for name, values in shares.items()
     ]
 
 
-def _nearest(name: str, space: EmbeddingSpace, parameters: dict[str, object]) -> set[tuple[int, int]]:
-    statement = load_sql("search", name).replace("{filters}", "TRUE")
-    statement = statement.replace("{space}", str(space.pk)).replace("{dimensions}", str(space.dimensions))
-    vector_index.scan_widely()
-    with connection.cursor() as cursor:
-        cursor.execute(statement, parameters)  # type: ignore[arg-type]
-        conversations, turns, scores = cursor.fetchone()
-    order = np.argsort(scores)[::-1]
-    return {(conversations[i], turns[i]) for i in order}
+def _nearest(name: str, space: EmbeddingSpace, owner: User, question: Vector) -> list[tuple[int, int]]:
+    """The turns of the passages that a leg finds, nearest first."""
+    found = passages_statement(name, owner.pk, space, question, QueryText(""), Filters(), KINDS)
+    ((conversations, turns, scores),) = Asked(*found).rows()
+    return [(conversations[i], turns[i]) for i in np.argsort(scores)[::-1]]
 
 
 def _bytes(space: EmbeddingSpace) -> list[Figure]:
     """Bytes per passage of each table and its indexes; token vectors apart."""
     with connection.cursor() as cursor:
         cursor.execute(load_sql("search", "bytes_per_passage"), [vector_index.index_name(space)] * 2)
-        table, indexes, vectors, tokens = cursor.fetchone()
+        table, indexes, signs, vectors, tokens = cursor.fetchone()
     return [
         Figure("passage table, bytes per passage", table, "bytes"),
         Figure("its b-trees, bytes per passage", indexes, "bytes"),
+        Figure("their signs in blocks, bytes per passage", signs, "bytes"),
         Figure("its vector index, bytes per passage", vectors, "bytes"),
-        Figure("passages altogether, bytes per passage", table + indexes + vectors, "bytes", "<= 2,200"),
+        Figure("passages altogether, bytes per passage", table + indexes + signs + vectors, "bytes", "<= 2,200"),
         Figure("token vectors, bytes per passage", tokens, "bytes"),
     ]

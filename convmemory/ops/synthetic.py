@@ -24,6 +24,7 @@ from convmemory.core.sql import load_sql
 from convmemory.core.text import content_hash
 from convmemory.embeddings import model_folder
 from convmemory.embeddings.models import EmbeddingSpace
+from memory.signs import pack_signs
 from search.indexing import store_documents
 from search.models import ConversationIndex
 from search.texts import TurnTexts
@@ -163,6 +164,7 @@ def _copy_passages(
         cursor.execute("TRUNCATE synthetic_vector")
         _copy(cursor, "synthetic_vector (n, embedding)", [np.arange(count, dtype=">i4")], vectors.vectors(count))
         cursor.execute(load_sql("convmemory.ops", "synthetic_passages"), parameters)
+    pack_signs(conversation, space, range(conversation.turn_count))
 
 
 def _copy(cursor: object, target: str, columns: list[NDArray[np.int32]], vectors: NDArray[np.float32]) -> None:

@@ -16,6 +16,7 @@ from convmemory.embeddings.spaces import active_space
 from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity, plural
 from memory.embedding import MAX_ATTEMPTS as MESSAGE_ATTEMPTS
 from memory.models import MessageEmbedding
+from memory.signs import PLACE
 from search.indexing import MAX_ATTEMPTS
 from search.models import ConversationIndex, TurnDocument, TurnEmbedding
 from search.selecting import find_damage, mark_damage
@@ -63,7 +64,8 @@ def check_damage() -> Iterator[Finding]:
 def check_passages() -> Iterator[Finding]:
     space = active_space()
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("convmemory.ops", "passages_lost"), [space.pk, space.pk])
+        parameters = {"space": space.pk, "place_bytes": PLACE.itemsize}
+        cursor.execute(load_sql("convmemory.ops", "passages_lost"), parameters)
         lost = [row[0] for row in cursor.fetchall()]
     if not lost:
         return
@@ -77,7 +79,7 @@ def check_passages() -> Iterator[Finding]:
     yield Finding(
         "rows.passages-lost",
         Severity.ERROR,
-        f"{plural(len(lost), 'conversation')} have another number of passages than was stored.",
+        f"{plural(len(lost), 'conversation')} have another number of passages, or of their signs, than was stored.",
         "`manage.py doctor --fix` has them indexed again; only what is missing is computed.",
         index_again,
     )

@@ -27,7 +27,7 @@ from convmemory.ops.doctor.examining import examine, fix
 from convmemory.ops.doctor.findings import Finding, Severity
 from convmemory.ops.models import SweepRun
 from memory.embedding import MAX_ATTEMPTS as MESSAGE_ATTEMPTS
-from memory.models import MessageEmbedding, Passage
+from memory.models import MessageEmbedding, Passage, SignBlock
 from search import rerank_endpoint, vector_index
 from search.indexing import MAX_ATTEMPTS, index_conversation
 from search.models import ConversationIndex, TurnDocument, TurnEmbedding
@@ -134,6 +134,10 @@ def lost_passages() -> None:
     Passage.objects.filter(turn_number=1).delete()
 
 
+def lost_signs() -> None:
+    SignBlock.objects.order_by("pk")[0].delete()
+
+
 def dead_writer() -> None:
     conversation = Conversation.objects.order_by("pk")[0]
     ingest.begin_response(owner=conversation.owner, conversation_id=conversation.pk, question=user_says("And now?"))
@@ -235,6 +239,7 @@ FAULTS = [
     Fault(row_with_foreign_owner, {"rows.orphaned"}, "doctor --fix", fixed=True),
     Fault(stale_vector, {"rows.stale"}, "manage.py reembed"),
     Fault(lost_passages, {"rows.passages-lost"}, "doctor --fix"),
+    Fault(lost_signs, {"rows.passages-lost"}, "doctor --fix"),
     Fault(dead_writer, {"rows.stuck"}, "doctor --fix", fixed=True),
     Fault(given_up_conversation, {"rows.given-up"}, "reembed --only failed"),
     Fault(failed_message, {"rows.messages-failed"}, "memory/embed"),
@@ -289,6 +294,14 @@ def test_orphaned_rows_are_deleted_and_what_is_missing_then_is_made_again() -> N
     list(fix(examine()))
     for conversation in Conversation.objects.all():
         index_conversation(conversation_id=conversation.pk)
+    assert ids() == []
+
+
+def test_signs_that_are_lost_are_packed_again() -> None:
+    lost_signs()
+    list(fix(examine()))
+    for conversation in Conversation.objects.all():
+        assert index_conversation(conversation_id=conversation.pk).passages_computed == 0
     assert ids() == []
 
 

@@ -6,13 +6,23 @@ import pytest
 from django.db import connection, transaction
 
 from convmemory.conversations.reading import EVERYTHING, Filters
+from convmemory.core.sql import Asked
 from convmemory.embeddings.embedder import Vector
 from convmemory.embeddings.spaces import active_space
 from convmemory.ops.synthetic import TextMaker, VectorMaker, fill_turns
-from memory.passages import vector_text
 from search import vector_index
-from search.dense import dense_statement
-from search.plans import DENSE_PLANS, LEXICAL_INDEX, dense_plan, is_as_expected, lexical_plan, queries_without_index
+from search.dense import passages_statement
+from search.plans import (
+    DENSE_PLANS,
+    KINDS,
+    LEXICAL_INDEX,
+    SIGNS_INDEX,
+    dense_plan,
+    is_as_expected,
+    lexical_plan,
+    queries_without_index,
+    signs_plan,
+)
 from search.query import SearchQuery
 from search.query_text import QueryText
 from search.retrieval import search
@@ -54,10 +64,15 @@ def test_words_are_looked_up_among_the_owners_own_alone(owners: dict[str, Any]) 
         assert LEXICAL_INDEX in plan
 
 
+def test_blocks_of_signs_are_listed_through_their_owner(owners: dict[str, Any]) -> None:
+    for filters in (EVERYTHING, Filters(agent="a")):
+        assert SIGNS_INDEX in signs_plan(owners["small"].pk, active_space(), filters)
+
+
 @pytest.mark.parametrize(
     ("index", "lost"),
     [
-        ("passage_owner_signs", {"passages_exact", "passages_signs"}),
+        ("passage_owner", {"passages_exact"}),
         ("turn_embedding_owner", {"turns_signs"}),
         ("turn_document_owned_spoken", {"lexical_matches"}),
     ],
@@ -79,18 +94,15 @@ def test_signs_and_index_find_what_the_exact_scan_finds(owners: dict[str, Any]) 
     questions = VectorMaker(space.dimensions).vectors(20)
     for owner in owners.values():
         exact = [nearest("passages_exact", owner, question) for question in questions]
-        for name, floor in {"passages_signs": 0.99, "passages_indexed": 0.97}.items():
+        for name, floor in {"passages_named": 0.99, "passages_indexed": 0.97}.items():
             found = [nearest(name, owner, question) for question in questions]
             assert sum(len(a & b) / 20 for a, b in zip(exact, found, strict=True)) / len(exact) >= floor
 
 
 def nearest(name: str, owner: Any, question: Vector) -> set[tuple[int, int, float]]:
     """The twenty passages nearest to the question, each by its turn and similarity."""
-    statement, parameters = dense_statement(name, owner.pk, active_space(), QueryText("some words"), EVERYTHING)
-    vector_index.scan_widely()
-    with connection.cursor() as cursor:
-        cursor.execute(statement, parameters | {"kinds": [0, 1], "vector": vector_text(question)})
-        rows = sorted(zip(*cursor.fetchone(), strict=True), key=lambda row: -row[2])
+    found = passages_statement(name, owner.pk, active_space(), question, QueryText("some words"), EVERYTHING, KINDS)
+    rows = sorted(zip(*Asked(*found).rows()[0], strict=True), key=lambda row: -row[2])
     return {(conversation, turn, round(score, 5)) for conversation, turn, score in rows[:20]}
 
 

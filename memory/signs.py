@@ -1,0 +1,43 @@
+"""Packing the signs of passages' vectors, one bit a dimension, so that a search reads few large rows.
+
+A block holds the passages of some turns that follow each other (`SignBlock`). It is made in the transaction that
+stores the passages, and never changed: what changes is packed anew and gets another id, by which a process
+that holds the block sees that it is old (`search/signs.py`).
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from django.db import connection
+from numpy.typing import NDArray
+
+from convmemory.conversations.models import Conversation
+from convmemory.core.sql import load_sql
+from convmemory.embeddings.embedder import Vector
+from convmemory.embeddings.models import EmbeddingSpace
+from memory.models import SignBlock
+
+TURNS_PER_BLOCK = 64
+PLACE = np.dtype([("id", ">i8"), ("turn", ">i4"), ("kind", ">i2")])
+"""What a block says of each passage, as PostgreSQL sends numbers."""
+
+
+def pack_signs(conversation: Conversation, space: EmbeddingSpace, turns: Iterable[int]) -> None:
+    """Pack the blocks that hold these turns anew. Within the transaction that changes their passages."""
+    numbers = sorted({turn // TURNS_PER_BLOCK for turn in turns})
+    SignBlock.objects.filter(conversation=conversation, space=space, number__in=numbers).delete()
+    parameters: dict[str, Any] = {
+        "owner": conversation.owner_id,
+        "conversation": conversation.pk,
+        "space": space.pk,
+        "numbers": numbers,
+        "turns": TURNS_PER_BLOCK,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("memory", "pack_signs"), parameters)
+
+
+def sign_bytes(vectors: Vector) -> NDArray[np.uint8]:
+    """The signs of vectors (..., dim), one bit a dimension, 1 where positive: (..., bytes), as a block has them."""
+    return np.packbits(vectors > 0, axis=-1)

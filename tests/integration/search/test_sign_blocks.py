@@ -1,0 +1,166 @@
+"""Large owners: the signs that a process holds are those that the database has now, and the owner's alone."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pytest
+
+from convmemory.conversations import ingest
+from convmemory.conversations.models import Conversation, Message
+from convmemory.conversations.reading import EVERYTHING, Filters
+from convmemory.core.sql import Asked
+from convmemory.embeddings.cache import query_vector
+from convmemory.embeddings.spaces import active_space
+from memory.models import Passage, SignBlock
+from memory.signs import PLACE, TURNS_PER_BLOCK
+from search import vector_index
+from search.dense import passages_statement
+from search.indexing import index_conversation
+from search.query import SearchQuery
+from search.retrieval import search
+from tests.factories import assistant_says, exchange, make_conversation, make_user
+
+pytestmark = pytest.mark.django_db
+
+EGGS = ("How long do I boil an egg? I like it soft.", "Six minutes is right. Cool it under cold water after.")
+TRAINS = ("When does the night train to Vienna leave?", "At ten past nine. It has a sleeping car.")
+EVERY_KIND = tuple(Passage.Kind.values)
+
+
+@pytest.fixture(autouse=True)
+def everybody_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vector_index, "EXACT_PASSAGES", 0)
+
+
+def indexed(owner: Any, *pairs: tuple[str, str], **fields: Any) -> Conversation:
+    conversation = make_conversation(owner, exchange(*pairs), **fields)
+    index_conversation(conversation_id=conversation.pk)
+    return conversation
+
+
+def found(name: str, owner: Any, filters: Filters = EVERYTHING, text: str = "eggs", kinds: Any = EVERY_KIND) -> Any:
+    """The turn and similarity of each passage that a leg finds."""
+    space, parsed = active_space(), SearchQuery(text=text).parsed
+    statement = passages_statement(name, owner.pk, space, query_vector(space, parsed.text), parsed, filters, kinds)
+    ((conversations, turns, scores),) = Asked(*statement).rows()
+    return sorted(zip(conversations or [], turns or [], np.round(scores or [], 4), strict=True))
+
+
+def by_signs(owner: Any, filters: Filters = EVERYTHING, **given: Any) -> Any:
+    return found("passages_named", owner, filters, **given)
+
+
+def exactly(owner: Any, filters: Filters = EVERYTHING, **given: Any) -> Any:
+    return found("passages_exact", owner, filters, **given)
+
+
+def test_every_change_is_seen_by_a_process_that_holds_the_signs() -> None:
+    owner = make_user()
+    first = indexed(owner, EGGS)
+    assert by_signs(owner) == exactly(owner) != []
+    second = indexed(owner, TRAINS, EGGS)
+    assert by_signs(owner) == exactly(owner)
+    ingest.append_messages(
+        owner=owner, conversation_id=first.pk, drafts=[assistant_says("Salt keeps it from running.")]
+    )
+    index_conversation(conversation_id=first.pk)
+    assert by_signs(owner) == exactly(owner)
+    Message.objects.filter(conversation=second, turn_number=1).delete()
+    assert by_signs(owner) == exactly(owner)
+    second.delete()
+    assert by_signs(owner) == exactly(owner) != []
+    first.delete()
+    assert by_signs(owner) == []
+
+
+def test_a_block_holds_its_turns_and_is_replaced_whole() -> None:
+    owner = make_user()
+    conversation = indexed(owner, *[EGGS] * (TURNS_PER_BLOCK + 1))
+    blocks = list(SignBlock.objects.filter(conversation=conversation).order_by("number"))
+    assert [block.number for block in blocks] == [0, 1]
+    places = [np.frombuffer(block.places, PLACE) for block in blocks]
+    assert set(places[0]["turn"]) == set(range(TURNS_PER_BLOCK))
+    assert set(places[1]["turn"]) == {TURNS_PER_BLOCK}
+    named = sorted(np.concatenate([place["id"] for place in places]).tolist())
+    assert named == sorted(Passage.objects.values_list("pk", flat=True))
+    ingest.append_messages(owner=owner, conversation_id=conversation.pk, drafts=[assistant_says("And serve it warm.")])
+    index_conversation(conversation_id=conversation.pk)
+    after = dict(SignBlock.objects.filter(conversation=conversation).values_list("number", "pk"))
+    assert after[0] == blocks[0].pk
+    assert after[1] > blocks[1].pk
+
+
+@pytest.mark.parametrize(
+    ("filters", "text"),
+    [
+        (Filters(agent="cook"), "eggs"),
+        (Filters(project="kitchen"), "eggs"),
+        (Filters(archived=True), "eggs"),
+        (Filters(archived=None), "eggs"),
+        (Filters(turns=(1, 1)), "eggs"),
+        (Filters(after=datetime(2020, 1, 1, tzinfo=UTC)), "eggs"),
+        (Filters(before=datetime(2020, 1, 1, tzinfo=UTC)), "eggs"),
+        (EVERYTHING, 'eggs "night train"'),
+        (EVERYTHING, "eggs -vienna"),
+    ],
+)
+def test_filters_are_those_of_the_exact_scan(filters: Filters, text: str) -> None:
+    owner = make_user()
+    cook = indexed(owner, EGGS, TRAINS, agent="cook")
+    indexed(owner, TRAINS, EGGS, project="kitchen")
+    indexed(owner, EGGS, TRAINS, archived=True)
+    expected = exactly(owner, filters, text=text)
+    assert by_signs(owner, filters, text=text) == expected
+    assert (expected == []) == (filters.before is not None)
+    one = Filters(conversation_id=cook.pk)
+    assert by_signs(owner, one) == exactly(owner, one) != []
+
+
+def test_kinds_are_kept_apart() -> None:
+    owner = make_user()
+    indexed(owner, EGGS, TRAINS)
+    for kind in EVERY_KIND:
+        assert by_signs(owner, kinds=(kind,)) == exactly(owner, kinds=(kind,))
+    assert by_signs(owner, kinds=(Passage.Kind.THINKING,)) == []
+
+
+def test_nobody_finds_passages_of_others_even_in_a_forged_block() -> None:
+    owner, other = make_user(), make_user()
+    indexed(owner, TRAINS)
+    indexed(other, EGGS)
+    block = SignBlock.objects.get(owner=other)
+    assert by_signs(owner, text="boil an egg") == exactly(owner, text="boil an egg")
+    SignBlock.objects.filter(pk=block.pk).update(owner=owner)
+    assert by_signs(owner, text="boil an egg") == exactly(owner, text="boil an egg")
+    hits = search(caller=owner, query=SearchQuery(text="boil an egg")).hits
+    assert {hit.conversation_id for hit in hits} <= set(
+        Conversation.objects.filter(owner=owner).values_list("pk", flat=True)
+    )
+
+
+def test_only_what_is_nearest_is_compared_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("search.dense.LIMITS", {"passages_named": 2, "passages_exact": 1_000})
+    owner = make_user()
+    indexed(owner, EGGS, TRAINS)
+    best = by_signs(owner, text="How long do I boil an egg?")
+    every = sorted(exactly(owner, text="How long do I boil an egg?"), key=lambda row: -row[2])
+    assert 2 <= len(best) < len(every)
+    assert every[0] in best
+
+
+def test_an_owner_without_passages_has_none() -> None:
+    assert by_signs(make_user()) == []
+
+
+def test_owners_that_were_searched_longest_ago_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    from search.sign_scan import _holder
+
+    monkeypatch.setattr("search.sign_scan.HELD_BYTES", 1)
+    owners = [make_user(), make_user()]
+    for owner in owners:
+        indexed(owner, EGGS)
+        by_signs(owner)
+    assert _holder.get(owners[0].pk, active_space()) is None
+    assert _holder.get(owners[1].pk, active_space()) is not None
+    assert by_signs(owners[0]) == exactly(owners[0]) != []
