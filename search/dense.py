@@ -10,11 +10,11 @@ import numpy as np
 from convmemory.conversations.reading import Filters
 from convmemory.core.sql import Asked, load_sql
 from convmemory.embeddings.cache import QUERY_CACHE_SIZE, query_vector
-from convmemory.embeddings.embedder import Vector
+from convmemory.embeddings.embedder import Vector, unit_rows
 from convmemory.embeddings.models import EmbeddingSpace
 from memory.passages import KINDS, vector_text
 from search import vector_index
-from search.candidates import TurnKeys, turn_keys
+from search.candidates import TurnKeys, split_keys, turn_keys
 from search.filters import filter_sql
 from search.query import kinds_in
 from search.query_text import QueryText
@@ -29,6 +29,7 @@ LIMITS = {  # how many vectors each statement keeps; of passages, turns are fewe
     "turns_signs": 500,
 }
 SPOKEN = frozenset({"user", "assistant"})
+HALF = np.dtype(">f2")  # as PostgreSQL sends half precision
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,22 @@ def dense_matches(asked: Asked) -> DenseMatches:
     """The turns of the passages, or the turns, that were found."""
     ((conversations, turns, scores),) = asked.rows()
     return _best_by_turn(conversations, turns, scores)
+
+
+def ask_turn_vectors(*, owner_id: int, space: EmbeddingSpace, keys: TurnKeys) -> Asked:
+    """Send what reads the vectors of some turns."""
+    conversations, turns = split_keys(keys)
+    parameters = {"owner": owner_id, "space": space.pk, "conversations": conversations, "turns": turns}
+    return Asked(load_sql("search", "turn_vectors"), parameters)
+
+
+def turn_vectors(asked: Asked, keys: TurnKeys, dimensions: int) -> Vector:
+    """The vectors of the turns `keys` that were asked for, of unit length (n, dim); zeros where there is none."""
+    ((places, data),) = asked.rows()
+    vectors = np.zeros((len(keys), dimensions), np.float32)
+    if places:
+        vectors[np.asarray(places) - 1] = np.frombuffer(data, HALF).reshape(-1, dimensions)
+    return unit_rows(vectors)
 
 
 def passages_statement(

@@ -17,7 +17,7 @@ from convmemory.embeddings.cache import query_tokens
 from convmemory.embeddings.embedder import Span, TokenEmbedder, TokenEmbedding, Vector
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import embedder_for
-from convmemory.embeddings.token_codes import decode_bits, similarities
+from convmemory.embeddings.token_codes import similarities
 from search.candidates import TurnKeys, split_keys
 from search.dense import kinds_of, vector_parameter
 from search.ranking import Scores
@@ -107,7 +107,7 @@ def max_sim(
     """
     order = sorted(coded)
     passages = [data for place in order for data in coded[place]]
-    cosines = similarities(question, decode_bits(b"".join(passages), dimensions))
+    cosines = similarities(question, b"".join(passages))
     token_counts = np.array([len(data) * 8 // dimensions for data in passages])
     filled = np.flatnonzero(token_counts)
     starts = np.concatenate([[0], np.cumsum(token_counts)[:-1]])[filled]

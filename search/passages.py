@@ -80,10 +80,10 @@ def best_passages(
     words = QueryStems(weights)
     best: dict[Turn, ShownPassage] = {}
     for turn, places in places_by_turn.items():
-        shown = [_show(place, by_message) for place in places if place[0] in by_message]
-        if shown:
-            passage = max(shown, key=lambda passage: passage.similarity + WORD_SHARE * words.share_in(passage.text))
-            best[turn] = shortened(replace(passage, marks=tuple(words.places_in(passage.text))))
+        found = [(_text_at(place, by_message), place) for place in places if place[0] in by_message]
+        if found:
+            text, place = max(found, key=lambda passage: passage[1][-1] + WORD_SHARE * words.share_in(passage[0]))
+            best[turn] = _shown(text, place, words)
     return best
 
 
@@ -115,11 +115,16 @@ def _split(messages: Sequence[tuple[Message, tuple[Part, ...]]], query: SearchQu
     ]
 
 
-def _show(place: Place, messages: Mapping[int, tuple[Part, ...]]) -> ShownPassage:
-    message_id, part_index, start, end, similarity = place
+def _text_at(place: Place, messages: Mapping[int, tuple[Part, ...]]) -> str:
+    message_id, part_index, start, end, _ = place
     parts = messages[message_id]
-    text = part_text(parts[part_index])[start:end] if part_index < len(parts) else ""
-    return ShownPassage(message_id, part_index, start, end, text, similarity=round(similarity, 4))
+    return part_text(parts[part_index])[start:end] if part_index < len(parts) else ""
+
+
+def _shown(text: str, place: Place, words: "QueryStems") -> ShownPassage:
+    message_id, part_index, start, end, similarity = place
+    marks = tuple(words.places_in(text))
+    return shortened(ShownPassage(message_id, part_index, start, end, text, marks, round(similarity, 4)))
 
 
 def shortened(passage: ShownPassage) -> ShownPassage:

@@ -18,12 +18,21 @@ from numpy.typing import NDArray
 from convmemory.core.errors import EmbedderUnavailable
 from convmemory.core.sql import Asked, load_sql, pipelined
 from convmemory.embeddings.cache import query_vector
+from convmemory.embeddings.embedder import Vector
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
 from search.candidates import NO_TURNS, TurnKeys, best_of_conversation, split_keys, spread, turn_keys
 from search.corpus import Corpus, ask_corpus, corpus_of
 from search.dates import closeness, named_period
-from search.dense import SPOKEN, DenseMatches, ask_passages, ask_turns, dense_matches
+from search.dense import (
+    SPOKEN,
+    DenseMatches,
+    ask_passages,
+    ask_turn_vectors,
+    ask_turns,
+    dense_matches,
+    turn_vectors,
+)
 from search.late_interaction import TURNS, late_scores
 from search.lexical import LexicalMatches, ask_words, lexical_matches
 from search.query import SearchQuery
@@ -155,14 +164,19 @@ def _rank(ranked: RankedTurns, owner_id: int, query: SearchQuery) -> None:
         ranked.scores = fuse(ranked.signals, LEXICAL_ONLY)
         return
     ranked.scores = fuse(ranked.signals, FIRST_STAGE)
-    if settings.LATE_INTERACTION and _add_late(ranked, ranked.space, owner_id, query):
-        ranked.scores = fuse(ranked.signals, SECOND_STAGE if query.mode == "hybrid" else SEMANTIC_ONLY)
-    if settings.MMR_LAMBDA < 1:
-        _make_head_diverse(ranked, ranked.space, owner_id)
-
-
-def _add_late(ranked: RankedTurns, space: EmbeddingSpace, owner_id: int, query: SearchQuery) -> bool:
     best = np.sort(best_first(ranked.scores, ranked.keys)[:TURNS])
+    with pipelined():
+        asked_vectors = ask_turn_vectors(owner_id=owner_id, space=ranked.space, keys=ranked.keys[best])
+        if settings.LATE_INTERACTION and _add_late(ranked, ranked.space, owner_id, query, best):
+            ranked.scores = fuse(ranked.signals, SECOND_STAGE if query.mode == "hybrid" else SEMANTIC_ONLY)
+        if settings.MMR_LAMBDA < 1:
+            _make_head_diverse(ranked, best, turn_vectors(asked_vectors, best, ranked.space.dimensions))
+
+
+def _add_late(
+    ranked: RankedTurns, space: EmbeddingSpace, owner_id: int, query: SearchQuery, best: NDArray[np.int64]
+) -> bool:
+    """Whether there are token vectors. One query."""
     late = late_scores(
         owner_id=owner_id,
         space=space,
@@ -182,12 +196,11 @@ def _add_late(ranked: RankedTurns, space: EmbeddingSpace, owner_id: int, query: 
     return True
 
 
-def _make_head_diverse(ranked: RankedTurns, space: EmbeddingSpace, owner_id: int) -> None:
+def _make_head_diverse(ranked: RankedTurns, best: NDArray[np.int64], vectors: Vector) -> None:
+    """`vectors` (n, dim) are those of the turns at `best` (sorted); another turn of the head is like none."""
     head = best_first(ranked.scores, ranked.keys)[:HEAD]
-    conversations, turns = split_keys(ranked.keys[head])
-    parameters: dict[str, Any] = {"owner": owner_id, "space": space.pk, "conversations": conversations, "turns": turns}
-    similarity = np.zeros((len(head), len(head)), np.float32)
-    ((first, second, cosines),) = Asked(load_sql("search", "turn_pairs"), parameters).rows()
-    if first:
-        similarity[np.asarray(first) - 1, np.asarray(second) - 1] = cosines
+    places = np.searchsorted(best, head).clip(max=len(best) - 1)
+    own = np.where((best[places] == head)[:, None], vectors[places], 0)
+    similarity = own @ own.T
+    np.fill_diagonal(similarity, 0)
     ranked.head = head[diversify(ranked.scores[head], similarity, relevance=settings.MMR_LAMBDA)]

@@ -9,20 +9,27 @@ from numpy.typing import NDArray
 
 from convmemory.embeddings.embedder import Vector
 
+AT_ONCE = 1_024  # tokens whose decoded signs stay in the processor's cache
+
 
 def encode_vectors(vectors: Vector) -> bytes:
     """Signs of `vectors` (t, dim), packed: `t * dim / 8` bytes. `dim` is a multiple of 8."""
     return np.packbits(vectors > 0, axis=1).tobytes()
 
 
-def decode_bits(data: bytes, dimensions: int) -> NDArray[np.uint8]:
-    """The signs as 0 and 1, (t, dim)."""
-    packed = np.frombuffer(data, dtype=np.uint8).reshape(-1, dimensions // 8)
-    return np.unpackbits(packed, axis=1)
+def decode_bits(codes: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """The signs of tokens (t, bytes) as 0 and 1, (t, dim)."""
+    return np.unpackbits(codes, axis=1)
 
 
-def similarities(question: Vector, bits: NDArray[np.uint8]) -> Vector:
-    """Approximate cosines (q, t) of the question's token vectors (q, dim) to coded tokens (t, dim)."""
-    signed = 2.0 * (question @ bits.astype(np.float32).T) - question.sum(axis=1, keepdims=True)
-    result: Vector = signed / np.float32(np.sqrt(bits.shape[1]))
+def similarities(question: Vector, data: bytes) -> Vector:
+    """Approximate cosines (q, t) of the question's token vectors (q, dim) to coded tokens."""
+    dimensions = question.shape[1]
+    codes = np.frombuffer(data, np.uint8).reshape(-1, dimensions // 8)
+    products = np.empty((len(question), len(codes)), np.float32)
+    for start in range(0, len(codes), AT_ONCE):
+        rows = slice(start, start + AT_ONCE)
+        np.matmul(question, decode_bits(codes[rows]).astype(np.float32).T, out=products[:, rows])
+    signed = 2.0 * products - question.sum(axis=1, keepdims=True)
+    result: Vector = signed / np.float32(np.sqrt(dimensions))
     return result
