@@ -7,14 +7,15 @@ seldom repeat that, its time does.
 import calendar
 import math
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date, timedelta
 
 import numpy as np
+from numpy.typing import NDArray
 
 from search.ranking import Scores
 
+EPOCH = date(1970, 1, 1)
 NEARBY_DAYS = 7.0  # outside the period, what a turn counts for falls to 1/e in this time
 LEAST = math.exp(-1)  # where no turn comes nearer than this, the date tells nothing
 
@@ -108,9 +109,11 @@ def _period(found: dict[str, str | None]) -> Period | None:
     return Period(year, month, day)
 
 
-def closeness(period: Period, moments: Iterable[date]) -> Scores:
-    """1 inside the period, falling to 0 with the days outside it; 0 for all where none is within a week."""
-    days = [period.days_from(moment) for moment in moments]
-    scores = np.array([math.exp(-count / NEARBY_DAYS) for count in days], np.float32)
+def closeness(period: Period, days: NDArray[np.int64]) -> Scores:
+    """For days, counted from 1970: 1 inside the period, falling to 0 outside it; 0 for all if none is within a week."""
+    distinct, places = np.unique(days, return_inverse=True)
+    outside = [period.days_from(EPOCH + timedelta(days=day)) for day in distinct.tolist()]
+    scores = np.exp(-np.asarray(outside, np.float32) / NEARBY_DAYS)
     # Scores are scaled by the best of them later on, which would make much of turns that are merely less far.
-    return scores if scores.max(initial=0.0) >= LEAST else np.zeros_like(scores)
+    near: Scores = scores[places] if scores.max(initial=0.0) >= LEAST else np.zeros(len(days), np.float32)
+    return near

@@ -7,7 +7,6 @@ interaction over the best of those, fused again; then the head of the list is ma
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import date, timedelta
 from functools import partial
 from typing import Any
 
@@ -49,7 +48,6 @@ from search.ranking import (
 
 logger = logging.getLogger(__name__)
 
-EPOCH = date(1970, 1, 1)
 HEAD = 30  # how many of the best turns are made diverse
 
 
@@ -153,10 +151,8 @@ def _add_date(ranked: RankedTurns, owner_id: int, query: SearchQuery) -> None:
     conversations, turns = split_keys(ranked.keys)
     parameters: dict[str, Any] = {"owner": owner_id, "conversations": conversations, "turns": turns}
     ((found, numbers, days),) = Asked(load_sql("search", "turn_days"), parameters).rows()
-    moments = [EPOCH + timedelta(days=day) for day in days or []]
-    keys = turn_keys(found or [], numbers or [])
-    order = np.argsort(keys)
-    ranked.signals["date"] = np.nan_to_num(spread(ranked.keys, keys[order], closeness(period, moments)[order]))
+    near = closeness(period, np.asarray(days or [], np.int64))
+    ranked.signals["date"] = np.nan_to_num(spread(ranked.keys, turn_keys(found or [], numbers or []), near))
 
 
 def _rank(ranked: RankedTurns, owner_id: int, query: SearchQuery) -> None:

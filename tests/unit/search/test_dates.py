@@ -2,8 +2,10 @@
 
 from datetime import date
 
+import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from numpy.typing import NDArray
 
 from search.dates import Period, closeness, named_period
 
@@ -50,9 +52,13 @@ def test_the_verb_does_not_hide_the_date() -> None:
     assert named_period("what may happen in March 2024") == Period(2024, 3, None)
 
 
+def days_since_1970(*dates: date) -> NDArray[np.int64]:
+    return np.array([(moment - date(1970, 1, 1)).days for moment in dates], np.int64)
+
+
 def test_turns_count_less_the_more_days_lie_between() -> None:
-    days = [date(2023, 5, 3), date(2023, 5, 10), date(2023, 9, 1)]
-    assert_allclose(closeness(Period(2023, 5, 3), days), [1, 0.36788, 0], atol=1e-4)
+    days = days_since_1970(date(2023, 5, 10), date(2023, 5, 3), date(2023, 9, 1), date(2023, 5, 3))
+    assert_allclose(closeness(Period(2023, 5, 3), days), [0.36788, 1, 0, 1], atol=1e-4)
 
 
 def test_without_a_year_any_year_will_do() -> None:
@@ -68,5 +74,5 @@ def test_a_day_that_the_month_lacks_is_its_last_one() -> None:
 
 
 def test_a_period_that_no_turn_is_near_tells_nothing() -> None:
-    assert not closeness(Period(2019, None, None), [date(2020, 2, 1), date(2023, 1, 1)]).any()
-    assert closeness(Period(2019, None, None), []).size == 0
+    assert not closeness(Period(2019, None, None), days_since_1970(date(2020, 2, 1), date(2023, 1, 1))).any()
+    assert closeness(Period(2019, None, None), days_since_1970()).size == 0
