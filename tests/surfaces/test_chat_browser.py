@@ -11,7 +11,7 @@ from pytest_django import Settings
 from convmemory.conversations.models import Conversation
 from search.indexing import index_conversation
 from tests.factories import exchange, make_conversation, make_user
-from tests.support.chat_server import ChatServer, Hold, Say, Script, Think, calls, fails, running_chat_server, says
+from tests.support.chat_server import ChatServer, Hold, Say, Script, Think, calls, fails, says
 from tests.support.site import running_site
 from tests.surfaces.browser import Chromium, chromium_path
 
@@ -32,13 +32,6 @@ def chromium() -> Iterator[Chromium]:
     browser = Chromium(chromium_path())
     yield browser
     browser.close()
-
-
-@pytest.fixture
-def endpoint(settings: Settings) -> Iterator[ChatServer]:
-    with running_chat_server() as server:
-        settings.CHAT_BASE_URL, settings.CHAT_API_KEY, settings.CHAT_MODEL = server.url, server.key, "test-model"
-        yield server
 
 
 @pytest.fixture

@@ -29,30 +29,12 @@ from tests.support.chat_server import (
     Think,
     calls,
     fails,
-    running_chat_server,
     says,
 )
 from tests.support.chatting import Talker, names, said
 from tests.support.site import running_site
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture(scope="module")
-def endpoint_process() -> Iterator[ChatServer]:
-    with running_chat_server() as server:
-        yield server
-
-
-@pytest.fixture
-def endpoint(endpoint_process: ChatServer, settings: Settings) -> ChatServer:
-    """The server's own endpoint."""
-    endpoint_process.scripts.clear()
-    endpoint_process.requests.clear()
-    settings.CHAT_BASE_URL = endpoint_process.url
-    settings.CHAT_API_KEY = endpoint_process.key
-    settings.CHAT_MODEL = "test-model"
-    return endpoint_process
 
 
 @pytest.fixture

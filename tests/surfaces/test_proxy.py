@@ -27,7 +27,6 @@ from tests.support.chat_server import (
     Think,
     calls,
     fails,
-    running_chat_server,
     says,
 )
 from tests.support.site import running_site
@@ -35,23 +34,6 @@ from tests.support.site import running_site
 pytestmark = pytest.mark.django_db(transaction=True)
 
 HELLO = {"role": "user", "content": "What is the capital of Peru?"}
-
-
-@pytest.fixture(scope="module")
-def endpoint_process() -> Iterator[ChatServer]:
-    with running_chat_server() as server:
-        yield server
-
-
-@pytest.fixture
-def endpoint(endpoint_process: ChatServer, settings: Settings) -> ChatServer:
-    endpoint_process.scripts.clear()
-    endpoint_process.bodies.clear()
-    endpoint_process.headers.clear()
-    settings.CHAT_BASE_URL = endpoint_process.url
-    settings.CHAT_API_KEY = endpoint_process.key
-    settings.CHAT_MODEL = "test-model"
-    return endpoint_process
 
 
 @pytest.fixture
