@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from django.db import connection
 
 from convmemory.core.sql import load_sql
+from memory.signs import TURNS_PER_BLOCK
 from search.vector_index import SCANNED_PASSAGES
 
 MIN_ROWS_TO_MEASURE = 5_000
@@ -72,7 +73,8 @@ class Estimate:
         return sum(line.total for line in self.lines) + self.hnsw_bytes
 
 
-# Vectors are counted apart, so that other dimensions can be asked for: 2 bytes a dimension, their signs one bit.
+# Vectors are counted apart, so that other dimensions can be asked for: 2 bytes a dimension, their signs one bit; and of
+# blocks of signs what they hold.
 MEASURED: Mapping[str, Cost] = {
     "conversations_conversation": Cost(300, 400),
     "conversations_message": Cost(500, 211),
@@ -80,13 +82,15 @@ MEASURED: Mapping[str, Cost] = {
     "search_conversationindex": Cost(200, 130),
     "search_turndocument": Cost(250, 120),
     "search_turnembedding": Cost(216, 188),
-    "memory_passage": Cost(210, 172),
+    "memory_passage": Cost(143, 88),
+    "memory_signblock": Cost(764, 124),
     "memory_passagetokens": Cost(98, 23),
     "embeddings_cachedvector": Cost(151, 121),
     "embeddings_cachedvectoruse": Cost(52, 62),
 }
 HNSW_LINKS_BYTES = 301  # per passage, beside the signs
 TOKENS_PER_PASSAGE = 20
+PLACE_BYTES = 4.2  # of a passage in a block of signs, compressed
 
 
 def estimate(load: Load, costs: Mapping[str, Cost] = MEASURED) -> Estimate:
@@ -95,7 +99,9 @@ def estimate(load: Load, costs: Mapping[str, Cost] = MEASURED) -> Estimate:
     passages = _rows(load, load.passages_per_turn)
     texts = passages + _rows(load, CHUNKS_PER_TURN)
     hnsw = passages * (HNSW_LINKS_BYTES + load.dimensions // 8) if _needs_hnsw(load) else 0
-    hot = {"memory_passage", "search_turndocument", "search_turnembedding", "memory_passagetokens"}
+    hot = {
+        "memory_passage", "memory_signblock", "search_turndocument", "search_turnembedding", "memory_passagetokens",
+    }  # fmt: skip
     working_set = (
         hnsw + sum(line.index_bytes for line in lines) + sum(li.table_bytes for li in lines if li.table in hot)
     )
@@ -118,7 +124,7 @@ class _Size:
 
 
 def _tables(load: Load) -> Iterable[_Size]:
-    vector, signs = 2.0 * load.dimensions, load.dimensions / 8  # the signs stand in the row and in its owner's index
+    vector, signs = 2.0 * load.dimensions, load.dimensions / 8
     message_chars = load.chars_per_turn / load.messages_per_turn
     conversations = _rows(load, 1 / load.turns_per_conversation)
     messages, passages = _rows(load, load.messages_per_turn), _rows(load, load.passages_per_turn)
@@ -128,8 +134,10 @@ def _tables(load: Load) -> Iterable[_Size]:
     yield _Size("conversations_messagesource", messages, message_chars * 0.8)  # compressed
     yield _Size("search_conversationindex", conversations)
     yield _Size("search_turndocument", load.turns, load.chars_per_turn * 2.1, load.chars_per_turn * 0.9)
-    yield _Size("search_turnembedding", chunks, vector + signs, signs)
-    yield _Size("memory_passage", passages, vector + signs, signs)
+    yield _Size("search_turnembedding", chunks, vector + signs, signs)  # the signs in the row and in its owner's index
+    yield _Size("memory_passage", passages, vector)
+    blocks = _rows(load, max(1 / load.turns_per_conversation, 1 / TURNS_PER_BLOCK))
+    yield _Size("memory_signblock", blocks, passages / max(blocks, 1) * (signs + PLACE_BYTES))
     if load.late_interaction:
         yield _Size("memory_passagetokens", passages, TOKENS_PER_PASSAGE * load.dimensions / 8)
     yield _Size("embeddings_cachedvector", chunks, vector)
