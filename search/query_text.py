@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 _PHRASE = re.compile(r'(?<![\w"])(-?)"([^"]{1,200})"')
 _EXCLUDED = re.compile(r"(?:^|(?<=\s))-(?=\w)(\w[\w./:@#-]*)")
+_OPTION = re.compile(r"[A-Za-z]|\d+")  # of a command that is quoted, `git add -A` or `tail -20`, or a negative number
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +18,10 @@ class QueryText:
 
 
 def parse_query(text: str) -> QueryText:
-    """Phrases count as text, too; a query of nothing but exclusions is taken as plain words."""
+    """Phrases count as text, too; a query of nothing but exclusions is taken as plain words.
+
+    One letter or a number after a hyphen excludes nothing: hardly a turn would be left without the letter.
+    """
     phrases: list[str] = []
     excluded: list[str] = []
 
@@ -28,6 +32,8 @@ def parse_query(text: str) -> QueryText:
         return " " if match[1] else match[2]
 
     def take_word(match: re.Match[str]) -> str:
+        if _OPTION.fullmatch(match[1].rstrip("./:@#-")):
+            return match[0]
         excluded.append(match[1])
         return " "
 
