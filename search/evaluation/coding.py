@@ -31,13 +31,25 @@ def read(path: Path) -> Iterator[World]:
     for query in read_lines(path / "queries.jsonl"):
         queries[query["repo"]].append(query)
     for repository, sessions in runs.items():
-        homes = {line["uuid"]: session for session, lines in sessions.items() for line in lines}
+        homes = _homes(sessions)
         questions = (_question(query, homes) for query in queries[repository])
         yield World(repository.rsplit("/", 1)[-1], partial(_drafts, sessions), tuple(questions))
 
 
-def _question(query: Mapping[str, Any], homes: Mapping[str, str]) -> Question:
-    messages = frozenset((homes[uuid], uuid) for uuid in query["gold_uuids"] if uuid in homes)
+def _homes(sessions: Mapping[str, Lines]) -> dict[str, set[str]]:
+    """The runs that hold each message: some tools number the lines of each run anew."""
+    homes: dict[str, set[str]] = defaultdict(set)
+    for session, lines in sessions.items():
+        for line in lines:
+            homes[line["uuid"]].add(session)
+    return homes
+
+
+def _question(query: Mapping[str, Any], homes: Mapping[str, set[str]]) -> Question:
+    """Where the query names its run, only that run's messages are right."""
+    named = {query["gold_session"]} if query.get("gold_session") else None
+    found = ((session, uuid) for uuid in query["gold_uuids"] for session in homes.get(uuid, ()))
+    messages = frozenset((session, uuid) for session, uuid in found if named is None or session in named)
     return Question(
         text=query["query"],
         category=query["type"],

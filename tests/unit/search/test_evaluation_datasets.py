@@ -72,6 +72,16 @@ def test_coding_runs_keep_what_was_spoken_and_called(tmp_path: Path) -> None:
     assert world.questions[0].messages == {("s1", "u2")}
 
 
+def test_a_coding_query_means_the_messages_of_the_run_that_it_names(tmp_path: Path) -> None:
+    line = {"repo": "org/tool", "uuid": "L2", "role": "user", "kind": "human", "text": "Fix it", "ts": None}
+    with gzip.open(tmp_path / "messages.jsonl.gz", "wt") as file:
+        file.writelines(json.dumps(line | {"session": session}) + "\n" for session in ("s1", "s2", "s3"))
+    query = {"repo": "org/tool", "query": "fix", "type": "commit", "gold_session": "s2", "gold_uuids": ["L2"]}
+    (tmp_path / "queries.jsonl").write_text(json.dumps(query) + "\n")
+    (world,) = read_dataset("coding", tmp_path)
+    assert world.questions[0].messages == {("s2", "L2")}
+
+
 def haystack(question_id: str, *, marked: bool) -> dict[str, Any]:
     answer = {"role": "user", "content": "I moved to Oslo.", "has_answer": True}
     return {
