@@ -158,7 +158,7 @@ def _signals(
     return all_keys, {
         "lexical": lexical,
         "neighbours": weights @ (saturated + NEIGHBOUR_SHARE * (before + after)),
-        "conversation": _conversation_scores(all_keys, wide, corpus),
+        **_conversation_scores(all_keys, wide, corpus),
         "conversation_best": best_of_conversation(all_keys, lexical),
         "coverage": weights @ (wide > 0) / total,
         "neighbour_coverage": weights @ held / total,
@@ -190,15 +190,18 @@ def _bm25(counts: Scores, lengths: Scores, weights: Scores, mean_length: float) 
     return scores.astype(np.float32)
 
 
-def _conversation_scores(keys: TurnKeys, counts: Scores, corpus: Corpus) -> Scores:
-    """BM25 of each turn's whole conversation."""
+def _conversation_scores(keys: TurnKeys, counts: Scores, corpus: Corpus) -> dict[str, Scores]:
+    """BM25 of each turn's whole conversation, and that with idf squared: a long one holds every common word."""
     starts = conversation_starts(keys)
     sums = np.add.reduceat(counts, starts, axis=1)
     place = np.searchsorted(corpus.conversations, keys[starts] >> TURN_BITS).clip(max=len(corpus.conversations) - 1)
     own_lengths = corpus.lengths[place].astype(np.float32)
     idf = inverse_document_frequency((sums > 0).sum(axis=1), len(corpus.conversations))
-    scores = _bm25(sums, own_lengths, idf, float(corpus.lengths.mean()))
-    return np.repeat(scores, np.diff(starts, append=len(keys)))
+    mean_length, sizes = float(corpus.lengths.mean()), np.diff(starts, append=len(keys))
+    return {
+        "conversation": np.repeat(_bm25(sums, own_lengths, idf, mean_length), sizes),
+        "conversation_rare": np.repeat(_bm25(sums, own_lengths, idf**2, mean_length), sizes),
+    }
 
 
 def _word_weights(words: Sequence[Word], idf: dict[str, float], turns: int) -> dict[str, float]:

@@ -36,6 +36,20 @@ SECOND_STAGE: Mapping[str, float] = {
     "neighbour_coverage": 1.19,
     "date": 6.36,
 }
+# The second stage where turns are long, as in the runs of coding agents; fitted on such runs alone. No query of theirs
+# names a date: that weight is SECOND_STAGE's.
+LONG_TURNS: Mapping[str, float] = {
+    "late": 3.31,
+    "late_neighbours": 0.97,
+    "late_passage": 0.7,
+    "passage": 1.95,
+    "passage_conversation": 0.14,
+    "turn": 0.83,
+    "lexical": 2.88,
+    "conversation_rare": 1.55,
+    "date": 6.36,
+}
+LONG_TURN_WORDS, STEEPNESS = 350, 4  # turns of so many words lie half way between the two tables
 LEXICAL_ONLY: Mapping[str, float] = {
     "lexical": 2.22,
     "neighbours": 1.27,
@@ -62,6 +76,24 @@ MESSAGES: Mapping[str, float] = {
     "turn_neighbours": 2.94,
 }
 MESSAGES_LEXICAL_ONLY: Mapping[str, float] = {"turn": 3.0, "words": 2.0, "words_density": 1.0, "speaker": 0.5}
+
+
+def long_share(mean_turn_length: float) -> float:
+    """How far turns of this mean length, in words, count as long: 0 to 1, without a step.
+
+    Chats of 60 words a turn have .001, questions to an assistant with 140 .02, agents' runs with 760 .96.
+    """
+    length, middle = max(mean_turn_length, 0.0) ** STEEPNESS, float(LONG_TURN_WORDS**STEEPNESS)
+    return length / (length + middle)
+
+
+def second_stage(mean_turn_length: float) -> Mapping[str, float]:
+    """The weights of the second stage for an owner whose turns have this mean length, in words."""
+    share = long_share(mean_turn_length)
+    return {
+        name: (1 - share) * SECOND_STAGE.get(name, 0.0) + share * LONG_TURNS.get(name, 0.0)
+        for name in (*SECOND_STAGE, *(LONG_TURNS.keys() - SECOND_STAGE.keys()))
+    }
 
 
 def scale(scores: Scores) -> Scores:

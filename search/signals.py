@@ -38,12 +38,12 @@ from search.query import SearchQuery
 from search.ranking import (
     FIRST_STAGE,
     LEXICAL_ONLY,
-    SECOND_STAGE,
     SEMANTIC_ONLY,
     Scores,
     best_first,
     diversify,
     fuse,
+    second_stage,
 )
 
 logger = logging.getLogger(__name__)
@@ -55,7 +55,8 @@ HEAD = 30  # how many of the best turns are made diverse
 class RankedTurns:
     """Candidate turns with their signals: keys sorted, NaN where a signal did not see a turn.
 
-    `space` is None where no vector was used; `matched` are the turns that hold a word of the query.
+    `space` is None where no vector was used; `matched` are the turns that hold a word of the query;
+    `mean_turn_length` is that of everything the owner has, in words.
     """
 
     keys: TurnKeys = field(default_factory=lambda: NO_TURNS)
@@ -63,6 +64,7 @@ class RankedTurns:
     scores: Scores = field(default_factory=lambda: np.empty(0, np.float32))
     matched: TurnKeys = field(default_factory=lambda: NO_TURNS)
     word_weights: Mapping[str, float] = field(default_factory=dict)
+    mean_turn_length: float = 0.0
     space: EmbeddingSpace | None = None
     notes: tuple[str, ...] = ()
     head: NDArray[np.int64] | None = None
@@ -87,7 +89,7 @@ def rank_turns(owner_id: int, query: SearchQuery) -> RankedTurns:
         asked_dense = _ask_dense(owner_id, query, ranked.space, corpus) if ranked.space else {}
         lexical = lexical_matches(asked_words, rows, corpus)  # while PostgreSQL looks for vectors
         dense = _dense_signals({name: dense_matches(asked) for name, asked in asked_dense.items()})
-    ranked.word_weights = lexical.word_weights
+    ranked.word_weights, ranked.mean_turn_length = lexical.word_weights, corpus.mean_turn_length
     _lay_out(ranked, lexical if query.mode != "semantic" or ranked.space is None else None, dense)
     if len(ranked.keys):
         _add_date(ranked, owner_id, query)
@@ -164,7 +166,8 @@ def _rank(ranked: RankedTurns, owner_id: int, query: SearchQuery) -> None:
     with pipelined():
         asked_vectors = ask_turn_vectors(owner_id=owner_id, space=ranked.space, keys=ranked.keys[best])
         if settings.LATE_INTERACTION and _add_late(ranked, ranked.space, owner_id, query, best):
-            ranked.scores = fuse(ranked.signals, SECOND_STAGE if query.mode == "hybrid" else SEMANTIC_ONLY)
+            hybrid = query.mode == "hybrid"
+            ranked.scores = fuse(ranked.signals, second_stage(ranked.mean_turn_length) if hybrid else SEMANTIC_ONLY)
         if settings.MMR_LAMBDA < 1:
             _make_head_diverse(ranked, best, turn_vectors(asked_vectors, best, ranked.space.dimensions))
 

@@ -24,13 +24,22 @@ Weights = dict[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One question: its candidates' signals, unscaled, which candidates are right, its set and its fold."""
+    """One question: its candidates' signals, unscaled, which candidates are right, its set and its fold.
+
+    Where `compared` is given, only these candidates enter the softmax; signals are scaled over all of them.
+    """
 
     dataset: str
     fold: str
     keys: TurnKeys
     signals: Mapping[str, Scores]
     right: NDArray[np.bool_]
+    compared: NDArray[np.bool_] | None = None
+
+    @property
+    def within(self) -> NDArray[np.bool_]:
+        """Which candidates are compared."""
+        return np.ones(len(self.keys), np.bool_) if self.compared is None else self.compared
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +54,7 @@ class _Batch:
 
 def fit_weights(examples: Sequence[Example], names: Sequence[str]) -> Weights:
     """The weights of those signals of `names` that count. Questions none of whose candidates is right teach nothing."""
-    usable = [example for example in examples if example.right.any()]
+    usable = [example for example in examples if (example.right & example.within).any()]
     if not usable:
         return dict.fromkeys(names, 0.0)
     batch = _batch(usable, names)
@@ -83,8 +92,8 @@ def _batch(examples: Sequence[Example], names: Sequence[str]) -> _Batch:
     right, present = np.zeros(shape, np.bool_), np.zeros(shape, np.bool_)
     for row, example in enumerate(examples):
         count = len(example.keys)
-        right[row, :count] = example.right
-        present[row, :count] = True
+        right[row, :count] = example.right & example.within
+        present[row, :count] = example.within
         for column, name in enumerate(names):
             if name in example.signals:
                 signals[row, :count, column] = scale(example.signals[name])

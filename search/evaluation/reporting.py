@@ -10,18 +10,20 @@ from search.candidates import TurnKeys, split_keys
 from search.evaluation.fitting import Example, Weights, fit_weights, leave_one_out
 from search.evaluation.metrics import Values, means, measure
 from search.evaluation.running import Observation
-from search.ranking import best_first, fuse
+from search.ranking import best_first, fuse, long_share
 
 DEPTH = 20
 CONVERSATION_CUTOFFS = (1, 5, 10)
 LATE = ("late", "late_neighbours", "late_passage", "late_conversation")
 DENSE = ("passage", "passage_conversation", "turn")
 LEXICAL = ("lexical", "neighbours", "conversation", "conversation_best", "coverage", "neighbour_coverage")
+OF_LONG_TURNS = ("lexical", "conversation_rare", "conversation_best", "neighbour_coverage")
 DATE = ("date",)
 Tables = Mapping[str, tuple[str, ...]]
 TABLES: Tables = {
     "FIRST_STAGE": (*DENSE, *LEXICAL, *DATE),
     "SECOND_STAGE": (*LATE, *DENSE, *LEXICAL, *DATE),
+    "LONG_TURNS": (*LATE, *DENSE, *OF_LONG_TURNS),
     "LEXICAL_ONLY": (*LEXICAL, *DATE),
     "SEMANTIC_ONLY": (*LATE, *DENSE, *DATE),
 }
@@ -86,21 +88,34 @@ def weighted(weights: Weights) -> Ranking:
 
 
 def fit_tables(observed: Observed, tables: Tables = TABLES) -> dict[str, Any]:
-    """For each weight table: new weights from all sets together, their figures, and those of leaving folds out."""
-    examples, flat = _examples(observed), [o for observations in observed.values() for o in observations]
+    """For each weight table: new weights from all sets together, their figures, and those of leaving folds out.
+
+    LONG_TURNS is fitted where turns are long, to the order of the candidates that late interaction has seen.
+    """
     report: dict[str, Any] = {}
     for table, names in tables.items():
+        long = table == "LONG_TURNS"
+        shown = _of_long_turns(observed) if long else observed
+        if not shown:
+            continue
+        examples, flat = _examples(shown, seen_late=long), [o for rows in shown.values() for o in rows]
         weights = fit_weights(examples, names)
         honest = {id(o): found for o, found in zip(flat, leave_one_out(examples, names), strict=True)}
         report[table] = {
             "weights": weights,
-            "fitted": {name: figures(rows, weighted(weights)) for name, rows in observed.items()},
+            "fitted": {name: figures(rows, weighted(weights)) for name, rows in shown.items()},
             "left out": {
                 name: figures(rows, lambda o, honest=honest: weighted(honest[id(o)])(o))  # type: ignore[misc]
-                for name, rows in observed.items()
+                for name, rows in shown.items()
             },
         }
     return report
+
+
+def _of_long_turns(observed: Observed) -> Observed:
+    """The observations whose weights are more than half those of LONG_TURNS; sets that have none are left out."""
+    long = {name: [o for o in rows if long_share(o.mean_turn_length) > 0.5] for name, rows in observed.items()}
+    return {name: rows for name, rows in long.items() if rows}
 
 
 def ablation(observed: Observed, names: Sequence[str] = TABLES["SECOND_STAGE"]) -> dict[str, dict[str, Figures]]:
@@ -113,9 +128,16 @@ def ablation(observed: Observed, names: Sequence[str] = TABLES["SECOND_STAGE"]) 
     return report
 
 
-def _examples(observed: Observed) -> list[Example]:
+def _examples(observed: Observed, *, seen_late: bool = False) -> list[Example]:
     return [
-        Example(dataset, o.question.fold, o.keys, o.signals, np.isin(o.keys, o.gold))
+        Example(
+            dataset,
+            o.question.fold,
+            o.keys,
+            o.signals,
+            np.isin(o.keys, o.gold),
+            ~np.isnan(o.signals["late"]) if seen_late and "late" in o.signals else None,
+        )
         for dataset, observations in observed.items()
         for o in observations
     ]

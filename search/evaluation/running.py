@@ -31,7 +31,7 @@ Progress = Callable[[str, int, int], None]
 class Observation:
     """A question with its right turns, the candidates' signals, and the candidates in the order of the search.
 
-    `more` are further figures of this question, by name.
+    `mean_turn_length` is that of the world, in words; `more` are further figures of this question, by name.
     """
 
     question: Question
@@ -41,6 +41,7 @@ class Observation:
     signals: Mapping[str, Scores]
     order: TurnKeys
     milliseconds: float
+    mean_turn_length: float = 0.0
     more: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -107,4 +108,5 @@ def _observe(
         signals=result.signals,
         order=order,
         milliseconds=milliseconds,
+        mean_turn_length=result.mean_turn_length,
     )

@@ -58,3 +58,15 @@ def test_each_fold_gets_weights_that_never_saw_it() -> None:
     assert len(weights) == 25
     assert weights[-1] == fit_weights(made, NAMES)
     assert weights[0] == weights[2] != weights[1]
+
+
+def test_candidates_that_are_not_compared_teach_nothing() -> None:
+    keys = np.arange(3, dtype=np.int64)
+    signals = {"good": np.array([0.5, 0.0, 1.0], np.float32)}
+    right = np.array([True, False, False])
+    compared = np.array([True, True, False])
+    whole = fit_weights([Example("set", "f", keys, signals, right)] * 4, ["good"])
+    part = fit_weights([Example("set", "f", keys, signals, right, compared)] * 4, ["good"])
+    assert part["good"] > whole.get("good", 0.0)
+    nothing = Example("set", "f", keys, signals, right, ~right)
+    assert fit_weights([nothing], ["good"]) == {"good": 0.0}

@@ -1,6 +1,7 @@
 """Figures from observations: the order of the search, single signals, weights, held-out folds."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 
@@ -78,3 +79,11 @@ def test_the_report_reads_as_tables_and_as_json() -> None:
     assert "SECOND_STAGE = {" in text
     assert "fitted without" in text
     assert json.loads(json.dumps(report)) == report
+
+
+def test_the_table_of_long_turns_is_fitted_on_those_alone() -> None:
+    short, long = observation(), replace(observation(fold="g"), mean_turn_length=2_000.0)
+    tables = {"LONG_TURNS": ("lexical", "passage")}
+    assert reporting.fit_tables({"chats": [short]}, tables) == {}
+    fitted = reporting.fit_tables({"chats": [short], "runs": [long, short]}, tables)["LONG_TURNS"]
+    assert {name: f["questions"] for name, f in fitted["fitted"].items()} == {"runs": 1}

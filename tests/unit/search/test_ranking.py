@@ -4,7 +4,16 @@ import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 
 from search.candidates import split_keys, spread, turn_keys
-from search.ranking import best_first, fuse, inverse_document_frequency, scale
+from search.ranking import (
+    LONG_TURNS,
+    SECOND_STAGE,
+    best_first,
+    fuse,
+    inverse_document_frequency,
+    long_share,
+    scale,
+    second_stage,
+)
 
 NAN = float("nan")
 
@@ -45,3 +54,16 @@ def test_keys_hold_conversation_and_turn() -> None:
     keys = turn_keys([7, 7, 8], [0, 12, 3])
     assert split_keys(keys) == ([7, 7, 8], [0, 12, 3])
     assert_array_equal(spread(keys, keys[1:2], array(5)), array(NAN, 5, NAN))
+
+
+def test_long_turns_are_weighed_by_another_table_without_a_step() -> None:
+    shares = [long_share(length) for length in (0, 60, 140, 350, 760, 10_000)]
+    assert shares == sorted(shares)
+    assert (shares[0], shares[3]) == (0.0, 0.5)
+    assert shares[2] < 0.03
+    assert shares[-1] > 0.99
+    short, long = second_stage(0), second_stage(1e9)
+    assert short == {name: SECOND_STAGE.get(name, 0.0) for name in short}
+    assert_allclose([long[name] for name in LONG_TURNS], list(LONG_TURNS.values()), atol=1e-6)
+    middle = second_stage(350)["lexical"]
+    assert_allclose(middle, (SECOND_STAGE["lexical"] + LONG_TURNS["lexical"]) / 2)
