@@ -127,7 +127,7 @@ class SignBlock(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["conversation", "space", "number"], name="sign_block_unique"),
         ]
-        indexes = [models.Index(fields=["owner", "space"], include=["conversation", "id"], name="sign_block_owner")]
+        indexes = [models.Index(fields=["owner", "space"], include=["id"], name="sign_block_owner")]
 
     def __str__(self) -> str:
         return f"signs {self.number} of conversation {self.conversation_id}"

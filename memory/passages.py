@@ -28,7 +28,7 @@ from convmemory.embeddings.token_codes import encode_vectors
 from memory.locking import lock_vectors
 from memory.models import Passage
 from memory.records import note_outcomes
-from memory.signs import pack_signs
+from memory.signs import drop_signs, pack_signs
 from memory.splitting import Kind, Span, split_message
 
 KINDS: dict[Kind, int] = {
@@ -107,6 +107,15 @@ def store_message_passages(
     return _replace(conversation, space, sources, stale)[2]
 
 
+def drop_passages(conversation: Conversation, *, first_turn: int, spaces: Iterable[EmbeddingSpace]) -> None:
+    """Delete the passages of this turn and of all later ones in these spaces, and their signs."""
+    for space in spaces:
+        with transaction.atomic():
+            lock_vectors(conversation.pk, space.pk)
+            Passage.objects.filter(conversation=conversation, space=space, turn_number__gte=first_turn).delete()
+            drop_signs(conversation, space, first_turn)
+
+
 def _replace(
     conversation: Conversation, space: EmbeddingSpace, sources: Sequence[StoredMessage], stale: Q
 ) -> tuple[int, int, dict[int, str]]:
@@ -125,9 +134,11 @@ def _replace(
         token_counts[draft.source.message_id] += known[draft.digest].token_count
     with transaction.atomic():
         lock_vectors(conversation.pk, space.pk)
-        Passage.objects.filter(stale, conversation=conversation, space=space).delete()
+        gone = Passage.objects.filter(stale, conversation=conversation, space=space)
+        turns = {source.turn_number for source in sources} | set(gone.values_list("turn_number", flat=True))
+        gone.delete()
         _insert(conversation, space, kept, known)
-        pack_signs(conversation, space, (source.turn_number for source in sources))
+        pack_signs(conversation, space, turns)
         note_outcomes(conversation, space, sources, token_counts=token_counts, errors=errors)
     return len(kept), computed, errors
 

@@ -18,6 +18,7 @@ from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import building_space
 from memory.locking import BUILD_LOCK_CLASS, derivation_lock
 from memory.models import Passage
+from memory.passages import drop_passages
 from search.indexing import TURNS_PER_BATCH, IndexResult, embed_missing, texts_of
 from search.models import SpaceProgress, TurnEmbedding
 
@@ -76,9 +77,9 @@ def _build(
 ) -> bool:
     """Go through all turns; False where time ran out."""
     version, rows = conversation.turns_version, SpaceProgress.objects.filter(pk=progress.pk)
-    for model in (TurnEmbedding, Passage):
-        gone = model._default_manager.filter(conversation=conversation, turn_number__gte=conversation.turn_count)
-        gone.filter(space=space).delete()
+    gone = TurnEmbedding.objects.filter(conversation=conversation, turn_number__gte=conversation.turn_count)
+    gone.filter(space=space).delete()
+    drop_passages(conversation, first_turn=conversation.turn_count, spaces=[space])
     refused: dict[int, str] = {}
     try:
         for first in range(0, conversation.turn_count, TURNS_PER_BATCH):

@@ -5,7 +5,6 @@ seldom repeat that, its time does.
 """
 
 import calendar
-import math
 import re
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -16,8 +15,7 @@ from numpy.typing import NDArray
 from search.ranking import Scores
 
 EPOCH = date(1970, 1, 1)
-NEARBY_DAYS = 7.0  # outside the period, what a turn counts for falls to 1/e in this time
-LEAST = math.exp(-1)  # where no turn comes nearer than this, the date tells nothing
+NEARBY_DAYS = 7  # outside the period, what a turn counts for falls to 1/e in this time; if none is as near, to nothing
 
 _NAMES = [
     "january",
@@ -113,7 +111,8 @@ def closeness(period: Period, days: NDArray[np.int64]) -> Scores:
     """For days, counted from 1970: 1 inside the period, falling to 0 outside it; 0 for all if none is within a week."""
     distinct, places = np.unique(days, return_inverse=True)
     outside = [period.days_from(EPOCH + timedelta(days=day)) for day in distinct.tolist()]
-    scores = np.exp(-np.asarray(outside, np.float32) / NEARBY_DAYS)
     # Scores are scaled by the best of them later on, which would make much of turns that are merely less far.
-    near: Scores = scores[places] if scores.max(initial=0.0) >= LEAST else np.zeros(len(days), np.float32)
+    if not outside or min(outside) > NEARBY_DAYS:
+        return np.zeros(len(days), np.float32)
+    near: Scores = np.exp(-np.asarray(outside) / NEARBY_DAYS).astype(np.float32)[places]
     return near

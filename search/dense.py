@@ -21,7 +21,7 @@ from search.query_text import QueryText
 from search.ranking import Scores
 from search.sign_scan import nearest_by_signs
 
-LIMITS = {  # how many vectors each statement keeps; of passages, turns are fewer
+LIMITS = {  # how many vectors each leg keeps; of passages, turns are fewer
     "passages_exact": 3_000,
     "passages_named": 1_000,
     "passages_indexed": vector_index.EF_SEARCH,
@@ -106,7 +106,7 @@ def passages_statement(
     filters: Filters,
     kinds: Sequence[int],
 ) -> tuple[str, dict[str, Any]]:
-    """The SQL of a leg over passages and its parameters; what must come before it is done."""
+    """The SQL of a leg over passages and its parameters; the ids that it names, if any, are looked for here."""
     statement, parameters = dense_statement(name, owner_id, space, question, text, filters)
     if name == "passages_indexed":
         vector_index.scan_widely()

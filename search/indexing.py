@@ -24,8 +24,8 @@ from convmemory.embeddings.cache import embed_cached
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space, embedder_for
 from memory.locking import derivation_lock, lock_vectors
-from memory.models import Passage
-from memory.passages import store_passages
+from memory.models import Passage, SignBlock
+from memory.passages import drop_passages, store_passages
 from memory.records import follow_positions
 from search.chunking import chunk_text
 from search.models import ConversationIndex, TurnDocument, TurnEmbedding
@@ -79,9 +79,7 @@ def _index_from(
     unchanged = ConversationIndex.objects.filter(
         pk=state.pk, noted_version=state.noted_version, space_id=state.space_id
     )
-    TurnDocument.objects.filter(conversation=conversation, turn_number__gte=conversation.turn_count).delete()
-    TurnEmbedding.objects.filter(conversation=conversation, turn_number__gte=conversation.turn_count).delete()
-    Passage.objects.filter(conversation=conversation, turn_number__gte=conversation.turn_count).delete()
+    _drop_gone_turns(conversation, state)
     first_dirty = _first_dirty(conversation, state, space)
     follow_positions(conversation, first_dirty)
     try:
@@ -109,6 +107,17 @@ def _index_from(
         updated_at=timezone.now(),
     )
     return True
+
+
+def _drop_gone_turns(conversation: Conversation, state: ConversationIndex) -> None:
+    """Delete what is kept of turns that the conversation had and has no more, in every space."""
+    first = conversation.turn_count
+    TurnDocument.objects.filter(conversation=conversation, turn_number__gte=first).delete()
+    TurnEmbedding.objects.filter(conversation=conversation, turn_number__gte=first).delete()
+    had_more = state.last_embedded_turn_number >= first
+    if had_more or Passage.objects.filter(conversation=conversation, turn_number__gte=first).exists():
+        packed = SignBlock.objects.filter(conversation=conversation).values("space")
+        drop_passages(conversation, first_turn=first, spaces=EmbeddingSpace.objects.filter(pk__in=packed))
 
 
 def _first_dirty(conversation: Conversation, state: ConversationIndex, space: EmbeddingSpace) -> int:

@@ -8,6 +8,7 @@ from django.db import connection, transaction
 from django.db.models import Max
 
 from convmemory.conversations.reading import EVERYTHING, Filters
+from convmemory.core.sql import load_sql
 from convmemory.embeddings.cache import query_vector
 from convmemory.embeddings.models import EmbeddingSpace
 from search import vector_index
@@ -16,7 +17,6 @@ from search.lexical import lexical_statement
 from search.models import TurnDocument
 from search.query import DEFAULT_SCOPE
 from search.query_text import QueryText
-from search.sign_scan import blocks_statement
 
 PASSAGES, TURNS = "passage_owner", "turn_embedding_owner"
 DENSE_PLANS: dict[str, tuple[str, ...]] = {  # any of them
@@ -28,7 +28,7 @@ DENSE_PLANS: dict[str, tuple[str, ...]] = {  # any of them
 LEXICAL_INDEX = "turn_document_owned_spoken"
 SIGNS_INDEX = "sign_block_owner"
 TEXT = QueryText("some words")
-KINDS = (0, 1)
+SPOKEN_KINDS = (0, 1)
 
 
 def queries_without_index(space: EmbeddingSpace) -> dict[str, str]:
@@ -36,13 +36,16 @@ def queries_without_index(space: EmbeddingSpace) -> dict[str, str]:
     owner_id = TurnDocument.objects.aggregate(owner=Max("owner"))["owner"]
     if owner_id is None:
         return {}
+    statements = _statements_in_use(space)
     bad = {
         name: expected_plans(name, space)[0]
-        for name in _statements_in_use(space)
+        for name in statements
         if not is_as_expected(name, space, dense_plan(name, owner_id, space))
     }
     if LEXICAL_INDEX not in lexical_plan(owner_id):
         bad["lexical_matches"] = LEXICAL_INDEX
+    if "passages_named" in statements and SIGNS_INDEX not in signs_plan(owner_id, space):
+        bad["sign_digest"] = SIGNS_INDEX
     return bad
 
 
@@ -69,7 +72,7 @@ def dense_plan(name: str, owner_id: int, space: EmbeddingSpace, filters: Filters
     """The plan of a dense leg. Raises: EmbedderUnavailable."""
     question = query_vector(space, TEXT.text)
     if name.startswith("passages"):
-        statement, parameters = passages_statement(name, owner_id, space, question, TEXT, filters, KINDS)
+        statement, parameters = passages_statement(name, owner_id, space, question, TEXT, filters, SPOKEN_KINDS)
     else:
         statement, parameters = dense_statement(name, owner_id, space, question, TEXT, filters)
     forbidden = ["enable_seqscan"]
@@ -86,9 +89,10 @@ def lexical_plan(owner_id: int, filters: Filters = EVERYTHING) -> str:
     return _plan(statement, parameters, ["enable_seqscan"])
 
 
-def signs_plan(owner_id: int, space: EmbeddingSpace, filters: Filters = EVERYTHING) -> str:
-    """The plan of what lists an owner's blocks of signs."""
-    return _plan(*blocks_statement(owner_id, space, filters, []), ["enable_seqscan"])
+def signs_plan(owner_id: int, space: EmbeddingSpace) -> str:
+    """The plan of what asks for the digest of an owner's blocks of signs."""
+    parameters: dict[str, object] = {"owner": owner_id, "space": space.pk}
+    return _plan(load_sql("search", "sign_digest"), parameters, ["enable_seqscan", "enable_bitmapscan"])
 
 
 def _plan(statement: str, parameters: dict[str, object], forbidden: list[str]) -> str:

@@ -4,6 +4,7 @@ Pure arithmetic over measured bytes per row (docs/scaling.md says how they were 
 a running installation in their place (`measured_costs`) the figures are its own.
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -136,7 +137,7 @@ def _tables(load: Load) -> Iterable[_Size]:
     yield _Size("search_turndocument", load.turns, load.chars_per_turn * 2.1, load.chars_per_turn * 0.9)
     yield _Size("search_turnembedding", chunks, vector + signs, signs)  # the signs in the row and in its owner's index
     yield _Size("memory_passage", passages, vector)
-    blocks = _rows(load, max(1 / load.turns_per_conversation, 1 / TURNS_PER_BLOCK))
+    blocks = conversations * math.ceil(load.turns_per_conversation / TURNS_PER_BLOCK)
     yield _Size("memory_signblock", blocks, passages / max(blocks, 1) * (signs + PLACE_BYTES))
     if load.late_interaction:
         yield _Size("memory_passagetokens", passages, TOKENS_PER_PASSAGE * load.dimensions / 8)

@@ -16,7 +16,7 @@ from convmemory.ops.benchmarks import Figure, percentile, refresh_statistics, sc
 from convmemory.ops.synthetic import PASSAGES_PER_TURN, TextMaker, VectorMaker, fill_turns
 from search import vector_index
 from search.dense import passages_statement
-from search.plans import KINDS
+from search.plans import SPOKEN_KINDS
 from search.query_text import QueryText
 
 SMALL, LARGE = 2_000, 100_000
@@ -77,7 +77,7 @@ def _recall(space: EmbeddingSpace, owner: User, vectors: VectorMaker) -> list[Fi
 
 def _nearest(name: str, space: EmbeddingSpace, owner: User, question: Vector) -> list[tuple[int, int]]:
     """The turns of the passages that a leg finds, nearest first."""
-    found = passages_statement(name, owner.pk, space, question, QueryText(""), Filters(), KINDS)
+    found = passages_statement(name, owner.pk, space, question, QueryText(""), Filters(), SPOKEN_KINDS)
     ((conversations, turns, scores),) = Asked(*found).rows()
     return [(conversations[i], turns[i]) for i in np.argsort(scores)[::-1]]
 

@@ -10,5 +10,5 @@ SELECT
 FROM memory_passage AS e
 WHERE
     e.owner_id = %(owner)s AND e.conversation_id = %(conversation)s AND e.space_id = %(space)s
-    AND e.turn_number / %(turns)s = ANY(%(numbers)s)
+    AND e.turn_number BETWEEN %(first)s AND %(last)s AND e.turn_number / %(turns)s = ANY(%(numbers)s)
 GROUP BY e.owner_id, e.conversation_id, e.space_id, e.turn_number / %(turns)s

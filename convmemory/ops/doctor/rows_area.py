@@ -15,8 +15,8 @@ from convmemory.core.text import one_line
 from convmemory.embeddings.spaces import active_space
 from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity, plural
 from memory.embedding import MAX_ATTEMPTS as MESSAGE_ATTEMPTS
-from memory.models import MessageEmbedding
-from memory.signs import PLACE
+from memory.models import MessageEmbedding, SignBlock
+from memory.signs import PLACE, TURNS_PER_BLOCK
 from search.indexing import MAX_ATTEMPTS
 from search.models import ConversationIndex, TurnDocument, TurnEmbedding
 from search.selecting import find_damage, mark_damage
@@ -64,7 +64,7 @@ def check_damage() -> Iterator[Finding]:
 def check_passages() -> Iterator[Finding]:
     space = active_space()
     with connection.cursor() as cursor:
-        parameters = {"space": space.pk, "place_bytes": PLACE.itemsize}
+        parameters = {"space": space.pk, "place_bytes": PLACE.itemsize, "turns": TURNS_PER_BLOCK}
         cursor.execute(load_sql("convmemory.ops", "passages_lost"), parameters)
         lost = [row[0] for row in cursor.fetchall()]
     if not lost:
@@ -73,13 +73,14 @@ def check_passages() -> Iterator[Finding]:
     def index_again() -> str:
         with transaction.atomic():
             TurnEmbedding.objects.filter(conversation__in=lost, space=space).delete()
+            SignBlock.objects.filter(conversation__in=lost, space=space).delete()
             ConversationIndex.objects.filter(pk__in=lost).update(indexed_version=0, dirty_from=None)
         return f"{plural(len(lost), 'conversation')} will be indexed again."
 
     yield Finding(
         "rows.passages-lost",
         Severity.ERROR,
-        f"{plural(len(lost), 'conversation')} have another number of passages, or of their signs, than was stored.",
+        f"{plural(len(lost), 'conversation')} have other passages, or other blocks of their signs, than was stored.",
         "`manage.py doctor --fix` has them indexed again; only what is missing is computed.",
         index_again,
     )

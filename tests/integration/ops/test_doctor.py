@@ -138,6 +138,16 @@ def lost_signs() -> None:
     SignBlock.objects.order_by("pk")[0].delete()
 
 
+def signs_of_another_owner() -> None:
+    SignBlock.objects.filter(pk=SignBlock.objects.order_by("pk")[0].pk).update(owner=make_user())
+
+
+def signs_of_gone_turns() -> None:
+    block = SignBlock.objects.order_by("pk")[0]
+    block.pk, block.number = None, 9
+    block.save(force_insert=True)
+
+
 def dead_writer() -> None:
     conversation = Conversation.objects.order_by("pk")[0]
     ingest.begin_response(owner=conversation.owner, conversation_id=conversation.pk, question=user_says("And now?"))
@@ -240,6 +250,8 @@ FAULTS = [
     Fault(stale_vector, {"rows.stale"}, "manage.py reembed"),
     Fault(lost_passages, {"rows.passages-lost"}, "doctor --fix"),
     Fault(lost_signs, {"rows.passages-lost"}, "doctor --fix"),
+    Fault(signs_of_another_owner, {"rows.passages-lost"}, "doctor --fix"),
+    Fault(signs_of_gone_turns, {"rows.passages-lost"}, "doctor --fix"),
     Fault(dead_writer, {"rows.stuck"}, "doctor --fix", fixed=True),
     Fault(given_up_conversation, {"rows.given-up"}, "reembed --only failed"),
     Fault(failed_message, {"rows.messages-failed"}, "memory/embed"),
@@ -297,8 +309,9 @@ def test_orphaned_rows_are_deleted_and_what_is_missing_then_is_made_again() -> N
     assert ids() == []
 
 
-def test_signs_that_are_lost_are_packed_again() -> None:
-    lost_signs()
+@pytest.mark.parametrize("damage", [lost_signs, signs_of_another_owner, signs_of_gone_turns])
+def test_signs_that_are_damaged_are_packed_again(damage: Callable[[], None]) -> None:
+    damage()
     list(fix(examine()))
     for conversation in Conversation.objects.all():
         assert index_conversation(conversation_id=conversation.pk).passages_computed == 0

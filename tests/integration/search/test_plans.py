@@ -14,9 +14,9 @@ from search import vector_index
 from search.dense import passages_statement
 from search.plans import (
     DENSE_PLANS,
-    KINDS,
     LEXICAL_INDEX,
     SIGNS_INDEX,
+    SPOKEN_KINDS,
     dense_plan,
     is_as_expected,
     lexical_plan,
@@ -65,8 +65,8 @@ def test_words_are_looked_up_among_the_owners_own_alone(owners: dict[str, Any]) 
 
 
 def test_blocks_of_signs_are_listed_through_their_owner(owners: dict[str, Any]) -> None:
-    for filters in (EVERYTHING, Filters(agent="a")):
-        assert SIGNS_INDEX in signs_plan(owners["small"].pk, active_space(), filters)
+    for owner in owners.values():
+        assert f"Index Only Scan using {SIGNS_INDEX}" in signs_plan(owner.pk, active_space())
 
 
 @pytest.mark.parametrize(
@@ -74,6 +74,7 @@ def test_blocks_of_signs_are_listed_through_their_owner(owners: dict[str, Any]) 
     [
         ("passage_owner", {"passages_exact"}),
         ("turn_embedding_owner", {"turns_signs"}),
+        ("sign_block_owner", {"sign_digest"}),
         ("turn_document_owned_spoken", {"lexical_matches"}),
     ],
 )
@@ -101,7 +102,9 @@ def test_signs_and_index_find_what_the_exact_scan_finds(owners: dict[str, Any]) 
 
 def nearest(name: str, owner: Any, question: Vector) -> set[tuple[int, int, float]]:
     """The twenty passages nearest to the question, each by its turn and similarity."""
-    found = passages_statement(name, owner.pk, active_space(), question, QueryText("some words"), EVERYTHING, KINDS)
+    found = passages_statement(
+        name, owner.pk, active_space(), question, QueryText("some words"), EVERYTHING, SPOKEN_KINDS
+    )
     rows = sorted(zip(*Asked(*found).rows()[0], strict=True), key=lambda row: -row[2])
     return {(conversation, turn, round(score, 5)) for conversation, turn, score in rows[:20]}
 

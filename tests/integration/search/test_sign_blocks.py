@@ -19,6 +19,7 @@ from search.dense import passages_statement
 from search.indexing import index_conversation
 from search.query import SearchQuery
 from search.retrieval import search
+from search.sign_blocks import HOLDER
 from tests.factories import assistant_says, exchange, make_conversation, make_user
 
 pytestmark = pytest.mark.django_db
@@ -154,13 +155,45 @@ def test_an_owner_without_passages_has_none() -> None:
 
 
 def test_owners_that_were_searched_longest_ago_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    from search.sign_scan import _holder
+    owners = [make_user() for _ in range(3)]
+    for owner in owners:
+        indexed(owner, EGGS)
+    for owner in (owners[0], owners[1], owners[0]):
+        by_signs(owner)
+    held = [HOLDER.get(owner.pk, active_space()) for owner in owners[:2]]
+    assert held[0] is not None
+    monkeypatch.setattr("search.sign_blocks.HELD_BYTES", held[0].size * 2)
+    by_signs(owners[0])
+    by_signs(owners[2])
+    assert [HOLDER.get(owner.pk, active_space()) is not None for owner in owners] == [True, False, True]
+    assert by_signs(owners[1]) == exactly(owners[1]) != []
 
-    monkeypatch.setattr("search.sign_scan.HELD_BYTES", 1)
+
+def test_what_was_not_searched_for_long_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     owners = [make_user(), make_user()]
     for owner in owners:
         indexed(owner, EGGS)
-        by_signs(owner)
-    assert _holder.get(owners[0].pk, active_space()) is None
-    assert _holder.get(owners[1].pk, active_space()) is not None
-    assert by_signs(owners[0]) == exactly(owners[0]) != []
+    by_signs(owners[0])
+    monkeypatch.setattr("search.sign_blocks.HELD_S", -1.0)
+    by_signs(owners[1])
+    assert HOLDER.get(owners[0].pk, active_space()) is None
+
+
+def test_nothing_is_held_of_an_owner_who_has_nothing_left() -> None:
+    owner = make_user()
+    conversation = indexed(owner, EGGS)
+    by_signs(owner)
+    conversation.delete()
+    by_signs(owner)
+    assert HOLDER.get(owner.pk, active_space()) is None
+
+
+def test_turns_that_are_gone_leave_no_places_behind() -> None:
+    owner = make_user()
+    conversation = indexed(owner, *[EGGS] * (2 * TURNS_PER_BLOCK + 3))
+    Message.objects.filter(conversation=conversation, turn_number__gt=0).delete()
+    Conversation.objects.filter(pk=conversation.pk).update(turn_count=1, turns_version=conversation.turns_version + 1)
+    index_conversation(conversation_id=conversation.pk)
+    (block,) = SignBlock.objects.filter(conversation=conversation)
+    named = np.frombuffer(block.places, PLACE)["id"].tolist()
+    assert named == list(Passage.objects.order_by("pk").values_list("pk", flat=True)) != []

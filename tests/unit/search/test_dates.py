@@ -61,6 +61,11 @@ def test_turns_count_less_the_more_days_lie_between() -> None:
     assert_allclose(closeness(Period(2023, 5, 3), days), [0.36788, 1, 0, 1], atol=1e-4)
 
 
+def test_a_week_away_is_near_enough_by_itself() -> None:
+    assert closeness(Period(2023, 5, 3), days_since_1970(date(2023, 5, 10)))[0] == pytest.approx(0.36788, abs=1e-4)
+    assert closeness(Period(2023, 5, 3), days_since_1970(date(2023, 5, 11)))[0] == 0
+
+
 def test_without_a_year_any_year_will_do() -> None:
     december = Period(None, 12, None)
     assert december.days_from(date(2021, 12, 31)) == 0

@@ -1,10 +1,11 @@
-"""Signs of vectors in machine words: distances, pieces, and where the best end."""
+"""Signs of vectors in machine words: distances, pieces, and which are the nearest."""
 
 import numpy as np
 import pytest
 
 from memory.signs import PLACE, sign_bytes
-from search.sign_scan import Signs, _cutoff
+from search.sign_blocks import Signs
+from search.sign_scan import _least
 
 
 def packed(vectors: np.ndarray, first_id: int = 0) -> Signs:
@@ -14,7 +15,7 @@ def packed(vectors: np.ndarray, first_id: int = 0) -> Signs:
     return Signs.unpacked(places.tobytes(), sign_bytes(vectors).tobytes())
 
 
-@pytest.mark.parametrize("dimensions", [384, 100, 12])
+@pytest.mark.parametrize("dimensions", [384, 96, 48, 12])
 def test_the_distance_is_the_number_of_signs_that_differ(dimensions: int) -> None:
     vectors = np.random.default_rng(3).standard_normal((50, dimensions)).astype(np.float32)
     question, signs = vectors[0], packed(vectors)
@@ -26,11 +27,19 @@ def test_the_distance_is_the_number_of_signs_that_differ(dimensions: int) -> Non
 def test_pieces_that_are_joined_are_the_whole() -> None:
     vectors = np.random.default_rng(4).standard_normal((30, 64)).astype(np.float32)
     whole = packed(vectors)
-    again = Signs.joined([whole.part(0, 11), whole.part(11, 11), whole.part(11, 30)])
+    first = whole.ids < 11
+    again = whole.those(first).followed_by(whole.those(~first))
     assert again.ids.tolist() == whole.ids.tolist()
     assert again.distances(vectors[5]).tolist() == whole.distances(vectors[5]).tolist()
 
 
-@pytest.mark.parametrize(("limit", "cutoff"), [(1, 2), (2, 5), (3, 5), (4, 9), (100, 10)])
-def test_what_is_equally_far_is_cut_off_together(limit: int, cutoff: int) -> None:
-    assert _cutoff(np.array([9, 5, 2, 5], np.uint16), limit) == cutoff
+@pytest.mark.parametrize(
+    ("limit", "nearest"), [(1, {2}), (2, {2, 3}), (3, {2, 3, 1}), (4, {2, 3, 1, 0}), (5, {2, 3, 1, 0}), (0, set())]
+)
+def test_of_what_is_equally_far_the_newest_are_kept(limit: int, nearest: set[int]) -> None:
+    distances, ids = np.array([9, 5, 2, 5], np.uint16), np.array([70, 40, 60, 50])
+    assert set(_least(distances, ids, limit).tolist()) == nearest
+
+
+def test_of_nothing_nothing_is_nearest() -> None:
+    assert _least(np.array([], np.uint16), np.array([], np.int64), 3).tolist() == []
