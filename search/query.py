@@ -1,6 +1,6 @@
 """A checked search query: text, mode, scope, filters, page size."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from convmemory.conversations.reading import EVERYTHING, Filters
@@ -17,7 +17,10 @@ MIN_QUERY_CHARS, MAX_QUERY_CHARS, MAX_LIMIT = 2, 500, 50
 
 @dataclass(frozen=True, slots=True)
 class SearchQuery:
-    """A checked query. Raises: InvalidInput on anything that cannot be searched for."""
+    """A checked query; quoted phrases must stand in a turn where it is `word_for_word`.
+
+    Raises: InvalidInput on anything that cannot be searched for.
+    """
 
     text: str
     limit: int = 20
@@ -25,6 +28,7 @@ class SearchQuery:
     scope: frozenset[str] = DEFAULT_SCOPE
     filters: Filters = EVERYTHING
     min_chars: int = MIN_QUERY_CHARS
+    word_for_word: bool = True
 
     def __post_init__(self) -> None:
         if not len(self.text.strip()) >= self.min_chars or len(self.text) > MAX_QUERY_CHARS:
@@ -41,7 +45,8 @@ class SearchQuery:
     @property
     def parsed(self) -> QueryText:
         """The text without its operators, and the operators."""
-        return parse_query(self.text)
+        parsed = parse_query(self.text)
+        return parsed if self.word_for_word else replace(parsed, phrases=())
 
     @property
     def identity(self) -> dict[str, Any]:

@@ -6,7 +6,7 @@ interaction over the best of those, fused again; then the head of the list is ma
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -76,7 +76,21 @@ class RankedTurns:
 
 
 def rank_turns(owner_id: int, query: SearchQuery) -> RankedTurns:
-    """Every turn that any leg found, ranked. A fixed number of queries, whatever the owner has."""
+    """Every turn that any leg found, ranked; where no turn holds a quoted phrase, by its words, with a note.
+
+    A fixed number of queries, whatever the owner has.
+    """
+    ranked = _ranked(owner_id, query)
+    if len(ranked.keys) or not (phrases := query.parsed.phrases):
+        return ranked
+    ranked = _ranked(owner_id, replace(query, word_for_word=False))
+    if len(ranked.keys):
+        quoted = " and ".join(f'"{phrase}"' for phrase in phrases)
+        ranked.notes += (f"No turn holds {quoted} word for word: the words were searched for.",)
+    return ranked
+
+
+def _ranked(owner_id: int, query: SearchQuery) -> RankedTurns:
     ranked = RankedTurns()
     if query.mode != "full_text":
         ranked.space, ranked.notes = _if_available(active_space)

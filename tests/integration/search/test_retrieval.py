@@ -141,6 +141,23 @@ def test_scopes_find_words_where_they_stand() -> None:
             assert bool(hits) == (scope == home), (word, scope)
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_a_quoted_phrase_holds_where_any_turn_has_it_and_else_counts_as_words(mode: str) -> None:
+    owner = make_user()
+    indexed(owner, exchange(*KITCHEN, ("is the starter cold enough?", "It is too cold already.")))
+    held = find(owner, '"too cold" starter', mode=mode)
+    assert set(turns(held)) == {1, 3}
+    assert held.notes == ()
+    unheld = find(owner, '"cold starter too" sourdough', mode=mode)
+    assert turns(unheld)[0] == 1
+    assert unheld.notes == ('No turn holds "cold starter too" word for word: the words were searched for.',)
+    assert 1 not in turns(find(owner, '"cold starter too" -sourdough', mode=mode))
+
+
+def test_a_phrase_that_nobody_said_is_not_sought_in_an_empty_archive() -> None:
+    assert find(make_user(), '"cold starter too" sourdough').notes == ()
+
+
 @pytest.mark.parametrize(
     "text",
     [
