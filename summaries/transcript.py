@@ -89,7 +89,7 @@ def _fragments(text: str, max_tokens: int, count_tokens: Callable[[str], int]) -
         yield text
         return
     middle = len(text) // 2
-    space = text.find(" ", middle, middle + 200)
+    space = text.find(" ", middle, min(middle + 200, len(text) - 1))  # the last character leaves nothing to halve
     at = space + 1 if space > 0 else middle
     yield from _fragments(text[:at], max_tokens, count_tokens)
     yield from _fragments(text[at:], max_tokens, count_tokens)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from convmemory.conversations.parts import (
@@ -54,6 +54,7 @@ def test_a_message_tells_who_said_and_did_what() -> None:
     assert message_text(message(ThinkingPart("hm"))) == ""
 
 
+@example(["a a a aaaaaa "], 5)
 @given(st.lists(st.text(alphabet="ab c", max_size=200), max_size=20), st.integers(5, 60))
 def test_pieces_fit_and_lose_nothing(texts: list[str], max_tokens: int) -> None:
     found = list(pieces(texts, max_tokens=max_tokens, count_tokens=words))
