@@ -39,14 +39,15 @@ SECOND_STAGE: Mapping[str, float] = {
 # The second stage where turns are long, as in the runs of coding agents; fitted on such runs alone. No query of theirs
 # names a date: that weight is SECOND_STAGE's.
 LONG_TURNS: Mapping[str, float] = {
-    "late": 3.31,
-    "late_neighbours": 0.97,
-    "late_passage": 0.7,
-    "passage": 1.95,
-    "passage_conversation": 0.14,
-    "turn": 0.83,
-    "lexical": 2.88,
-    "conversation_rare": 1.55,
+    "late": 3.56,
+    "late_neighbours": 0.68,
+    "late_passage": 0.37,
+    "passage": 0.68,
+    "passage_conversation": 1.44,
+    "turn": 0.26,
+    "lexical": 3.15,
+    "conversation_rare": 1.85,
+    "neighbour_coverage": 0.37,
     "date": 6.36,
 }
 LONG_TURN_WORDS, STEEPNESS = 350, 4  # turns of so many words lie half way between the two tables

@@ -3,10 +3,15 @@
 The loss of a question is the negative logarithm of the probability that the softmax of its fused scores
 gives to its right turns together, plus L2; every data set counts the same, however many questions it has.
 Weights are never negative, so that each can be read as "this much evidence". Minimised by Adam.
+
+Where the head of the list is what counts, the fit goes on with a second loss added: a smooth count of the wrong
+turns above the best right one, of which those that keep it out of the first five matter most.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +20,9 @@ from search.candidates import TurnKeys
 from search.ranking import Scores, scale
 
 STEPS, RATE, L2 = 250, 0.05, 1e-4
+HEAD_STEPS, HEAD_RATE, HEAD_WEIGHT = 300, 0.02, 8.0
+HEAD, SOFTNESS = 4.5, 1.5  # wrong turns above the best right one at which the loss rises most, and how steeply
+NEAR = 0.2  # scores that differ by less count as about equal
 GROUPS = 10  # of a set with more folds, so many fits
 SMALL = 0.05  # of a weight that leaves its signal out
 DECAY_MEAN, DECAY_SQUARE, TINY = 0.9, 0.999, 1e-8
@@ -52,31 +60,37 @@ class _Batch:
     shares: Scores
 
 
-def fit_weights(examples: Sequence[Example], names: Sequence[str]) -> Weights:
+def fit_weights(examples: Sequence[Example], names: Sequence[str], *, for_head: bool = False) -> Weights:
     """The weights of those signals of `names` that count. Questions none of whose candidates is right teach nothing."""
     usable = [example for example in examples if (example.right & example.within).any()]
     if not usable:
         return dict.fromkeys(names, 0.0)
     batch = _batch(usable, names)
-    weights = np.ones(len(names), np.float32)
-    mean = np.zeros(len(names))
-    square = np.zeros(len(names))
-    for step in range(1, STEPS + 1):
-        gradient = _gradient(batch, weights)
-        mean = DECAY_MEAN * mean + (1 - DECAY_MEAN) * gradient
-        square = DECAY_SQUARE * square + (1 - DECAY_SQUARE) * gradient**2
-        move = mean / (1 - DECAY_MEAN**step) / (np.sqrt(square / (1 - DECAY_SQUARE**step)) + TINY)
-        weights = np.maximum(weights - RATE * move, 0).astype(np.float32)
+    weights = _descend(np.ones(len(names), np.float32), partial(_gradient, batch), STEPS, RATE)
+    if for_head:
+        weights = _descend(weights, partial(_gradient_with_head, batch), HEAD_STEPS, HEAD_RATE)
     return {name: round(float(weight), 2) for name, weight in zip(names, weights, strict=True) if weight >= SMALL}
 
 
-def leave_one_out(examples: Sequence[Example], names: Sequence[str]) -> list[Weights]:
+def _descend(weights: Scores, gradient_at: Callable[[Scores], NDArray[np.float64]], steps: int, rate: float) -> Scores:
+    """Adam, kept from negative weights."""
+    mean, square = np.zeros(len(weights)), np.zeros(len(weights))
+    for step in range(1, steps + 1):
+        gradient = gradient_at(weights)
+        mean = DECAY_MEAN * mean + (1 - DECAY_MEAN) * gradient
+        square = DECAY_SQUARE * square + (1 - DECAY_SQUARE) * gradient**2
+        move = mean / (1 - DECAY_MEAN**step) / (np.sqrt(square / (1 - DECAY_SQUARE**step)) + TINY)
+        weights = np.maximum(weights - rate * move, 0).astype(np.float32)
+    return weights
+
+
+def leave_one_out(examples: Sequence[Example], names: Sequence[str], *, for_head: bool = False) -> list[Weights]:
     """For each example, the weights fitted without any example of its group of folds."""
     groups = _groups(examples)
-    fitted = {
-        left_out: fit_weights([e for e, group in zip(examples, groups, strict=True) if group != left_out], names)
-        for left_out in sorted(set(groups))
-    }
+    fitted = {}
+    for left_out in sorted(set(groups)):
+        others = [example for example, group in zip(examples, groups, strict=True) if group != left_out]
+        fitted[left_out] = fit_weights(others, names, for_head=for_head)
     return [fitted[group] for group in groups]
 
 
@@ -111,3 +125,21 @@ def _gradient(batch: _Batch, weights: Scores) -> NDArray[np.float64]:
     pull = (probability - target) * batch.shares[:, None]
     gradient: NDArray[np.float64] = pull.reshape(-1) @ batch.signals.reshape(-1, len(weights)) + 2 * L2 * weights
     return gradient
+
+
+def _gradient_with_head(batch: _Batch, weights: Scores) -> NDArray[np.float64]:
+    scores = np.where(batch.present, batch.signals @ weights, -np.inf)
+    rows = np.arange(len(scores))
+    best = np.where(batch.right, scores, -np.inf).argmax(axis=1)
+    behind = np.where(batch.present & ~batch.right, scores - scores[rows, best][:, None], -np.inf)
+    above = _sigmoid(behind / NEAR)
+    lost = _sigmoid((above.sum(axis=1) - HEAD) / SOFTNESS)
+    pull = (lost * (1 - lost) / SOFTNESS)[:, None] * above * (1 - above) / NEAR
+    pull[rows, best] -= pull.sum(axis=1)
+    pull *= batch.shares[:, None] * HEAD_WEIGHT
+    return _gradient(batch, weights) + pull.reshape(-1) @ batch.signals.reshape(-1, len(weights))
+
+
+def _sigmoid(values: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+    smooth: NDArray[np.float64] = 1 / (1 + np.exp(-np.clip(values, -30.0, 30.0)))
+    return smooth

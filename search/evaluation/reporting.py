@@ -90,7 +90,7 @@ def weighted(weights: Weights) -> Ranking:
 def fit_tables(observed: Observed, tables: Tables = TABLES) -> dict[str, Any]:
     """For each weight table: new weights from all sets together, their figures, and those of leaving folds out.
 
-    LONG_TURNS is fitted where turns are long, to the order of the candidates that late interaction has seen.
+    LONG_TURNS is fitted where turns are long, to the head of the list of the candidates that late interaction has seen.
     """
     report: dict[str, Any] = {}
     for table, names in tables.items():
@@ -99,8 +99,9 @@ def fit_tables(observed: Observed, tables: Tables = TABLES) -> dict[str, Any]:
         if not shown:
             continue
         examples, flat = _examples(shown, seen_late=long), [o for rows in shown.values() for o in rows]
-        weights = fit_weights(examples, names)
-        honest = {id(o): found for o, found in zip(flat, leave_one_out(examples, names), strict=True)}
+        weights = fit_weights(examples, names, for_head=long)
+        left_out = leave_one_out(examples, names, for_head=long)
+        honest = {id(o): found for o, found in zip(flat, left_out, strict=True)}
         report[table] = {
             "weights": weights,
             "fitted": {name: figures(rows, weighted(weights)) for name, rows in shown.items()},

@@ -1,9 +1,12 @@
 """Fitting the weights of the fusion on questions made up so that the answer is known."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import pytest
 
 from search.evaluation.fitting import Example, fit_weights, leave_one_out
+from search.ranking import fuse
 
 NAMES = ("telling", "noise", "misleading")
 
@@ -70,3 +73,22 @@ def test_candidates_that_are_not_compared_teach_nothing() -> None:
     assert part["good"] > whole.get("good", 0.0)
     nothing = Example("set", "f", keys, signals, right, ~right)
     assert fit_weights([nothing], ["good"]) == {"good": 0.0}
+
+
+def test_for_the_head_it_counts_how_many_wrong_ones_stand_above_not_how_far() -> None:
+    """One signal puts a third of the right ones first by far, the other all of them just above the fifth place."""
+    made = []
+    for number in range(30):
+        right = np.arange(12) == 0
+        by_far = np.where(right, 1.0 if number % 3 == 0 else 0.0, np.linspace(0.3, 0.35, 12)).astype(np.float32)
+        just = np.where(right, 0.9, np.where(np.arange(12) < 4, 1.0, 0.0)).astype(np.float32)
+        made.append(Example("set", "f", np.arange(12, dtype=np.int64), {"far": by_far, "just": just}, right))
+    plain, head = (fit_weights(made, ["far", "just"], for_head=for_head) for for_head in (False, True))
+    assert _among_first_five(made, head) >= _among_first_five(made, plain)
+    assert _among_first_five(made, head) == 30
+    assert head != plain
+
+
+def _among_first_five(made: list[Example], weights: Mapping[str, float]) -> int:
+    fused = [(fuse(example.signals, weights), example.right) for example in made]
+    return sum(int((scores > scores[right].max()).sum()) < 5 for scores, right in fused)
