@@ -10,11 +10,9 @@ from typing import Any
 
 import numpy as np
 from django.db import connection
-from numpy.typing import NDArray
 
 from convmemory.conversations.models import Conversation
 from convmemory.core.sql import load_sql
-from convmemory.embeddings.embedder import Vector
 from convmemory.embeddings.models import EmbeddingSpace
 from memory.models import SignBlock
 
@@ -47,8 +45,3 @@ def drop_signs(conversation: Conversation, space: EmbeddingSpace, first_turn: in
     blocks = SignBlock.objects.filter(conversation=conversation, space=space)
     blocks.filter(number__gt=first_turn // TURNS_PER_BLOCK).delete()
     pack_signs(conversation, space, [first_turn])
-
-
-def sign_bytes(vectors: Vector) -> NDArray[np.uint8]:
-    """The signs of vectors (..., dim), one bit a dimension, 1 where positive: (..., bytes), as a block has them."""
-    return np.packbits(vectors > 0, axis=-1)

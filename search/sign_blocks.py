@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from convmemory.core.sql import Asked, load_sql
 from convmemory.embeddings.embedder import Vector
 from convmemory.embeddings.models import EmbeddingSpace
-from memory.signs import PLACE, sign_bytes
+from convmemory.embeddings.token_codes import encode_vectors
+from memory.signs import PLACE
 from search.candidates import TURN_BITS, TurnKeys
 
 HELD_BYTES = 256 * 2**20  # of all owners together; 100,000 passages take 6 MB
@@ -68,8 +69,9 @@ class Signs:
 
     def distances(self, question: Vector) -> NDArray[np.uint16]:
         """How many signs of each passage differ from those of the question (dim,): (n,)."""
+        code = np.frombuffer(encode_vectors(question[None]), np.uint8)
         differing = np.zeros(len(self), np.uint16)
-        for column, word in zip(self.words, as_words(sign_bytes(question)[None])[:, 0], strict=True):
+        for column, word in zip(self.words, as_words(code[None])[:, 0], strict=True):
             differing += np.bitwise_count(column ^ word)
         return differing
 

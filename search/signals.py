@@ -177,13 +177,16 @@ def _rank(ranked: RankedTurns, owner_id: int, query: SearchQuery) -> None:
         return
     ranked.scores = fuse(ranked.signals, FIRST_STAGE)
     best = np.sort(best_first(ranked.scores, ranked.keys)[:TURNS])
+    makes_diverse = settings.MMR_LAMBDA < 1
     with pipelined():
-        asked_vectors = ask_turn_vectors(owner_id=owner_id, space=ranked.space, keys=ranked.keys[best])
+        asked = (
+            ask_turn_vectors(owner_id=owner_id, space=ranked.space, keys=ranked.keys[best]) if makes_diverse else None
+        )
         if settings.LATE_INTERACTION and _add_late(ranked, ranked.space, owner_id, query, best):
             hybrid = query.mode == "hybrid"
             ranked.scores = fuse(ranked.signals, second_stage(ranked.mean_turn_length) if hybrid else SEMANTIC_ONLY)
-        if settings.MMR_LAMBDA < 1:
-            _make_head_diverse(ranked, best, turn_vectors(asked_vectors, best, ranked.space.dimensions))
+        if asked:
+            _make_head_diverse(ranked, best, turn_vectors(asked, best, ranked.space.dimensions))
 
 
 def _add_late(

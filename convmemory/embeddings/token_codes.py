@@ -13,7 +13,7 @@ AT_ONCE = 1_024  # tokens whose decoded signs stay in the processor's cache
 
 
 def encode_vectors(vectors: Vector) -> bytes:
-    """Signs of `vectors` (t, dim), packed: `t * dim / 8` bytes. `dim` is a multiple of 8."""
+    """Signs of `vectors` (t, dim), 1 where positive, packed: `dim / 8` bytes a vector, filled up to whole ones."""
     return np.packbits(vectors > 0, axis=1).tobytes()
 
 

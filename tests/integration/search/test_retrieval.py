@@ -6,6 +6,9 @@ from unittest.mock import patch
 
 import pytest
 from django.contrib.auth.models import AnonymousUser, User
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from pytest_django import Settings
 
 from convmemory.conversations import ingest
 from convmemory.conversations.drafts import MessageDraft
@@ -139,6 +142,20 @@ def test_scopes_find_words_where_they_stand() -> None:
         for scope in ("user", "assistant", "thinking", "tool"):
             hits = find(owner, word, mode="full_text", scope=frozenset({scope})).hits
             assert bool(hits) == (scope == home), (word, scope)
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_without_diversity_no_vectors_of_turns_are_asked_for(settings: Settings, late: bool) -> None:
+    owner = make_user()
+    indexed(owner, exchange(*KITCHEN))
+    settings.LATE_INTERACTION = late
+    asked = []
+    for relevance in (0.97, 1.0):
+        settings.MMR_LAMBDA = relevance
+        with CaptureQueriesContext(connection) as queries:
+            assert turns(find(owner, "sourdough starter too cold"))[0] == 1
+        asked.append(sum("The vectors of some turns" in query["sql"] for query in queries))
+    assert asked == [1, 0]
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from memory.signs import PLACE, sign_bytes
+from convmemory.embeddings.token_codes import encode_vectors
+from memory.signs import PLACE
 from search.sign_blocks import Signs
 from search.sign_scan import _least
 
@@ -12,7 +13,7 @@ def packed(vectors: np.ndarray, first_id: int = 0) -> Signs:
     places = np.zeros(len(vectors), PLACE)
     places["id"] = np.arange(first_id, first_id + len(vectors))
     places["turn"], places["kind"] = 7, 4
-    return Signs.unpacked(places.tobytes(), sign_bytes(vectors).tobytes())
+    return Signs.unpacked(places.tobytes(), encode_vectors(vectors))
 
 
 @pytest.mark.parametrize("dimensions", [384, 96, 48, 12])
