@@ -17,7 +17,7 @@ from convmemory.conversations.parts import (
 )
 from convmemory.core.completions import Endpoint
 from convmemory.core.errors import EndpointRefused
-from convmemory.core.text import fenced
+from convmemory.core.fence import fenced
 from convmemory.embeddings.embedder import unit_rows
 from summaries import extractive
 from summaries.by_model import Progress, Written, write_summary
