@@ -127,7 +127,10 @@ def _sentences(text: str, start: int, end: int, language: str) -> Iterator[tuple
     while start < end:
         window_end = min(start + WINDOW_CHARS, end)
         window = text[start:window_end]
-        found = [(start + each["start_index"], start + each["end_index"]) for each in get_sentence_boundaries(language, window)]
+        found = [
+            (start + each["start_index"], start + each["end_index"])
+            for each in get_sentence_boundaries(language, window)
+        ]
         if window_end < end and len(found) > 1:
             window_end = found.pop()[0]
         yield from found

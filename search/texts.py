@@ -26,8 +26,8 @@ MAX_TOKEN_CHARS = 256  # nobody searches for a longer one
 LEXICAL_CHARS = 200_000  # a tsvector holds 1 MB at most
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-# Paths and compounds; or, behind digits, a word in camel case, or one that ends in digits. Begins where a run of letters
-# and digits does and never goes back, so that a run of any length is read once.
+# Paths and compounds; or, behind digits, a word in camel case, or one that ends in digits. Begins where a run of
+# letters and digits does and never goes back, so that a run of any length is read once.
 _IDENTIFIER = re.compile(
     r"""(?<![A-Za-z0-9])(?:
         ([A-Za-z0-9]++(?:[._/\\:@#\-]++[A-Za-z0-9]++)++)
@@ -37,6 +37,8 @@ _IDENTIFIER = re.compile(
 )
 _WORD = re.compile(r"\w+")
 _SEPARATORS = re.compile(r"[._/\\:@#\-]+")
+_LONG_TOKEN = re.compile(rf"(?<!\S)\S{{{MAX_TOKEN_CHARS}}}\S++")
+_COMMENT_START, _COMMENT_END = "<!--", "-->"
 _UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\u0e00-\u0e7f]{2,}")
 
 
@@ -135,4 +137,17 @@ def searchable(text: str) -> str:
     for match in _UNSPACED.finditer(text):
         run = match.group()
         extra.update(dict.fromkeys(run[i : i + 2] for i in range(len(run) - 1)))
+    text = parseable(text)
     return f"{text}\n{' '.join(extra)}" if extra else text
+
+
+def parseable(text: str) -> str:
+    """`text` without what PostgreSQL's parser reads again and again: long tokens are cut up, no comment stays open."""
+    text = _LONG_TOKEN.sub(_cut_up, text)
+    closed = text.rfind(_COMMENT_END) + 1
+    return text[:closed] + text[closed:].replace(_COMMENT_START, " ")
+
+
+def _cut_up(match: re.Match[str]) -> str:
+    token = match.group()
+    return " ".join(token[at : at + MAX_TOKEN_CHARS] for at in range(0, len(token), MAX_TOKEN_CHARS))

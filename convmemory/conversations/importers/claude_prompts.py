@@ -112,7 +112,9 @@ def _without_wrappers(text: str) -> tuple[str, str]:
         wrapped.append(text[start:found])
         first = start = _skip_space(text, found)
     said_end = _skip_space_back(text, end, first)
-    while text.endswith(_REMINDER_END, first, said_end) and (at := text.rfind(_REMINDER_START, first, said_end)) > first:
+    while (
+        text.endswith(_REMINDER_END, first, said_end) and (at := text.rfind(_REMINDER_START, first, said_end)) > first
+    ):
         wrapped.append(text[at:said_end])
         end = said_end = _skip_space_back(text, at, first)
     said = text[first:end]
