@@ -91,7 +91,9 @@ def weighted_question(
 
 def token_weights(text: str, spans: Sequence[Span], word_weights: Mapping[str, float]) -> Scores:
     """The idf of the word that each token is a piece of; punctuation weighs nothing."""
-    words = {position: match.group().lower() for match in _WORD.finditer(text) for position in range(*match.span())}
+    words: dict[int, str] = {}
+    for match in _WORD.finditer(text):
+        words |= dict.fromkeys(range(*match.span()), match.group().lower())
     rarest = max(word_weights.values(), default=1.0)
     weights = [word_weights.get(words[start], rarest) if start in words else 0.0 for start, _ in spans]
     result = np.asarray(weights, np.float32)

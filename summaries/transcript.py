@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 RESULT_CHARS = 600
 ATTACHMENT_CHARS = 2_000
 NAME_CHARS = 80
-LABEL_START = "["
 FENCE = "transcript"
 """The tag of the fence that a transcript is given to a model in."""
 
@@ -107,7 +106,7 @@ def _fragments(text: str, max_tokens: int, count_tokens: Callable[[str], int]) -
     middle = len(text) // 2
     space = text.find(" ", middle, min(middle + 200, len(text) - 1))  # the last character leaves nothing to halve
     at = space + 1 if space > 0 else middle
-    while text[at] in LABEL_START and at < len(text) - 1:
+    if text[at] == "[" and text[at + 1 : at + 2].isdigit():
         at += 1
     yield from _fragments(text[:at], max_tokens, count_tokens)
     yield from _fragments(text[at:], max_tokens, count_tokens)

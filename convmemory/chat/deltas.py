@@ -32,7 +32,7 @@ class CallDraft:
         text = "".join(self.arguments)
         try:
             value = json.loads(text) if text.strip() else {}
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             return FinishedCall(self._part({"arguments": text}), f"The arguments are not JSON ({error}).")
         if not isinstance(value, dict):
             return FinishedCall(self._part({"arguments": text}), "The arguments are not a JSON object.")

@@ -51,6 +51,7 @@ def count_work(markdown: MarkdownIt) -> None:
     """Have the parser take its steps from the `Work` in `env["work"]`."""
     markdown.block.ruler.before("table", "work", _block, {"alt": ["paragraph", "reference", "blockquote", "list"]})
     markdown.inline.ruler.before("text", "work", _inline)
+    markdown.inline.ruler2.before("balance_pairs", "work", _marks)
     markdown.core.ruler.after("block", "work", _tokens)
 
 
@@ -62,6 +63,10 @@ def _inline(state: StateInline, silent: bool) -> bool:
 def _block(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     state.env["work"].take(1)
     return False
+
+
+def _marks(state: StateInline) -> None:
+    state.env["work"].take(len(state.tokens))
 
 
 def _tokens(state: StateCore) -> None:

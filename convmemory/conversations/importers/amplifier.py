@@ -182,9 +182,5 @@ def _parent_id(folder: Path, metadata: Mapping[str, Any]) -> str:
     if given or "_" not in folder.name:
         return key_of(given, max_chars=290)
     stem = folder.name.partition("_")[0]
-    try:
-        siblings = [path.name for path in folder.parent.iterdir() if path.is_dir() and "_" not in path.name]
-    except OSError:
-        siblings = []
-    parents = [name for name in siblings if stem.startswith(name)]
-    return key_of(max(parents, key=len) if parents else _SPAN.sub("", stem), max_chars=290)
+    parents = (stem[:end] for end in range(len(stem), 0, -1) if (folder.parent / stem[:end]).is_dir())
+    return key_of(next(parents, None) or _SPAN.sub("", stem), max_chars=290)
