@@ -17,6 +17,7 @@ from typing import Any
 from convmemory.conversations.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.importers.amplifier_events import events_path, read_events
 from convmemory.conversations.importers.base import FileReport, Source
+from convmemory.conversations.importers.bounds import has_too_many_values, too_many_values
 from convmemory.conversations.importers.content import ROLES_BY_NAME, message_draft
 from convmemory.conversations.importers.lines import JsonObject, read_objects
 from convmemory.conversations.importers.values import key_of, mapping_of, packed, short_hash, text_of, time_of
@@ -92,7 +93,11 @@ def _metadata(folder: Path, report: FileReport) -> dict[str, Any]:
             continue
         try:
             with path.open("rb") as file:
-                value = json.loads(file.read(MAX_METADATA_BYTES), strict=False)
+                text = file.read(MAX_METADATA_BYTES).decode("utf-8-sig")
+            if has_too_many_values(text):
+                report.skip(path.relative_to(folder).as_posix(), too_many_values("the file"))
+                continue
+            value = json.loads(text, strict=False)
         except (OSError, ValueError, RecursionError) as error:
             report.skip(path.relative_to(folder).as_posix(), f"not readable: {error}")
             continue
