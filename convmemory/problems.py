@@ -21,6 +21,7 @@ STATUS_OF: dict[type[errors.ConvMemoryError], HTTPStatus] = {
     errors.ConversationBusy: HTTPStatus.CONFLICT,
     errors.SwitchedOff: HTTPStatus.FORBIDDEN,
     errors.TooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    errors.TooManyAtOnce: HTTPStatus.TOO_MANY_REQUESTS,
     errors.EmbedderUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.NoEndpoint: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.EndpointBusy: HTTPStatus.SERVICE_UNAVAILABLE,
@@ -47,7 +48,7 @@ def status_of(error: errors.ConvMemoryError) -> HTTPStatus:
 
 
 def on_domain_error(request: HttpRequest, error: errors.ConvMemoryError) -> HttpResponse:
-    response = problem(status_of(error), str(error))
+    response = problem(status_of(error), str(error), **error.details)
     if isinstance(error, errors.EndpointBusy) and error.retry_after_s is not None:
         response.headers["Retry-After"] = str(math.ceil(error.retry_after_s))
     return response

@@ -164,10 +164,13 @@ MAX_UPLOAD_MB = conf.env_int("MAX_UPLOAD_MB", 512, minimum=1)
 MAX_REQUEST_MB = conf.env_int("MAX_REQUEST_MB", 64, minimum=1)
 DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_REQUEST_MB * 1024 * 1024
 FILE_UPLOAD_TEMP_DIR = None
+IMPORT_FOLDER = conf.env_path("IMPORT_FOLDER", VAR_DIR / "imports")
+IMPORT_TIMEOUT_S = conf.env_int("IMPORT_TIMEOUT_S", 1_800, minimum=10, maximum=86_400)
+IMPORT_MEMORY_MB = conf.env_int("IMPORT_MEMORY_MB", 1_024, minimum=256)
 
 # --- Queue ------------------------------------------------------------------------------------
 
-WORKERS = conf.env_int("WORKERS", max(1, os.cpu_count() or 1), minimum=1)
+WORKERS = conf.env_int("WORKERS", max(2, os.cpu_count() or 1), minimum=1)  # one of them can be busy with an import
 TASK_TIMEOUT_S = conf.env_int("TASK_TIMEOUT_S", 600, minimum=10)
 REDIS_URL = conf.env_secret("REDIS_URL")
 REDIS_TIMEOUTS = {"socket_connect_timeout": "5", "socket_timeout": "15"}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from convmemory.conversations.parts import Part, Role, TextPart
+from convmemory.conversations.parts import Part, Role, TextPart, part_size
 from convmemory.core.errors import InvalidInput
 
 
@@ -30,6 +30,11 @@ class MessageDraft:
     source_key: str = ""
     injected: bool = False
     raw: bytes = b""
+
+    @property
+    def weight(self) -> int:
+        """About how many bytes the message takes."""
+        return len(self.raw) + sum(map(part_size, self.parts))
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from convmemory.core.sql import load_sql
 from convmemory.core.text import content_hash, json_storable, one_line, storable
 
 BATCH = 500
+BATCH_BYTES = 8 * 1024**2
 LEASE = timedelta(minutes=10)
 TITLE_CHARS = 80
 KEY_CHARS = 200
@@ -388,8 +389,14 @@ def _without_repeats(drafts: Iterable[MessageDraft]) -> Iterator[MessageDraft]:
 
 
 def _batches(drafts: Iterable[MessageDraft]) -> Iterator[list[MessageDraft]]:
-    iterator = iter(drafts)
-    while batch := list(islice(iterator, BATCH)):
+    batch, weight = list[MessageDraft](), 0
+    for draft in drafts:
+        batch.append(draft)
+        weight += draft.weight
+        if len(batch) == BATCH or weight > BATCH_BYTES:
+            yield batch
+            batch, weight = [], 0
+    if batch:
         yield batch
 
 

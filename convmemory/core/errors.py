@@ -4,9 +4,15 @@ Each says what is wrong and what to do about it. HTTP codes are chosen at the ed
 (`convmemory/problems.py`), never here.
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
 
 class ConvMemoryError(Exception):
-    """Root of every error that convmemory raises on purpose."""
+    """Root of every error that convmemory raises on purpose. `details` are told to programs beside the message."""
+
+    details: Mapping[str, Any] = MappingProxyType({})
 
 
 class InvalidInput(ConvMemoryError):
@@ -27,6 +33,10 @@ class SwitchedOff(ConvMemoryError):
 
 class TooLarge(ConvMemoryError):
     """The input is larger than the server accepts; the message names the limit."""
+
+
+class TooManyAtOnce(ConvMemoryError):
+    """The caller has as much under way as the server accepts; wait until some of it has ended."""
 
 
 class EmbeddingError(ConvMemoryError):

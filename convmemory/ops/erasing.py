@@ -223,9 +223,9 @@ def _drop_stored_files(table: OwnedTable, owner_id: int) -> int:
                 {"owner": owner_id},
             )
             names = [name for (name,) in cursor.fetchall() if name]
-        for name in names:
+        for name in filter(file_field.storage.exists, names):
             file_field.storage.delete(name)
-        dropped += len(names)
+            dropped += 1
     return dropped
 
 

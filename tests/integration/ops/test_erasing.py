@@ -11,11 +11,13 @@ import pytest
 from django.apps import apps
 from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import CommandError, call_command
 from django.db import connection
 from django_q.models import OrmQ, Task
 
 from convmemory.conversations.import_runner import upload_prefix
+from convmemory.conversations.imports import queue_import
 from convmemory.conversations.models import Conversation
 from convmemory.embeddings.models import CachedVector
 from convmemory.ops import erasing
@@ -25,6 +27,7 @@ from convmemory.ops.ownership import SHARED, all_models, owned_tables
 from convmemory.ops.task_arguments import NAMED_ELSEWHERE, named_rows, table_of_parameter
 from search.retrieval import SearchQuery, search
 from tests.factories import exchange, make_conversation, make_user
+from tests.support.importing import uploads
 from tests.support.persons import fill_person, rows_of, tables_with
 
 pytestmark = pytest.mark.django_db
@@ -204,6 +207,15 @@ def test_the_folder_that_a_killed_upload_left_goes() -> None:
     erase_user(user=ada)
     assert (left[ada].exists(), left[bob].exists()) == (False, True)
     left[bob].rmdir()
+
+
+def test_the_uploads_that_wait_go() -> None:
+    ada, bob = make_user(ADA), make_user(BOB)
+    left = {user: queue_import(owner=user, file=SimpleUploadedFile("a.jsonl", b"{}")).file.name for user in (ada, bob)}
+    assert set(left.values()) <= set(uploads())
+    erase_user(user=ada)
+    assert (left[ada] in uploads(), left[bob] in uploads()) == (False, True)
+    erase_user(user=bob)
 
 
 def test_the_command_asks_first(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
