@@ -228,7 +228,7 @@ def _untar(file: IO[bytes], writer: _Writer) -> None:
 
 
 def _is_archive(path: Path) -> bool:
-    """Whether an unpacked file is to be unpacked in its turn: it is called an archive, or importers would read it as one."""
+    """Whether an unpacked file is to be unpacked, too: it is called an archive, or an importer would read it as one."""
     if path.name.lower().endswith(_ENDINGS):
         return True
     with path.open("rb") as file:

@@ -137,7 +137,7 @@ def _own(row: Import) -> QuerySet[Import]:
 
 def _end(row: Import, **values: Any) -> None:
     if _own(row).update(**values, run=None, lease_until=None, file="", ended_at=timezone.now()):
-        upload_storage().delete(row.file.name)
+        upload_storage().delete(str(row.file.name))
 
 
 def _why_nothing(report: ImportReport) -> str:

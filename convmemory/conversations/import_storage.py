@@ -13,11 +13,11 @@ class UploadStorage(FileSystemStorage):
         super().__init__(file_permissions_mode=0o600, directory_permissions_mode=0o700)
 
     @property
-    def base_location(self) -> str:  # type: ignore[override]
+    def base_location(self) -> str:
         return str(settings.IMPORT_FOLDER)
 
     @property
-    def location(self) -> str:  # type: ignore[override]
+    def location(self) -> str:
         return str(Path(settings.IMPORT_FOLDER).resolve())
 
 

@@ -25,7 +25,7 @@ def work(*, import_id: int, run: uuid.UUID, folder: Path) -> None:
     if row is None:
         return
     try:
-        with row.file.storage.open(row.file.name) as file:
+        with row.file.storage.open(str(row.file.name)) as file:
             report = import_upload(
                 owner=row.owner, file=file, name=row.name, format=row.format, folder=folder, progress=_Progress(row)
             )

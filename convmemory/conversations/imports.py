@@ -63,8 +63,8 @@ def require_room(*, owner: AbstractBaseUser, size: int) -> None:
     room = MAX_UNFINISHED_UPLOADS * settings.MAX_UPLOAD_MB * 1024**2
     if waiting["n"] >= MAX_UNFINISHED or (waiting["size"] or 0) + size > room:
         raise TooManyAtOnce(
-            f"{waiting['n']} imports of yours have not ended yet; {MAX_UNFINISHED} with {room // 1024**2} MB in all are the "
-            "most: wait until some have."
+            f"{waiting['n']} imports of yours have not ended yet. At most {MAX_UNFINISHED} can wait, with "
+            f"{room // 1024**2} MB in all: wait until some have."
         )
 
 

@@ -28,7 +28,7 @@ from hypothesis import strategies as st
 from convmemory.accounts.keys import create_key
 from convmemory.chat.agents import create_agent
 from convmemory.chat.models import Reply
-from convmemory.conversations.models import Conversation, Message
+from convmemory.conversations.models import Conversation, Import, Message
 from convmemory.core.errors import NotFound
 from convmemory.tools.registry import run_tool, tool_definitions
 from search.indexing import index_conversation
@@ -43,7 +43,7 @@ SURFACES_AT_ONCE = 8
 EXAMPLES = CASES // SURFACES_AT_ONCE + 1
 NEVER_SHOW_TEXT = {
     "GET events", "GET index status", "GET memory stats", "POST memory embed", "POST summaries", "page account",
-    "page connect", "page hits in", "page import", "page keys",
+    "page connect", "page hits in", "page keys",
 }  # fmt: skip
 TOPICS = (
     "sourdough starter", "night train to Vienna", "billing deadlock", "queue worker memory leak", "JWT login",
@@ -81,6 +81,7 @@ class Person:
     agents: list[int] = field(default_factory=list)
     summaries: list[tuple[int, int]] = field(default_factory=list)
     replies: list[tuple[int, int]] = field(default_factory=list)
+    imports: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,9 @@ def _settle(draw: random.Random, tag: str, secret: str) -> Person:
         index_conversation(conversation_id=made.pk)
         person.conversations.append(made.pk)
         _talk(person, made, words)
+    report = {"files": [{"path": f"{words}.jsonl", "errors": [words]}], "total": {}}
+    row = Import.objects.create(owner=user, name=f"{words}.zip", size=1, state="failed", error=words, report=report)
+    person.imports.append(row.pk)
     person.messages = list(Message.objects.filter(conversation__owner=user).values_list("pk", flat=True))
     return person
 
@@ -168,6 +172,7 @@ class Ask:
     agent_id: int
     summary: str
     reply: str
+    import_id: int
     mode: str
 
 
@@ -190,6 +195,7 @@ def _ask(town: Town, draw: st.DataObject) -> Ask:
         agent_id=draw.draw(st.sampled_from(victim.agents)),
         summary="/conversations/{}/summaries/{}".format(*draw.draw(st.sampled_from(victim.summaries))),
         reply="/conversations/{}/replies/{}".format(*draw.draw(st.sampled_from(victim.replies))),
+        import_id=draw.draw(st.sampled_from(victim.imports)),
         mode=draw.draw(st.sampled_from(["hybrid", "semantic", "full_text"])),
     )
 
@@ -302,7 +308,10 @@ ROUTES: dict[str, Surface] = {
     "page new chat": lambda _, ask: _page(ask, "/chat"),
     "page reply": lambda _, ask: _page(ask, ask.reply),
     "page context": lambda _, ask: _page(ask, f"/conversations/{ask.conversation}/context", agent=ask.agent_id),
+    "GET imports": lambda _, ask: _api(ask, "GET", "/imports"),
+    "GET import": lambda _, ask: _api(ask, "GET", f"/imports/{ask.import_id}"),
     "page import": lambda _, ask: _page(ask, "/import"),
+    "page one import": lambda _, ask: _page(ask, f"/import/{ask.import_id}"),
     "page account": lambda _, ask: _page(ask, "/settings/account/delete"),
     "page keys": lambda _, ask: _page(ask, "/settings/keys"),
     "page connect": lambda _, ask: _page(ask, "/settings/connect"),

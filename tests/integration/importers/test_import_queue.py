@@ -70,6 +70,7 @@ def test_an_upload_waits_where_nobody_else_can_read_it_and_goes_with_the_import(
     assert (folder.stat().st_mode & 0o777, (folder / name).stat().st_mode & 0o777) == (0o700, 0o600)
     assert tasks.run(row.pk) == {"state": "done"}
     row.refresh_from_db()
+    assert row.report
     assert (row.report["total"]["added"], row.messages_read, row.files_read) == (2, 2, 1)
     assert (row.file.name, row.run, row.lease_until) == ("", None, None)
     assert uploads() == []

@@ -283,6 +283,11 @@ def test_large_messages_are_stored_in_small_batches(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(ingest, "BATCH_BYTES", 1_000)
     sizes: list[int] = []
     insert = ingest._insert
-    monkeypatch.setattr(ingest, "_insert", lambda pk, drafts, at: sizes.append(len(drafts)) or insert(pk, drafts, at))
+
+    def counted(conversation_id: int, drafts: Any, first_position: int) -> Any:
+        sizes.append(len(drafts))
+        return insert(conversation_id, drafts, first_position)
+
+    monkeypatch.setattr(ingest, "_insert", counted)
     make_conversation(make_user(), [user_says("x" * 600, source_key=str(number)) for number in range(5)])
     assert sizes == [2, 2, 1]
