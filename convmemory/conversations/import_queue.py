@@ -142,6 +142,7 @@ def _end(row: Import, **values: Any) -> None:
 
 def _why_nothing(report: ImportReport) -> str:
     reasons = [f"{file.path}: {error}" for file in report.files for error in file.errors[:1]]
+    reasons += [f"{issue.place}: {issue.reason}" for file in report.files for issue in file.issues[:1]]
     return storable("; ".join(["Nothing could be imported", *reasons[:3]]))[:2_000]
 
 

@@ -44,7 +44,8 @@ class ImportReport:
     @property
     def recognised(self) -> int:
         """How many files were read as a transcript without a failure of all they hold."""
-        return sum(1 for file in self.files if file.format and (file.conversations or not file.errors))
+        whole = (file.conversations or not (file.errors or file.skipped) for file in self.files if file.format)
+        return sum(map(bool, whole))
 
     def to_json(self) -> dict[str, Any]:
         names = ("conversations", "messages", "added", "updated", "unchanged", "turns", "events", "skipped")

@@ -84,9 +84,7 @@ def _queue(request: PageRequest, file: "UploadedFile[Any]") -> Refusal | None:
 
 
 def _cards(rows: list[Import]) -> list[Card]:
-    """The imports; the reports of the latest and of those that failed are open."""
+    """The imports; the report of the latest is open. What failed says why without it."""
     reasons = imports.why_waiting(rows)
     latest = max((row.pk for row in rows), default=0)
-    return [
-        Card(row, reasons.get(row.pk, ""), is_open=row.pk == latest or row.state == Import.State.FAILED) for row in rows
-    ]
+    return [Card(row, reasons.get(row.pk, ""), row.pk == latest and row.state == Import.State.DONE) for row in rows]

@@ -18,7 +18,7 @@ from django.db import connection, transaction
 from django.db.models import Max, Min, OuterRef, Subquery
 from django.utils import timezone
 
-from convmemory.conversations.drafts import ConversationDraft, EventDraft, MessageDraft, TurnDraft
+from convmemory.conversations.drafts import ConversationDraft, EventDraft, MessageDraft, TurnDraft, in_batches
 from convmemory.conversations.models import Conversation, Event, Message, MessageSource
 from convmemory.conversations.parts import Role, part_to_json, spoken_text
 from convmemory.conversations.signals import response_abandoned, turns_changed
@@ -361,7 +361,7 @@ def _merge_messages(
     merged = _Merged()
     incoming: list[int] = []  # ids in the source's order
     next_position = conversation.message_count
-    for batch in _batches(_without_repeats(drafts)):
+    for batch in in_batches(_without_repeats(drafts), count=BATCH, size=BATCH_BYTES):
         fresh = _split_batch(batch, known, merged)
         rows = _insert(conversation.pk, [draft for draft in fresh if isinstance(draft, MessageDraft)], next_position)
         if rows:
@@ -386,18 +386,6 @@ def _without_repeats(drafts: Iterable[MessageDraft]) -> Iterator[MessageDraft]:
             yield draft
         if key:
             seen.add(key)
-
-
-def _batches(drafts: Iterable[MessageDraft]) -> Iterator[list[MessageDraft]]:
-    batch, weight = list[MessageDraft](), 0
-    for draft in drafts:
-        batch.append(draft)
-        weight += draft.weight
-        if len(batch) == BATCH or weight > BATCH_BYTES:
-            yield batch
-            batch, weight = [], 0
-    if batch:
-        yield batch
 
 
 def _split_batch(

@@ -143,6 +143,12 @@ def test_an_import_that_is_interrupted_again_and_again_fails(monkeypatch: pytest
     ("content", "name", "failure", "error"),
     [
         (b"\x89PNG\r\n", "a.png", "unreadable", "Nothing could be imported; a.png: no known transcript format"),
+        (
+            b'{"role": "user", "content": "%s"}' % (b"x" * 17 * 1024**2),
+            "e.jsonl",
+            "unreadable",
+            "e.jsonl:1: the line is longer than 16 MB",
+        ),
         (b"", "b.jsonl", "unreadable", "b.jsonl: the file is empty"),
         (b"\x1f\x8b broken", "c.gz", "unreadable", "c.gz is a damaged archive"),
         (b'[{"role": "user", "content": "x"}' + b",{}" * 1_000_001 + b"]", "d.json", "unreadable", "1,000,000 values"),
