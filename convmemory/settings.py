@@ -161,9 +161,13 @@ RECALL_THRESHOLD = conf.env_float("RECALL_THRESHOLD", 0.4)
 # --- Ingest -----------------------------------------------------------------------------------
 
 MAX_UPLOAD_MB = conf.env_int("MAX_UPLOAD_MB", 512, minimum=1)
-MAX_REQUEST_MB = conf.env_int("MAX_REQUEST_MB", 64, minimum=1)
+MAX_REQUEST_MB = conf.env_int("MAX_REQUEST_MB", 8, minimum=1)
+MAX_ANONYMOUS_REQUEST_KB = conf.env_int("MAX_ANONYMOUS_REQUEST_KB", 1024, minimum=16)
 DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_REQUEST_MB * 1024 * 1024
 FILE_UPLOAD_TEMP_DIR = None
+MAX_CONCURRENT_REQUESTS = conf.env_int("MAX_CONCURRENT_REQUESTS", 1000, minimum=8)
+REQUEST_IDLE_S = conf.env_seconds("REQUEST_IDLE_S", 20.0)
+REQUEST_MIN_BYTES_PER_S = conf.env_int("REQUEST_MIN_BYTES_PER_S", 4096, minimum=1)
 
 # --- Queue ------------------------------------------------------------------------------------
 
