@@ -40,9 +40,9 @@ class GuardedConnection(HttpToolsProtocol):
         self._wait()
 
     def data_received(self, data: bytes) -> None:
-        heads = self._heads
+        was_in_head, heads = self._in_head, self._heads
         super().data_received(data)
-        if not self._in_head or self._heads != heads:
+        if not (was_in_head and self._in_head and self._heads == heads):
             return
         self._head_bytes += len(data)
         self._await_head()

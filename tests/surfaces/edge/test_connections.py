@@ -77,6 +77,11 @@ def test_a_head_of_usual_size_comes_in_pieces(address: str) -> None:
     assert talk(address, pieces[0], pieces[1:], pause_s=0.001).status == 200
 
 
+def test_the_last_piece_of_a_body_is_no_head(address: str) -> None:
+    answer = talk(address, head("/chat/send", "Content-Length: 500000", "Connection: close"), [bytes(500_000)])
+    assert answer.status == 403  # no CSRF token
+
+
 def test_many_silent_connections_leave_room(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "MAX_WAITING", 20)
     with ExitStack() as stack:
