@@ -42,6 +42,7 @@ INSTALLED_APPS = [
     "django_q",
     "ninja",
     "convmemory.core",
+    "convmemory.sign_in",
     "convmemory.accounts",
     "convmemory.embeddings",
     "convmemory.conversations",
@@ -66,6 +67,7 @@ MIDDLEWARE = [
     "convmemory.core.inline_middleware.MessageMiddleware",
     "convmemory.core.inline_middleware.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "convmemory.sign_in.middleware.UncheckedPasswordMiddleware",
     "convmemory.core.inline_middleware.StaticFilesMiddleware",
 ]
 
@@ -211,9 +213,11 @@ USE_TZ = True
 
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
-    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+    {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
 ]
+PASSWORD_HASHERS = ["convmemory.sign_in.hashing.PooledHasher"]
 
 LOG_LEVEL = conf.env_str("LOG_LEVEL", "INFO").upper()
 LOG_FORMAT = conf.env_choice("LOG_FORMAT", "plain", FORMATS)

@@ -24,6 +24,7 @@ from convmemory.accounts.forms import NewKeyForm
 from convmemory.accounts.keys import create_key, revoke_key
 from convmemory.accounts.models import ApiKey
 from convmemory.core.errors import ConversationBusy, InvalidInput, NotFound
+from convmemory.sign_in.forms import ChangePasswordForm
 
 logger = logging.getLogger(__name__)
 P = ParamSpec("P")
@@ -102,8 +103,12 @@ def revoke(request: PageRequest, key_id: int) -> HttpResponse:
 class ChangePassword(PasswordChangeView):
     """The form for a new password."""
 
+    form_class = ChangePasswordForm
     template_name = "accounts/password.html"
     success_url = reverse_lazy("password")
+
+    def get_form_kwargs(self) -> dict[str, Any]:
+        return {**super().get_form_kwargs(), "address": self.request.META.get("REMOTE_ADDR", "")}
 
     def form_valid(self, form: Any) -> HttpResponse:
         messages.success(self.request, "Your password is changed. Other browsers are signed out.")
