@@ -6,7 +6,7 @@ from http import HTTPStatus
 from typing import Any
 
 from django.core.exceptions import RequestDataTooBig
-from django.db import InterfaceError, OperationalError
+from django.db import DataError, InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
@@ -98,6 +98,13 @@ def on_database_error(request: HttpRequest, error: Exception) -> HttpResponse:
     return database_silent(request.path, error)
 
 
+def on_unstorable_value(request: HttpRequest, error: DataError) -> HttpResponse:
+    """A value of the caller's that the database cannot hold, and that nothing before has refused."""
+    logger.warning("A request to %s had a value that the database refuses", request.path, exc_info=error)
+    detail = "The request has a value that cannot be stored or compared: a NUL character, or a number out of range."
+    return problem(HTTPStatus.UNPROCESSABLE_ENTITY, detail)
+
+
 def register(api: NinjaAPI) -> None:
     """Make every error of `api` a problem document."""
     handlers: list[tuple[type[Exception], Any]] = [
@@ -107,6 +114,7 @@ def register(api: NinjaAPI) -> None:
         (HttpError, on_http_error),
         (Http404, on_not_found),
         (RequestDataTooBig, on_request_too_big),
+        (DataError, on_unstorable_value),
         (OperationalError, on_database_error),
         (InterfaceError, on_database_error),
     ]

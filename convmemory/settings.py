@@ -63,6 +63,7 @@ MIDDLEWARE = [
     "convmemory.core.inline_middleware.SessionMiddleware",
     "convmemory.core.inline_middleware.CommonMiddleware",
     "convmemory.core.inline_middleware.CsrfViewMiddleware",
+    "convmemory.edge.nul.NulMiddleware",
     "convmemory.core.inline_middleware.AuthenticationMiddleware",
     "convmemory.core.inline_middleware.MessageMiddleware",
     "convmemory.core.inline_middleware.XFrameOptionsMiddleware",

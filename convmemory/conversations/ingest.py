@@ -71,7 +71,7 @@ def create_conversation(*, owner: AbstractBaseUser, draft: ConversationDraft) ->
     """Store a new conversation with its messages. Raises: InvalidInput where its source id is taken."""
     with transaction.atomic():
         taken = draft.source_id and Conversation.objects.filter(
-            owner_id=owner.pk, source=draft.source, source_id=draft.source_id
+            owner_id=owner.pk, source=draft.source, source_id=storable(draft.source_id)[:300]
         )
         if taken and taken.exists():
             raise InvalidInput(

@@ -21,9 +21,8 @@ class Refusal:
 
 
 def refusal_response(path: str, refusal: Refusal) -> HttpResponse:
-    """The answer, which also ends the connection. Touches no database."""
+    """The answer. Touches no database."""
     response = _document(path, refusal) if is_for_programs(path) else _page(refusal)
-    response.headers["Connection"] = "close"
     response.headers["Cache-Control"] = "no-store"
     response.headers["X-Content-Type-Options"] = "nosniff"
     response.headers["Content-Length"] = str(len(response.content))
@@ -33,8 +32,9 @@ def refusal_response(path: str, refusal: Refusal) -> HttpResponse:
 
 
 async def start_refusal(scope: Scope, send: Send, refusal: Refusal) -> None:
-    """Send the whole answer, but leave it open, so that the connection is not reset under it."""
+    """Send the whole answer, which is the connection's last, but do not end it: the client may still be sending."""
     response = refusal_response(scope["path"], refusal)
+    response.headers["Connection"] = "close"
     headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in response.items()]
     await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
     await send({"type": "http.response.body", "body": response.content, "more_body": True})
