@@ -25,14 +25,16 @@ django_application: Callable[..., Awaitable[None]] = get_asgi_application()
 from convmemory.edge.answers import PrivateAnswers  # noqa: E402 (Django has to be set up before)
 from convmemory.edge.bodies import BoundedBodies  # noqa: E402
 from convmemory.edge.crowds import BoundedCrowds  # noqa: E402
+from convmemory.edge.https import HttpsOnly  # noqa: E402
 from convmemory.mcp_server import http as mcp_http  # noqa: E402
 
 
 async def _answer(scope: Scope, receive: Receive, send: Send) -> None:
-    inner = mcp_http.application if mcp_http.is_mcp(scope["path"]) else django_application
+    inner = _mcp if mcp_http.is_mcp(scope["path"]) else django_application
     await inner(scope, receive, send)
 
 
+_mcp = HttpsOnly(mcp_http.application)
 _guarded = PrivateAnswers(BoundedCrowds(BoundedBodies(_answer)))
 
 

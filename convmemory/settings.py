@@ -25,6 +25,11 @@ HTTPS_ONLY = conf.env_bool("HTTPS_ONLY", default=False)
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS_ONLY
 SESSION_COOKIE_NAME = "convmemory_session"
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS_ONLY else None
+SECURE_SSL_REDIRECT = HTTPS_ONLY
+SECURE_REDIRECT_EXEMPT = [r"^(api/v1/)?(health|ready)$"]  # asked from inside, by machines that follow no redirect
+HSTS_SECONDS = conf.env_int("HSTS_SECONDS", 30 * 24 * 3600, minimum=0)
+SECURE_HSTS_SECONDS = HSTS_SECONDS if HTTPS_ONLY else 0
+SECURE_HSTS_INCLUDE_SUBDOMAINS = conf.env_bool("HSTS_SUBDOMAINS", default=False)
 X_FRAME_OPTIONS = "DENY"
 SECURE_REFERRER_POLICY = "same-origin"
 
@@ -72,7 +77,7 @@ MIDDLEWARE = [
     "convmemory.core.inline_middleware.StaticFilesMiddleware",
 ]
 
-# They look for three of Django's middlewares by name and do not see what derives from them.
+# They look for three of Django's middlewares by name; `core/checks.py` also sees what derives from them.
 SILENCED_SYSTEM_CHECKS = ["security.W001", "security.W002", "security.W003"]
 
 ROOT_URLCONF = "convmemory.urls"

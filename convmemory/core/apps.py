@@ -5,3 +5,6 @@ class CoreConfig(AppConfig):
     name = "convmemory.core"
     label = "core"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from convmemory.core import checks  # noqa: F401 (registers them)

@@ -17,7 +17,7 @@ from convmemory.api import api
 from convmemory.conversations.models import Conversation
 from convmemory.core.cursors import encode_cursor
 from convmemory.tools.registry import tool_definitions
-from tests.factories import exchange, make_conversation, make_user
+from tests.factories import exchange, make_conversation
 
 pytestmark = pytest.mark.django_db
 
