@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import timedelta
 from types import TracebackType
+from typing import Any
 
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import connection
@@ -93,7 +94,7 @@ class Attempt(AbstractContextManager["Attempt"]):
             values = {"cleared": cleared, "counted": [key for key in counted if key not in cleared]}
             cursor.execute(load_sql("convmemory.sign_in", "end_attempt"), values)
 
-    def _parameters(self) -> dict[str, object]:
+    def _parameters(self) -> dict[str, Any]:
         return {
             "username": self._username,
             "address": self._address,

@@ -29,7 +29,7 @@ class AdminSignInForm(SignInForm, AdminAuthenticationForm):
     """The same for the administration, which lets staff in only."""
 
 
-class ChangePasswordForm(PasswordChangeForm):  # type: ignore[type-arg]
+class ChangePasswordForm(PasswordChangeForm):
     """The old password and a new one; `address` is where the request came from."""
 
     def __init__(self, *args: Any, address: str, **kwargs: Any) -> None:

@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import cache, partial
 from typing import TypeVar
 
 from django.contrib.auth.hashers import PBKDF2PasswordHasher
@@ -67,8 +67,7 @@ class PooledHasher(PBKDF2PasswordHasher):
 
     def encode(self, password: str, salt: str, iterations: int | None = None) -> str:
         """Raises: HashingBusy."""
-        hasher = super()
-        return hashing_pool().run(lambda: hasher.encode(password, salt, iterations))
+        return hashing_pool().run(partial(super().encode, password, salt, iterations))
 
 
 def _step_back() -> None:
