@@ -1,6 +1,7 @@
 """Refusing a request before the application sees it: a problem document for programs, a plain page for people."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from http import HTTPStatus
 
 from django.http import HttpResponse
@@ -58,6 +59,11 @@ def _document(path: str, refusal: Refusal) -> HttpResponse:
 
 
 def _page(refusal: Refusal) -> HttpResponse:
-    text = render_to_string("refused.html", {"title": refusal.status.phrase, "reason": refusal.detail})
     headers = {"Content-Security-Policy": POLICY, "X-Frame-Options": "DENY"}
-    return HttpResponse(text, status=refusal.status, headers=headers)
+    return HttpResponse(_page_text(refusal), status=refusal.status, headers=headers)
+
+
+@lru_cache(maxsize=64)
+def _page_text(refusal: Refusal) -> str:
+    """Kept, because what is refused in crowds has to cost little."""
+    return render_to_string("refused.html", {"title": refusal.status.phrase, "reason": refusal.detail})
