@@ -92,7 +92,7 @@ TEMPLATES = [
 
 # --- Database ---------------------------------------------------------------------------------
 
-DATABASE_URL = conf.env_secret("DATABASE_URL")
+DATABASE_URL = conf.checked_address("DATABASE_URL", conf.env_secret("DATABASE_URL"))
 DATABASE_POOL_SIZE = conf.env_int("DATABASE_POOL_SIZE", 8, minimum=1)
 _database: dict[str, Any] = (
     dict(dj_database_url.parse(DATABASE_URL)) if DATABASE_URL else {"NAME": "convmemory", "USER": "postgres"}
@@ -117,7 +117,7 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 EMBEDDING_PROVIDER = conf.env_str("EMBEDDING_PROVIDER", "local")
 EMBEDDING_MODEL = conf.env_str("EMBEDDING_MODEL", "all-MiniLM-L6-v2")
 EMBEDDING_MODEL_PATH = conf.env_str("EMBEDDING_MODEL_PATH")
-EMBEDDING_BASE_URL = conf.env_str("EMBEDDING_BASE_URL", "https://api.openai.com/v1")
+EMBEDDING_BASE_URL = conf.env_address("EMBEDDING_BASE_URL", "https://api.openai.com/v1")
 EMBEDDING_API_KEY = conf.env_secret("EMBEDDING_API_KEY")
 EMBEDDING_DIMENSIONS = conf.env_int("EMBEDDING_DIMENSIONS", 0, minimum=0)
 EMBEDDING_MAX_TOKENS = conf.env_int("EMBEDDING_MAX_TOKENS", 0, minimum=0)
@@ -128,7 +128,7 @@ EMBEDDING_THREADS = conf.env_int("EMBEDDING_THREADS", 0, minimum=0)
 
 LATE_INTERACTION = conf.env_bool("LATE_INTERACTION", default=True)
 MMR_LAMBDA = conf.env_float("MMR_LAMBDA", 0.97)
-RERANK_URL = conf.env_str("RERANK_URL")
+RERANK_URL = conf.env_address("RERANK_URL")
 RERANK_API_KEY = conf.env_secret("RERANK_API_KEY")
 RERANK_MODEL = conf.env_str("RERANK_MODEL")
 RERANK_SHAPE = conf.env_choice("RERANK_SHAPE", "cohere", ("cohere", "tei"))
@@ -137,7 +137,7 @@ RERANK_HEAD = conf.env_int("RERANK_HEAD", 30, minimum=2, maximum=50)
 
 # --- Chat model -------------------------------------------------------------------------------
 
-CHAT_BASE_URL = conf.env_str("CHAT_BASE_URL")
+CHAT_BASE_URL = conf.env_address("CHAT_BASE_URL")
 CHAT_API_KEY = conf.env_secret("CHAT_API_KEY")
 CHAT_MODEL = conf.env_str("CHAT_MODEL")
 CHAT_CONTEXT_WINDOW = conf.env_int("CHAT_CONTEXT_WINDOW", 32_768, minimum=1_024)
@@ -169,7 +169,7 @@ FILE_UPLOAD_TEMP_DIR = None
 
 WORKERS = conf.env_int("WORKERS", max(1, os.cpu_count() or 1), minimum=1)
 TASK_TIMEOUT_S = conf.env_int("TASK_TIMEOUT_S", 600, minimum=10)
-REDIS_URL = conf.env_secret("REDIS_URL")
+REDIS_URL = conf.checked_address("REDIS_URL", conf.env_secret("REDIS_URL"))
 REDIS_TIMEOUTS = {"socket_connect_timeout": "5", "socket_timeout": "15"}
 Q_CLUSTER = {
     "name": "convmemory",

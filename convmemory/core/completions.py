@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from convmemory.core import tokens
 from convmemory.core.errors import EndpointBusy, EndpointError, EndpointRefused, EndpointUnavailable
+from convmemory.core.masking import masked
 from convmemory.core.openai_errors import SettingNames, explain
 from convmemory.core.text import storable
 
@@ -45,7 +46,7 @@ class Endpoint:
 
     @property
     def where(self) -> str:
-        return f"The chat endpoint {self.base_url} (model {self.model})"
+        return f"The chat endpoint {masked(self.base_url)} (model {self.model})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,14 @@ Each says what is wrong and what to do about it. HTTP codes are chosen at the ed
 (`convmemory/problems.py`), never here.
 """
 
+from convmemory.core.masking import masked
+
 
 class ConvMemoryError(Exception):
-    """Root of every error that convmemory raises on purpose."""
+    """Root of every error that convmemory raises on purpose. As text it shows no secret of an address."""
+
+    def __str__(self) -> str:
+        return masked(super().__str__())
 
 
 class InvalidInput(ConvMemoryError):

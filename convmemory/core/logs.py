@@ -1,7 +1,7 @@
 """How log lines are written: plain for people, or one JSON object a line (LOG_FORMAT=json) for programs.
 
 Both say which request or task a line belongs to. Neither holds private text: what PostgreSQL adds to an error
-about the values of a row is left out.
+about the values of a row is left out, and so are the secrets in addresses.
 """
 
 import json
@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from types import TracebackType
 
 from convmemory.core import trace
+from convmemory.core.masking import masked
 
 FORMATS = ("plain", "json")
 ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
@@ -23,6 +24,9 @@ class PlainFormatter(logging.Formatter):
 
     def __init__(self) -> None:
         super().__init__("%(levelname)s %(name)s: %(message)s")
+
+    def format(self, record: logging.LogRecord) -> str:
+        return masked(super().format(record))
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         ids = " ".join(f"{name}={value}" for name, value in trace.current().items())
@@ -41,7 +45,7 @@ class JsonFormatter(logging.Formatter):
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,
             "logger": record.name,
-            "message": _ROW_VALUES.sub("", record.getMessage()),
+            "message": masked(_ROW_VALUES.sub("", record.getMessage())),
             "process": record.process,
             **trace.current(),
             **getattr(record, "fields", {}),
@@ -51,4 +55,4 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line, ensure_ascii=False, default=str)
 
     def formatException(self, ei: ExcInfo) -> str:
-        return _ROW_VALUES.sub("", super().formatException(ei))
+        return masked(_ROW_VALUES.sub("", super().formatException(ei)))

@@ -15,6 +15,7 @@ import numpy as np
 
 from convmemory.core import tokens
 from convmemory.core.errors import EmbedderUnavailable, SettingError
+from convmemory.core.masking import masked
 from convmemory.core.openai_errors import SAID_CHARS, SettingNames, explain
 from convmemory.core.text import one_line, storable
 from convmemory.embeddings.embedder import ModelCard, Span, TextsRefused, Vector, unit_rows
@@ -203,13 +204,13 @@ class OpenAIEmbedder:
         from openai import APIStatusError
 
         if isinstance(error, APIStatusError):
-            said = one_line(error.message, SAID_CHARS)
+            said = one_line(masked(error.message), SAID_CHARS)
             if _is_about_the_text(error.status_code, error.param, said):
                 return _Refusal(said)
         return EmbedderUnavailable(explain(error, where=self._where(), names=_SETTINGS))
 
     def _where(self) -> str:
-        return f"The embedding endpoint {self._options.base_url} (model {self._options.model})"
+        return f"The embedding endpoint {masked(self._options.base_url)} (model {self._options.model})"
 
     def _client(self) -> "OpenAI":
         if self._opened is None:
