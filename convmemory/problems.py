@@ -20,6 +20,8 @@ STATUS_OF: dict[type[errors.ConvMemoryError], HTTPStatus] = {
     errors.NotFound: HTTPStatus.NOT_FOUND,
     errors.ConversationBusy: HTTPStatus.CONFLICT,
     errors.SwitchedOff: HTTPStatus.FORBIDDEN,
+    errors.ReadOnlyKey: HTTPStatus.FORBIDDEN,
+    errors.QuotaUsedUp: HTTPStatus.TOO_MANY_REQUESTS,
     errors.TooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     errors.EmbedderUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.NoEndpoint: HTTPStatus.SERVICE_UNAVAILABLE,
@@ -46,11 +48,16 @@ def status_of(error: errors.ConvMemoryError) -> HTTPStatus:
     return HTTPStatus.INTERNAL_SERVER_ERROR
 
 
-def on_domain_error(request: HttpRequest, error: errors.ConvMemoryError) -> HttpResponse:
+def problem_of(error: errors.ConvMemoryError) -> JsonResponse:
+    """The problem document of a domain error; it says when to try again where that is known."""
     response = problem(status_of(error), str(error))
-    if isinstance(error, errors.EndpointBusy) and error.retry_after_s is not None:
+    if isinstance(error, (errors.EndpointBusy, errors.QuotaUsedUp)) and error.retry_after_s is not None:
         response.headers["Retry-After"] = str(math.ceil(error.retry_after_s))
     return response
+
+
+def on_domain_error(request: HttpRequest, error: errors.ConvMemoryError) -> HttpResponse:
+    return problem_of(error)
 
 
 def on_validation_error(request: HttpRequest, error: ValidationError) -> HttpResponse:
@@ -63,7 +70,7 @@ def key_needed() -> HttpResponse:
     """The answer to everybody who sends no right key."""
     return problem(
         HTTPStatus.UNAUTHORIZED,
-        "The key is missing, wrong or revoked: send `Authorization: Bearer KEY` with a key made by "
+        "The key is missing, wrong, expired or revoked: send `Authorization: Bearer KEY` with a key made by "
         "`manage.py create_api_key USER` or on the page API keys.",
     )
 

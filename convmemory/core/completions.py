@@ -29,7 +29,10 @@ _REFUSED = frozenset({400, 413, 422})
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A model behind a server. `timeout_s` limits the wait for the next bytes; `names` say where to change it."""
+    """A model behind a server. `timeout_s` limits the wait for the next bytes; `names` say where to change it.
+
+    `is_public_only`: connections go to public addresses only, whatever its name resolves to.
+    """
 
     base_url: str
     model: str
@@ -38,6 +41,7 @@ class Endpoint:
     timeout_s: float = 120.0
     max_retries: int = MAX_RETRIES
     names: SettingNames = field(default=SettingNames.with_prefix("CHAT"), repr=False)
+    is_public_only: bool = False
 
     @property
     def encoding(self) -> str:
@@ -58,6 +62,13 @@ class Completion:
     finish_reason: str
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+
+    @property
+    def total_tokens(self) -> int | None:
+        """What the request cost, where the server tells both numbers."""
+        if self.prompt_tokens is None or self.completion_tokens is None:
+            return None
+        return self.prompt_tokens + self.completion_tokens
 
 
 def endpoint_from_settings() -> Endpoint | None:

@@ -4,6 +4,8 @@ Each says what is wrong and what to do about it. HTTP codes are chosen at the ed
 (`convmemory/problems.py`), never here.
 """
 
+from datetime import datetime
+
 from convmemory.core.masking import masked
 
 
@@ -28,6 +30,22 @@ class ConversationBusy(ConvMemoryError):
 
 class SwitchedOff(ConvMemoryError):
     """A setting of this server turns the feature off; the message names it."""
+
+
+class ReadOnlyKey(ConvMemoryError):
+    """A key that only reads was used for something that writes."""
+
+    def __init__(self) -> None:
+        super().__init__("This key only reads: use one that may write, made on the page API keys, for this request.")
+
+
+class QuotaUsedUp(ConvMemoryError):
+    """The caller has used what the operator's model may be asked a day, until `ends_at`, in `retry_after_s` seconds."""
+
+    def __init__(self, message: str, *, ends_at: datetime, retry_after_s: float) -> None:
+        self.ends_at = ends_at
+        self.retry_after_s = retry_after_s
+        super().__init__(message)
 
 
 class TooLarge(ConvMemoryError):
@@ -68,6 +86,10 @@ class EndpointBusy(EndpointUnavailable):
 
 class EndpointRefused(EndpointError):
     """The endpoint does not take this request as it is; repeating it would not help."""
+
+
+class AddressRefused(EndpointRefused):
+    """An endpoint's name leads to an address that its agent's owner may not use."""
 
 
 class DatabaseUnavailable(ConvMemoryError):
