@@ -143,6 +143,7 @@ CHAT_MODEL = conf.env_str("CHAT_MODEL")
 CHAT_CONTEXT_WINDOW = conf.env_int("CHAT_CONTEXT_WINDOW", 32_768, minimum=1_024)
 CHAT_TIMEOUT_S = conf.env_float("CHAT_TIMEOUT_S", 120.0)
 CHAT_ALLOWED_HOSTS = conf.env_list("CHAT_ALLOWED_HOSTS")
+CHAT_DAILY_TOKENS = conf.env_int("CHAT_DAILY_TOKENS", 0, minimum=0)
 CHAT_LEASE_S = conf.env_int("CHAT_LEASE_S", 30, minimum=2)
 
 SUMMARY_MAX_TOKENS = conf.env_int("SUMMARY_MAX_TOKENS", 800, minimum=100)

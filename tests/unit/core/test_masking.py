@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterator
 from dataclasses import replace
 
+import httpx2
 import pytest
 from pytest_django import Settings
 
@@ -56,7 +57,6 @@ def test_what_is_no_secret_stays(text: str) -> None:
 
 def test_a_failing_endpoint_is_named_without_its_secrets() -> None:
     from openai import APIConnectionError
-    from openai._base_client import httpx2
 
     endpoint = Endpoint(base_url=URL, model="m", context_window=1_024)
     said = str(failure_of(APIConnectionError(request=httpx2.Request("POST", URL)), endpoint))
