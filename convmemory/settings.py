@@ -169,11 +169,13 @@ FILE_UPLOAD_TEMP_DIR = None
 
 WORKERS = conf.env_int("WORKERS", max(1, os.cpu_count() or 1), minimum=1)
 TASK_TIMEOUT_S = conf.env_int("TASK_TIMEOUT_S", 600, minimum=10)
+TASK_SLICE_S = conf.env_seconds("TASK_SLICE_S", 3.0)
 REDIS_URL = conf.env_secret("REDIS_URL")
 REDIS_TIMEOUTS = {"socket_connect_timeout": "5", "socket_timeout": "15"}
 Q_CLUSTER = {
     "name": "convmemory",
     "workers": WORKERS,
+    "queue_limit": 1,  # what a worker process holds ready is taken from the others, and waits for this one
     "timeout": TASK_TIMEOUT_S,
     "retry": TASK_TIMEOUT_S + 60,
     "max_attempts": 5,

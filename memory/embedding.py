@@ -18,16 +18,16 @@ from django.utils import timezone
 
 from convmemory.conversations.models import Conversation, Message
 from convmemory.conversations.reading import get_conversation, stored_message
-from convmemory.core.errors import EmbedderUnavailable, InvalidInput, NotFound
+from convmemory.core.errors import EmbedderUnavailable, EmbeddingError, InvalidInput, NotFound
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
 from memory.locking import derivation_lock
 from memory.models import MessageEmbedding
-from memory.passages import store_message_passages
+from memory.passages import store_ahead, store_message_passages
 from memory.records import ERROR_CHARS
 
-BATCH = 64
+BATCH = 16
 MAX_ATTEMPTS = 5
 MAX_REQUESTED = 1_000
 MAX_ID = 2**63 - 1
@@ -62,9 +62,10 @@ class Requested:
 
 @dataclass(slots=True)
 class EmbedResult:
-    """What one run did. `finished` is False where time ran out or another worker holds the conversation."""
+    """What one run did. `finished` is False where time ran out or, if `busy`, another worker holds the conversation."""
 
     finished: bool = True
+    busy: bool = False
     completed: int = 0
     failed: int = 0
 
@@ -126,10 +127,13 @@ def embed_messages(*, conversation_id: int, message_ids: Sequence[int], deadline
     with derivation_lock(conversation_id) as held:
         conversation = Conversation.objects.filter(pk=conversation_id).first() if held else None
         if conversation is None:
-            return EmbedResult(finished=held)
+            return EmbedResult(finished=held, busy=not held)
         space = active_space()
         left = set(message_ids)
         while batch := _claim(space, left):
+            if not _embed_ahead(conversation, space, batch, deadline):
+                result.finished = False
+                break
             left -= {message.pk for message in batch}
             _embed(conversation, space, batch, result)
             if time.monotonic() > deadline:
@@ -149,6 +153,22 @@ def _claim(space: EmbeddingSpace, message_ids: set[int]) -> list[Message]:
         status=MessageEmbedding.Status.PROCESSING, attempts=F("attempts") + 1, updated_at=timezone.now()
     )
     return [row.message for row in batch]
+
+
+def _embed_ahead(
+    conversation: Conversation, space: EmbeddingSpace, batch: Sequence[Message], deadline: float
+) -> bool:
+    """Embed most of long messages, some passages at a time; False where time ran out, and the messages wait again."""
+    try:
+        sources = [stored_message(row) for row in batch]
+        ahead = store_ahead(conversation, space, sources, out_of_time=lambda: time.monotonic() > deadline)
+    except EmbeddingError:
+        return True  # `_embed` meets it again, and notes it
+    if not ahead.finished:
+        MessageEmbedding.objects.filter(space=space, message__in=batch).update(
+            status=MessageEmbedding.Status.PENDING, attempts=F("attempts") - 1, updated_at=timezone.now()
+        )
+    return ahead.finished
 
 
 def _embed(conversation: Conversation, space: EmbeddingSpace, batch: Sequence[Message], result: EmbedResult) -> None:

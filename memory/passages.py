@@ -6,7 +6,7 @@ out of the pass that makes the passage's vector.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -40,6 +40,9 @@ KINDS: dict[Kind, int] = {
 }
 
 
+AHEAD = 256  # passages that are computed and stored at a time
+
+
 @dataclass(frozen=True, slots=True)
 class Draft:
     """A passage before it has a vector. `text` is what is embedded: the speaker, then the span."""
@@ -69,6 +72,14 @@ class StoredPassages:
     passages: int
     computed: int
     errors: dict[int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAhead:
+    """Whether all was done that can be done ahead, and how many passages were computed."""
+
+    finished: bool
+    computed: int
 
 
 def passage_hash(text: str) -> UUID:
@@ -105,6 +116,36 @@ def store_message_passages(
     """Replace the passages of these messages alone, as `store_passages` does; which failed, and why."""
     stale = Q(message_id__in=[source.message_id for source in sources])
     return _replace(conversation, space, sources, stale)[2]
+
+
+def store_ahead(
+    conversation: Conversation,
+    space: EmbeddingSpace,
+    sources: Sequence[StoredMessage],
+    *,
+    out_of_time: Callable[[], bool],
+) -> StoredAhead:
+    """Where `sources` have many new passages, store all but the last of them, some at a time, beside what there is.
+
+    `store_passages` finds their vectors then, so that even one huge message can be embedded in several goes. Raises:
+    EmbedderUnavailable.
+    """
+    drafts = {draft.digest: draft for draft in draft_passages(sources)}
+    known = _look_up(space, list(drafts))
+    missing = [draft for digest, draft in drafts.items() if digest not in known]
+    computed = 0
+    for start in range(0, len(missing) - AHEAD, AHEAD):
+        fresh: dict[UUID, Embedded] = {}
+        _compute(space, {draft.digest: draft.text for draft in missing[start : start + AHEAD]}, fresh)
+        kept = [draft for draft in missing[start : start + AHEAD] if draft.digest in fresh]
+        with transaction.atomic():
+            lock_vectors(conversation.pk, space.pk)
+            _insert(conversation, space, kept, fresh)
+            pack_signs(conversation, space, {draft.source.turn_number for draft in kept})
+        computed += len(kept)
+        if kept and out_of_time():
+            return StoredAhead(finished=False, computed=computed)
+    return StoredAhead(finished=True, computed=computed)
 
 
 def drop_passages(conversation: Conversation, *, first_turn: int, spaces: Iterable[EmbeddingSpace]) -> None:

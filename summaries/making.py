@@ -17,6 +17,7 @@ from django.utils import timezone
 
 from convmemory.core.completions import Endpoint, endpoint_from_settings
 from convmemory.core.errors import ConvMemoryError, EmbedderUnavailable, EndpointBusy, EndpointUnavailable
+from convmemory.core.fair_queue import slice_end
 from convmemory.core.tokens import ESTIMATE, count_tokens
 from summaries.by_model import Progress, Written, write_summary
 from summaries.extractive import choose_sentences
@@ -29,7 +30,6 @@ MAX_ATTEMPTS = 4
 RETRY_AFTER = timedelta(seconds=15)  # doubled with every attempt
 LONGEST_WAIT = timedelta(minutes=15)
 CLAIM_MARGIN = timedelta(seconds=60)
-WORKING_SHARE = 0.5  # of the task's time limit: the request that is under way then has the rest
 
 _LIST_MARK = re.compile(r"^(?:(?:[-*+>]|#+|\d+[.)])\s+)+")
 
@@ -135,7 +135,7 @@ def _by_model(summary: ConversationSummary, endpoint: Endpoint, messages: Sequen
     texts = [text for message in messages if (text := message_text(message))]
     if not texts:
         raise ConvMemoryError("The messages of this range say nothing that could be summarised.")
-    deadline = time.monotonic() + settings.TASK_TIMEOUT_S * WORKING_SHARE
+    deadline = slice_end()
     done: dict[str, str] = dict(summary.partials)
 
     def keep(key: str, text: str) -> None:

@@ -17,6 +17,7 @@ from django_q.core_signing import BadSignature
 from django_q.models import OrmQ, Task
 from django_q.signing import SignedPackage
 
+from convmemory.core.models import OwnerTask
 from convmemory.ops.ownership import OwnedTable, owned_by_name
 
 PERSONS = ("owner", "user", "caller")
@@ -52,6 +53,15 @@ def named_rows(func: str | Callable[..., Any], args: Iterable[Any], kwargs: Mapp
     ]
 
 
+def owners_of_call(func: str, args: Iterable[Any], kwargs: Mapping[str, Any]) -> set[int]:
+    """The people whose rows a call is about; a call that names the people themselves is the installation's own."""
+    found: set[int] = set()
+    for row in named_rows(func, args, kwargs):
+        if hasattr(row.table.model, "owner"):
+            found |= set(row.table.model._default_manager.filter(pk=row.pk).values_list("owner_id", flat=True))
+    return found
+
+
 def table_of_parameter(name: str) -> OwnedTable | None:
     """The table that a parameter called `<name>_id` or `<name>_ids` names a row of."""
     stem = name.removesuffix("s").removesuffix("_id")
@@ -67,12 +77,14 @@ def table_of_parameter(name: str) -> OwnedTable | None:
 
 def drop_queued(owner_id: int) -> int:
     """Take tasks that name rows of this person, or rows that are gone, out of the queue; how many."""
+    dropped: int = OwnerTask.objects.filter(owner_id=owner_id).delete()[0]
     broker = get_broker()
     if isinstance(broker, Redis):
         entries = broker.connection.lrange(broker.list_key, 0, -1)
         payloads = [(payload, _unpacked(payload.decode())) for payload in entries]
-        return sum(broker.connection.lrem(broker.list_key, 0, payload) for payload in _about(payloads, owner_id))
-    dropped = 0
+        return dropped + sum(
+            broker.connection.lrem(broker.list_key, 0, payload) for payload in _about(payloads, owner_id)
+        )
     for batch in _batches(OrmQ.objects.order_by("pk").values_list("pk", "payload").iterator()):
         payloads = [(pk, _unpacked(payload)) for pk, payload in batch]
         dropped += OrmQ.objects.filter(pk__in=_about(payloads, owner_id)).delete()[0]
