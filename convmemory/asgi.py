@@ -23,9 +23,10 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 django_application: Callable[..., Awaitable[None]] = get_asgi_application()
 
 from convmemory.mcp_server import http as mcp_http  # noqa: E402 (Django has to be set up before)
+from convmemory.request_limits import limited  # noqa: E402
 
 
-async def application(scope: Scope, receive: Receive, send: Send) -> None:
+async def _answer(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] == "http":
         answer = mcp_http.application if mcp_http.is_mcp(scope["path"]) else django_application
         await answer(scope, receive, send)
@@ -33,6 +34,9 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
         await _lifespan(receive, send)
     else:
         await send({"type": "websocket.close", "code": 1000})
+
+
+application = limited(_answer)
 
 
 async def _lifespan(receive: Receive, send: Send) -> None:

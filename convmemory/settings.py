@@ -186,6 +186,12 @@ Q_CLUSTER = {
     **({"redis": conf.with_parameters(REDIS_URL, REDIS_TIMEOUTS)} if REDIS_URL else {"orm": "default"}),
 }
 
+# --- Fairness ---------------------------------------------------------------------------------
+
+REQUESTS_PER_USER = conf.env_int("REQUESTS_PER_USER", 2, minimum=1)
+STREAMS_PER_USER = conf.env_int("STREAMS_PER_USER", 16, minimum=1)
+WAITING_PER_USER = conf.env_int("WAITING_PER_USER", 32, minimum=0)
+
 # --- Observability ----------------------------------------------------------------------------
 
 METRICS = conf.env_bool("METRICS", default=False)

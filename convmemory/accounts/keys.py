@@ -10,6 +10,7 @@ from django.contrib.auth.models import AbstractBaseUser, User
 from django.utils import timezone
 
 from convmemory.accounts.models import ApiKey
+from convmemory.core import callers
 from convmemory.core.errors import NotFound
 from convmemory.core.sql import load_sql
 from convmemory.core.text import content_hash
@@ -35,4 +36,7 @@ def revoke_key(*, owner: AbstractBaseUser, key_id: int) -> None:
 def user_of_key(key: str) -> User | None:
     """The active user whose unrevoked key this is, or None. Notes the use of the key. One query."""
     parameters = {"key_hash": content_hash(key), "recorded_every": USE_RECORDED_EVERY}
-    return next(iter(User.objects.raw(load_sql("convmemory.accounts", "user_of_key"), parameters)), None)
+    user = next(iter(User.objects.raw(load_sql("convmemory.accounts", "user_of_key"), parameters)), None)
+    if user is not None:
+        callers.known.note(key, user.pk)
+    return user

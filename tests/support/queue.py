@@ -7,7 +7,7 @@ from convmemory.core.models import OwnerTask
 
 
 def queued(func: str = "") -> list[tuple[str, list[Any]]]:
-    """Function and arguments of the tasks that wait, or of those with one function, in the order they were asked for."""
+    """The tasks that wait, or those with one function, in the order in which they were asked for."""
     found = fair_queue.asked_for(func) if func else OwnerTask.objects.all()
     return list(found.order_by("asked_at", "pk").values_list("func", "args"))
 
