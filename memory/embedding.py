@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from convmemory.conversations.models import Conversation, Message
 from convmemory.conversations.reading import get_conversation, stored_message
-from convmemory.core.errors import EmbedderUnavailable, EmbeddingError, InvalidInput, NotFound
+from convmemory.core.errors import EmbedderUnavailable, InvalidInput, NotFound
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
@@ -131,11 +131,10 @@ def embed_messages(*, conversation_id: int, message_ids: Sequence[int], deadline
         space = active_space()
         left = set(message_ids)
         while batch := _claim(space, left):
-            if not _embed_ahead(conversation, space, batch, deadline):
+            if not _embed(conversation, space, batch, result, deadline):
                 result.finished = False
                 break
             left -= {message.pk for message in batch}
-            _embed(conversation, space, batch, result)
             if time.monotonic() > deadline:
                 result.finished = not left
                 break
@@ -155,25 +154,16 @@ def _claim(space: EmbeddingSpace, message_ids: set[int]) -> list[Message]:
     return [row.message for row in batch]
 
 
-def _embed_ahead(
-    conversation: Conversation, space: EmbeddingSpace, batch: Sequence[Message], deadline: float
+def _embed(
+    conversation: Conversation, space: EmbeddingSpace, batch: Sequence[Message], result: EmbedResult, deadline: float
 ) -> bool:
-    """Embed most of long messages, some passages at a time; False where time ran out, and the messages wait again."""
+    """Embed a batch; False where time ran out within long messages, which then wait for their next turn."""
     try:
         sources = [stored_message(row) for row in batch]
-        ahead = store_ahead(conversation, space, sources, out_of_time=lambda: time.monotonic() > deadline)
-    except EmbeddingError:
-        return True  # `_embed` meets it again, and notes it
-    if not ahead.finished:
-        MessageEmbedding.objects.filter(space=space, message__in=batch).update(
-            status=MessageEmbedding.Status.PENDING, attempts=F("attempts") - 1, updated_at=timezone.now()
-        )
-    return ahead.finished
-
-
-def _embed(conversation: Conversation, space: EmbeddingSpace, batch: Sequence[Message], result: EmbedResult) -> None:
-    try:
-        failed = store_message_passages(conversation, space, [stored_message(row) for row in batch])
+        if not store_ahead(conversation, space, sources, out_of_time=lambda: time.monotonic() > deadline).finished:
+            _wait_again(space, batch)
+            return False
+        failed = store_message_passages(conversation, space, sources)
         result.completed += len(batch) - len(failed)
         result.failed += len(failed)
     except (OperationalError, InterfaceError):
@@ -181,12 +171,18 @@ def _embed(conversation: Conversation, space: EmbeddingSpace, batch: Sequence[Me
     except EmbedderUnavailable as error:
         _fail(space, batch, str(error), result)
     except Exception as error:
-        if len(batch) == 1:
-            logger.exception("Message %d could not be embedded", batch[0].pk)
-            _fail(space, batch, f"{type(error).__name__}: {error}", result)
-        else:
-            for message in batch:
-                _embed(conversation, space, [message], result)
+        if len(batch) > 1:
+            in_time = [_embed(conversation, space, [message], result, deadline) for message in batch]
+            return all(in_time)
+        logger.exception("Message %d could not be embedded", batch[0].pk)
+        _fail(space, batch, f"{type(error).__name__}: {error}", result)
+    return True
+
+
+def _wait_again(space: EmbeddingSpace, batch: Sequence[Message]) -> None:
+    MessageEmbedding.objects.filter(space=space, message__in=batch).update(
+        status=MessageEmbedding.Status.PENDING, attempts=F("attempts") - 1, updated_at=timezone.now()
+    )
 
 
 def _fail(space: EmbeddingSpace, batch: Sequence[Message], reason: str, result: EmbedResult) -> None:

@@ -83,9 +83,7 @@ def _queue() -> Iterator[Metric]:
     yield from (reachable, depth)
     oldest = oldest_arrival()
     age = (timezone.now() - oldest).total_seconds() if oldest else 0.0
-    yield GaugeMetricFamily(
-        "convmemory_queue_oldest_task_seconds", "How long the oldest waiting task waits", age
-    )
+    yield GaugeMetricFamily("convmemory_queue_oldest_task_seconds", "How long the oldest waiting task waits", age)
     failed = Task.objects.filter(success=False).count()
     yield GaugeMetricFamily("convmemory_failed_tasks", "Tasks in the history that failed", failed)
 

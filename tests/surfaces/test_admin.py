@@ -8,7 +8,6 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Permission, User
 from django.test import Client
 from django.urls import reverse
-from django_q.models import OrmQ
 from pytest_django import DjangoAssertNumQueries
 
 from convmemory.accounts.keys import create_key
@@ -22,6 +21,7 @@ from search.models import ConversationIndex, TurnDocument, TurnEmbedding
 from summaries.models import ConversationSummary
 from summaries.ordering import request_summary
 from tests.factories import exchange, make_conversation, make_user
+from tests.support.queue import drop_all, queued
 
 pytestmark = pytest.mark.django_db
 
@@ -352,12 +352,12 @@ def test_re_embedding_asks_marks_logs_and_enqueues(house: House) -> None:
     grant(house.staff, "search.change_conversationindex")
     client = client_of(house.staff)
     row = TurnEmbedding.objects.order_by("turn_number")[0]
-    OrmQ.objects.all().delete()
+    drop_all()
     asked = run_action(client, "search_turnembedding", "reembed", row.pk, confirm=False)
     assert "Re-embed 1 turn embedding?" in asked
-    assert not OrmQ.objects.exists()
+    assert not queued()
     run_action(client, "search_turnembedding", "reembed", row.pk, confirm=True)
-    assert OrmQ.objects.count() == 1
+    assert queued() == [("search.tasks.index", [house.conversation.pk])]
     assert TurnEmbedding.objects.filter(pk=row.pk).exists(), "searched until its replacement is stored"
     result = index_conversation(conversation_id=house.conversation.pk)
     assert (result.turns, result.finished) == (1, True)
@@ -404,9 +404,9 @@ def test_a_failed_message_is_retried(house: House) -> None:
     grant(house.staff, "memory.change_messageembedding")
     record = MessageEmbedding.objects.order_by("pk")[0]
     MessageEmbedding.objects.filter(pk=record.pk).update(status="failed", error="no answer", attempts=5)
-    OrmQ.objects.all().delete()
+    drop_all()
     run_action(client_of(house.staff), "memory_messageembedding", "retry", record.pk, confirm=True)
-    assert OrmQ.objects.get().args() == (house.conversation.pk, [record.message_id])
+    assert queued() == [("memory.tasks.embed", [house.conversation.pk, [record.message_id]])]
     record.refresh_from_db()
     assert (record.status, record.attempts, record.error) == ("pending", 0, "")
 
@@ -414,9 +414,9 @@ def test_a_failed_message_is_retried(house: House) -> None:
 def test_a_summary_is_made_anew(house: House) -> None:
     grant(house.staff, "summaries.change_conversationsummary")
     summary = ConversationSummary.objects.get()
-    OrmQ.objects.all().delete()
+    drop_all()
     run_action(client_of(house.staff), "summaries_conversationsummary", "retry", summary.pk, confirm=True)
-    assert OrmQ.objects.get().args() == (summary.pk,)
+    assert queued() == [("summaries.tasks.make", [summary.pk])]
     summary.refresh_from_db()
     assert (summary.status, summary.content) == ("pending", "All about zebrawood.")
 

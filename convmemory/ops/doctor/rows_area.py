@@ -6,11 +6,9 @@ from datetime import timedelta
 from django.db import connection, transaction
 from django.db.models import Count
 from django.utils import timezone
-from django_q.brokers import get_broker
 
 from convmemory.conversations.ingest import release_abandoned_responses
 from convmemory.conversations.models import Conversation
-from convmemory.core.fair_queue import asked_for
 from convmemory.core.sql import load_sql
 from convmemory.core.text import one_line
 from convmemory.embeddings.spaces import active_space
@@ -21,7 +19,7 @@ from memory.signs import PLACE, TURNS_PER_BLOCK
 from search.indexing import MAX_ATTEMPTS
 from search.models import ConversationIndex, TurnDocument, TurnEmbedding
 from search.selecting import find_damage, mark_damage
-from search.sweeping import INDEX, conversations_to_index, count_orphans, delete_orphans
+from search.sweeping import conversations_to_index, count_orphans, delete_orphans
 from search.tasks import enqueue_index
 
 MANY = 10_000
@@ -137,9 +135,6 @@ def check_refused() -> Iterator[Finding]:
 
 
 def check_behind() -> Iterator[Finding]:
-    broker = get_broker()
-    if broker.queue_size() or broker.lock_size() or asked_for(INDEX).exists():
-        return  # in hand
     behind = conversations_to_index(limit=MANY)
     if not behind:
         return
