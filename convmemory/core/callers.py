@@ -12,6 +12,7 @@ from ipaddress import IPv6Address, ip_address
 from threading import Lock
 
 KNOWN = 20_000  # credentials that are remembered, some 150 bytes each
+USER = "user:"  # how the name of a caller begins whose credential is known
 NETWORK_BITS = 64  # of an IPv6 address: who has one has all of its network
 
 Headers = Iterable[tuple[bytes, bytes]]
@@ -46,7 +47,7 @@ def caller_of_request(headers: Headers, address: str, *, session_cookie: str, ca
     """`user:7`, or `address:192.0.2.1` for a request without a credential that is known."""
     for credential in _credentials(headers, session_cookie):
         if (user_id := callers.user_of(credential)) is not None:
-            return f"user:{user_id}"
+            return f"{USER}{user_id}"
     return f"address:{_network(address)}"
 
 

@@ -73,7 +73,7 @@ def enqueue_for(owner_id: int, func: str, *args: Any, group: str = "", is_long: 
     Asking twice is asking once. `func` stops after `slice_end` and returns `again_in_s` where something is left; one
     that cannot says so with `is_long`, and never gets the last free worker of a machine that has several.
     """
-    parameters = {
+    parameters: dict[str, Any] = {
         "owner": owner_id,
         "task_id": uuid.uuid4(),
         "key": task_key(func, args),
@@ -140,7 +140,7 @@ def claim(now: datetime | None = None) -> OwnerTask | None:
     """The task that is next, leased to this worker; None where none is due. Workers choose one after the other."""
     now = now or timezone.now()
     most_long = max(1, settings.WORKERS - 1)
-    parameters = {"now": now, "cluster": _cluster(), "most_long": most_long}
+    parameters: dict[str, Any] = {"now": now, "cluster": _cluster(), "most_long": most_long}
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [CLAIM_LOCK])
         _give_up(now)

@@ -1,13 +1,14 @@
 """An ASGI wrapper that lets each caller have a few requests worked on at once; the rest of theirs wait in a line.
 
-So a flood of one caller's takes neither all threads and connections nor the processors from others. A request counts
-from when its body is here until its answer is made; an answer that streams counts as a stream, of which a caller may
-have more. Keeps counts only of callers who have a request under way.
+So a flood of one caller's takes neither all threads and connections nor the processors from others. Beside others who
+are signed in, a caller has fewer at once than alone. A request counts from when its body is here until its answer is
+made; an answer that streams counts as a stream, of which a caller may have more.
 """
 
 import asyncio
 import json
-from collections import deque
+import time
+from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -25,25 +26,30 @@ DETAIL = "You have too many requests under way: wait until some of them are answ
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How many requests and streams of one caller are worked on at once, and how many may wait, for how long."""
+    """How many requests and streams of one caller are worked on at once, and how many may wait, for how long.
+
+    `beside_others` counts in the place of `at_once` while another user has asked for something within `others_s`.
+    """
 
     at_once: int
+    beside_others: int
     streams: int
     waiting: int
     wait_s: float = 30.0
+    others_s: float = 60.0
 
 
 class Places:
-    """Some places and a line before them: who waits longest gets the next that becomes free."""
+    """Some places, whose number may change, and a line before them: who waits longest gets the next that is free."""
 
-    def __init__(self, count: int) -> None:
-        self.count = count
+    def __init__(self, count: Callable[[], int]) -> None:
+        self._count = count
         self.taken = 0
         self.line: deque[asyncio.Future[None]] = deque()
 
     def take(self) -> bool:
         """Take a place, if one is free."""
-        is_free = self.taken < self.count
+        is_free = self.taken < self._count()
         self.taken += is_free
         return is_free
 
@@ -61,11 +67,10 @@ class Places:
             self.line.remove(turn)
 
     def leave(self) -> None:
-        """Hand a place on."""
-        if self.line:
+        """Hand a place on, and those that have been added meanwhile."""
+        self.taken -= 1
+        while self.line and self.take():
             self.line.popleft().set_result(None)
-        else:
-            self.taken -= 1
 
 
 @dataclass(slots=True)
@@ -78,7 +83,11 @@ class _Caller:
 
 
 class FairRequests:
-    """Wraps an application; `name_caller` says whose request it is, `is_stream` by its path whether it is a stream."""
+    """Wraps an application.
+
+    `name_caller` says whose request it is, `is_user` by that name whether they are signed in; `is_stream` says by its
+    path whether it is a stream, `is_free` whether it is not counted.
+    """
 
     def __init__(
         self,
@@ -88,9 +97,13 @@ class FairRequests:
         name_caller: Callable[[Scope], str],
         is_stream: Callable[[str], bool],
         is_free: Callable[[str], bool],
+        is_user: Callable[[str], bool],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._application, self._limits = application, limits
         self._name_caller, self._is_stream, self._is_free = name_caller, is_stream, is_free
+        self._is_user, self._clock = is_user, clock
+        self._seen: OrderedDict[str, float] = OrderedDict()  # when each user last asked for something
         self.callers: dict[str, _Caller] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -99,7 +112,8 @@ class FairRequests:
             return
         name = self._name_caller(scope)
         limits = self._limits
-        caller = self.callers.setdefault(name, _Caller(Places(limits.at_once), Places(limits.streams)))
+        self._note(name)
+        caller = self.callers.get(name) or self.callers.setdefault(name, self._new_caller(name))
         if caller.entered >= limits.at_once + limits.streams + limits.waiting:
             await _refuse(scope, send)
             return
@@ -113,6 +127,21 @@ class FairRequests:
             caller.entered -= 1
             if not caller.entered:
                 self.callers.pop(name, None)
+
+    def _new_caller(self, name: str) -> _Caller:
+        return _Caller(Places(lambda: self._at_once(name)), Places(lambda: self._limits.streams))
+
+    def _note(self, name: str) -> None:
+        now = self._clock()
+        if self._is_user(name):
+            self._seen[name] = now
+            self._seen.move_to_end(name)
+        while self._seen and next(iter(self._seen.values())) < now - self._limits.others_s:
+            self._seen.popitem(last=False)
+
+    def _at_once(self, name: str) -> int:
+        has_others = len(self._seen) > (name in self._seen)
+        return self._limits.beside_others if has_others else self._limits.at_once
 
 
 class _Request:

@@ -82,9 +82,8 @@ def drop_queued(owner_id: int) -> int:
     if isinstance(broker, Redis):
         entries = broker.connection.lrange(broker.list_key, 0, -1)
         payloads = [(payload, _unpacked(payload.decode())) for payload in entries]
-        return dropped + sum(
-            broker.connection.lrem(broker.list_key, 0, payload) for payload in _about(payloads, owner_id)
-        )
+        about = _about(payloads, owner_id)
+        return dropped + sum(int(broker.connection.lrem(broker.list_key, 0, payload)) for payload in about)
     for batch in _batches(OrmQ.objects.order_by("pk").values_list("pk", "payload").iterator()):
         payloads = [(pk, _unpacked(payload)) for pk, payload in batch]
         dropped += OrmQ.objects.filter(pk__in=_about(payloads, owner_id)).delete()[0]

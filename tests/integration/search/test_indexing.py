@@ -16,7 +16,7 @@ from memory import passages
 from memory.locking import LOCK_CLASS
 from memory.models import Passage
 from search import batches, indexing
-from search.indexing import index_conversation
+from search.indexing import IndexResult, index_conversation
 from search.models import ConversationIndex, TurnDocument, TurnEmbedding
 from search.status import index_status
 from search.sweeping import conversations_to_index
@@ -151,7 +151,7 @@ def test_one_huge_turn_is_indexed_in_several_goes(monkeypatch: pytest.MonkeyPatc
     text = " ".join(f"Sentence number {number} says that lake {number} is deep and cold." for number in range(120))
     conversation = make_conversation(make_user(), exchange(("How deep are the lakes?", text)))
     whole = make_conversation(make_user(), exchange(("How deep are the lakes? ", text)))
-    runs = []
+    runs: list[IndexResult] = []
     while not runs or not runs[-1].finished:
         runs.append(index_conversation(conversation_id=conversation.pk, deadline=0))
     index_conversation(conversation_id=whole.pk)

@@ -16,16 +16,19 @@ WHOLE: Message = {"type": "http.request", "body": b"", "more_body": False}
 class Site:
     """An application whose requests are answered when the test says so, behind the limits."""
 
-    def __init__(self, *, at_once: int = 2, streams: int = 1, waiting: int = 3, wait_s: float = 60.0) -> None:
+    def __init__(self, *, at_once: int = 2, beside: int = 0, streams: int = 1, waiting: int = 3, wait_s: float = 60.0):
+        self.now = 0.0
         self.running: list[str] = []
         self.disconnected: list[str] = []
         self.go_on: dict[str, asyncio.Event] = {}
         self.wrapped = FairRequests(
             self._answer,
-            limits=Limits(at_once, streams, waiting, wait_s),
+            limits=Limits(at_once, beside or at_once, streams, waiting, wait_s, others_s=60.0),
             name_caller=lambda scope: str(scope["caller"]),
             is_stream=lambda path: path.startswith("/stream"),
             is_free=lambda path: path.startswith("/static/"),
+            is_user=lambda name: name != "anonymous",
+            clock=lambda: self.now,
         )
 
     async def _answer(self, scope: Any, receive: Any, send: Any) -> None:
@@ -96,6 +99,29 @@ def test_a_flood_waits_and_another_caller_does_not() -> None:
         assert site.running == ["/0", "/bob", "/2"]
         await site.let_go_on("/0", "/2", "/3", "/4", "/bob")
         assert [asked.status for asked in (*flood, bob)] == [200] * 6
+        assert not site.wrapped.callers
+
+    run(scenario)
+
+
+def test_beside_others_a_caller_has_fewer_at_once() -> None:
+    async def scenario() -> None:
+        site = Site(at_once=3, beside=1, waiting=9)
+        flood = [site.ask("ada", f"/{number}") for number in range(8)]
+        site.ask("anonymous", "/login")
+        await settle()
+        assert site.running == ["/0", "/1", "/2", "/login"], "nobody else has signed in"
+        site.ask("bob", "/bob")
+        await site.let_go_on("/login", "/0", "/1", "/bob")
+        assert site.running == ["/2"], "those that began before Bob came are the last to run at once"
+        await site.let_go_on("/2")
+        assert site.running == ["/3"]
+        site.now += 61
+        flood.append(site.ask("ada", "/8"))
+        await site.let_go_on("/3")
+        assert set(site.running) == {"/8", "/4", "/5"}, "Bob has gone"
+        await site.let_go_on(*(f"/{number}" for number in range(9)))
+        assert [asked.status for asked in flood] == [200] * 9
         assert not site.wrapped.callers
 
     run(scenario)
