@@ -18,6 +18,7 @@ from datetime import datetime, timedelta
 from pydoc import locate
 from typing import Any
 
+import psutil
 from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import F, Q, QuerySet
@@ -185,7 +186,11 @@ def function_of(path: str) -> Task | None:
 
 def _cluster() -> str:
     """What the workers of one `manage.py worker` have in common."""
-    return f"{socket.gethostname()[:80]}:{os.getppid()}"
+    return f"{_host()}:{os.getppid()}"
+
+
+def _host() -> str:
+    return socket.gethostname()[:80]
 
 
 # --- tickets --------------------------------------------------------------------------------------
@@ -201,6 +206,7 @@ def tickets_wanted() -> int:
 def revive() -> int:
     """Add tickets where tasks wait and their tickets were lost, with a Redis or a killed worker; how many."""
     now = timezone.now()
+    _release_dead(now)
     waiting = _count(_waiting(now - SILENCE))
     served_lately = OwnerService.objects.filter(served_at__gt=now - SILENCE).exists()
     if not waiting or (served_lately and waiting >= tickets_wanted()):
@@ -208,6 +214,14 @@ def revive() -> int:
     for _ in range(min(waiting, tickets_wanted())):
         _add_ticket()
     return min(waiting, tickets_wanted())
+
+
+def _release_dead(now: datetime) -> None:
+    """Let tasks of this machine go whose workers ended with the process that started them, before their leases end."""
+    leased = OwnerTask.objects.filter(leased_until__gt=now, cluster__startswith=f"{_host()}:")
+    clusters = set(leased.values_list("cluster", flat=True))
+    dead = [cluster for cluster in clusters if not psutil.pid_exists(int(cluster.rpartition(":")[2]))]
+    leased.filter(cluster__in=dead).update(leased_until=None)
 
 
 def waiting_tasks() -> QuerySet[OwnerTask]:

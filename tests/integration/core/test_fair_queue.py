@@ -213,6 +213,19 @@ def test_a_killed_worker_loses_no_task() -> None:
     assert again.attempts == 2
 
 
+def test_a_task_whose_workers_were_stopped_need_not_wait_for_the_end_of_its_lease() -> None:
+    ask(make_user(), 1, 2)
+    with subprocess.Popen(["true"]) as ended:
+        pass
+    now = timezone.now()
+    alive, dead = claim(now), claim(now)
+    assert alive
+    assert dead
+    OwnerTask.objects.filter(pk=dead.pk).update(cluster=alive.cluster.rpartition(":")[0] + f":{ended.pid}")
+    revive()
+    assert dict(OwnerTask.objects.values_list("pk", "leased_until")) == {alive.pk: alive.leased_until, dead.pk: None}
+
+
 def test_a_task_that_kills_its_worker_is_given_up() -> None:
     ask(make_user(), 1)
     claims = [claim(NOON + fair_queue.LEASE * number) for number in range(fair_queue.MAX_ATTEMPTS + 1)]
