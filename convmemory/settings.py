@@ -190,8 +190,8 @@ Q_CLUSTER = {
 
 REQUESTS_PER_USER = conf.env_int("REQUESTS_PER_USER", 4, minimum=1)
 REQUESTS_BESIDE_OTHERS = conf.env_int("REQUESTS_BESIDE_OTHERS", 1, minimum=1)
-STREAMS_PER_USER = conf.env_int("STREAMS_PER_USER", 16, minimum=1)
-WAITING_PER_USER = conf.env_int("WAITING_PER_USER", 32, minimum=0)
+STREAMS_PER_USER = conf.env_int("STREAMS_PER_USER", 64, minimum=1)
+WAITING_PER_USER = conf.env_int("WAITING_PER_USER", 64, minimum=0)
 
 # --- Observability ----------------------------------------------------------------------------
 

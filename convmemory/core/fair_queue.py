@@ -131,7 +131,8 @@ def work() -> dict[str, Any]:
     again_in_s = result.get("again_in_s")
     last_work.set(Work(*call, finished=again_in_s is None))
     if again_in_s is not None:
-        _put_back(task, attempts=0, pause=timedelta(seconds=again_in_s))
+        attempts = task.attempts - 1 if again_in_s else 0  # who waits for somebody else has not got on
+        _put_back(task, attempts=attempts, pause=timedelta(seconds=again_in_s))
     elif not _own(task).filter(version=task.version).delete()[0]:
         _put_back(task, attempts=0, pause=timedelta())  # asked for again meanwhile
     return dict(result)

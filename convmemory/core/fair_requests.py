@@ -44,6 +44,7 @@ class Places:
 
     def __init__(self, count: Callable[[], int]) -> None:
         self._count = count
+        self.entered = 0  # who has a place, waits for one, or is still sending the body
         self.taken = 0
         self.line: deque[asyncio.Future[None]] = deque()
 
@@ -79,7 +80,10 @@ class _Caller:
 
     requests: Places
     streams: Places
-    entered: int = 0
+
+    @property
+    def is_idle(self) -> bool:
+        return not self.requests.entered and not self.streams.entered
 
 
 class FairRequests:
@@ -114,18 +118,18 @@ class FairRequests:
         limits = self._limits
         self._note(name)
         caller = self.callers.get(name) or self.callers.setdefault(name, self._new_caller(name))
-        if caller.entered >= limits.at_once + limits.streams + limits.waiting:
+        is_stream = self._is_stream(scope["path"])
+        places = caller.streams if is_stream else caller.requests
+        if places.entered >= (limits.streams if is_stream else limits.at_once) + limits.waiting:
             await _refuse(scope, send)
             return
-        caller.entered += 1
-        places = caller.streams if self._is_stream(scope["path"]) else caller.requests
+        places.entered += 1
         request = _Request(caller, places, limits.wait_s, scope, receive, send)
         try:
             await self._application(scope, request.receive, request.send)
         finally:
             request.end()
-            caller.entered -= 1
-            if not caller.entered:
+            if caller.is_idle:
                 self.callers.pop(name, None)
 
     def _new_caller(self, name: str) -> _Caller:
@@ -180,6 +184,7 @@ class _Request:
             self._ahead.cancel()
         if self._has_place:
             self._places.leave()
+        self._places.entered -= 1
 
     async def _wait_in_line(self) -> bool:
         """Wait for a place; False where that took too long, or the client has gone."""
@@ -202,7 +207,9 @@ class _Request:
         """From now on the answer comes piece by piece; where too many do, it goes on counting as a request."""
         if self._places is self._caller.requests and self._caller.streams.take():
             self._places.leave()
+            self._places.entered -= 1
             self._places = self._caller.streams
+            self._places.entered += 1
 
 
 def _is_streamed(start: Message) -> bool:

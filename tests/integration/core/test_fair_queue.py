@@ -262,6 +262,16 @@ def test_a_task_that_gets_on_may_take_any_number_of_slices(answer: Callable[[Ans
     assert not OwnerTask.objects.exists()
 
 
+def test_waiting_for_somebody_else_is_no_progress(answer: Callable[[Answer], None]) -> None:
+    answer(lambda number: {"again_in_s": 5.0})
+    ask(make_user(), 1)
+    OwnerTask.objects.update(attempts=3)
+    work()
+    task = OwnerTask.objects.get()
+    assert task.attempts == 3
+    assert timedelta(0) < task.due_at - timezone.now() <= timedelta(seconds=5)
+
+
 def test_a_row_names_no_other_code_than_tasks() -> None:
     for path in ("os.getcwd", "search.tasks.enqueue_index", "search.tasks.nothing", "convmemory.ops.tasks.erase", ""):
         assert fair_queue.function_of(path) is None
