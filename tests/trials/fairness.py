@@ -89,14 +89,12 @@ class Client:
         self.call(http, "GET", f"/conversations/search?query={quote(made_up(seed, 5))}")
         return time.perf_counter() - began
 
-    def add(self, http: HTTPConnection, seed: int, turns: int) -> int:
-        answer = self.call(
-            http, "POST", "/conversations", {"title": f"Notes {seed}", "messages": messages(seed, turns)}
-        )
-        return int(answer["id"])
+    def add(self, seed: int, turns: int) -> int:
+        body = {"title": f"Notes {seed}", "messages": messages(seed, turns)}
+        return int(self.call(self.connect(), "POST", "/conversations", body)["id"])
 
-    def pending(self, http: HTTPConnection) -> int:
-        return int(self.call(http, "GET", "/index/status")["pending"])
+    def pending(self) -> int:
+        return int(self.call(self.connect(), "GET", "/index/status")["pending"])
 
 
 def flood(client: Client, seed: int, end: Any, counts: Any) -> None:
@@ -205,9 +203,8 @@ def wait_until(done: Callable[[], bool], timeout_s: float) -> float:
 
 
 def fill(client: Client, seed: int, conversations: int, turns: int) -> None:
-    http = client.connect()
     for number in range(conversations):
-        client.add(http, seed + number, turns)
+        client.add(seed + number, turns)
 
 
 def measure_flood(ada: Client, bob: Client) -> None:
@@ -227,16 +224,15 @@ def measure_flood(ada: Client, bob: Client) -> None:
 def measure_import(ada: Client, bob: Client) -> None:
     """What Ada waits for while Bob's import is being indexed; a small archive of hers and each search of hers."""
     quiet = searches(ada, 300) + searches(ada, 301)
-    mine, theirs = ada.connect(), bob.connect()
     for number, turns in enumerate([3_000, 1_000] + [50] * 160):
-        bob.add(theirs, 50_000 + number, turns)
-    say(f"import: {IMPORTED} messages are stored, {bob.pending(theirs)} turns wait")
+        bob.add(50_000 + number, turns)
+    say(f"import: {IMPORTED} messages are stored, {bob.pending()} turns wait")
     waits, busy = [], []
-    for number in range(ROUNDS + 1):
-        ada.add(mine, 90_000 + number, 1)
-        waits.append(wait_until(lambda: ada.pending(mine) == 0, 1_800))
+    for number in range(ROUNDS):
+        ada.add(90_000 + number, 1)
+        waits.append(wait_until(lambda: ada.pending() == 0, 1_800))
         busy += searches(ada, 400 + number, 40)
-        say(f"import: two messages were indexed after {waits[-1]:.1f} s; {bob.pending(theirs)} turns of Bob's wait")
+        say(f"import: two messages were indexed after {waits[-1]:.1f} s; {bob.pending()} turns of Bob's wait")
     quiet_again = p95(quiet)
     say(f"import: p95 {quiet_again:.0f} ms quiet, {p95(busy):.0f} ms busy, ratio {p95(busy) / quiet_again:.2f}; "
         f"the longest wait was {max(waits):.1f} s")  # fmt: skip
