@@ -1,7 +1,7 @@
 """Making and storing the passages of turns: split, look up equal texts, embed the rest.
 
-Reads messages, writes `Passage` and `PassageTokens`. A text that any passage of the space holds
-already is copied with its token vectors, so that the same text is embedded once; token vectors come
+Reads messages, writes `Passage` and `PassageTokens`. A text that another passage of the same owner and space
+holds already is copied with its token vectors, so that the same text is embedded once; token vectors come
 out of the pass that makes the passage's vector.
 """
 
@@ -122,7 +122,7 @@ def _replace(
     """How many passages there are now, how many were computed, and the error of each message that failed."""
     drafts = list(draft_passages(sources))
     try:
-        known, refused, computed = _embedded(space, drafts)
+        known, refused, computed = _embedded(conversation.owner_id, space, drafts)
     except EmbedderUnavailable as error:
         errors = {source.message_id: str(error) for source in sources}
         note_outcomes(conversation, space, sources, errors=errors, keep_completed=True)
@@ -143,10 +143,12 @@ def _replace(
     return len(kept), computed, errors
 
 
-def _embedded(space: EmbeddingSpace, drafts: Sequence[Draft]) -> tuple[dict[UUID, Embedded], dict[UUID, str], int]:
+def _embedded(
+    owner_id: int, space: EmbeddingSpace, drafts: Sequence[Draft]
+) -> tuple[dict[UUID, Embedded], dict[UUID, str], int]:
     """The drafts' texts as they are embedded, the reasons of those that were refused, and how many were computed."""
     texts = {draft.digest: draft.text for draft in drafts}
-    known = _look_up(space, list(texts))
+    known = _look_up(owner_id, space, list(texts))
     missing = {digest: text for digest, text in texts.items() if digest not in known}
     refused = _compute(space, missing, known)
     return known, refused, len(missing)
@@ -191,10 +193,10 @@ def _insert(
         cursor.execute(load_sql("memory", "insert_passages"), parameters)
 
 
-def _look_up(space: EmbeddingSpace, digests: list[UUID]) -> dict[UUID, Embedded]:
-    """Equal texts that are embedded already, whoever's they are: a vector tells nothing of its owner."""
+def _look_up(owner_id: int, space: EmbeddingSpace, digests: list[UUID]) -> dict[UUID, Embedded]:
+    """Equal texts of the owner that are embedded already; those of others would show in the time that it takes."""
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("memory", "equal_passages"), [digests, space.pk])
+        cursor.execute(load_sql("memory", "equal_passages"), [digests, owner_id, space.pk])
         return {
             digest: Embedded(vector, token_count, bytes(tokens) if tokens else None)
             for digest, vector, token_count, tokens in cursor.fetchall()

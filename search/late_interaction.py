@@ -50,7 +50,7 @@ def late_scores(
     word_weights: Mapping[str, float],
 ) -> LateScores | None:
     """Scores of the turns `keys` (sorted), 0 to 1; None where the space has no token vectors. One query."""
-    question = query_tokens(space, text)
+    question = query_tokens(space, text, owner_id=owner_id)
     if question is None or not len(keys):
         return None
     vectors, weights = weighted_question(space, text, question, word_weights)
@@ -58,7 +58,7 @@ def late_scores(
     parameters: dict[str, Any] = {
         "owner": owner_id,
         "space": space.pk,
-        "vector": vector_parameter(space, text),
+        "vector": vector_parameter(owner_id, space, text),
         "kinds": kinds_of(scope),
         "conversations": conversations,
         "turns": turns,

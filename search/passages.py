@@ -45,7 +45,7 @@ def ask_nearest(owner_id: int, query: SearchQuery, space: EmbeddingSpace, turns:
         **turns,
         "owner": owner_id,
         "space": space.pk,
-        "vector": vector_parameter(space, query.parsed.text),
+        "vector": vector_parameter(owner_id, space, query.parsed.text),
         "kinds": kinds_of(query.scope),
         "passages": PASSAGES_PER_HIT,
     }

@@ -114,7 +114,6 @@ def _erase(owner_id: int, receipt: Receipt, deadline: float) -> None:
     for _ in range(PASSES):
         try:
             _drop_rows(tables, owner_id, receipt, deadline)
-            _drop_unused_vectors(receipt, deadline)
             receipt.add("queued tasks", drop_queued(owner_id))
             receipt.add("finished tasks", drop_finished(owner_id))
             with transaction.atomic():  # together: an erasure without its mark would never be finished
@@ -164,18 +163,6 @@ def _let_go(model: type[models.Model], key: models.ForeignKey[Any, Any], rows: s
             f'(SELECT "{pk}" FROM {target.name} WHERE {target.condition})',
             {"owner": owner_id},
         )
-
-
-def _drop_unused_vectors(receipt: Receipt, deadline: float) -> None:
-    """Delete cached vectors that nobody uses any more."""
-    statement = load_sql("convmemory.ops", "drop_unused_vectors")
-    count = BATCH
-    while count == BATCH:
-        with connection.cursor() as cursor:
-            cursor.execute(statement, {"batch": BATCH})
-            count = cursor.rowcount
-        receipt.add("embeddings_cachedvector", count)
-        _look_at_the_clock(deadline)
 
 
 def _drop_sessions(owner_id: int) -> int:
