@@ -15,6 +15,7 @@ from django_q.tasks import async_task
 
 from convmemory.core.admin_lists import UptoFilter
 from convmemory.core.metadata_admin import DeletableAdmin, MetadataAdmin, confirmed
+from convmemory.core.safe_queue import is_task
 from convmemory.ops.index_samples import error_kind
 from convmemory.ops.models import Erasure, IndexSample, SweepRun
 
@@ -133,9 +134,10 @@ class IndexSampleAdmin(MetadataAdmin):
 
 
 def retry_tasks(rows: Sequence[Failure]) -> None:
-    """Enqueue failed tasks again and forget the failures."""
+    """Enqueue failed tasks again and forget the failures; rows that name no task of this program are only forgotten."""
     for row in rows:
-        async_task(row.func, *(row.args or ()), hook=row.hook, group=row.group, **(row.kwargs or {}))
+        if is_task(row.func):
+            async_task(row.func, *(row.args or ()), group=row.group, **(row.kwargs or {}))
         row.delete()
 
 

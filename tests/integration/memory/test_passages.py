@@ -51,7 +51,7 @@ def test_equal_texts_of_an_owner_are_not_computed_again() -> None:
     ]
     assert computed[0] > 0
     assert computed[1] == 0
-    assert Passage.objects.values("owner").distinct().count() == 2
+    assert Passage.objects.values("conversation").distinct().count() == 2
 
 
 def test_a_turn_that_vanishes_takes_its_passages_along() -> None:
