@@ -233,5 +233,6 @@ LOGGING = {
             "propagate": False,
         },
         "django-q": {"level": "WARNING", "handlers": ["stderr"], "propagate": False},
+        "uvicorn": {"handlers": ["stderr"], "propagate": False},
     },
 }

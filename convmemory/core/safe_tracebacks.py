@@ -5,6 +5,7 @@ are kept that this program writes itself and those of errors that speak of code;
 code, and the names of constraint, table and column.
 """
 
+import re
 import traceback
 from collections.abc import Iterator
 from types import TracebackType
@@ -15,7 +16,8 @@ from convmemory.core.errors import ConvMemoryError
 
 STACK = "Traceback (most recent call last):\n"
 LEFT_OUT = "(message left out)"
-OF_CODE = (AttributeError, ImportError, MemoryError, NameError, NotImplementedError, RecursionError, TypeError)
+SPEAK_OF_CODE = (AttributeError, ImportError, MemoryError, NameError, NotImplementedError, RecursionError, TypeError)
+_QUOTED = re.compile("“.*”", re.DOTALL)
 CHAINED = 5
 """Errors that led to one another, at most."""
 
@@ -25,11 +27,21 @@ def safe_message(error: BaseException) -> str:
     name = type(error).__name__
     if facts := _of_postgres(error):
         return f"{name}: {facts}"
-    if isinstance(error, ConvMemoryError | OF_CODE):
-        return f"{name}: {error}" if str(error) else name
+    if isinstance(error, (ConvMemoryError, *SPEAK_OF_CODE)):
+        return f"{name}: {without_quotes(str(error))}" if str(error) else name
     if isinstance(error, OSError) and error.strerror:
         return f"{name}: {error.strerror}"
     return f"{name}: {LEFT_OUT}" if str(error) else name
+
+
+def quoted(text: str) -> str:
+    """Somebody else's words inside a message of this program; `without_quotes` finds them."""
+    return f"“{text}”"
+
+
+def without_quotes(message: str) -> str:
+    """The message without somebody else's words."""
+    return _QUOTED.sub("“…”", message)
 
 
 def safe_traceback(error: BaseException, stack: TracebackType | None = None) -> str:

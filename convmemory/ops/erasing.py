@@ -22,6 +22,7 @@ from django.utils import timezone
 
 from convmemory.conversations.import_runner import upload_prefix
 from convmemory.core.errors import ConvMemoryError, NotFound
+from convmemory.core.postgres import server
 from convmemory.core.sql import load_sql
 from convmemory.ops.models import Erasure
 from convmemory.ops.ownership import OwnedTable, loose_references, owned_tables
@@ -109,6 +110,7 @@ def _erase(owner_id: int, receipt: Receipt, deadline: float) -> None:
     receipt.add("finished tasks", drop_finished(owner_id))
     receipt.add("django_admin_log", _drop_log_entries(owner_id))
     receipt.add("files", _drop_files(owner_id))
+    receipt.add("logs of the embedded server", _clear_server_log())
     *tables, person = owned_tables()
     tables = [table for table in tables if table.model is not Erasure]
     for _ in range(PASSES):
@@ -199,6 +201,12 @@ def _drop_files(owner_id: int) -> int:
     for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)
     return len(folders) + sum(_drop_stored_files(table, owner_id) for table in owned_tables())
+
+
+def _clear_server_log() -> int:
+    """What the embedded server logged before it kept texts out of its log, or was told to by an administrator."""
+    folder = connection.settings_dict.get("EMBEDDED_PATH")
+    return server.clear_log(Path(folder)) if folder else 0
 
 
 def _drop_stored_files(table: OwnedTable, owner_id: int) -> int:
