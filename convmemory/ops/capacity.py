@@ -86,7 +86,7 @@ MEASURED: Mapping[str, Cost] = {
     "memory_passage": Cost(143, 88),
     "memory_signblock": Cost(764, 124),
     "memory_passagetokens": Cost(98, 23),
-    "embeddings_cachedvector": Cost(151, 121),
+    "embeddings_cachedvector": Cost(161, 144),
 }
 HNSW_LINKS_BYTES = 301  # per passage, beside the signs
 TOKENS_PER_PASSAGE = 20

@@ -29,9 +29,8 @@ import search.tasks
 from convmemory.core import embedded
 from convmemory.core.errors import EmbedderUnavailable
 from convmemory.core.logs import JsonFormatter, PlainFormatter
-from convmemory.core.openai_errors import quoted
 from convmemory.core.postgres import server
-from convmemory.core.safe_tracebacks import safe_traceback
+from convmemory.core.safe_tracebacks import quoted, safe_traceback
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.ops.erasing import erase_user
 from convmemory.ops.index_samples import failure_reasons
@@ -205,7 +204,7 @@ def say_no_number() -> None:
 
 
 def say_unknown_key() -> None:
-    {}[MARKER]
+    dict[str, int]()[MARKER]
 
 
 def say_pasted_stack() -> None:

@@ -78,9 +78,7 @@ def forged_text(harm: Path) -> str:
 
 
 def forged_payload(harm: Path) -> str:
-    return str(
-        core_signing.dumps(Bomb(harm), key=Conf.SECRET_KEY, salt=Conf.PREFIX, serializer=PickleSerializer)  # type: ignore[arg-type]
-    )
+    return str(core_signing.dumps(Bomb(harm), key=Conf.SECRET_KEY, salt=Conf.PREFIX, serializer=PickleSerializer))
 
 
 def forge_task(harm: Path, *, success: bool, **values: Any) -> str:
@@ -243,7 +241,7 @@ def test_the_state_of_a_cluster_goes_through_the_broker() -> None:
         task_queue = result_queue = type("Size", (), {"qsize": staticmethod(lambda: 4)})
 
         def status(self) -> str:
-            return Conf.IDLE
+            return str(Conf.IDLE)
 
     state = Stat(Sentinel())
     state.save()

@@ -94,5 +94,6 @@ def test_equal_texts_of_two_owners_have_equal_vectors() -> None:
 
 
 def _vectors(owner: User) -> list[list[float]]:
-    rows = [*Passage.objects.filter(owner=owner).order_by("pk"), *TurnEmbedding.objects.filter(owner=owner)]
-    return [list(row.embedding) for row in rows]
+    passages = Passage.objects.filter(owner=owner).order_by("pk").values_list("embedding", flat=True)
+    turns = TurnEmbedding.objects.filter(owner=owner).values_list("embedding", flat=True)
+    return [list(vector) for vector in (*passages, *turns)]
