@@ -19,7 +19,6 @@ from django.utils import timezone
 from convmemory.conversations.models import Conversation, Message
 from convmemory.conversations.reading import get_conversation, stored_message
 from convmemory.core.errors import EmbedderUnavailable, InvalidInput, NotFound
-from convmemory.core.safe_tracebacks import safe_message
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
@@ -164,7 +163,7 @@ def _embed(conversation: Conversation, space: EmbeddingSpace, batch: Sequence[Me
     except Exception as error:
         if len(batch) == 1:
             logger.exception("Message %d could not be embedded", batch[0].pk)
-            _fail(space, batch, safe_message(error), result)
+            _fail(space, batch, f"{type(error).__name__}: {error}", result)
         else:
             for message in batch:
                 _embed(conversation, space, [message], result)
