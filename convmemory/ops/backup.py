@@ -10,6 +10,7 @@ import hashlib
 import json
 import subprocess
 import tempfile
+import time
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ FORMAT = "convmemory-backup"
 VERSION = 1
 DUMP, MANIFEST = "dump.pgc", "manifest.json"
 CHUNK_BYTES = 1024 * 1024
+LEAVING_S = 5.0
 TABLES = """
 SELECT c.relname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p') AND n.nspname = 'public' ORDER BY c.relname
@@ -256,7 +258,9 @@ def _is_empty() -> bool:
 
 
 def _refuse_while_in_use(admin: psycopg.Connection, name: str) -> None:
-    row = admin.execute(OTHERS, [name]).fetchone()
+    deadline = time.monotonic() + LEAVING_S
+    while (row := admin.execute(OTHERS, [name]).fetchone()) and row[0] and time.monotonic() < deadline:
+        time.sleep(0.1)  # a connection that was closed a moment ago may still be ending
     if row and row[0]:
         raise InvalidInput(f"{row[0]} connections use the database: stop `manage.py up` and other commands first.")
 
