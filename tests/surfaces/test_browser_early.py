@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 
 import pytest
-from django.contrib.auth.models import User
 from playwright.sync_api import Page, expect
 from pytest_django.live_server_helper import LiveServer
 
