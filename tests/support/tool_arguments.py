@@ -6,7 +6,13 @@ from typing import Any
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-MOMENTS = ("2000-01-01T00:00:00Z", "2025-12-31T23:59:59+02:00", "2026-01-01T12:00:00Z", "2040-06-01T00:00:00Z")
+MOMENTS = (  # in order, also as texts
+    "2000-01-01T00:00:00Z",
+    "2025-12-31T23:59:59+02:00",
+    "2026-01-01T12:00:00Z",
+    "2040-06-01T00:00:00Z",
+)
+ORDERED = (("from_turn", "to_turn"), ("after", "before"))  # what no schema says
 SMALL = 3  # where a schema sets no maximum
 
 Schema = Mapping[str, Any]
@@ -15,7 +21,7 @@ Schema = Mapping[str, Any]
 def arguments_for(draw: st.DataObject, schema: Schema, known: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments that the schema allows. `known` gives values, or strategies for them, by the argument's name.
 
-    What is required is there, anything else in half of the draws; `from_x` is never above `to_x`.
+    What is required is there, anything else in half of the draws; a range never ends before it begins.
     """
     required = set(schema.get("required", ()))
     made = {
@@ -23,9 +29,8 @@ def arguments_for(draw: st.DataObject, schema: Schema, known: Mapping[str, Any])
         for name, one in schema["properties"].items()
         if name in required or (name != "cursor" and draw.draw(st.booleans()))
     }
-    for lower in [name for name in made if name.startswith("from_")]:
-        upper = lower.replace("from_", "to_", 1)
-        if upper in made:
+    for lower, upper in ORDERED:
+        if {lower, upper} <= made.keys():
             made[lower], made[upper] = sorted((made[lower], made[upper]))
     Draft202012Validator(schema).validate(made)
     return made
