@@ -151,6 +151,9 @@ def running_installation(folder: Path, settings: Mapping[str, str]) -> Iterator[
     try:
         installation.start()
         yield installation
+    except BaseException as error:
+        error.add_note(installation.log()[-3_000:])
+        raise
     finally:
         installation.stop()
 

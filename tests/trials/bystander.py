@@ -70,6 +70,7 @@ class Bystander:
 
     def is_indexed(self, client: httpx2.Client) -> bool:
         status = client.get("/api/v1/index/status").raise_for_status().json()
+        assert not status["failed"], status
         return bool(status["turns"] > 0 and status["pending"] == 0)
 
     @contextmanager

@@ -8,6 +8,7 @@ than 15 s to be indexed, if the processes took more than 2 GB, or if an attack w
 
 import argparse
 import json
+import signal
 import subprocess
 import sys
 import tempfile
@@ -42,6 +43,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3, help="of a quiet and an attacked phase each")
     parser.add_argument("--seconds", type=float, default=25, help="of each phase")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # not without stopping the server
     with tempfile.TemporaryDirectory(prefix="hostile-") as folder, running_chat_server() as endpoint:
         Path(folder).chmod(0o755)
         chat = {"CHAT_BASE_URL": endpoint.url, "CHAT_API_KEY": endpoint.key, "CHAT_MODEL": "test-model"}
