@@ -123,7 +123,7 @@ class Bystander:
         started = time.monotonic()
         with timed("import") as done:
             body = json.dumps({"title": mark, "messages": _turn(self.imported, mark)}).encode()
-            response = client.post("/api/v1/imports", files={"file": (f"{mark}.json", body)})
+            response = client.post("/api/v1/imports", files={"file": (f"{mark}.json", body)}, data={"wait": "5"})
             if response.status_code == 202:
                 response = self._until_imported(client, response.json()["id"])
             done.check(response, 200)

@@ -32,7 +32,7 @@ GB, MB = 1024**3, 1024**2
 MOST_TIMES_SLOWER = 2.0
 LONGEST_UNINDEXED_S = 15.0
 MOST_MEMORY = 2 * GB
-CLEANING_S = 120.0
+CLEANING_S = 300.0
 PASSWORDS = {"ada": "a harbour full of cedar", "mallory": "an island full of kelp"}
 KINDS = ("search", "chat", "import", "indexed")
 

@@ -31,7 +31,7 @@ CHUNK = b"x" * (1024 * 1024)
 SLOW_CONNECTIONS = 200
 LONG_QUERY = " ".join(f'word{n} "a phrase" -not{n}' for n in range(40))[:500]
 MAX_ROUNDS = 2_000  # of each attack in each of its threads
-TIMEOUT_S = 20.0
+TIMEOUT_S = 15.0
 
 
 @dataclass
