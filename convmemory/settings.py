@@ -25,6 +25,11 @@ HTTPS_ONLY = conf.env_bool("HTTPS_ONLY", default=False)
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS_ONLY
 SESSION_COOKIE_NAME = "convmemory_session"
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS_ONLY else None
+SECURE_SSL_REDIRECT = HTTPS_ONLY
+SECURE_REDIRECT_EXEMPT = [r"^(api/v1/)?(health|ready)$"]  # asked from inside, by machines that follow no redirect
+HSTS_SECONDS = conf.env_int("HSTS_SECONDS", 30 * 24 * 3600, minimum=0)
+SECURE_HSTS_SECONDS = HSTS_SECONDS if HTTPS_ONLY else 0
+SECURE_HSTS_INCLUDE_SUBDOMAINS = conf.env_bool("HSTS_SUBDOMAINS", default=False)
 X_FRAME_OPTIONS = "DENY"
 SECURE_REFERRER_POLICY = "same-origin"
 
@@ -42,6 +47,7 @@ INSTALLED_APPS = [
     "django_q",
     "ninja",
     "convmemory.core",
+    "convmemory.sign_in",
     "convmemory.accounts",
     "convmemory.embeddings",
     "convmemory.conversations",
@@ -62,14 +68,16 @@ MIDDLEWARE = [
     "convmemory.core.inline_middleware.SessionMiddleware",
     "convmemory.core.inline_middleware.CommonMiddleware",
     "convmemory.core.inline_middleware.CsrfViewMiddleware",
+    "convmemory.edge.nul.NulMiddleware",
     "convmemory.core.inline_middleware.AuthenticationMiddleware",
     "convmemory.core.inline_middleware.MessageMiddleware",
     "convmemory.core.inline_middleware.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "convmemory.sign_in.middleware.UncheckedPasswordMiddleware",
     "convmemory.core.inline_middleware.StaticFilesMiddleware",
 ]
 
-# They look for three of Django's middlewares by name and do not see what derives from them.
+# They look for three of Django's middlewares by name; `core/checks.py` also sees what derives from them.
 SILENCED_SYSTEM_CHECKS = ["security.W001", "security.W002", "security.W003"]
 
 ROOT_URLCONF = "convmemory.urls"
@@ -92,7 +100,7 @@ TEMPLATES = [
 
 # --- Database ---------------------------------------------------------------------------------
 
-DATABASE_URL = conf.env_secret("DATABASE_URL")
+DATABASE_URL = conf.checked_address("DATABASE_URL", conf.env_secret("DATABASE_URL"))
 DATABASE_POOL_SIZE = conf.env_int("DATABASE_POOL_SIZE", 8, minimum=1)
 _database: dict[str, Any] = (
     dict(dj_database_url.parse(DATABASE_URL)) if DATABASE_URL else {"NAME": "convmemory", "USER": "postgres"}
@@ -117,7 +125,7 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 EMBEDDING_PROVIDER = conf.env_str("EMBEDDING_PROVIDER", "local")
 EMBEDDING_MODEL = conf.env_str("EMBEDDING_MODEL", "all-MiniLM-L6-v2")
 EMBEDDING_MODEL_PATH = conf.env_str("EMBEDDING_MODEL_PATH")
-EMBEDDING_BASE_URL = conf.env_str("EMBEDDING_BASE_URL", "https://api.openai.com/v1")
+EMBEDDING_BASE_URL = conf.env_address("EMBEDDING_BASE_URL", "https://api.openai.com/v1")
 EMBEDDING_API_KEY = conf.env_secret("EMBEDDING_API_KEY")
 EMBEDDING_DIMENSIONS = conf.env_int("EMBEDDING_DIMENSIONS", 0, minimum=0)
 EMBEDDING_MAX_TOKENS = conf.env_int("EMBEDDING_MAX_TOKENS", 0, minimum=0)
@@ -128,7 +136,7 @@ EMBEDDING_THREADS = conf.env_int("EMBEDDING_THREADS", 0, minimum=0)
 
 LATE_INTERACTION = conf.env_bool("LATE_INTERACTION", default=True)
 MMR_LAMBDA = conf.env_float("MMR_LAMBDA", 0.97)
-RERANK_URL = conf.env_str("RERANK_URL")
+RERANK_URL = conf.env_address("RERANK_URL")
 RERANK_API_KEY = conf.env_secret("RERANK_API_KEY")
 RERANK_MODEL = conf.env_str("RERANK_MODEL")
 RERANK_SHAPE = conf.env_choice("RERANK_SHAPE", "cohere", ("cohere", "tei"))
@@ -137,12 +145,13 @@ RERANK_HEAD = conf.env_int("RERANK_HEAD", 30, minimum=2, maximum=50)
 
 # --- Chat model -------------------------------------------------------------------------------
 
-CHAT_BASE_URL = conf.env_str("CHAT_BASE_URL")
+CHAT_BASE_URL = conf.env_address("CHAT_BASE_URL")
 CHAT_API_KEY = conf.env_secret("CHAT_API_KEY")
 CHAT_MODEL = conf.env_str("CHAT_MODEL")
 CHAT_CONTEXT_WINDOW = conf.env_int("CHAT_CONTEXT_WINDOW", 32_768, minimum=1_024)
 CHAT_TIMEOUT_S = conf.env_float("CHAT_TIMEOUT_S", 120.0)
 CHAT_ALLOWED_HOSTS = conf.env_list("CHAT_ALLOWED_HOSTS")
+CHAT_DAILY_TOKENS = conf.env_int("CHAT_DAILY_TOKENS", 0, minimum=0)
 CHAT_LEASE_S = conf.env_int("CHAT_LEASE_S", 30, minimum=2)
 
 SUMMARY_MAX_TOKENS = conf.env_int("SUMMARY_MAX_TOKENS", 800, minimum=100)
@@ -161,19 +170,28 @@ RECALL_THRESHOLD = conf.env_float("RECALL_THRESHOLD", 0.4)
 # --- Ingest -----------------------------------------------------------------------------------
 
 MAX_UPLOAD_MB = conf.env_int("MAX_UPLOAD_MB", 512, minimum=1)
-MAX_REQUEST_MB = conf.env_int("MAX_REQUEST_MB", 64, minimum=1)
+MAX_REQUEST_MB = conf.env_int("MAX_REQUEST_MB", 8, minimum=1)
+MAX_ANONYMOUS_REQUEST_KB = conf.env_int("MAX_ANONYMOUS_REQUEST_KB", 1024, minimum=16)
 DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_REQUEST_MB * 1024 * 1024
 FILE_UPLOAD_TEMP_DIR = None
+IMPORT_FOLDER = conf.env_path("IMPORT_FOLDER", VAR_DIR / "imports")
+IMPORT_TIMEOUT_S = conf.env_int("IMPORT_TIMEOUT_S", 1_800, minimum=10, maximum=86_400)
+IMPORT_MEMORY_MB = conf.env_int("IMPORT_MEMORY_MB", 1_024, minimum=256)
+MAX_CONCURRENT_REQUESTS = conf.env_int("MAX_CONCURRENT_REQUESTS", 1000, minimum=8)
+REQUEST_IDLE_S = conf.env_seconds("REQUEST_IDLE_S", 20.0)
+REQUEST_MIN_BYTES_PER_S = conf.env_int("REQUEST_MIN_BYTES_PER_S", 4096, minimum=1)
 
 # --- Queue ------------------------------------------------------------------------------------
 
-WORKERS = conf.env_int("WORKERS", max(1, os.cpu_count() or 1), minimum=1)
+WORKERS = conf.env_int("WORKERS", max(2, os.cpu_count() or 1), minimum=1)  # one of them can be busy with an import
 TASK_TIMEOUT_S = conf.env_int("TASK_TIMEOUT_S", 600, minimum=10)
-REDIS_URL = conf.env_secret("REDIS_URL")
+TASK_SLICE_S = conf.env_seconds("TASK_SLICE_S", 3.0)
+REDIS_URL = conf.checked_address("REDIS_URL", conf.env_secret("REDIS_URL"))
 REDIS_TIMEOUTS = {"socket_connect_timeout": "5", "socket_timeout": "15"}
 Q_CLUSTER = {
     "name": "convmemory",
     "workers": WORKERS,
+    "queue_limit": 1,  # what a worker process holds ready is taken from the others, and waits for this one
     "timeout": TASK_TIMEOUT_S,
     "retry": TASK_TIMEOUT_S + 60,
     "max_attempts": 5,
@@ -183,6 +201,13 @@ Q_CLUSTER = {
     "label": "Tasks",
     **({"redis": conf.with_parameters(REDIS_URL, REDIS_TIMEOUTS)} if REDIS_URL else {"orm": "default"}),
 }
+
+# --- Fairness ---------------------------------------------------------------------------------
+
+REQUESTS_PER_USER = conf.env_int("REQUESTS_PER_USER", 4, minimum=1)
+REQUESTS_BESIDE_OTHERS = conf.env_int("REQUESTS_BESIDE_OTHERS", 1, minimum=1)
+STREAMS_PER_USER = conf.env_int("STREAMS_PER_USER", 64, minimum=1)
+WAITING_PER_USER = conf.env_int("WAITING_PER_USER", 64, minimum=0)
 
 # --- Observability ----------------------------------------------------------------------------
 
@@ -207,9 +232,11 @@ USE_TZ = True
 
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
-    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+    {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
 ]
+PASSWORD_HASHERS = ["convmemory.sign_in.hashing.PooledHasher"]
 
 LOG_LEVEL = conf.env_str("LOG_LEVEL", "INFO").upper()
 LOG_FORMAT = conf.env_choice("LOG_FORMAT", "plain", FORMATS)
@@ -233,5 +260,6 @@ LOGGING = {
             "propagate": False,
         },
         "django-q": {"level": "WARNING", "handlers": ["stderr"], "propagate": False},
+        "uvicorn": {"handlers": ["stderr"], "propagate": False},
     },
 }

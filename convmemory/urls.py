@@ -3,10 +3,12 @@
 from django.contrib import admin
 from django.contrib.auth import views as auth_views
 from django.urls import include, path
+from django.views.generic import RedirectView
 
 from convmemory.api import api
 from convmemory.chat import dry_run_views
 from convmemory.health_api import health, ready
+from convmemory.sign_in.forms import SignInForm
 
 urlpatterns = [
     path("", include("search.urls")),
@@ -18,11 +20,16 @@ urlpatterns = [
     path("", include("convmemory.mcp_server.urls")),
     path("", include("convmemory.ops.urls")),
     path("conversations/<int:conversation_id>/context", dry_run_views.show_context, name="context"),
-    path("login", auth_views.LoginView.as_view(template_name="accounts/login.html"), name="login"),
+    path(
+        "login",
+        auth_views.LoginView.as_view(template_name="accounts/login.html", authentication_form=SignInForm),
+        name="login",
+    ),
     path("logout", auth_views.LogoutView.as_view(), name="logout"),
     path("health", health),
     path("ready", ready),
     path("api/v1/", api.urls),
     path("admin/dashboard/", include("convmemory.ops.dashboard_views")),
+    path("admin/password_change/", RedirectView.as_view(pattern_name="password")),  # one form, with its pauses
     path("admin/", admin.site.urls),
 ]

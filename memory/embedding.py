@@ -24,10 +24,10 @@ from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
 from memory.locking import derivation_lock
 from memory.models import MessageEmbedding
-from memory.passages import store_message_passages
+from memory.passages import store_ahead, store_message_passages
 from memory.records import ERROR_CHARS
 
-BATCH = 64
+BATCH = 16
 MAX_ATTEMPTS = 5
 MAX_REQUESTED = 1_000
 MAX_ID = 2**63 - 1
@@ -62,9 +62,10 @@ class Requested:
 
 @dataclass(slots=True)
 class EmbedResult:
-    """What one run did. `finished` is False where time ran out or another worker holds the conversation."""
+    """What one run did. `finished` is False where time ran out or, if `busy`, another worker holds the conversation."""
 
     finished: bool = True
+    busy: bool = False
     completed: int = 0
     failed: int = 0
 
@@ -126,12 +127,14 @@ def embed_messages(*, conversation_id: int, message_ids: Sequence[int], deadline
     with derivation_lock(conversation_id) as held:
         conversation = Conversation.objects.filter(pk=conversation_id).first() if held else None
         if conversation is None:
-            return EmbedResult(finished=held)
+            return EmbedResult(finished=held, busy=not held)
         space = active_space()
         left = set(message_ids)
         while batch := _claim(space, left):
+            if not _embed(conversation, space, batch, result, deadline):
+                result.finished = False
+                break
             left -= {message.pk for message in batch}
-            _embed(conversation, space, batch, result)
             if time.monotonic() > deadline:
                 result.finished = not left
                 break
@@ -151,9 +154,16 @@ def _claim(space: EmbeddingSpace, message_ids: set[int]) -> list[Message]:
     return [row.message for row in batch]
 
 
-def _embed(conversation: Conversation, space: EmbeddingSpace, batch: Sequence[Message], result: EmbedResult) -> None:
+def _embed(
+    conversation: Conversation, space: EmbeddingSpace, batch: Sequence[Message], result: EmbedResult, deadline: float
+) -> bool:
+    """Embed a batch; False where time ran out within long messages, which then wait for their next turn."""
     try:
-        failed = store_message_passages(conversation, space, [stored_message(row) for row in batch])
+        sources = [stored_message(row) for row in batch]
+        if not store_ahead(conversation, space, sources, out_of_time=lambda: time.monotonic() > deadline).finished:
+            _wait_again(space, batch)
+            return False
+        failed = store_message_passages(conversation, space, sources)
         result.completed += len(batch) - len(failed)
         result.failed += len(failed)
     except (OperationalError, InterfaceError):
@@ -161,12 +171,18 @@ def _embed(conversation: Conversation, space: EmbeddingSpace, batch: Sequence[Me
     except EmbedderUnavailable as error:
         _fail(space, batch, str(error), result)
     except Exception as error:
-        if len(batch) == 1:
-            logger.exception("Message %d could not be embedded", batch[0].pk)
-            _fail(space, batch, f"{type(error).__name__}: {error}", result)
-        else:
-            for message in batch:
-                _embed(conversation, space, [message], result)
+        if len(batch) > 1:
+            in_time = [_embed(conversation, space, [message], result, deadline) for message in batch]
+            return all(in_time)
+        logger.exception("Message %d could not be embedded", batch[0].pk)
+        _fail(space, batch, f"{type(error).__name__}: {error}", result)
+    return True
+
+
+def _wait_again(space: EmbeddingSpace, batch: Sequence[Message]) -> None:
+    MessageEmbedding.objects.filter(space=space, message__in=batch).update(
+        status=MessageEmbedding.Status.PENDING, attempts=F("attempts") - 1, updated_at=timezone.now()
+    )
 
 
 def _fail(space: EmbeddingSpace, batch: Sequence[Message], reason: str, result: EmbedResult) -> None:

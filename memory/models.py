@@ -64,7 +64,7 @@ class Passage(models.Model):
     """One span of one part of a message, embedded with its speaker's name.
 
     `start` and `end` count characters of the part's text. `content_hash` is the first half of the
-    SHA-256 of the embedded text: the table itself is the cache in which an equal text is found again.
+    SHA-256 of the embedded text: the table itself is the cache in which an owner's equal text is found again.
     """
 
     class Kind(models.IntegerChoices):
@@ -92,7 +92,8 @@ class Passage(models.Model):
             models.Index(fields=["owner", "space", "kind"], name="passage_owner"),
             models.Index(fields=["conversation", "turn_number"], name="passage_turn"),
             models.Index(fields=["message"], name="passage_message"),
-            models.Index(fields=["content_hash"], name="passage_content"),
+            # With the owner, so that looking a text up takes as long however many others hold it.
+            models.Index(fields=["content_hash", "owner"], name="passage_content_owner"),
         ]
 
     def __str__(self) -> str:

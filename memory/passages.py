@@ -1,12 +1,12 @@
 """Making and storing the passages of turns: split, look up equal texts, embed the rest.
 
-Reads messages, writes `Passage` and `PassageTokens`. A text that any passage of the space holds
-already is copied with its token vectors, so that the same text is embedded once; token vectors come
+Reads messages, writes `Passage` and `PassageTokens`. A text that another passage of the same owner and space
+holds already is copied with its token vectors, so that the same text is embedded once; token vectors come
 out of the pass that makes the passage's vector.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -40,6 +40,9 @@ KINDS: dict[Kind, int] = {
 }
 
 
+AHEAD = 256  # passages that are computed and stored at a time
+
+
 @dataclass(frozen=True, slots=True)
 class Draft:
     """A passage before it has a vector. `text` is what is embedded: the speaker, then the span."""
@@ -69,6 +72,14 @@ class StoredPassages:
     passages: int
     computed: int
     errors: dict[int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAhead:
+    """Whether all was done that can be done ahead, and how many passages were computed."""
+
+    finished: bool
+    computed: int
 
 
 def passage_hash(text: str) -> UUID:
@@ -107,6 +118,36 @@ def store_message_passages(
     return _replace(conversation, space, sources, stale)[2]
 
 
+def store_ahead(
+    conversation: Conversation,
+    space: EmbeddingSpace,
+    sources: Sequence[StoredMessage],
+    *,
+    out_of_time: Callable[[], bool],
+) -> StoredAhead:
+    """Where `sources` have many new passages, store all but the last of them, some at a time, beside what there is.
+
+    `store_passages` finds their vectors then, so that even one huge message can be embedded in several goes. Raises:
+    EmbedderUnavailable.
+    """
+    drafts = {draft.digest: draft for draft in draft_passages(sources)}
+    known = _look_up(conversation.owner_id, space, list(drafts))
+    missing = [draft for digest, draft in drafts.items() if digest not in known]
+    computed = 0
+    for start in range(0, len(missing) - AHEAD, AHEAD):
+        fresh: dict[UUID, Embedded] = {}
+        _compute(space, {draft.digest: draft.text for draft in missing[start : start + AHEAD]}, fresh)
+        kept = [draft for draft in missing[start : start + AHEAD] if draft.digest in fresh]
+        with transaction.atomic():
+            lock_vectors(conversation.pk, space.pk)
+            _insert(conversation, space, kept, fresh)
+            pack_signs(conversation, space, {draft.source.turn_number for draft in kept})
+        computed += len(kept)
+        if kept and out_of_time():
+            return StoredAhead(finished=False, computed=computed)
+    return StoredAhead(finished=True, computed=computed)
+
+
 def drop_passages(conversation: Conversation, *, first_turn: int, spaces: Iterable[EmbeddingSpace]) -> None:
     """Delete the passages of this turn and of all later ones in these spaces, and their signs."""
     for space in spaces:
@@ -122,7 +163,7 @@ def _replace(
     """How many passages there are now, how many were computed, and the error of each message that failed."""
     drafts = list(draft_passages(sources))
     try:
-        known, refused, computed = _embedded(space, drafts)
+        known, refused, computed = _embedded(conversation.owner_id, space, drafts)
     except EmbedderUnavailable as error:
         errors = {source.message_id: str(error) for source in sources}
         note_outcomes(conversation, space, sources, errors=errors, keep_completed=True)
@@ -143,10 +184,12 @@ def _replace(
     return len(kept), computed, errors
 
 
-def _embedded(space: EmbeddingSpace, drafts: Sequence[Draft]) -> tuple[dict[UUID, Embedded], dict[UUID, str], int]:
+def _embedded(
+    owner_id: int, space: EmbeddingSpace, drafts: Sequence[Draft]
+) -> tuple[dict[UUID, Embedded], dict[UUID, str], int]:
     """The drafts' texts as they are embedded, the reasons of those that were refused, and how many were computed."""
     texts = {draft.digest: draft.text for draft in drafts}
-    known = _look_up(space, list(texts))
+    known = _look_up(owner_id, space, list(texts))
     missing = {digest: text for digest, text in texts.items() if digest not in known}
     refused = _compute(space, missing, known)
     return known, refused, len(missing)
@@ -191,10 +234,10 @@ def _insert(
         cursor.execute(load_sql("memory", "insert_passages"), parameters)
 
 
-def _look_up(space: EmbeddingSpace, digests: list[UUID]) -> dict[UUID, Embedded]:
-    """Equal texts that are embedded already, whoever's they are: a vector tells nothing of its owner."""
+def _look_up(owner_id: int, space: EmbeddingSpace, digests: list[UUID]) -> dict[UUID, Embedded]:
+    """Equal texts of the owner that are embedded already; those of others would show in the time that it takes."""
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("memory", "equal_passages"), [digests, space.pk])
+        cursor.execute(load_sql("memory", "equal_passages"), [digests, owner_id, space.pk])
         return {
             digest: Embedded(vector, token_count, bytes(tokens) if tokens else None)
             for digest, vector, token_count, tokens in cursor.fetchall()

@@ -26,11 +26,13 @@ Kind = Literal["user", "assistant", "thinking", "tool", "call"]  # tool: what a 
 TINY_CHARS = 25  # shorter fragments are merged
 SENTENCE_CHARS = 800  # longer ones are cut between words
 BLOCK_CHARS = 600  # code and output, cut at lines
+WINDOW_CHARS = 4_000  # of one block, what is split into sentences at once
 TOOL_CHARS = 1_800  # of one tool output: two thirds from its head, one third from its tail
 
 _FENCE = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[^\n]*$|\Z)", re.M | re.S)
-_BLOCK_START = re.compile(r"\s*(?:[-*+•]\s|\d{1,3}[.)]\s|#{1,6}\s|>\s?|\|)")
+_BLOCK_START = re.compile(r"(?:[-*+•]\s|\d{1,3}[.)]\s|#{1,6}\s|>\s?|\|)")
 _WORD = re.compile(r"\w")
+_WORDS = re.compile(r"\w+")
 _SCRIPTS = (
     ("ja", re.compile("[\u3040-\u30ff]")),
     ("zh", re.compile("[\u4e00-\u9fff]")),
@@ -113,16 +115,34 @@ def _markdown(text: str) -> Iterator[tuple[int, int]]:
 
 def _prose(text: str, start: int, end: int, language: str) -> Iterator[tuple[int, int]]:
     for block_start, block_end in _blocks(text, start, end):
-        block = text[block_start:block_end]
-        for boundary in get_sentence_boundaries(language, block):
-            yield from _cut_long(text, block_start + boundary["start_index"], block_start + boundary["end_index"])
+        for sentence_start, sentence_end in _sentences(text, block_start, block_end, language):
+            yield from _cut_long(text, sentence_start, sentence_end)
+
+
+def _sentences(text: str, start: int, end: int, language: str) -> Iterator[tuple[int, int]]:
+    """The sentences of a block. The library's time grows with the square of what it is given: a window is the most.
+
+    A window's last sentence may go on behind its end and is read again with the next one.
+    """
+    while start < end:
+        window_end = min(start + WINDOW_CHARS, end)
+        window = text[start:window_end]
+        found = [
+            (start + each["start_index"], start + each["end_index"])
+            for each in get_sentence_boundaries(language, window)
+        ]
+        if window_end < end and len(found) > 1:
+            window_end = found.pop()[0]
+        yield from found
+        start = window_end
 
 
 def _blocks(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     """Paragraphs, list items, headings and table rows."""
     block_start = position = start
     for line in text[start:end].splitlines(keepends=True):
-        if not line.strip() or _BLOCK_START.match(line):
+        said = line.lstrip()
+        if not said or _BLOCK_START.match(said):
             if position > block_start:
                 yield block_start, position
             block_start = position
@@ -185,6 +205,6 @@ def guess_language(text: str) -> str:
     for code, pattern in _SCRIPTS:
         if len(pattern.findall(sample)) * 4 > len(sample):
             return code
-    words = re.findall(r"\w+", sample.lower())
+    words = _WORDS.findall(sample.lower())
     counts = {code: sum(word in known for word in words) for code, known in _FUNCTION_WORDS.items()}
     return max(counts, key=lambda code: (counts[code], code == "en"))

@@ -1,5 +1,6 @@
 """Finding messages whose embedding was missed: a lost task, a killed worker, an endpoint that was down."""
 
+from collections.abc import Collection
 from datetime import timedelta
 
 from django.conf import settings
@@ -14,8 +15,8 @@ PATIENCE = timedelta(minutes=1)  # what waits longer was missed; doubled with ev
 Status = MessageEmbedding.Status
 
 
-def messages_to_embed(*, limit: int) -> dict[int, list[int]]:
-    """Ids of messages to try now, by conversation, those that wait longest first.
+def messages_to_embed(*, limit: int, except_of: Collection[int] = ()) -> dict[int, list[int]]:
+    """Ids of messages to try now, by conversation, those that wait longest first; none of some conversations.
 
     What is being processed counts once nobody touched it for `PATIENCE`: a living worker's lock keeps
     it from being done twice. What failed is tried again with growing pauses.
@@ -26,7 +27,7 @@ def messages_to_embed(*, limit: int) -> dict[int, list[int]]:
         due |= Q(status=Status.FAILED, attempts=attempt, updated_at__lt=now - PATIENCE * 2**attempt)
     rows = MessageEmbedding.objects.filter(
         due, space=active_space(), attempts__lt=MAX_ATTEMPTS, message__turn_number__isnull=False
-    )
+    ).exclude(conversation__in=except_of)
     found: dict[int, list[int]] = {}
     for conversation, message in rows.order_by("updated_at").values_list("conversation_id", "message_id")[:limit]:
         found.setdefault(conversation, []).append(message)

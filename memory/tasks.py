@@ -1,40 +1,39 @@
 """Background tasks of memory: each loads by id, calls one function and returns a small dict."""
 
-import time
 from collections.abc import Sequence
 from typing import Any
 
-from django.conf import settings
-from django_q.brokers import get_broker
-
+from convmemory.conversations.reading import owner_of
+from convmemory.core.fair_queue import asked_for, enqueue_for, owner_task, slice_end
 from convmemory.core.measuring import timed
-from convmemory.core.queueing import enqueue
 from memory import sweeping
 from memory.embedding import embed_messages
 
-BUSY_QUEUE = 100  # with this many tasks waiting, what looks missed is most likely still in the queue
+EMBED = "memory.tasks.embed"
+BUSY_PAUSE_S = 5.0  # until a conversation that somebody else works on is tried again
 
 
 def enqueue_embed(conversation_id: int, message_ids: Sequence[int]) -> None:
     """Ask a worker to embed messages of one conversation."""
-    enqueue("memory.tasks.embed", conversation_id, list(message_ids), group="embed")
+    owner_id = owner_of(conversation_id)
+    if owner_id is not None:
+        enqueue_for(owner_id, EMBED, conversation_id, list(message_ids), group="embed")
 
 
+@owner_task
 def embed(conversation_id: int, message_ids: list[int]) -> dict[str, Any]:
-    """Embed the messages; the sweep goes on with what was left."""
-    result = embed_messages(
-        conversation_id=conversation_id,
-        message_ids=message_ids,
-        deadline=time.monotonic() + settings.TASK_TIMEOUT_S / 3,
-    )
-    return {"finished": result.finished, "completed": result.completed, "failed": result.failed}
+    """Embed the messages, for a slice."""
+    result = embed_messages(conversation_id=conversation_id, message_ids=message_ids, deadline=slice_end())
+    done = {"finished": result.finished, "completed": result.completed, "failed": result.failed}
+    return done if result.finished else done | {"again_in_s": BUSY_PAUSE_S if result.busy else 0.0}
 
 
 def sweep() -> dict[str, Any]:
     """Find what was missed and enqueue it; scheduled every minute."""
     with timed("sweep", label="messages") as measurement:
         given_up = sweeping.give_up_dead()
-        found = sweeping.messages_to_embed(limit=1_000) if get_broker().queue_size() < BUSY_QUEUE else {}
+        in_hand = {args[0] for args in asked_for(EMBED).values_list("args", flat=True)}
+        found = sweeping.messages_to_embed(limit=1_000, except_of=in_hand)
         for conversation_id, message_ids in found.items():
             enqueue_embed(conversation_id, message_ids)
         measurement.items = sum(map(len, found.values()))

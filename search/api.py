@@ -7,7 +7,7 @@ from django.conf import settings
 from django.http import HttpRequest
 from ninja import P, QueryEx, Router
 
-from convmemory.accounts.authentication import caller_of
+from convmemory.accounts.authentication import READING, caller_of
 from convmemory.conversations.reading import Filters
 from memory.context import build_memory_context
 from search.recall import recall
@@ -45,6 +45,7 @@ def show_index_status(request: HttpRequest) -> IndexStatus:
 
 @router.post(
     "/memory/recall",
+    auth=READING,
     response=RecallOut,
     by_alias=False,
     tags=["memory"],
@@ -56,6 +57,7 @@ def recall_everywhere(request: HttpRequest, body: RecallIn) -> dict[str, Any]:
 
 @router.post(
     "/conversations/{int:conversation_id}/memory/recall",
+    auth=READING,
     response=RecallOut,
     by_alias=False,
     tags=["memory"],

@@ -12,14 +12,14 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from convmemory.conversations.models import Conversation
-from convmemory.conversations.reading import messages_of_turns
 from convmemory.core.errors import EmbeddingError
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import building_space
 from memory.locking import BUILD_LOCK_CLASS, derivation_lock
 from memory.models import Passage
 from memory.passages import drop_passages
-from search.indexing import TURNS_PER_BATCH, IndexResult, embed_missing, texts_of
+from search.batches import TURNS_PER_BATCH, batches_of_turns
+from search.indexing import IndexResult, embed_missing, texts_of
 from search.models import SpaceProgress, TurnEmbedding
 
 SMALL = TURNS_PER_BATCH  # turns; what arrives in a longer conversation that is not built yet is left to the build
@@ -38,12 +38,12 @@ def conversations_to_build(space: EmbeddingSpace, scope: Q | None = None) -> Que
 def build_conversation(*, conversation_id: int, space: EmbeddingSpace, deadline: float = float("inf")) -> IndexResult:
     """Embed every turn that is missing or stale in `space`, which is not the active one.
 
-    Stops between batches once `time.monotonic()` passes `deadline`. Raises: EmbedderUnavailable.
+    Does one batch at least, then stops once `time.monotonic()` passes `deadline`. Raises: EmbedderUnavailable.
     """
     result = IndexResult()
     with derivation_lock(conversation_id, BUILD_LOCK_CLASS) as held:
         if not held:
-            return IndexResult(finished=False)
+            return IndexResult(finished=False, busy=True)
         while (conversation := Conversation.objects.filter(pk=conversation_id).first()) is not None:
             progress, _ = SpaceProgress.objects.get_or_create(
                 conversation=conversation, space=space, defaults={"owner_id": conversation.owner_id}
@@ -57,19 +57,22 @@ def build_conversation(*, conversation_id: int, space: EmbeddingSpace, deadline:
 
 
 def build_beside(*, conversation_id: int, deadline: float) -> IndexResult:
-    """Embed what has arrived in the space that is being built, if there is one. A failure is only noted there."""
+    """Embed what has arrived in the space that is being built, if there is one, and if the build does not see to it.
+
+    A failure is only noted there.
+    """
     space = building_space()
     conversation = Conversation.objects.filter(pk=conversation_id).first()
     if space is None or conversation is None:
         return IndexResult()
     reached = SpaceProgress.objects.filter(conversation=conversation, space=space, indexed_version__gt=0)
     if conversation.turn_count > SMALL and not reached.exists():
-        return IndexResult(finished=False)
+        return IndexResult()
     try:
         return build_conversation(conversation_id=conversation_id, space=space, deadline=deadline)
     except EmbeddingError as error:
         logger.warning("Conversation %s is not embedded in the space that is being built: %s", conversation_id, error)
-        return IndexResult(finished=False)
+        return IndexResult()
 
 
 def _build(
@@ -82,14 +85,15 @@ def _build(
     drop_passages(conversation, first_turn=conversation.turn_count, spaces=[space])
     refused: dict[int, str] = {}
     try:
-        for first in range(0, conversation.turn_count, TURNS_PER_BATCH):
-            if time.monotonic() > deadline:
+        for batch in batches_of_turns(conversation, 0):
+            done = result.turns
+            outcomes = embed_missing(conversation, space, batch.messages, texts_of(batch.messages), result, deadline)
+            if outcomes is None:
                 return False
-            last = min(first + TURNS_PER_BATCH, conversation.turn_count) - 1
-            messages = messages_of_turns(conversation, first, last)
-            outcomes = embed_missing(conversation, space, messages, texts_of(messages), result)
             refused |= {number: error for number, error in outcomes.items() if error}
-            rows.update(turns=last + 1, updated_at=timezone.now())
+            rows.update(turns=batch.last + 1, updated_at=timezone.now())
+            if result.turns > done and batch.last < conversation.turn_count - 1 and time.monotonic() > deadline:
+                return False
     except EmbeddingError as error:
         rows.update(error=str(error)[:1000], updated_at=timezone.now())
         raise

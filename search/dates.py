@@ -48,6 +48,7 @@ _PATTERNS = [
         rf"\b(?:in|since|of|until|during|by)\s+{_YEAR}",
     )
 ]
+LEAD_CHARS = 40  # before a date, where the word that leads to it stands
 _LONE_MONTH = _PATTERNS[-2]
 _LEADS_TO_DATE = re.compile(r"\b(?:on|since|until|till|by|from|before|after|of|the|in)\s+$", re.IGNORECASE)
 
@@ -94,7 +95,7 @@ def _is_other_word(match: re.Match[str]) -> bool:
         return False
     if match.re is _LONE_MONTH:
         return True
-    before = match.string[: match.start()]
+    before = match.string[max(match.start() - LEAD_CHARS, 0) : match.start()]
     return "day" in found and month.islower() and not _LEADS_TO_DATE.search(before)
 
 

@@ -2,14 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from convmemory.conversations.reading import Filters
+from convmemory.core.owner_cache import OwnerCache
 from convmemory.core.sql import Asked, load_sql
-from convmemory.embeddings.cache import QUERY_CACHE_SIZE, query_vector
+from convmemory.embeddings.cache import QUESTIONS, QUESTIONS_PER_OWNER, query_vector
 from convmemory.embeddings.embedder import Vector, unit_rows
 from convmemory.embeddings.models import EmbeddingSpace
 from memory.passages import KINDS, vector_text
@@ -31,6 +32,8 @@ LIMITS = {  # how many vectors each leg keeps; of passages, turns are fewer
 SPOKEN = frozenset({"user", "assistant"})
 HALF = np.dtype(">f2")  # as PostgreSQL sends half precision
 
+_texts: OwnerCache[bytes, str] = OwnerCache(per_owner=QUESTIONS_PER_OWNER, total=QUESTIONS)
+
 
 @dataclass(frozen=True, slots=True)
 class DenseMatches:
@@ -40,14 +43,13 @@ class DenseMatches:
     scores: Scores
 
 
-def vector_parameter(space: EmbeddingSpace, text: str) -> str:
+def vector_parameter(owner_id: int, space: EmbeddingSpace, text: str) -> str:
     """The query's vector as a SQL parameter. Raises: EmbedderUnavailable."""
-    return _as_text(query_vector(space, text).tobytes())
+    return _as_text(owner_id, query_vector(space, text, owner_id=owner_id))
 
 
-@lru_cache(maxsize=QUERY_CACHE_SIZE)
-def _as_text(vector: bytes) -> str:
-    return vector_text(np.frombuffer(vector, np.float32))
+def _as_text(owner_id: int, vector: Vector) -> str:
+    return _texts.get_or_make(owner_id, vector.tobytes(), partial(vector_text, vector))
 
 
 def kinds_of(scope: frozenset[str]) -> list[int]:
@@ -62,7 +64,8 @@ def ask_passages(
 
     Raises: EmbedderUnavailable.
     """
-    name, question = vector_index.passage_statement(space, passages), query_vector(space, text.text)
+    name = vector_index.passage_statement(space, passages)
+    question = query_vector(space, text.text, owner_id=owner_id)
     return Asked(*passages_statement(name, owner_id, space, question, text, filters, kinds_of(scope)))
 
 
@@ -71,8 +74,8 @@ def ask_turns(*, owner_id: int, space: EmbeddingSpace, text: QueryText, filters:
 
     Raises: EmbedderUnavailable.
     """
-    name, question = vector_index.turn_statement(turns), query_vector(space, text.text)
-    return Asked(*dense_statement(name, owner_id, space, question, text, filters))
+    question = query_vector(space, text.text, owner_id=owner_id)
+    return Asked(*dense_statement(vector_index.turn_statement(turns), owner_id, space, question, text, filters))
 
 
 def dense_matches(asked: Asked) -> DenseMatches:
@@ -133,7 +136,7 @@ def dense_statement(
     return statement, parameters | {
         "owner": owner_id,
         "space": space.pk,
-        "vector": _as_text(question.tobytes()),
+        "vector": _as_text(owner_id, question),
         "limit": LIMITS[name],
     }
 

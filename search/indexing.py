@@ -17,7 +17,7 @@ from django.db.models import Sum
 from django.utils import timezone
 
 from convmemory.conversations.models import Conversation
-from convmemory.conversations.reading import StoredMessage, messages_of_turns
+from convmemory.conversations.reading import StoredMessage
 from convmemory.core.errors import EmbeddingError
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.cache import embed_cached
@@ -25,21 +25,25 @@ from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space, embedder_for
 from memory.locking import derivation_lock, lock_vectors
 from memory.models import Passage, SignBlock
-from memory.passages import drop_passages, store_passages
+from memory.passages import drop_passages, store_ahead, store_passages
 from memory.records import follow_positions
+from search.batches import TurnBatch, batches_of_turns
 from search.chunking import chunk_text
 from search.models import ConversationIndex, TurnDocument, TurnEmbedding
 from search.texts import TurnTexts, searchable, turn_texts
 
-TURNS_PER_BATCH = 64
 MAX_ATTEMPTS = 5
+CHUNKS_AHEAD = 32  # a longer turn's vectors are computed so many at a time, and kept in the cache
+
+Chunk = tuple[int, int, str]  # turn number, number in the turn, text
 
 
 @dataclass(slots=True)
 class IndexResult:
-    """What one run did. `finished` is False where time ran out or another worker holds the conversation."""
+    """What one run did. `finished` is False where time ran out or, if `busy`, another worker holds the conversation."""
 
     finished: bool = True
+    busy: bool = False
     turns: int = 0
     computed: int = 0
     passages_computed: int = 0
@@ -49,13 +53,13 @@ class IndexResult:
 def index_conversation(*, conversation_id: int, deadline: float = float("inf")) -> IndexResult:
     """Index every turn of the conversation that is new, changed or missing in the active space.
 
-    Stops between batches once `time.monotonic()` passes `deadline`. Raises: EmbedderUnavailable after
+    Does one batch at least, then stops once `time.monotonic()` passes `deadline`. Raises: EmbedderUnavailable after
     the lexical documents are stored, so that full text search works without an embedder.
     """
     result = IndexResult()
     with derivation_lock(conversation_id) as held:
         if not held:
-            return IndexResult(finished=False)
+            return IndexResult(finished=False, busy=True)
         while (conversation := Conversation.objects.filter(pk=conversation_id).first()) is not None:
             state, _ = ConversationIndex.objects.get_or_create(
                 conversation=conversation, defaults={"owner_id": conversation.owner_id}
@@ -83,12 +87,13 @@ def _index_from(
     first_dirty = _first_dirty(conversation, state, space)
     follow_positions(conversation, first_dirty)
     try:
-        for first in range(first_dirty, conversation.turn_count, TURNS_PER_BATCH):
-            if time.monotonic() > deadline:
+        for batch in batches_of_turns(conversation, first_dirty):
+            done = result.turns
+            if not _index_turns(conversation, space, batch, result, deadline):
                 return False
-            last = min(first + TURNS_PER_BATCH, conversation.turn_count) - 1
-            _index_turns(conversation, space, first, last, result)
-            unchanged.update(last_embedded_turn_number=last, dirty_from=last + 1, updated_at=timezone.now())
+            unchanged.update(last_embedded_turn_number=batch.last, dirty_from=batch.last + 1, updated_at=timezone.now())
+            if result.turns > done and batch.last < conversation.turn_count - 1 and time.monotonic() > deadline:
+                return False  # only after something that the next run finds done
     except EmbeddingError as error:
         ConversationIndex.objects.filter(pk=state.pk).update(
             error=str(error)[:1000], attempts=state.attempts + 1, updated_at=timezone.now()
@@ -127,17 +132,20 @@ def _first_dirty(conversation: Conversation, state: ConversationIndex, space: Em
     return 0
 
 
-def _index_turns(conversation: Conversation, space: EmbeddingSpace, first: int, last: int, result: IndexResult) -> None:
-    messages = messages_of_turns(conversation, first, last)
-    turns = texts_of(messages)
-    known = dict(
-        TurnDocument.objects.filter(conversation=conversation, turn_number__range=(first, last)).values_list(
-            "turn_number", "content_hash"
-        )
-    )
+def _index_turns(
+    conversation: Conversation, space: EmbeddingSpace, batch: TurnBatch, result: IndexResult, deadline: float
+) -> bool:
+    """Index a batch; False where it is one long turn and time ran out within it."""
+    turns = texts_of(batch.messages)
+    documents = TurnDocument.objects.filter(conversation=conversation, turn_number__range=(batch.first, batch.last))
+    known = dict(documents.values_list("turn_number", "content_hash"))
     changed = {n: texts for n, texts in turns.items() if bytes(known.get(n, b"")) != texts.content_hash}
     store_documents(conversation, changed)
-    _note_failures(conversation, embed_missing(conversation, space, messages, turns, result))
+    outcomes = embed_missing(conversation, space, batch.messages, turns, result, deadline)
+    if outcomes is None:
+        return False
+    _note_failures(conversation, outcomes)
+    return True
 
 
 def embed_missing(
@@ -146,19 +154,26 @@ def embed_missing(
     messages: Sequence[StoredMessage],
     turns: dict[int, TurnTexts],
     result: IndexResult,
-) -> dict[int, str]:
+    deadline: float = float("inf"),
+) -> dict[int, str] | None:
     """Embed those of `turns` that the space lacks or holds with another content; why each failed, "" if it did not.
 
-    Raises: EmbedderUnavailable.
+    None where `deadline` passed within a long turn: what is done of it is found again. Raises: EmbedderUnavailable.
     """
     embedded = TurnEmbedding.objects.filter(conversation=conversation, space=space, turn_number__in=list(turns))
     current = {(n, bytes(digest)) for n, digest in embedded.values_list("turn_number", "content_hash")}
     missing = {n: texts for n, texts in turns.items() if (n, texts.content_hash) not in current}
     if not missing:
         return {}
-    passages = store_passages(conversation, space, [m for m in messages if m.turn_number in missing], list(missing))
+    sources = [message for message in messages if message.turn_number in missing]
+    chunks = _chunks(space, missing)
+    ahead = store_ahead(conversation, space, sources, out_of_time=lambda: time.monotonic() > deadline)
+    result.passages_computed += ahead.computed
+    if not (ahead.finished and _compute_ahead(conversation, space, chunks, result, deadline)):
+        return None
+    passages = store_passages(conversation, space, sources, list(missing))
     result.passages_computed += passages.computed
-    failed = _store_embeddings(conversation, space, missing, passages.errors, result)
+    failed = _store_embeddings(conversation, space, missing, chunks, passages.errors, result)
     result.turns += len(missing)
     result.failed += len(failed)
     return {number: failed.get(number, "") for number in missing}
@@ -192,25 +207,43 @@ def store_documents(conversation: Conversation, turns: dict[int, TurnTexts]) -> 
         cursor.execute(load_sql("search", "upsert_turn_documents"), parameters)
 
 
-def _store_embeddings(
-    conversation: Conversation,
-    space: EmbeddingSpace,
-    turns: dict[int, TurnTexts],
-    errors: dict[int, str],
-    result: IndexResult,
-) -> dict[int, str]:
-    """Embed the turns' chunks and replace their rows; `errors`, of their passages, are joined by those found here."""
+def _chunks(space: EmbeddingSpace, turns: dict[int, TurnTexts]) -> list[Chunk]:
+    """The texts of the turns' vectors."""
     embedder = embedder_for(space)
-    chunks = [
+    return [
         (number, chunk_number, chunk)
         for number, texts in turns.items()
         for chunk_number, chunk in enumerate(
             chunk_text(texts.embedded, max_tokens=embedder.card.max_tokens, token_offsets=embedder.token_spans)
         )
     ]
+
+
+def _compute_ahead(
+    conversation: Conversation, space: EmbeddingSpace, chunks: Sequence[Chunk], result: IndexResult, deadline: float
+) -> bool:
+    """Put the vectors of all but the last chunks of long turns into the cache; False where time ran out."""
+    for start in range(0, len(chunks) - CHUNKS_AHEAD, CHUNKS_AHEAD):
+        texts = [chunk for _, _, chunk in chunks[start : start + CHUNKS_AHEAD]]
+        computed = embed_cached(space, texts, owner_id=conversation.owner_id).computed
+        result.computed += computed
+        if computed and time.monotonic() > deadline:
+            return False
+    return True
+
+
+def _store_embeddings(
+    conversation: Conversation,
+    space: EmbeddingSpace,
+    turns: dict[int, TurnTexts],
+    chunks: Sequence[Chunk],
+    errors: dict[int, str],
+    result: IndexResult,
+) -> dict[int, str]:
+    """Embed the turns' chunks and replace their rows; `errors`, of their passages, are joined by those found here."""
     batch = embed_cached(space, [chunk for _, _, chunk in chunks], owner_id=conversation.owner_id)
     failed = errors | {chunks[index][0]: error for index, error in batch.errors.items()}
-    token_counts = embedder.count_tokens([chunk for _, _, chunk in chunks])
+    token_counts = embedder_for(space).count_tokens([chunk for _, _, chunk in chunks])
     rows = [
         TurnEmbedding(
             owner_id=conversation.owner_id,

@@ -50,7 +50,7 @@ def late_scores(
     word_weights: Mapping[str, float],
 ) -> LateScores | None:
     """Scores of the turns `keys` (sorted), 0 to 1; None where the space has no token vectors. One query."""
-    question = query_tokens(space, text)
+    question = query_tokens(space, text, owner_id=owner_id)
     if question is None or not len(keys):
         return None
     vectors, weights = weighted_question(space, text, question, word_weights)
@@ -58,7 +58,7 @@ def late_scores(
     parameters: dict[str, Any] = {
         "owner": owner_id,
         "space": space.pk,
-        "vector": vector_parameter(space, text),
+        "vector": vector_parameter(owner_id, space, text),
         "kinds": kinds_of(scope),
         "conversations": conversations,
         "turns": turns,
@@ -91,7 +91,9 @@ def weighted_question(
 
 def token_weights(text: str, spans: Sequence[Span], word_weights: Mapping[str, float]) -> Scores:
     """The idf of the word that each token is a piece of; punctuation weighs nothing."""
-    words = {position: match.group().lower() for match in _WORD.finditer(text) for position in range(*match.span())}
+    words: dict[int, str] = {}
+    for match in _WORD.finditer(text):
+        words |= dict.fromkeys(range(*match.span()), match.group().lower())
     rarest = max(word_weights.values(), default=1.0)
     weights = [word_weights.get(words[start], rarest) if start in words else 0.0 for start, _ in spans]
     result = np.asarray(weights, np.float32)

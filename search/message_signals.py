@@ -80,7 +80,7 @@ def message_signals(
         return MessageSignals()
     signals = _words(candidates, ranked.word_weights) | _of_turns(candidates, ranked)
     if found is not None and ranked.space is not None:
-        signals |= _meaning(candidates, found, query, ranked.space, ranked.word_weights)
+        signals |= _meaning(owner_id, candidates, found, query, ranked.space, ranked.word_weights)
     return MessageSignals(tuple(candidates), signals)
 
 
@@ -91,7 +91,7 @@ def _passages(
     parameters: dict[str, Any] = {
         "owner": owner_id,
         "space": space.pk,
-        "vector": vector_parameter(space, query.parsed.text),
+        "vector": vector_parameter(owner_id, space, query.parsed.text),
         "kinds": kinds_of(query.scope),
         "conversations": conversations,
         "turns": numbers,
@@ -153,6 +153,7 @@ def message_keys(candidates: Sequence[Candidate]) -> TurnKeys:
 
 
 def _meaning(
+    owner_id: int,
     candidates: Sequence[Candidate],
     found: Mapping[int, _Found],
     query: SearchQuery,
@@ -162,7 +163,7 @@ def _meaning(
     keys = message_keys(candidates)
     cosine = np.array([candidate.places[0][4] for candidate in candidates], np.float32)
     signals = {"cosine": cosine, "cosine_neighbours": _best_beside(keys, cosine)}
-    question = query_tokens(space, query.parsed.text)
+    question = query_tokens(space, query.parsed.text, owner_id=owner_id)
     coded = {index: found[c.message_id].tokens for index, c in enumerate(candidates) if found[c.message_id].tokens}
     if question is None or not coded:
         return signals

@@ -20,6 +20,7 @@ WORD_SHARE = 0.6  # how much the query's words weigh against meaning when a hit'
 MAX_CHARS = 400
 LEAD_CHARS = 80
 STOP_SHARE = 0.15  # a word that weighs less than this share of the rarest is not marked
+MAX_WORD_CHARS = 256
 _WORD = re.compile(r"\w+")
 
 Turn = tuple[int, int]
@@ -45,7 +46,7 @@ def ask_nearest(owner_id: int, query: SearchQuery, space: EmbeddingSpace, turns:
         **turns,
         "owner": owner_id,
         "space": space.pk,
-        "vector": vector_parameter(space, query.parsed.text),
+        "vector": vector_parameter(owner_id, space, query.parsed.text),
         "kinds": kinds_of(query.scope),
         "passages": PASSAGES_PER_HIT,
     }
@@ -163,9 +164,13 @@ def stems_of(text: str) -> Counter[str]:
     return Counter(stem(match.group()) for match in _WORD.finditer(text.lower()))
 
 
-@lru_cache(maxsize=20_000)
 def stem(word: str) -> str:
-    """A rough stem of a lower-case word: for marking, and for comparing messages of one turn."""
+    """A rough stem of a lower-case word, of a long one's beginning: for marking, and for comparing messages."""
+    return _stem(word[:MAX_WORD_CHARS])
+
+
+@lru_cache(maxsize=20_000)
+def _stem(word: str) -> str:
     for ending in ("ingly", "edly", "ings", "ing", "ied", "ies", "ed", "es", "ly", "s"):
         if word.endswith(ending) and len(word) - len(ending) >= 3:
             return word[: -len(ending)].rstrip("ie")

@@ -70,7 +70,7 @@ def is_as_expected(name: str, space: EmbeddingSpace, plan: str) -> bool:
 
 def dense_plan(name: str, owner_id: int, space: EmbeddingSpace, filters: Filters = EVERYTHING) -> str:
     """The plan of a dense leg. Raises: EmbedderUnavailable."""
-    question = query_vector(space, TEXT.text)
+    question = query_vector(space, TEXT.text, owner_id=owner_id)
     if name.startswith("passages"):
         statement, parameters = passages_statement(name, owner_id, space, question, TEXT, filters, SPOKEN_KINDS)
     else:

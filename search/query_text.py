@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 _PHRASE = re.compile(r'(?<![\w"])(-?)"([^"]{1,200})"')
 _EXCLUDED = re.compile(r"(?:^|(?<=\s))-(?=\w)(\w[\w./:@#-]*)")
+_LETTER = re.compile(r"\w")
 _OPTION = re.compile(r"[A-Za-z]|\d+")  # of a command that is quoted, `git add -A` or `tail -20`, or a negative number
 
 
@@ -26,7 +27,7 @@ def parse_query(text: str) -> QueryText:
     excluded: list[str] = []
 
     def take_phrase(match: re.Match[str]) -> str:
-        if not re.search(r"\w", match[2]):
+        if not _LETTER.search(match[2]):
             return match[0]
         (excluded if match[1] else phrases).append(match[2])
         return " " if match[1] else match[2]
@@ -38,6 +39,6 @@ def parse_query(text: str) -> QueryText:
         return " "
 
     plain = " ".join(_EXCLUDED.sub(take_word, _PHRASE.sub(take_phrase, text)).split())
-    if not re.search(r"\w", plain):
+    if not _LETTER.search(plain):
         return QueryText(text)
     return QueryText(plain, tuple(phrases), tuple(excluded))

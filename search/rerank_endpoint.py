@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import urlsplit
 
 from convmemory.core.errors import RerankerUnavailable
+from convmemory.core.masking import masked
 from convmemory.core.text import storable
 
 TEI = "tei"
@@ -65,15 +65,7 @@ class RerankOptions:
     def where(self) -> str:
         """The endpoint for people to read, without what may be secret in its address."""
         model = f" (model {self.model})" if self.model else ""
-        return f"The rerank endpoint {_public_address(self.url)}{model}"
-
-
-def _public_address(url: str) -> str:
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return "of RERANK_URL"
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+        return f"The rerank endpoint {masked(self.url)}{model}"
 
 
 def rerank(options: RerankOptions, *, query: str, documents: Sequence[str]) -> list[int]:

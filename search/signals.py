@@ -98,7 +98,7 @@ def _ranked(owner_id: int, query: SearchQuery) -> RankedTurns:
         asked_words = ask_words(owner_id=owner_id, text=query.parsed, scope=query.scope, filters=query.filters)
         asked_corpus = ask_corpus(owner_id)
         if ranked.space is not None:  # the query is embedded while PostgreSQL looks for its words
-            ranked.space, ranked.notes = _if_available(partial(_embed, query, ranked.space))
+            ranked.space, ranked.notes = _if_available(partial(_embed, owner_id, query, ranked.space))
         rows, corpus = asked_words.rows(), corpus_of(asked_corpus)
         asked_dense = _ask_dense(owner_id, query, ranked.space, corpus) if ranked.space else {}
         lexical = lexical_matches(asked_words, rows, corpus)  # while PostgreSQL looks for vectors
@@ -120,8 +120,8 @@ def _if_available(find_space: Callable[[], EmbeddingSpace]) -> tuple[EmbeddingSp
         return None, (f"Searched by words only: {error}",)
 
 
-def _embed(query: SearchQuery, space: EmbeddingSpace) -> EmbeddingSpace:
-    query_vector(space, query.parsed.text)
+def _embed(owner_id: int, query: SearchQuery, space: EmbeddingSpace) -> EmbeddingSpace:
+    query_vector(space, query.parsed.text, owner_id=owner_id)
     return space
 
 

@@ -7,21 +7,24 @@ and rows whose owner is not their conversation's, which nobody must find.
 from datetime import timedelta
 
 from django.db import connection
-from django.db.models import F, Q
+from django.db.models import CharField, Exists, F, OuterRef, Q, Value
+from django.db.models.functions import Cast, Concat
 from django.utils import timezone
 
 from convmemory.conversations.models import Conversation
+from convmemory.core.models import OwnerTask
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.spaces import active_space
 from search.indexing import MAX_ATTEMPTS
 
+INDEX = "search.tasks.index"
 RETRY_AFTER = timedelta(minutes=1)  # doubled with every attempt that failed
 
 DERIVED_TABLES = ("search_turndocument", "search_turnembedding", "memory_passage")
 
 
 def conversations_to_index(*, limit: int) -> list[int]:
-    """Ids of conversations whose index is behind, those that wait longest first.
+    """Ids of conversations whose index is behind and that no task in the queue is about, those that wait longest first.
 
     A conversation that failed is tried again with growing pauses, at most `MAX_ATTEMPTS` times;
     `manage.py reembed --only failed` tries it again after that.
@@ -30,7 +33,9 @@ def conversations_to_index(*, limit: int) -> list[int]:
     due = Q(index_state=None) | Q(index_state__error="")
     for attempt in range(1, MAX_ATTEMPTS):
         due |= Q(index_state__attempts=attempt, index_state__updated_at__lt=now - RETRY_AFTER * 2**attempt)
-    waiting = Conversation.objects.filter(is_behind() & due, turns_version__gt=0).order_by("updated_at")
+    key = Concat(Value(f"{INDEX}:"), Cast(OuterRef("pk"), CharField()))
+    in_hand = Exists(OwnerTask.objects.filter(key=key))
+    waiting = Conversation.objects.filter(is_behind() & due, ~in_hand, turns_version__gt=0).order_by("updated_at")
     return list(waiting.values_list("pk", flat=True)[:limit])
 
 

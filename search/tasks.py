@@ -1,32 +1,37 @@
 """Background tasks of search: each loads by id, calls one function and returns a small dict."""
 
-import time
 from typing import Any
 
-from django.conf import settings
-
-from convmemory.core.queueing import enqueue
+from convmemory.conversations.reading import owner_of
+from convmemory.core.fair_queue import enqueue_for, owner_task, slice_end
 from convmemory.embeddings.spaces import active_space
 from search.building import build_beside
 from search.indexing import index_conversation
+from search.sweeping import INDEX
 from search.vector_index import ensure_passage_index
+
+BUSY_PAUSE_S = 5.0  # until a conversation that somebody else works on is tried again
 
 
 def enqueue_index(conversation_id: int) -> None:
     """Ask a worker to bring one conversation's index up to date."""
-    enqueue("search.tasks.index", conversation_id, group="index")
+    owner_id = owner_of(conversation_id)
+    if owner_id is not None:
+        enqueue_for(owner_id, INDEX, conversation_id, group="index")
 
 
+@owner_task
 def index(conversation_id: int) -> dict[str, Any]:
-    """Index one conversation, also in a space that is being built; a long one goes on in a further task."""
-    deadline = time.monotonic() + settings.TASK_TIMEOUT_S / 3
+    """Index one conversation for a slice, also in a space that is being built."""
+    deadline = slice_end()
     try:
         result = index_conversation(conversation_id=conversation_id, deadline=deadline)
     finally:
-        build_beside(conversation_id=conversation_id, deadline=deadline)
-    if not result.finished and result.turns:
-        enqueue_index(conversation_id)
-    return {"turns": result.turns, "computed": result.computed, "failed": result.failed}
+        beside = build_beside(conversation_id=conversation_id, deadline=deadline)
+    done = {"turns": result.turns, "computed": result.computed, "failed": result.failed}
+    if result.finished and beside.finished:
+        return done
+    return done | {"again_in_s": BUSY_PAUSE_S if result.busy or beside.busy else 0.0}
 
 
 def build_vector_index() -> dict[str, Any]:

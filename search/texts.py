@@ -22,12 +22,23 @@ from convmemory.conversations.reading import StoredMessage
 from convmemory.core.text import content_hash, cut
 
 TOOL_OUTPUT_CHARS = 4_000
+MAX_TOKEN_CHARS = 256  # nobody searches for a longer one
 LEXICAL_CHARS = 200_000  # a tsvector holds 1 MB at most
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_IDENTIFIER = re.compile(r"[A-Za-z0-9]+(?:[._/\\:@#\-]+[A-Za-z0-9]+)+|[A-Za-z]+[A-Z][A-Za-z0-9]*|[A-Za-z]+[0-9]+\w*")
+# Paths and compounds; or, behind digits, a word in camel case, or one that ends in digits. Begins where a run of
+# letters and digits does and never goes back, so that a run of any length is read once.
+_IDENTIFIER = re.compile(
+    r"""(?<![A-Za-z0-9])(?:
+        ([A-Za-z0-9]++(?:[._/\\:@#\-]++[A-Za-z0-9]++)++)
+        |[0-9]*+([A-Za-z][a-z]*+(?:[A-Z][A-Za-z0-9]*+|[0-9]++\w*+))
+    )""",
+    re.VERBOSE,
+)
 _WORD = re.compile(r"\w+")
 _SEPARATORS = re.compile(r"[._/\\:@#\-]+")
+_LONG_TOKEN = re.compile(rf"(?<!\S)\S{{{MAX_TOKEN_CHARS}}}\S++")
+_COMMENT_START, _COMMENT_END = "<!--", "-->"
 _UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\u0e00-\u0e7f]{2,}")
 
 
@@ -119,10 +130,24 @@ def searchable(text: str) -> str:
     """
     extra: dict[str, None] = {}
     for match in _IDENTIFIER.finditer(text):
-        for piece in _SEPARATORS.split(match.group()):
-            extra.update(dict.fromkeys(part for part in _CAMEL.split(piece) if len(part) > 1))
-            extra[piece] = None
+        for piece in _SEPARATORS.split(match[1] or match[2]):
+            if len(piece) <= MAX_TOKEN_CHARS:
+                extra.update(dict.fromkeys(part for part in _CAMEL.split(piece) if len(part) > 1))
+                extra[piece] = None
     for match in _UNSPACED.finditer(text):
         run = match.group()
         extra.update(dict.fromkeys(run[i : i + 2] for i in range(len(run) - 1)))
+    text = parseable(text)
     return f"{text}\n{' '.join(extra)}" if extra else text
+
+
+def parseable(text: str) -> str:
+    """`text` without what PostgreSQL's parser reads again and again: long tokens are cut up, no comment stays open."""
+    text = _LONG_TOKEN.sub(_cut_up, text)
+    closed = text.rfind(_COMMENT_END) + 1
+    return text[:closed] + text[closed:].replace(_COMMENT_START, " ")
+
+
+def _cut_up(match: re.Match[str]) -> str:
+    token = match.group()
+    return " ".join(token[at : at + MAX_TOKEN_CHARS] for at in range(0, len(token), MAX_TOKEN_CHARS))

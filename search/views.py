@@ -42,7 +42,9 @@ RESULTS_LIMIT = 20
 QUESTION_CHARS = 200
 CHOICES_LIMIT = 500
 _WORDS = re.compile(r"\w{3,}")
-_LINE_START = re.compile(r"^\s*(?:[-*+>]|#{1,6}|\d{1,3}[.)])\s+")
+_CONVERSATION_PATH = re.compile(r"/conversations/\d+")
+_TURN = re.compile(r"[0-9]{1,10}")
+_LINE_START = re.compile(r"^\s*+(?:[-*+>]|#{1,6}|\d{1,3}[.)])\s+")
 _EMPHASIS = re.compile(r"`+|\*\*|(?<!\w)__|__(?!\w)|(?<!\S)#{2,6}(?=\s)")
 _UNMARKED = frozenset(
     _WORDS.findall(
@@ -224,7 +226,7 @@ def _welcome(request: PageRequest) -> dict[str, Any]:
 def _address(request: PageRequest, box: SearchBox) -> str:
     """The address that stands for what is seen now: the main area's page with the query, or the search page."""
     current = urlsplit(request.htmx.current_url_abs_path or "")
-    if re.fullmatch(r"/conversations/\d+", current.path):
+    if _CONVERSATION_PATH.fullmatch(current.path):
         kept = {name: values[0] for name, values in parse_qs(current.query).items() if name in _KEPT_PARAMETERS}
         parameters = urlencode(kept | box.parameters)
         return f"{current.path}?{parameters}" if parameters else current.path
@@ -263,7 +265,7 @@ def hits_in(request: PageRequest) -> HttpResponse:
 
 def _turn(request: PageRequest) -> int:
     text = request.GET.get("turn", "")
-    return int(text) if re.fullmatch(r"[0-9]{1,10}", text) else -1
+    return int(text) if _TURN.fullmatch(text) else -1
 
 
 # --- filters and progress -------------------------------------------------------------------------

@@ -5,6 +5,7 @@ on where it was.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 
@@ -32,19 +33,31 @@ class Written:
     token_count: int
 
 
+Metered = Callable[[int], AbstractContextManager[Callable[[int], object]]]
+
+
+def unmetered(tokens: int) -> AbstractContextManager[Callable[[int], object]]:
+    """Counts nothing."""
+    return nullcontext(lambda used: None)
+
+
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where finished pieces are found and kept, by content, and whether there is time for another one."""
+    """Where finished pieces are found and kept, by content, and whether there is time for another one.
+
+    Each request runs inside `metered(tokens it may cost)`, which is told what it did cost.
+    """
 
     done: dict[str, str]
     keep: Callable[[str, str], None]
     may_go_on: Callable[[], bool]
+    metered: Metered = unmetered
 
 
 def write_summary(endpoint: Endpoint, texts: Sequence[str], *, max_tokens: int, progress: Progress) -> Written | None:
     """A summary of the texts, of at most about `max_tokens` tokens; None where time ran out before the end.
 
-    Raises: EndpointBusy, EndpointRefused, EndpointUnavailable.
+    Raises: EndpointBusy, EndpointRefused, EndpointUnavailable; what `metered` raises.
     """
     writer = _Writer(endpoint, min(max_tokens, endpoint.context_window // MAX_SHARE), progress)
     return writer.write(texts)
@@ -96,7 +109,9 @@ class _Writer:
 
     def _ask(self, request: Request) -> str:
         """One reply; a model that ignores its limit is cut, so that merging ends."""
-        with make_client(self._endpoint) as client:
+        asked = sum(self._count(message["content"]) for message in request)
+        with self._progress.metered(asked + self._max_tokens) as note_cost, make_client(self._endpoint) as client:
             reply = complete(client, self._endpoint, messages=request, max_tokens=self._max_tokens)
+            note_cost(reply.total_tokens or asked + self._count(reply.text))
         self._model = reply.model
         return cut_to_tokens(reply.text.strip(), self._max_tokens, encoding=self._endpoint.encoding)

@@ -15,8 +15,16 @@ from django.conf import settings
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
+from convmemory.accounts.quota import metered
 from convmemory.core.completions import Endpoint, endpoint_from_settings
-from convmemory.core.errors import ConvMemoryError, EmbedderUnavailable, EndpointBusy, EndpointUnavailable
+from convmemory.core.errors import (
+    ConvMemoryError,
+    EmbedderUnavailable,
+    EndpointBusy,
+    EndpointUnavailable,
+    QuotaUsedUp,
+)
+from convmemory.core.fair_queue import slice_end
 from convmemory.core.tokens import ESTIMATE, count_tokens
 from summaries.by_model import Progress, Written, write_summary
 from summaries.extractive import choose_sentences
@@ -29,7 +37,6 @@ MAX_ATTEMPTS = 4
 RETRY_AFTER = timedelta(seconds=15)  # doubled with every attempt
 LONGEST_WAIT = timedelta(minutes=15)
 CLAIM_MARGIN = timedelta(seconds=60)
-WORKING_SHARE = 0.5  # of the task's time limit: the request that is under way then has the rest
 
 _LIST_MARK = re.compile(r"^(?:(?:[-*+>]|#+|\d+[.)])\s+)+")
 
@@ -51,6 +58,8 @@ def make_summary(*, summary_id: int) -> Outcome | None:
         return None
     try:
         written = _write(summary)
+    except QuotaUsedUp as error:
+        return _wait_for_quota(summary, error)
     except ConvMemoryError as error:
         return _note_failure(summary, error)
     except Exception as error:
@@ -118,6 +127,14 @@ def _note_failure(summary: ConversationSummary, error: Exception) -> Outcome:
     return Outcome(status, again_in_s=pause.total_seconds() if again else None)
 
 
+def _wait_for_quota(summary: ConversationSummary, error: QuotaUsedUp) -> Outcome:
+    """Its pieces are kept, and the sweep goes on with it when its owner may use the model again."""
+    _own(summary).update(
+        status=State.PENDING, error=str(error)[:1_000], due_at=error.ends_at, attempts=0, updated_at=timezone.now()
+    )
+    return Outcome(State.PENDING, again_in_s=error.retry_after_s)
+
+
 # --- writing --------------------------------------------------------------------------------------
 
 
@@ -135,7 +152,7 @@ def _by_model(summary: ConversationSummary, endpoint: Endpoint, messages: Sequen
     texts = [text for message in messages if (text := message_text(message))]
     if not texts:
         raise ConvMemoryError("The messages of this range say nothing that could be summarised.")
-    deadline = time.monotonic() + settings.TASK_TIMEOUT_S * WORKING_SHARE
+    deadline = slice_end()
     done: dict[str, str] = dict(summary.partials)
 
     def keep(key: str, text: str) -> None:
@@ -143,7 +160,12 @@ def _by_model(summary: ConversationSummary, endpoint: Endpoint, messages: Sequen
         summary.attempts = 1  # what gets on is not in trouble
         _own(summary).update(partials=done, attempts=1, updated_at=timezone.now())
 
-    progress = Progress(done, keep, lambda: time.monotonic() < deadline)
+    progress = Progress(
+        done,
+        keep,
+        lambda: time.monotonic() < deadline,
+        lambda tokens: metered(owner_id=summary.owner_id, tokens=tokens),
+    )
     return write_summary(endpoint, texts, max_tokens=settings.SUMMARY_MAX_TOKENS, progress=progress)
 
 

@@ -7,6 +7,7 @@ from django.contrib.auth.models import AbstractBaseUser
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from convmemory.accounts.quota import require_quota
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.reading import get_conversation
 from convmemory.core.completions import endpoint_from_settings
@@ -28,16 +29,19 @@ def request_summary(
     """A pending summary of the messages from one position to another, both included; by default first to last.
 
     `method` is "model" or "extractive"; by default "model" where an endpoint is set up.
-    Raises: NotFound; InvalidInput for a range the wrong way round or beyond the end, or a method that cannot be.
+    Raises: NotFound; InvalidInput for a range the wrong way round or beyond the end, or a method that cannot be;
+    QuotaUsedUp.
     """
     conversation = get_conversation(owner=owner, conversation_id=conversation_id)
     first, last = _range(conversation, from_position, to_position)
+    chosen = _method(method)
+    _require_quota(owner, chosen)
     return ConversationSummary.objects.create(
         owner_id=owner.pk,
         conversation=conversation,
         from_position=first,
         to_position=last,
-        method=_method(method),
+        method=chosen,
         due_at=timezone.now(),
     )
 
@@ -56,6 +60,12 @@ def _range(conversation: Conversation, from_position: int | None, to_position: i
     return first, last
 
 
+def _require_quota(owner: AbstractBaseUser, method: str) -> None:
+    """Raises: QuotaUsedUp where a model would write it and its owner may not ask one today."""
+    if method == ConversationSummary.Method.MODEL:
+        require_quota(owner_id=owner.pk)
+
+
 def _method(method: str | None) -> str:
     has_endpoint = endpoint_from_settings() is not None
     if method is None:
@@ -72,12 +82,14 @@ def _method(method: str | None) -> str:
 def regenerate_summary(*, owner: AbstractBaseUser, conversation_id: int, summary_id: int) -> ConversationSummary:
     """Make it pending again, with the method that a new one would have; its text stays until there is a new one.
 
-    Raises: NotFound; InvalidInput where the conversation no longer has its range.
+    Raises: NotFound; InvalidInput where the conversation no longer has its range; QuotaUsedUp.
     """
     summary = get_summary(owner=owner, conversation_id=conversation_id, summary_id=summary_id)
     _range(summary.conversation, summary.from_position, summary.to_position)
     row = ConversationSummary.objects.filter(pk=summary.pk)
-    row.update(method=_method(None))
+    method = _method(None)
+    _require_quota(owner, method)
+    row.update(method=method)
     make_pending(row)
     summary.refresh_from_db()
     return summary

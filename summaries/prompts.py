@@ -4,7 +4,8 @@ Transcripts are untrusted: they stand inside a fence that the text in them canno
 what is inside is material, not instructions.
 """
 
-from convmemory.core.text import fenced
+from convmemory.core.fence import fenced
+from summaries.transcript import FENCE
 
 PROMPT_VERSION = 1
 
@@ -38,7 +39,7 @@ WORDS_A_TOKEN = 0.6
 def part_messages(text: str, *, number: int, count: int, max_tokens: int) -> list[dict[str, str]]:
     """The request that summarises one piece of a transcript."""
     extra = _PART.format(number=number, count=count) if count > 1 else ""
-    return _messages(text, extra, tag="transcript", max_tokens=max_tokens)
+    return _messages(text, extra, tag=FENCE, max_tokens=max_tokens)
 
 
 def merge_messages(text: str, *, max_tokens: int) -> list[dict[str, str]]:

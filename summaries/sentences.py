@@ -20,7 +20,7 @@ from summaries.transcript import RangeMessage
 
 MIN_WORDS = 5
 MIN_CHARS = 30
-_CODE = re.compile(r"^\s*(```|~~~|\|)|[{};]\s*$", re.M)
+_CODE = re.compile(r"^[^\S\n]*+(```|~~~|\|)|[{};][^\S\n]*+$", re.M)
 _WORD = re.compile(r"\w+")
 
 Place = tuple[int, int, int, int]  # message id, part index, start, end

@@ -17,13 +17,17 @@ from convmemory.conversations.parts import (
     speaker_of,
     tool_call_text,
 )
-from convmemory.core.text import cut
+from convmemory.core.fence import CONTINUED, quoted, visible
+from convmemory.core.text import cut, one_line
 
 if TYPE_CHECKING:
     from convmemory.conversations.parts import Role
 
 RESULT_CHARS = 600
 ATTACHMENT_CHARS = 2_000
+NAME_CHARS = 80
+FENCE = "transcript"
+"""The tag of the fence that a transcript is given to a model in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +52,20 @@ def load_range(conversation: Conversation, first: int, last: int) -> list[RangeM
 
 
 def message_text(message: RangeMessage) -> str:
-    """`[position] Speaker: text`, or nothing where the message says nothing."""
-    said = "\n".join(filter(None, map(_part_text, message.parts)))
-    return f"[{message.position}] {speaker_of(message.role, message.name)}: {said}" if said else ""
+    """`[position] Speaker: text`, or nothing where the message says nothing. No line of the text looks like a label."""
+    said = "\n".join(_part_lines(message.parts))
+    speaker = one_line(visible(speaker_of(message.role, message.name)).replace(":", " "), NAME_CHARS)
+    return f"[{message.position}] {speaker}: {said}" if said else ""
+
+
+def _part_lines(parts: Iterable[Part]) -> Iterator[str]:
+    """The parts that say something, each line marked that does not begin with what is written here."""
+    is_first = True
+    for part in parts:
+        if text := _part_text(part):
+            begins_freely = isinstance(part, TextPart) and not is_first
+            yield (CONTINUED if begins_freely else "") + quoted(text, FENCE)
+            is_first = False
 
 
 def _part_text(part: Part) -> str:
@@ -82,7 +97,7 @@ def pieces(texts: Iterable[str], *, max_tokens: int, count_tokens: Callable[[str
 
 
 def _fragments(text: str, max_tokens: int, count_tokens: Callable[[str], int]) -> Iterator[str]:
-    """The text, halved between words until each half fits."""
+    """The text, halved between words until each half fits; none but the first begins as a message's label does."""
     if not text:
         return
     if len(text) <= 1 or count_tokens(text) + 2 <= max_tokens:
@@ -91,5 +106,7 @@ def _fragments(text: str, max_tokens: int, count_tokens: Callable[[str], int]) -
     middle = len(text) // 2
     space = text.find(" ", middle, min(middle + 200, len(text) - 1))  # the last character leaves nothing to halve
     at = space + 1 if space > 0 else middle
+    if text[at] == "[" and text[at + 1 : at + 2].isdigit():
+        at += 1
     yield from _fragments(text[:at], max_tokens, count_tokens)
     yield from _fragments(text[at:], max_tokens, count_tokens)

@@ -19,7 +19,7 @@ from convmemory.conversations.reading import get_conversation
 from convmemory.conversations.rendering import render_markdown
 from convmemory.conversations.views import SearchBox
 from convmemory.core.completions import endpoint_from_settings
-from convmemory.core.errors import InvalidInput
+from convmemory.core.errors import InvalidInput, QuotaUsedUp
 from summaries import ordering, reading
 from summaries.models import ConversationSummary
 from summaries.ranges import TurnRange, positions_of_turns, turn_ranges
@@ -47,12 +47,12 @@ def _cards(conversation: Conversation, rows: Sequence[ConversationSummary]) -> l
 def summaries(request: PageRequest, conversation_id: int) -> HttpResponse:
     """The form and every summary; a POST with `from_turn`, `to_turn` and `method` asks for one."""
     conversation = get_conversation(owner=request.user, conversation_id=conversation_id)
-    wrong = ""
+    wrong, status = "", 200
     if request.method == "POST":
         try:
             summary = _request_summary(request, conversation)
-        except InvalidInput as error:
-            wrong = str(error)
+        except (InvalidInput, QuotaUsedUp) as error:
+            wrong, status = str(error), 429 if isinstance(error, QuotaUsedUp) else 422
         else:
             enqueue_summary(summary.pk)
             return redirect("summaries", conversation_id=conversation_id)
@@ -65,7 +65,7 @@ def summaries(request: PageRequest, conversation_id: int) -> HttpResponse:
         "given": {name: given.get(name, "") for name in ("from_turn", "to_turn", "method")},
         "endpoint": endpoint_from_settings(),
     }
-    return render(request, "summaries/summaries.html", context, status=422 if wrong else 200)
+    return render(request, "summaries/summaries.html", context, status=status)
 
 
 def _head(conversation: Conversation) -> dict[str, Any]:

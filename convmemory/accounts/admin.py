@@ -1,4 +1,4 @@
-"""Accounts in the admin: users, their API keys, and who read whose content."""
+"""Accounts in the admin: users, their API keys, what they use of the model, and who read whose content."""
 
 from typing import Any
 
@@ -9,7 +9,8 @@ from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
-from convmemory.accounts.models import ApiKey, ContentAccess
+from convmemory.accounts.forms import AdminChangePasswordForm
+from convmemory.accounts.models import ApiKey, ContentAccess, ModelUse
 from convmemory.core.admin_lists import OwnerFilter, UptoFilter
 from convmemory.core.metadata_admin import MetadataAdmin, confirmed
 
@@ -21,6 +22,8 @@ class AccountAdmin(UserAdmin):  # type: ignore[type-arg]
     """Users. They are deactivated here and erased, with all that is theirs, by `manage.py erase_user`."""
 
     show_full_result_count = False
+    change_password_form = AdminChangePasswordForm
+    change_user_password_template = "accounts/change_password.html"  # noqa: S105
 
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
@@ -28,10 +31,12 @@ class AccountAdmin(UserAdmin):  # type: ignore[type-arg]
 
 @admin.register(ApiKey)
 class ApiKeyAdmin(MetadataAdmin):
-    list_display = ("id", "prefix", "owner", "created_at", "last_used_at", "revoked_at")
+    """No names: they are their owners' own words."""
+
+    list_display = ("id", "prefix", "owner", "read_only", "created_at", "last_used_at", "expires_at", "revoked_at")
     list_select_related = ("owner",)
     list_filter = (OwnerFilter, UptoFilter)
-    fields = ("prefix", "owner", "created_at", "last_used_at", "revoked_at")
+    fields = ("prefix", "owner", "read_only", "created_at", "last_used_at", "expires_at", "revoked_at")
     search_by = ("pk", "owner")
     search_help_text = "A number, or an owner's name."
     actions = ("revoke",)
@@ -60,5 +65,15 @@ class ContentAccessAdmin(MetadataAdmin):
     list_select_related = ("reader", "owner")
     list_filter = (OwnerFilter, UptoFilter)
     fields = ("created_at", "reader", "owner", "what")
+    search_by = ("pk", "owner")
+    search_help_text = "A number, or an owner's name."
+
+
+@admin.register(ModelUse)
+class ModelUseAdmin(MetadataAdmin):
+    list_display = ("id", "owner", "day", "tokens", "requests")
+    list_select_related = ("owner",)
+    list_filter = (OwnerFilter, UptoFilter)
+    fields = ("owner", "day", "tokens", "requests")
     search_by = ("pk", "owner")
     search_help_text = "A number, or an owner's name."

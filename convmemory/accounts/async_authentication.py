@@ -11,22 +11,26 @@ from django.http import HttpRequest
 from ninja import security
 from ninja.security import HttpBearer
 
+from convmemory.accounts.authentication import SAFE_METHODS
 from convmemory.accounts.keys import user_of_key
 from convmemory.core.threads import first_in_thread
 
 
 class BearerKey(HttpBearer):
-    """`Authorization: Bearer KEY`."""
+    """`Authorization: Bearer KEY`, not of one that only reads where the method is unsafe."""
 
     async def authenticate(self, request: HttpRequest, token: str) -> User | None:
-        user = await first_in_thread(user_of_key, token)
+        user = await first_in_thread(user_of_key, token, writes=request.method not in SAFE_METHODS)
         if user is not None:
             request.user = user
         return user
 
 
 class SessionAuth(security.SessionAuth):
-    """The browser's session, with CSRF protection."""
+    """The browser's session, with CSRF protection, where the request brings no Authorization header."""
+
+    def __call__(self, request: HttpRequest) -> Any:
+        return None if "Authorization" in request.headers else super().__call__(request)
 
     async def authenticate(self, request: HttpRequest, key: str | None) -> User | None:
         return await user_of_session(request)

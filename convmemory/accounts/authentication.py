@@ -1,7 +1,8 @@
 """Who is calling the API: a bearer key, or the browser's session (with CSRF protection).
 
 A request with an Authorization header is judged by that header alone: a wrong key never falls back to the
-session, which would answer with the CSRF check, or as somebody whom the key does not name.
+session, which would answer with the CSRF check, or as somebody whom the key does not name. A key that only reads is
+refused by every route with an unsafe method that does not ask for `READING`.
 """
 
 from typing import Any
@@ -12,12 +13,18 @@ from ninja import security
 
 from convmemory.accounts.keys import user_of_key
 
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+
 
 class BearerKey(security.HttpBearer):
-    """`Authorization: Bearer KEY`."""
+    """`Authorization: Bearer KEY`. `reads` says that the route changes nothing, whatever its method."""
+
+    def __init__(self, *, reads: bool = False) -> None:
+        self.reads = reads
+        super().__init__()
 
     def authenticate(self, request: HttpRequest, token: str) -> User | None:
-        user = user_of_key(token)
+        user = user_of_key(token, writes=not self.reads and request.method not in SAFE_METHODS)
         if user is not None:
             request.user = user
         return user
@@ -34,6 +41,8 @@ class SessionAuth(security.SessionAuth):
 
 
 AUTHENTICATION: list[Any] = [BearerKey(), SessionAuth()]
+READING: list[Any] = [BearerKey(reads=True), SessionAuth()]
+"""For a route that changes nothing though its method is unsafe: keys that only read may use it."""
 
 
 def caller_of(request: HttpRequest) -> User:

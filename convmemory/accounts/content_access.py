@@ -21,8 +21,13 @@ def may_read_content(*, reader: AbstractBaseUser | AnonymousUser, owner_id: int)
 
 def has_read_content(reader: AbstractBaseUser | AnonymousUser) -> bool:
     """Whether the permission was given on purpose; a superuser's general yes does not count."""
-    granted = Permission.objects.filter(content_type__app_label="accounts", codename=CODENAME)
-    return granted.filter(Q(user__pk=reader.pk) | Q(group__user__pk=reader.pk)).exists()
+    return is_granted(reader, app_label="accounts", codename=CODENAME)
+
+
+def is_granted(user: AbstractBaseUser | AnonymousUser, *, app_label: str, codename: str) -> bool:
+    """Whether a permission was given to the user or a group of theirs. One query; being a superuser is not asked."""
+    granted = Permission.objects.filter(content_type__app_label=app_label, codename=codename)
+    return granted.filter(Q(user__pk=user.pk) | Q(group__user__pk=user.pk)).exists()
 
 
 def note_reading(*, reader: AbstractBaseUser | AnonymousUser, owner_id: int, what: str) -> None:

@@ -1,10 +1,19 @@
-"""Forms of the account pages."""
+"""Forms of the account pages, and of the admin's page for a user's password."""
+
+from typing import Any
 
 from django import forms
+from django.contrib.auth.forms import AdminPasswordChangeForm
+
+from convmemory.accounts.keys import revoke_all_keys
+from convmemory.sign_in.forms import ChangePasswordForm as CheckedPasswordForm
+
+FOR_EVER = ""
+LIFETIMES = (("30", "30 days"), ("90", "90 days"), ("365", "A year"), (FOR_EVER, "Never"))
 
 
 class NewKeyForm(forms.Form):
-    """What a new API key is for."""
+    """What a new API key is for, how long it holds, and whether it may write."""
 
     name = forms.CharField(
         max_length=100,
@@ -12,3 +21,41 @@ class NewKeyForm(forms.Form):
         label="Name",
         widget=forms.TextInput(attrs={"placeholder": "What is it for? Laptop, backup script, …"}),
     )
+    expires = forms.ChoiceField(choices=LIFETIMES, required=False, initial="365", label="Expires")
+    read_only = forms.BooleanField(required=False, label="Read only")
+
+    def values(self) -> dict[str, Any]:
+        """What `keys.create_key` takes beside the owner."""
+        days = self.cleaned_data["expires"]
+        return {
+            "name": self.cleaned_data["name"],
+            "days": int(days) if days else None,
+            "read_only": self.cleaned_data["read_only"],
+        }
+
+
+class EndsKeys(forms.Form):
+    """Asks whether a password's change ends the API keys, too."""
+
+    end_keys = forms.BooleanField(
+        required=False, label="End all API keys", help_text="Programs that use one are refused from now on."
+    )
+
+    def end_keys_if_asked(self, user: Any) -> int:
+        """How many keys were ended."""
+        return revoke_all_keys(owner=user) if self.cleaned_data["end_keys"] else 0
+
+
+class ChangePasswordForm(EndsKeys, CheckedPasswordForm):
+    """One's own password, with pauses after wrong old ones."""
+
+    field_order = ("old_password", "new_password1", "new_password2", "end_keys")
+
+
+class AdminChangePasswordForm(EndsKeys, AdminPasswordChangeForm):  # type: ignore[type-arg]
+    """Somebody's password, in the admin."""
+
+    def save(self, commit: bool = True) -> Any:
+        user = super().save(commit=commit)
+        self.end_keys_if_asked(user)
+        return user

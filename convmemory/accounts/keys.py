@@ -1,27 +1,42 @@
-"""Making, revoking and checking API keys.
+"""Making, revoking and checking API keys. A key that only reads is refused by whatever does not say that it reads.
 
 A key has 256 random bits, so a plain SHA-256 is enough to store it by: there is nothing to guess.
 """
 
 import secrets
 from datetime import timedelta
+from typing import Any, cast
 
 from django.contrib.auth.models import AbstractBaseUser, User
 from django.utils import timezone
 
 from convmemory.accounts.models import ApiKey
-from convmemory.core.errors import NotFound
+from convmemory.core import callers
+from convmemory.core.errors import InvalidInput, NotFound, ReadOnlyKey
 from convmemory.core.sql import load_sql
 from convmemory.core.text import content_hash
 
 KEY_PREFIX = "cvm_"
 USE_RECORDED_EVERY = timedelta(minutes=1)
+MAX_DAYS = 36_500
 
 
-def create_key(*, owner: AbstractBaseUser, name: str = "") -> str:
-    """A new key of `owner`; this is the only time that it can be read."""
+def create_key(*, owner: AbstractBaseUser, name: str = "", days: int | None = None, read_only: bool = False) -> str:
+    """A new key of `owner`, for `days` days (None: for ever); this is the only time that it can be read.
+
+    Raises: InvalidInput.
+    """
+    if days is not None and not 1 <= days <= MAX_DAYS:
+        raise InvalidInput(f"A key cannot hold for {days} days: use 1 to {MAX_DAYS:,}, or none for ever.")
     key = KEY_PREFIX + secrets.token_urlsafe(32)
-    ApiKey.objects.create(owner_id=owner.pk, name=name[:100], prefix=key[:10], key_hash=content_hash(key))
+    ApiKey.objects.create(
+        owner_id=owner.pk,
+        name=name[:100],
+        prefix=key[:10],
+        key_hash=content_hash(key),
+        expires_at=None if days is None else timezone.now() + timedelta(days=days),
+        read_only=read_only,
+    )
     return key
 
 
@@ -32,7 +47,27 @@ def revoke_key(*, owner: AbstractBaseUser, key_id: int) -> None:
         raise NotFound(f"There is no active API key {key_id}.")
 
 
-def user_of_key(key: str) -> User | None:
-    """The active user whose unrevoked key this is, or None. Notes the use of the key. One query."""
+def revoke_all_keys(*, owner: AbstractBaseUser) -> int:
+    """End every key of `owner`; how many there were."""
+    return ApiKey.objects.filter(owner_id=owner.pk, revoked_at=None).update(revoked_at=timezone.now())
+
+
+def user_of_key(key: str, *, writes: bool = True) -> User | None:
+    """The active user whose key this is, or None where it is wrong, revoked or expired. Notes its use. One query.
+
+    Raises: ReadOnlyKey where the key only reads and the request `writes`.
+    """
     parameters = {"key_hash": content_hash(key), "recorded_every": USE_RECORDED_EVERY}
-    return next(iter(User.objects.raw(load_sql("convmemory.accounts", "user_of_key"), parameters)), None)
+    found: Any = next(iter(User.objects.raw(load_sql("convmemory.accounts", "user_of_key"), parameters)), None)
+    if found is None:
+        return None
+    callers.known.note(key, found.pk)
+    if writes and found.key_is_read_only:
+        raise ReadOnlyKey
+    return cast("User | None", found)
+
+
+def caller_of_header(authorization: str, *, writes: bool) -> User | None:
+    """The user of `Authorization: Bearer KEY`; None for another scheme, too. Raises: ReadOnlyKey."""
+    scheme, _, key = authorization.partition(" ")
+    return user_of_key(key.strip(), writes=writes) if scheme.lower() == "bearer" else None

@@ -1,7 +1,11 @@
-"""API keys: how programs say whose archive they read. Only a hash of a key is stored."""
+"""API keys, readings of other people's content, and what each person uses of the operator's model.
+
+Keys are how programs say whose archive they read; only a hash of a key is stored.
+"""
 
 from django.conf import settings
 from django.db import models
+from django.utils import timezone
 
 
 class ApiKey(models.Model):
@@ -14,12 +18,18 @@ class ApiKey(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     last_used_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
+    expires_at = models.DateTimeField(null=True, blank=True, help_text="Null: never.")
+    read_only = models.BooleanField(default=False, help_text="Searches and reads; changes nothing.")
 
     class Meta:
         verbose_name = "API key"
 
     def __str__(self) -> str:
-        return f"{self.prefix}… ({self.name or 'unnamed'})"
+        return f"key {self.prefix}…"  # the admin shows it, and a name is the owner's own text
+
+    @property
+    def is_expired(self) -> bool:
+        return self.expires_at is not None and self.expires_at <= timezone.now()
 
 
 class ContentAccess(models.Model):
@@ -38,3 +48,25 @@ class ContentAccess(models.Model):
 
     def __str__(self) -> str:
         return f"{self.what} of user {self.owner_id}"
+
+
+class ModelUse(models.Model):
+    """What one person has used of the operator's model on one day; all web processes and workers count in it.
+
+    `tokens` holds what running requests have reserved, too.
+    """
+
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    day = models.DateField()
+    tokens = models.BigIntegerField(default=0)
+    requests = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        verbose_name = "use of the model"
+        verbose_name_plural = "uses of the model"
+        constraints = [
+            models.UniqueConstraint(fields=["owner", "day"], name="model_use_once_a_day"),
+        ]
+
+    def __str__(self) -> str:
+        return f"use of the model by user {self.owner_id} on {self.day}"

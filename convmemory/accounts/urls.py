@@ -5,6 +5,7 @@ from django.urls import path
 from convmemory.accounts import views
 
 urlpatterns = [
+    path("settings/account", views.account, name="account"),
     path("settings/keys", views.keys, name="keys"),
     path("settings/keys/<int:key_id>/revoke", views.revoke, name="revoke-key"),
     path("settings/password", views.ChangePassword.as_view(), name="password"),

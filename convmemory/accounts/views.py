@@ -1,4 +1,4 @@
-"""Account pages (API keys, password), and `signed_in`, which every page of the product passes through.
+"""Account pages (the account, API keys, password), and `signed_in`, which every page of the product passes through.
 
 Domain errors become pages here as they become problem JSON at the edge of the API.
 """
@@ -11,19 +11,21 @@ from typing import Any, Concatenate, ParamSpec, cast
 from django.contrib import messages
 from django.contrib.auth.models import User
 from django.contrib.auth.views import PasswordChangeView, redirect_to_login
-from django.db import InterfaceError, OperationalError
+from django.db import InterfaceError, OperationalError, transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse_lazy
 from django.utils.cache import patch_vary_headers
-from django.views.decorators.http import require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from django_htmx.http import HttpResponseClientRedirect
 from django_htmx.middleware import HtmxDetails
 
-from convmemory.accounts.forms import NewKeyForm
+from convmemory.accounts.forms import ChangePasswordForm, NewKeyForm
 from convmemory.accounts.keys import create_key, revoke_key
 from convmemory.accounts.models import ApiKey
-from convmemory.core.errors import ConversationBusy, InvalidInput, NotFound
+from convmemory.accounts.quota import use_today
+from convmemory.core.completions import endpoint_from_settings
+from convmemory.core.errors import ConversationBusy, InvalidInput, NotFound, QuotaUsedUp
 
 logger = logging.getLogger(__name__)
 P = ParamSpec("P")
@@ -52,6 +54,8 @@ def signed_in(view: Callable[Concatenate[PageRequest, P], HttpResponse]) -> Call
             return render(request, "400.html", {"reason": str(error)}, status=400)
         except ConversationBusy as error:
             return render(request, "400.html", {"reason": str(error)}, status=409)
+        except QuotaUsedUp as error:
+            return render(request, "400.html", {"reason": str(error)}, status=429)
         except (OperationalError, InterfaceError):
             logger.exception("The database failed while answering %s", request.path)
             return render(None, "503.html", status=503)  # with a request it would ask for the user
@@ -69,6 +73,14 @@ def _to_login(request: PageRequest) -> HttpResponse:
     return answer
 
 
+@require_safe
+@signed_in
+def account(request: PageRequest) -> HttpResponse:
+    """Who the caller is, and what they have used of the server's model today."""
+    context = {"use": use_today(owner_id=request.user.pk), "has_model": endpoint_from_settings() is not None}
+    return render(request, "accounts/account.html", context)
+
+
 @require_http_methods(["GET", "HEAD", "POST"])
 @signed_in
 def keys(request: PageRequest) -> HttpResponse:
@@ -76,7 +88,7 @@ def keys(request: PageRequest) -> HttpResponse:
     new_key = ""
     form = NewKeyForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
-        new_key = create_key(owner=request.user, name=form.cleaned_data["name"])
+        new_key = create_key(owner=request.user, **form.values())
         form = NewKeyForm()
     active = list(ApiKey.objects.filter(owner_id=request.user.pk, revoked_at=None).order_by("-created_at"))
     context = {
@@ -102,9 +114,17 @@ def revoke(request: PageRequest, key_id: int) -> HttpResponse:
 class ChangePassword(PasswordChangeView):
     """The form for a new password."""
 
+    form_class = ChangePasswordForm
     template_name = "accounts/password.html"
     success_url = reverse_lazy("password")
 
+    def get_form_kwargs(self) -> dict[str, Any]:
+        return {**super().get_form_kwargs(), "address": self.request.META.get("REMOTE_ADDR", "")}
+
     def form_valid(self, form: Any) -> HttpResponse:
-        messages.success(self.request, "Your password is changed. Other browsers are signed out.")
-        return super().form_valid(form)
+        with transaction.atomic():
+            answer = super().form_valid(form)
+            ended = form.end_keys_if_asked(form.user)
+        keys_ended = f" {ended} API key{'' if ended == 1 else 's'} ended." if form.cleaned_data["end_keys"] else ""
+        messages.success(self.request, f"Your password is changed. Other browsers are signed out.{keys_ended}")
+        return answer

@@ -1,47 +1,131 @@
-"""Which addresses an agent's owner may have the server fetch.
+"""Which addresses this server fetches for the owner of an agent.
 
-The operator's own settings are trusted, and so are staff: they may name any http(s) address, also on this
-machine, where Ollama and its like listen. Everybody else may name only hosts that the operator has listed in
-CHAT_ALLOWED_HOSTS, so that nobody reaches the private network through this server. See docs/adr/0014-the-stream.md.
+The operator's own settings are trusted. Hosts that the operator lists in CHAT_ALLOWED_HOSTS anybody may name. Staff,
+and everybody where the list holds `*`, may name any other public host. What leads into the operator's network or to
+this machine is refused to staff, too, unless the person was given `chat.use_private_address` on purpose: a
+superuser's general yes does not count. What a name leads to is checked when it is used (`pinned.py`).
 """
 
-from urllib.parse import urlsplit
+import ipaddress
+import socket
+from enum import Enum
+from urllib.parse import SplitResult, urlsplit
 
 from django.conf import settings
 from django.contrib.auth.models import User
 
+from convmemory.accounts.content_access import is_granted
 from convmemory.core.errors import InvalidInput
+from convmemory.core.masking import masked
 
 ANY_HOST = "*"
+PERMISSION = "use_private_address"
+LOCAL_NAMES = ("localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback")
+DEFAULT_PORTS = {"http": 80, "https": 443}
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_ANSWER = "_may_use_private_addresses"
+
+IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+class Reach(Enum):
+    """How far a request may go."""
+
+    PUBLIC = "public addresses only"
+    ANY = "any address"
 
 
 def clean_address(text: str) -> str:
     """The address without blanks and slashes at its end. Raises: InvalidInput where it is no http(s) address."""
     address = text.strip().rstrip("/")
-    try:
-        parts = urlsplit(address)
-        host = parts.hostname
-        _ = parts.port  # raises where it is no number
-    except ValueError as error:
-        raise InvalidInput(f"The endpoint {address[:200]!r} is not an address: {error}.") from None
-    if parts.scheme not in ("http", "https") or not host:
-        raise InvalidInput(
-            f"The endpoint {address[:200]!r} is not an http(s) address: give one like http://127.0.0.1:11434/v1."
-        )
+    shown = repr(masked(address[:200]))
+    parts = _parts(address, shown)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise InvalidInput(f"The endpoint {shown} is not an http(s) address: give one like https://host.example/v1.")
     if parts.username is not None or parts.query or parts.fragment:
         raise InvalidInput("The endpoint's address holds a password, a query or a fragment: leave them out.")
+    if not address.isascii() or "\\" in address or not address.isprintable() or " " in address:
+        raise InvalidInput(
+            f"The endpoint {shown} holds characters that no address has: write its host as xn--… where it needs to be."
+        )
     return address
 
 
-def require_allowed(address: str, *, owner: User) -> None:
-    """Raises: InvalidInput where this owner may not have this server fetch the address."""
-    if owner.is_active and owner.is_staff:
-        return
+def _parts(address: str, shown: str) -> SplitResult:
+    try:
+        parts = urlsplit(address)
+        _ = parts.port  # raises where it is no number
+    except ValueError:  # it quotes what it takes for the port
+        raise InvalidInput(f"The endpoint {shown} is not an address: look at its host and port.") from None
+    return parts
+
+
+def origin_of(address: str) -> tuple[str, str, int | None]:
+    """Scheme, host and port: whom a key that is sent to `address` is given to."""
+    parts = urlsplit(address)
+    return parts.scheme, parts.hostname or "", parts.port or DEFAULT_PORTS.get(parts.scheme)
+
+
+def require_allowed(address: str, *, owner: User) -> Reach:
+    """How far requests to `address` may go. Raises: InvalidInput where this owner may not name it at all."""
     host = (urlsplit(address).hostname or "").lower()
-    allowed = {name.lower() for name in settings.CHAT_ALLOWED_HOSTS}
-    if host in allowed or ANY_HOST in allowed:
-        return
-    raise InvalidInput(
-        f"Your account may not use the endpoint at {host}: leave it empty for the server's own, or ask the "
-        "administrator to add the host to CHAT_ALLOWED_HOSTS."
+    listed = {name.lower().strip("[]") for name in settings.CHAT_ALLOWED_HOSTS}
+    if host in listed or may_use_private_addresses(owner):
+        return Reach.ANY
+    if ANY_HOST not in listed and not (owner.is_active and owner.is_staff):
+        raise InvalidInput(
+            f"Your account may not use the endpoint at {host}: leave it empty for the server's own, or ask the "
+            "administrator to add the host to CHAT_ALLOWED_HOSTS."
+        )
+    if _leads_inside(host):
+        raise InvalidInput(private_message(host))
+    return Reach.PUBLIC
+
+
+def private_message(host: str) -> str:
+    return (
+        f"{host} is an address of this machine or of a private network, which your account may not use: the operator "
+        "can add the host to CHAT_ALLOWED_HOSTS, or give your account the permission chat.use_private_address."
     )
+
+
+def may_use_private_addresses(owner: User) -> bool:
+    """Whether that was granted on purpose; asked once of the database for each loaded user."""
+    known = owner.__dict__.get(_ANSWER)
+    if known is None:
+        known = owner.__dict__[_ANSWER] = owner.is_active and is_granted(owner, app_label="chat", codename=PERMISSION)
+    return bool(known)
+
+
+def is_public(address: IpAddress) -> bool:
+    """Whether the address belongs to the public internet, whatever form it is wrapped in."""
+    if isinstance(address, ipaddress.IPv6Address):
+        inner = address.ipv4_mapped or address.sixtofour
+        if inner is None and address in _NAT64:
+            inner = ipaddress.IPv4Address(address.packed[-4:])
+        if inner is not None:
+            return is_public(inner)
+        if address.is_site_local:
+            return False
+    return address.is_global and not (address.is_multicast or address.is_reserved or address.is_unspecified)
+
+
+def _leads_inside(host: str) -> bool:
+    """Whether that can be seen without asking for the name."""
+    name = host.rstrip(".")
+    literal = literal_address(name)
+    if literal is not None:
+        return not is_public(literal)
+    return name in LOCAL_NAMES or name.endswith(".localhost")
+
+
+def literal_address(host: str) -> IpAddress | None:
+    """The IP address that `host` spells, also the way the C library reads it (0x7f.1, 2130706433, 0177.0.0.1)."""
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        pass
+    try:
+        return ipaddress.IPv4Address(socket.inet_aton(host))
+    except OSError:
+        return None

@@ -1,69 +1,127 @@
 """Agents, replies and captured histories in the admin: their states; what people wrote on pages of their own.
 
-Keys, even encrypted, stand on no page. Staff with the permission may change how an agent runs; its name, its prompt
-and its key belong to its owner, who makes it on the page of agents.
+Keys, even encrypted, stand on no page. An agent's name, its prompt and its key belong to its owner, who makes it on
+the page of agents.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
+from django import forms
 from django.contrib import admin
 from django.core.exceptions import ValidationError
 from django.db.models import Model, QuerySet
 from django.forms import ModelForm
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
 
+from convmemory.accounts.content_access import may_read_content, note_reading
 from convmemory.accounts.content_admin import ContentAdmin
-from convmemory.chat.agents import check_agent
+from convmemory.chat.agents import check_agent, drop_key_of_other_server
 from convmemory.chat.models import Agent, CapturedHistory, Reply
 from convmemory.chat.progress import read_partial
 from convmemory.conversations.parts import part_text, speaker_of
 from convmemory.core.admin_lists import ConversationFilter, OwnerFilter, UptoFilter
 from convmemory.core.errors import InvalidInput
-from convmemory.core.metadata_admin import DeletableAdmin, MetadataAdmin, Section
+from convmemory.core.metadata_admin import DeletableAdmin, MetadataAdmin, Section, confirmed
 from convmemory.core.text import cut
 
 PART_CHARS = 5_000
 
 
 class AgentForm(ModelForm):  # type: ignore[type-arg]
-    """Checks the values as the owner's page does, and says what is wrong."""
+    """Checks the values as the owner's page does, and says what is wrong. The address can be changed, not read."""
+
+    new_base_url = forms.CharField(
+        required=False, max_length=500, label="New endpoint",
+        help_text="Empty: as it is. A key that is stored for another server is deleted with the change.",
+    )  # fmt: skip
+    use_servers_own = forms.BooleanField(required=False, label="Use the server's own endpoint instead")
 
     def _post_clean(self) -> None:
         super()._post_clean()  # type: ignore[misc]
         if self.errors:
             return
+        agent: Agent = self.instance
+        address_before = agent.base_url
+        agent.base_url = (
+            "" if self.cleaned_data["use_servers_own"] else self.cleaned_data["new_base_url"] or address_before
+        )
         try:
-            check_agent(self.instance)
+            check_agent(agent)
         except InvalidInput as error:
             self.add_error(None, ValidationError(str(error)))
+        else:
+            drop_key_of_other_server(agent, address_before)
 
 
 @admin.register(Agent)
 class AgentAdmin(ContentAdmin, DeletableAdmin):
-    """No names and prompts: people name agents after what they talk about."""
+    """No names, prompts and addresses: they are people's own. Staff with `chat.change_agent` switch agents off and on.
 
-    list_display = ("id", "owner", "base_url", "model", "context_window", "created_at", "updated_at")
+    How somebody else's agent runs is changed by those who may also read content, and is recorded as a reading:
+    whoever directs an agent to a server gets what its owner says to it.
+    """
+
+    list_display = ("id", "owner", "endpoint", "model", "context_window", "switched_off_at", "created_at", "updated_at")
     list_select_related = ("owner",)
     list_filter = (OwnerFilter, UptoFilter)
     fields = (
-        "owner", "base_url", "model", "context_window", "reply_tokens", "temperature", "tools", "context_strategies",
-        "created_at", "updated_at",
+        "owner", "endpoint", "model", "context_window", "reply_tokens", "temperature", "tools", "context_strategies",
+        "switched_off_at", "created_at", "updated_at",
     )  # fmt: skip
-    readonly_fields = ("owner", "created_at", "updated_at")
+    readonly_fields = ("owner", "endpoint", "switched_off_at", "created_at", "updated_at")
     form = AgentForm
     search_by = ("pk", "owner")
     search_help_text = "An agent's number, or an owner's name."
-    actions = ("delete_chosen",)
+    actions = ("switch_off", "switch_on", "delete_chosen")
     content_template = "admin/facts_content.html"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).defer("name", "system_prompt", "api_key_encrypted")
 
+    def get_fields(self, request: HttpRequest, obj: Model | None = None) -> Any:
+        may_change = self.has_change_permission(request, obj)
+        return (*self.fields, "new_base_url", "use_servers_own") if may_change else self.fields
+
     def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        if not self.has_switch_permission(request):
+            return False
+        return not isinstance(obj, Agent) or may_read_content(reader=request.user, owner_id=obj.owner_id)
+
+    def has_switch_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("chat.change_agent")
 
+    def changeform_view(self, request: HttpRequest, object_id: str | None = None, *args: Any, **kwargs: Any) -> Any:
+        obj = self.get_object(request, object_id) if request.method == "POST" and object_id else None
+        if obj is not None and self.has_change_permission(request, obj):
+            note_reading(reader=request.user, owner_id=obj.owner_id, what=f"changes {obj}")
+        return super().changeform_view(request, object_id, *args, **kwargs)
+
+    @admin.display(description="endpoint")
+    def endpoint(self, obj: Agent) -> str:
+        return "its own" if obj.base_url else "the server's"
+
+    @admin.action(permissions=["switch"], description="Switch off")
+    def switch_off(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
+        return self._switch(request, queryset, "switch_off", "Switch off", "They answer nobody from now on.")
+
+    @admin.action(permissions=["switch"], description="Switch on")
+    def switch_on(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
+        return self._switch(request, queryset, "switch_on", "Switch on", "Their owners can talk to them again.")
+
+    def _switch(
+        self, request: HttpRequest, queryset: QuerySet[Any], action: str, verb: str, consequence: str
+    ) -> HttpResponse | None:
+        moment = timezone.now() if action == "switch_off" else None
+
+        def apply(rows: Sequence[Agent]) -> None:
+            Agent.objects.filter(pk__in=[row.pk for row in rows]).update(switched_off_at=moment)
+
+        return confirmed(self, request, queryset, action=action, verb=verb, consequence=consequence, apply=apply)
+
     def content_of(self, request: HttpRequest, obj: Agent) -> dict[str, Any]:
-        return {"facts": [("Name", obj.name), ("System prompt", obj.system_prompt)]}
+        return {"facts": [("Name", obj.name), ("Endpoint", obj.base_url), ("System prompt", obj.system_prompt)]}
 
 
 @admin.register(Reply)

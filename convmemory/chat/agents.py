@@ -9,13 +9,13 @@ from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, User
 from django.db import IntegrityError, connection, transaction
 
-from convmemory.chat.addresses import clean_address, require_allowed
+from convmemory.chat.addresses import Reach, clean_address, origin_of, require_allowed
 from convmemory.chat.models import Agent
 from convmemory.context.strategies import clean_strategies
 from convmemory.context.values import ContextRecipe
 from convmemory.core.completions import Endpoint, endpoint_from_settings
 from convmemory.core.encryption import decrypt, encrypt
-from convmemory.core.errors import InvalidInput, NoEndpoint, NotFound
+from convmemory.core.errors import InvalidInput, NoEndpoint, NotFound, SwitchedOff
 from convmemory.core.openai_errors import SettingNames
 from convmemory.core.sql import load_sql
 from convmemory.core.text import one_line, storable
@@ -35,7 +35,10 @@ HOW_TO_SET_UP = (
 
 @dataclass(frozen=True, slots=True)
 class AgentOptions:
-    """What a request to an agent's model is made of. `agent_id` is None for the server's own agent."""
+    """What a request to an agent's model is made of. `agent_id` is None for the server's own agent.
+
+    `is_metered`: the operator's endpoint answers, and what it costs counts in the owner's quota.
+    """
 
     name: str
     agent_id: int | None
@@ -44,6 +47,7 @@ class AgentOptions:
     tools: tuple[str, ...]
     temperature: float | None
     reply_tokens: int
+    is_metered: bool
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -76,7 +80,9 @@ def usual_agent_id(*, owner: AbstractBaseUser, conversation_id: int | None) -> i
 
 
 def options_of(agent: Agent | None, *, owner: User) -> AgentOptions:
-    """What requests to the agent's model are made of. Raises: NoEndpoint, InvalidInput."""
+    """What requests to the agent's model are made of. Raises: NoEndpoint, InvalidInput, SwitchedOff."""
+    if agent is not None and agent.is_switched_off:
+        raise SwitchedOff(f"An administrator has switched “{agent.name}” off: choose another agent, or ask them why.")
     agent = agent or Agent(name=DEFAULT_NAME, tools=[tool.name for tool in tool_definitions()])
     endpoint = _endpoint(agent, owner)
     known = {tool.name for tool in tool_definitions()}
@@ -89,14 +95,23 @@ def options_of(agent: Agent | None, *, owner: User) -> AgentOptions:
         strategies=tuple(agent.context_strategies or DEFAULT_STRATEGIES),
         tool_definitions=tuple(openai_tool(tool_named(name)) for name in tools),
     )
-    return AgentOptions(agent.name, agent.pk, endpoint, recipe, tools, agent.temperature, reply_tokens)
+    return AgentOptions(
+        name=agent.name,
+        agent_id=agent.pk,
+        endpoint=endpoint,
+        recipe=recipe,
+        tools=tools,
+        temperature=agent.temperature,
+        reply_tokens=reply_tokens,
+        is_metered=not agent.base_url,
+    )
 
 
 def has_endpoint(agent: Agent | None, *, owner: User) -> bool:
     """Whether the agent, or the server's own where None, can be talked to."""
     try:
         options_of(agent, owner=owner)
-    except (NoEndpoint, InvalidInput):
+    except (NoEndpoint, InvalidInput, SwitchedOff):
         return False
     return True
 
@@ -104,7 +119,7 @@ def has_endpoint(agent: Agent | None, *, owner: User) -> bool:
 def _endpoint(agent: Agent, owner: User) -> Endpoint:
     if not agent.base_url:
         return _server_endpoint(agent)
-    require_allowed(agent.base_url, owner=owner)
+    reach = require_allowed(agent.base_url, owner=owner)
     key = decrypt(agent.api_key_encrypted)
     if key is None:
         raise NoEndpoint(f"The key of {agent.name} cannot be read, SECRET_KEY has changed: enter the key again.")
@@ -116,6 +131,7 @@ def _endpoint(agent: Agent, owner: User) -> Endpoint:
         timeout_s=settings.CHAT_TIMEOUT_S,
         max_retries=0,
         names=SettingNames("the agent's endpoint", "the agent's key", "the agent's model", "CHAT_TIMEOUT_S"),
+        is_public_only=reach is Reach.PUBLIC,
     )
 
 
@@ -146,7 +162,8 @@ def create_agent(*, owner: User, values: Mapping[str, Any]) -> Agent:
 def change_agent(*, owner: User, agent_id: int, values: Mapping[str, Any]) -> Agent:
     """Set the values that are given, by field name; beside the fields `api_key` and `context_strategy` (one name).
 
-    A stored key goes with the address that it was entered for: a new `base_url` without a key drops it.
+    A stored key is for the server that it was entered for: another scheme, host or port without a key drops it, and
+    `key_was_dropped` of the agent says so.
     Raises: NotFound, InvalidInput.
     """
     agent = get_agent(owner=owner, agent_id=agent_id)
@@ -172,7 +189,14 @@ def _set_values(agent: Agent, values: Mapping[str, Any]) -> None:
     check_agent(agent)
     if key is not None:
         agent.api_key_encrypted = encrypt(storable(key.strip()))
-    elif agent.base_url != address_before:
+    else:
+        drop_key_of_other_server(agent, address_before)
+
+
+def drop_key_of_other_server(agent: Agent, address_before: str) -> None:
+    """Delete the stored key where the agent's address is another server's than before; not saved yet."""
+    agent.key_was_dropped = agent.has_key and origin_of(agent.base_url) != origin_of(address_before)
+    if agent.key_was_dropped:
         agent.api_key_encrypted = ""
 
 

@@ -11,7 +11,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
-from convmemory.chat.deltas import CompletionDraft
+from convmemory.chat.deltas import CompletionDraft, usage_in
 from convmemory.chat.histories import history_hashes, messages_after
 from convmemory.chat.models import CapturedHistory
 from convmemory.chat.replies import note_interruption
@@ -34,12 +34,16 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """One exchange: the messages that were sent, and the reply. `interruption` says why that is only its beginning."""
+    """One exchange: the messages that were sent, and the reply. `interruption` says why that is only its beginning.
+
+    `total_tokens` is what the endpoint says that it cost.
+    """
 
     model: str
     messages: tuple[MessageDraft, ...]
     reply: MessageDraft
     interruption: str = ""
+    total_tokens: int | None = None
 
 
 def read_exchange(request_body: bytes, answer: Answer) -> Captured | None:
@@ -48,11 +52,12 @@ def read_exchange(request_body: bytes, answer: Answer) -> Captured | None:
     now = timezone.now()
     drafts = [message_draft(message, unknown=lambda kind: None) for message in asked["messages"]]
     stamped = tuple(_stamped(draft, now) for draft in drafts)
-    reply, is_complete = _streamed_reply(answer.body) if answer.is_stream else (_whole_reply(answer.body), True)
-    if reply is None or not reply.parts:
+    read = _streamed_reply(answer.body) if answer.is_stream else _whole_reply(answer.body)
+    if read is None or not read.draft.parts:
         return None
-    model = reply.model or str(asked.get("model") or "")
-    return Captured(model, stamped, _stamped(reply, now, model=model), "" if is_complete else answer.cut_by)
+    model = read.draft.model or str(asked.get("model") or "")
+    interruption = "" if read.is_complete else answer.cut_by
+    return Captured(model, stamped, _stamped(read.draft, now, model=model), interruption, read.total_tokens)
 
 
 def _stamped(draft: MessageDraft, now: Any, *, model: str = "") -> MessageDraft:
@@ -61,17 +66,26 @@ def _stamped(draft: MessageDraft, now: Any, *, model: str = "") -> MessageDraft:
     )
 
 
-def _whole_reply(body: bytes) -> MessageDraft | None:
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A reply as far as it came, whether it came to its end, and what it cost where that is said."""
+
+    draft: MessageDraft
+    is_complete: bool
+    total_tokens: int | None
+
+
+def _whole_reply(body: bytes) -> _Read | None:
     answer = json.loads(body)
     choices = answer.get("choices")
     if not choices:
         return None
     draft = message_draft({"role": "assistant", **choices[0]["message"]}, unknown=lambda kind: None)
-    return MessageDraft(role="assistant", parts=draft.parts, model=str(answer.get("model") or ""))
+    reply = MessageDraft(role="assistant", parts=draft.parts, model=str(answer.get("model") or ""))
+    return _Read(reply, is_complete=True, total_tokens=usage_in(answer))
 
 
-def _streamed_reply(body: bytes) -> tuple[MessageDraft, bool]:
-    """The reply, and whether it came to its end."""
+def _streamed_reply(body: bytes) -> _Read:
     draft = CompletionDraft()
     is_complete = False
     for line in body.split(b"\n"):
@@ -88,7 +102,8 @@ def _streamed_reply(body: bytes) -> tuple[MessageDraft, bool]:
     is_complete = is_complete or bool(draft.finish_reason)
     calls = draft.finished_calls() if is_complete else []
     parts = (*draft.spoken_parts, *(call.part for call in calls))
-    return MessageDraft(role="assistant", parts=parts, model=draft.model), is_complete
+    reply = MessageDraft(role="assistant", parts=parts, model=draft.model)
+    return _Read(reply, is_complete=is_complete, total_tokens=draft.total_tokens)
 
 
 def record_exchange(*, owner: User, captured: Captured) -> int:

@@ -19,7 +19,7 @@ MAX_CLIENTS = 64
 MAX_CONNECTIONS = 1_000
 KEPT_OPEN_S = 2.0  # shorter than the 5 s of common servers: one that closes just then would fail the next request
 
-Key = tuple[str, str, float]
+Key = tuple[str, str, float, bool]
 _clients: "WeakKeyDictionary[asyncio.AbstractEventLoop, OrderedDict[Key, AsyncOpenAI]]" = WeakKeyDictionary()
 _http_clients: "WeakKeyDictionary[asyncio.AbstractEventLoop, httpx2.AsyncClient]" = WeakKeyDictionary()
 
@@ -27,7 +27,7 @@ _http_clients: "WeakKeyDictionary[asyncio.AbstractEventLoop, httpx2.AsyncClient]
 def client_for(endpoint: Endpoint) -> "AsyncOpenAI":
     """The client of this event loop for the endpoint; nobody closes it but `close_clients`."""
     opened = _clients.setdefault(asyncio.get_running_loop(), OrderedDict())
-    key = (endpoint.base_url, endpoint.api_key, endpoint.timeout_s)
+    key = (endpoint.base_url, endpoint.api_key, endpoint.timeout_s, endpoint.is_public_only)
     if key not in opened:
         opened[key] = _open(endpoint)
         if len(opened) > MAX_CLIENTS:
@@ -38,15 +38,19 @@ def client_for(endpoint: Endpoint) -> "AsyncOpenAI":
 
 def _open(endpoint: Endpoint) -> "AsyncOpenAI":
     client = make_async_client(endpoint)
-    opened = _open_http(base_url=client.base_url, timeout=client.timeout)
+    opened = _open_http(is_public_only=endpoint.is_public_only, base_url=client.base_url, timeout=client.timeout)
     return client.with_options(http_client=opened, max_retries=0)
 
 
-def _open_http(**options: Any) -> "httpx2.AsyncClient":
+def _open_http(*, is_public_only: bool = False, **options: Any) -> "httpx2.AsyncClient":
     from httpx2 import Limits
     from openai import DefaultAsyncHttpxClient
 
     limits = Limits(max_connections=MAX_CONNECTIONS, keepalive_expiry=KEPT_OPEN_S)
+    if is_public_only:
+        from convmemory.chat.pinned import PublicTransport
+
+        options["transport"] = PublicTransport(limits)
     return DefaultAsyncHttpxClient(limits=limits, follow_redirects=False, **options)
 
 

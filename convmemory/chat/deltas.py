@@ -32,7 +32,7 @@ class CallDraft:
         text = "".join(self.arguments)
         try:
             value = json.loads(text) if text.strip() else {}
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             return FinishedCall(self._part({"arguments": text}), f"The arguments are not JSON ({error}).")
         if not isinstance(value, dict):
             return FinishedCall(self._part({"arguments": text}), "The arguments are not a JSON object.")
@@ -51,11 +51,15 @@ class FinishedCall:
 
 
 class CompletionDraft:
-    """One streamed completion. `finish_reason` is "" until the server has said that it is at its end."""
+    """One streamed completion. `finish_reason` is "" until the server has said that it is at its end.
+
+    `total_tokens` is what the request cost, None where the server does not tell.
+    """
 
     def __init__(self, *, call_id_prefix: str = "call") -> None:
         self.finish_reason = ""
         self.model = ""
+        self.total_tokens: int | None = None
         self._spoken: list[tuple[type[TextPart] | type[ThinkingPart], list[str]]] = []
         self._calls: list[CallDraft] = []
         self._call_at: dict[int, CallDraft] = {}
@@ -65,6 +69,7 @@ class CompletionDraft:
         """Take one chunk in; what a listener hears of it. Raises: MalformedChunk."""
         chunk_values = _mapping(chunk)
         self.model = self.model or _text(chunk_values.get("model"))
+        self.total_tokens = usage_in(chunk_values) or self.total_tokens
         choices = chunk_values.get("choices")
         if not choices:
             return []  # usage, or a content filter's verdict
@@ -113,6 +118,12 @@ class CompletionDraft:
         return f"{self._call_id_prefix}_{len(self._calls)}"
 
     @property
+    def received_texts(self) -> list[str]:
+        """Everything that the model has written, for counting it."""
+        calls = (piece for call in self._calls for piece in (call.name, *call.arguments))
+        return [*(piece for _, pieces in self._spoken for piece in pieces), *calls]
+
+    @property
     def spoken_parts(self) -> tuple[Part, ...]:
         """Thinking and text received so far; calls count only once they are complete."""
         return tuple(part for kind, pieces in self._spoken if (part := kind("".join(pieces))).text.strip())
@@ -120,6 +131,13 @@ class CompletionDraft:
     def finished_calls(self) -> list[FinishedCall]:
         """The calls of the completion, which has ended."""
         return [call.finished() for call in self._calls]
+
+
+def usage_in(answer: Mapping[str, Any]) -> int | None:
+    """The tokens of question and answer together, where a server tells them."""
+    usage = answer.get("usage")
+    total = usage.get("total_tokens") if isinstance(usage, Mapping) else None
+    return total if type(total) is int and total > 0 else None
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

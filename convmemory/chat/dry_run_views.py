@@ -11,7 +11,7 @@ from convmemory.chat.agents import agents_of
 from convmemory.chat.dry_run import dry_run_of_agent
 from convmemory.conversations.reading import get_conversation
 from convmemory.conversations.views import SearchBox
-from convmemory.core.errors import InvalidInput, NoEndpoint
+from convmemory.core.errors import InvalidInput, NoEndpoint, SwitchedOff
 
 MAX_KEY = 2**63 - 1
 
@@ -30,7 +30,7 @@ def show_context(request: PageRequest, conversation_id: int) -> HttpResponse:
     }
     try:
         options, run = dry_run_of_agent(owner=request.user, conversation_id=conversation_id, agent_id=agent_id)
-    except (InvalidInput, NoEndpoint) as error:
+    except (InvalidInput, NoEndpoint, SwitchedOff) as error:
         return render(request, "context/dry_run.html", context | {"wrong": str(error)})
     return render(request, "context/dry_run.html", context | {"options": options, "run": run})
 

@@ -24,7 +24,7 @@ class AgentForm(forms.Form):
         required=False,
         label="Key of the endpoint",
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
-        help_text="Stored encrypted, never shown again. Empty: unchanged.",
+        help_text="Stored encrypted, never shown. Empty: unchanged, or deleted where the endpoint is another server.",
     )
     model = forms.CharField(required=False, max_length=200, help_text="Empty: the server's own.")
     context_window = forms.IntegerField(required=False, help_text="In tokens. Empty: the server's own.")

@@ -12,6 +12,7 @@ from django.utils import timezone
 from convmemory.chat.completions import open_stream, request_body
 from convmemory.chat.deltas import CompletionDraft, FinishedCall
 from convmemory.chat.events import Event
+from convmemory.chat.metering import metered
 from convmemory.chat.progress import Progress
 from convmemory.chat.replies import ReplyJob, note_context
 from convmemory.chat.tool_calls import Room, answer_call
@@ -36,7 +37,7 @@ class ContextTooLarge(InvalidInput):
 async def write_reply(job: ReplyJob, progress: Progress, publish: Publish) -> str:
     """Write the reply; a remark on how it ended, mostly "".
 
-    Raises: ContextTooLarge, EndpointError.
+    Raises: ContextTooLarge, EndpointError, QuotaUsedUp.
     """
     context = await in_thread(_prepare, job)
     if summary := summary_of(context):
@@ -88,7 +89,8 @@ async def _complete(
     own = [_as_context(number, draft) for number, draft in enumerate(progress.messages)]
     messages = wire_messages(context.system_prompt, [*context.messages, *own])
     draft = progress.current = CompletionDraft(call_id_prefix=f"call_{job.reply_id}_{len(own)}")
-    async with open_stream(job.agent, request_body(job.agent, messages, may_call=may_call)) as chunks:
+    body = request_body(job.agent, messages, may_call=may_call)
+    async with metered(job, body, draft), open_stream(job.agent, body) as chunks:
         async for chunk in chunks:
             for event in draft.add(chunk):
                 publish(event)

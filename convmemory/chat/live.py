@@ -19,7 +19,7 @@ from convmemory.chat.models import Reply
 from convmemory.chat.progress import Progress
 from convmemory.chat.replies import Ending, Pulse, ReplyJob, ReplyLost, StoredReply, beat, finish_reply
 from convmemory.conversations.drafts import MessageDraft
-from convmemory.core.errors import ConvMemoryError, EndpointBusy
+from convmemory.core.errors import ConvMemoryError, EndpointBusy, QuotaUsedUp
 from convmemory.core.threads import in_thread
 
 MAX_FLUSH_S = 2.0
@@ -163,7 +163,7 @@ def _retry(ending: Ending) -> dict[str, float]:
 def _ending_of(writing: "asyncio.Task[str]") -> Ending:
     try:
         return Ending(Reply.Status.DONE, writing.result())
-    except EndpointBusy as error:
+    except (EndpointBusy, QuotaUsedUp) as error:
         return Ending(Reply.Status.FAILED, str(error), error.retry_after_s)
     except ConvMemoryError as error:
         return Ending(Reply.Status.FAILED, str(error))

@@ -28,10 +28,15 @@ class Agent(models.Model):
     temperature = models.FloatField(null=True, blank=True)
     tools = models.JSONField(default=list, blank=True, help_text="Names of the tools that the model may call.")
     context_strategies = models.JSONField(default=list, blank=True, help_text="Names, in the order they run.")
+    switched_off_at = models.DateTimeField(null=True, blank=True, help_text="By an administrator; null: in use.")
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
 
+    key_was_dropped = False
+    """Whether the change that was made last has deleted the key with the address that it was for; not stored."""
+
     class Meta:
+        permissions = [("use_private_address", "Can have agents ask servers of this machine and of private networks")]
         constraints = [
             models.UniqueConstraint(fields=["owner", "name"], name="agent_name_unique"),
         ]
@@ -42,6 +47,10 @@ class Agent(models.Model):
     @property
     def has_key(self) -> bool:
         return bool(self.api_key_encrypted)
+
+    @property
+    def is_switched_off(self) -> bool:
+        return self.switched_off_at is not None
 
 
 class Reply(models.Model):

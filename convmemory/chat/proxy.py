@@ -6,7 +6,9 @@ are, both ways; a copy of the exchange is recorded afterwards. Errors have OpenA
 
 import asyncio
 import logging
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -17,12 +19,17 @@ from django.http.response import HttpResponseBase
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST, require_safe
 
-from convmemory.accounts.keys import user_of_key
-from convmemory.chat.agents import HOW_TO_SET_UP
+from convmemory.accounts.authentication import SAFE_METHODS
+from convmemory.accounts.keys import caller_of_header
+from convmemory.accounts.quota import Reservation, estimated_tokens, reserve
+from convmemory.chat.agents import DEFAULT_REPLY_TOKENS, HOW_TO_SET_UP
 from convmemory.chat.capture import Answer, read_exchange, record_exchange
 from convmemory.chat.clients import http_client
 from convmemory.chat.generation import BROKE_OFF
+from convmemory.chat.metering import settle_quietly
+from convmemory.conversations.parts import part_text
 from convmemory.core.completions import Endpoint, endpoint_from_settings
+from convmemory.core.errors import QuotaUsedUp, ReadOnlyKey
 from convmemory.core.threads import in_thread
 
 if TYPE_CHECKING:
@@ -60,8 +67,11 @@ async def finish_recordings() -> None:
 
 
 async def _answer(request: HttpRequest, handler: Handler) -> HttpResponseBase:
-    scheme, _, key = request.headers.get("Authorization", "").partition(" ")
-    caller = await in_thread(user_of_key, key.strip()) if scheme.lower() == "bearer" else None
+    writes = request.method not in SAFE_METHODS
+    try:
+        caller = await in_thread(caller_of_header, request.headers.get("Authorization", ""), writes=writes)
+    except ReadOnlyKey as error:
+        return _error(HTTPStatus.FORBIDDEN, f"What passes the proxy is recorded. {error}")
     if caller is None:
         return _error(HTTPStatus.UNAUTHORIZED, "Incorrect API key: send a key that was made on the page API keys.")
     endpoint = endpoint_from_settings()
@@ -69,13 +79,22 @@ async def _answer(request: HttpRequest, handler: Handler) -> HttpResponseBase:
         return _error(HTTPStatus.SERVICE_UNAVAILABLE, HOW_TO_SET_UP)
     try:
         return await handler(request, caller, endpoint)
+    except QuotaUsedUp as error:
+        return _quota_used_up(error)
     except RequestDataTooBig:
         return _error(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The request is larger than MAX_REQUEST_MB.")
 
 
-def _error(status: HTTPStatus, message: str) -> JsonResponse:
-    error = {"message": message, "type": "invalid_request_error", "param": None, "code": None}
+def _error(status: HTTPStatus, message: str, *, kind: str = "invalid_request_error") -> JsonResponse:
+    error = {"message": message, "type": kind, "param": None, "code": None}
     return JsonResponse({"error": error}, status=status)
+
+
+def _quota_used_up(error: QuotaUsedUp) -> JsonResponse:
+    """As OpenAI says it, so that clients wait or give up instead of asking at once again."""
+    response = _error(HTTPStatus.TOO_MANY_REQUESTS, str(error), kind="insufficient_quota")
+    response.headers["Retry-After"] = str(math.ceil(error.retry_after_s))
+    return response
 
 
 # --- forwarding -----------------------------------------------------------------------------------
@@ -88,12 +107,13 @@ async def _forward_models(request: HttpRequest, caller: User, endpoint: Endpoint
 
 async def _forward_chat(request: HttpRequest, caller: User, endpoint: Endpoint) -> HttpResponseBase:
     asked = request.body
+    tokens = estimated_tokens(asked) + DEFAULT_REPLY_TOKENS
+    reservation = await in_thread(reserve, owner_id=caller.pk, tokens=tokens)
     upstream = await _send(request, endpoint, "POST", "/chat/completions", asked)
-    if isinstance(upstream, JsonResponse):
-        return upstream
-    if upstream.status_code != HTTPStatus.OK:
-        return _passed_on(upstream, _body(upstream))
-    return _passed_on(upstream, _recorded(upstream, endpoint, caller, asked))
+    if isinstance(upstream, JsonResponse) or upstream.status_code != HTTPStatus.OK:
+        await settle_quietly(reservation, tokens=0)
+        return upstream if isinstance(upstream, JsonResponse) else _passed_on(upstream, _body(upstream))
+    return _passed_on(upstream, _recorded(upstream, endpoint, Exchange(caller, asked, reservation)))
 
 
 async def _send(
@@ -132,9 +152,16 @@ async def _body(upstream: "httpx2.Response") -> AsyncIterator[bytes]:
         await upstream.aclose()
 
 
-async def _recorded(
-    upstream: "httpx2.Response", endpoint: Endpoint, caller: User, asked: bytes
-) -> AsyncIterator[bytes]:
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A request that is being answered: whose it is, its body, and what it has reserved of the quota."""
+
+    caller: User
+    asked: bytes
+    reservation: Reservation
+
+
+async def _recorded(upstream: "httpx2.Response", endpoint: Endpoint, exchange: Exchange) -> AsyncIterator[bytes]:
     """The body as it comes; whatever came of it is recorded, and where it broke off, why."""
     import httpx2
 
@@ -154,15 +181,18 @@ async def _recorded(
         raise
     finally:
         answer = Answer(b"".join(received), is_stream=is_stream, cut_by=cut_by.format(where=endpoint.where))
-        task = asyncio.create_task(_record(caller, asked, answer))
+        task = asyncio.create_task(_record(exchange, answer))
         _recordings.add(task)
         task.add_done_callback(_recordings.discard)
 
 
-async def _record(caller: User, asked: bytes, answer: Answer) -> None:
+async def _record(exchange: Exchange, answer: Answer) -> None:
+    tokens = estimated_tokens(exchange.asked)
     try:
-        captured = await asyncio.to_thread(read_exchange, asked, answer)
+        captured = await asyncio.to_thread(read_exchange, exchange.asked, answer)
         if captured is not None:
-            await in_thread(record_exchange, owner=caller, captured=captured)
+            tokens = captured.total_tokens or tokens + estimated_tokens(*map(part_text, captured.reply.parts))
+            await in_thread(record_exchange, owner=exchange.caller, captured=captured)
     except Exception:  # the boundary of what must never break a reply
         logger.exception("An exchange that passed the proxy could not be recorded")
+    await settle_quietly(exchange.reservation, tokens=tokens)

@@ -16,8 +16,9 @@ from django.contrib.auth.models import AbstractBaseUser, User
 from django.db import transaction
 from django.utils import timezone
 
+from convmemory.accounts.quota import require_quota
 from convmemory.chat.agents import AgentOptions, agent_for, options_of
-from convmemory.chat.models import Reply
+from convmemory.chat.models import Agent, Reply
 from convmemory.chat.progress import draft_to_json, read_partial
 from convmemory.conversations import ingest, reading
 from convmemory.conversations.drafts import ConversationDraft, MessageDraft
@@ -86,7 +87,7 @@ def start_conversation(*, owner: User, text: str, agent_id: int | None) -> Conve
     """An empty conversation for a first message that can be answered. Raises: as `begin_reply`."""
     _clean(text)
     agent = agent_for(owner=owner, conversation_id=None, agent_id=agent_id)
-    options = options_of(agent, owner=owner)
+    options = _usable(agent, owner)
     return ingest.create_conversation(
         owner=owner, draft=ConversationDraft(messages=(), source=SOURCE, agent=options.name)
     )
@@ -95,11 +96,11 @@ def start_conversation(*, owner: User, text: str, agent_id: int | None) -> Conve
 def begin_reply(*, owner: User, conversation_id: int, text: str, agent_id: int | None = None) -> ReplyJob:
     """Store the question and take the conversation for its answer, both or neither.
 
-    Raises: NotFound, ConversationBusy, NoEndpoint, InvalidInput, TooLarge.
+    Raises: NotFound, ConversationBusy, NoEndpoint, InvalidInput, TooLarge, SwitchedOff, QuotaUsedUp.
     """
     question = MessageDraft(role="user", parts=(TextPart(_clean(text)),), created_at=timezone.now())
     agent = agent_for(owner=owner, conversation_id=conversation_id, agent_id=agent_id)
-    options = options_of(agent, owner=owner)
+    options = _usable(agent, owner)
     with transaction.atomic():
         question_id = ingest.begin_response(
             owner=owner, conversation_id=conversation_id, question=question, lease=lease()
@@ -112,6 +113,14 @@ def begin_reply(*, owner: User, conversation_id: int, text: str, agent_id: int |
             model=options.endpoint.model,
         )
     return ReplyJob(reply.pk, conversation_id, question_id, owner, options)
+
+
+def _usable(agent: Agent | None, owner: User) -> AgentOptions:
+    """Raises: as `begin_reply`, where the agent cannot answer now."""
+    options = options_of(agent, owner=owner)
+    if options.is_metered:
+        require_quota(owner_id=owner.pk)
+    return options
 
 
 def _clean(text: str) -> str:

@@ -38,7 +38,9 @@ class AgentIn(Schema):
     name: str
     system_prompt: str = ""
     base_url: str = Field("", description="an OpenAI-compatible endpoint; empty for the server's own")
-    api_key: str | None = Field(None, description="written, never read; not given: unchanged")
+    api_key: str | None = Field(
+        None, description="written, never read; not given: unchanged, or deleted where base_url leads to another server"
+    )
     model: str = ""
     context_window: int | None = Field(None, description="tokens")
     reply_tokens: int | None = Field(None, description="the longest reply, in tokens")
@@ -68,6 +70,8 @@ class AgentOut(Schema):
     system_prompt: str
     base_url: str
     has_key: bool
+    key_was_dropped: bool = Field(description="this change led to another server, so the stored key was deleted")
+    is_switched_off: bool = Field(description="by an administrator")
     model: str
     context_window: int | None
     reply_tokens: int | None

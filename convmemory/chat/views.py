@@ -30,6 +30,9 @@ from convmemory.core.errors import ConvMemoryError, InvalidInput, NotFound
 from convmemory.core.threads import in_thread
 
 EVENTS = "text/event-stream"
+KEY_DROPPED = (
+    "The endpoint is another server now. The stored key was for the one before and is deleted: enter the key again."
+)
 
 
 # --- sending --------------------------------------------------------------------------------------
@@ -51,7 +54,7 @@ async def send(request: HttpRequest, conversation_id: int | None = None) -> Http
         url = await wait_for_reply(owner=caller, conversation_id=conversation_id, text=text, agent_id=agent_id)
     except ConvMemoryError as error:
         if wants_events:
-            return problems.problem(problems.status_of(error), str(error))
+            return problems.problem_of(error)
         return await in_thread(_refused, request, caller, conversation_id, text, error)
     return redirect(url)
 
@@ -164,6 +167,8 @@ def _save(request: PageRequest, form: AgentForm, agent: Agent | None) -> bool:
         form.add_error(None, str(error))
         return False
     messages.success(request, f"“{saved.name}” is saved.")
+    if saved.key_was_dropped:
+        messages.warning(request, KEY_DROPPED)
     return True
 
 

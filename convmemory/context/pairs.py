@@ -1,8 +1,8 @@
 """Which tool result answers which tool call, and where a list of messages may be cut without parting them. Pure."""
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 from convmemory.context.values import ContextMessage
 from convmemory.conversations.parts import ToolCallPart, ToolResultPart
@@ -23,15 +23,17 @@ def answers(messages: Sequence[ContextMessage]) -> dict[Place, Place]:
     that has such calls.
     """
     found: dict[Place, Place] = {}
-    open_calls: dict[str, list[Place]] = {}
+    open_calls: dict[str, deque[Place]] = {}
     for index, message in enumerate(messages):
         for part_index, part in enumerate(message.parts):
             place = Place(index, part_index)
             if isinstance(part, ToolCallPart) and message.role == "assistant":
-                same = [call for call in open_calls.get(part.id, []) if call.message == index]
-                open_calls[part.id] = [*same, place]
+                same = open_calls.get(part.id)
+                if not same or same[-1].message != index:
+                    same = open_calls[part.id] = deque()
+                same.append(place)
             elif isinstance(part, ToolResultPart) and open_calls.get(part.call_id):
-                found[open_calls[part.call_id].pop(0)] = place
+                found[open_calls[part.call_id].popleft()] = place
     return found
 
 
@@ -40,10 +42,17 @@ def units(messages: Sequence[ContextMessage]) -> list[range]:
 
     Every message is in exactly one run; runs are in order.
     """
-    cuts = set(range(len(messages) + 1))
+    answered_at = [0] * len(messages)  # the last message that answers a call of this one
     for call, result in answers(messages).items():
-        cuts.difference_update(range(call.message + 1, result.message + 1))
-    return [range(start, end) for start, end in pairwise(sorted(cuts))]
+        answered_at[call.message] = max(answered_at[call.message], result.message)
+    runs: list[range] = []
+    start = reach = 0
+    for index, answered in enumerate(answered_at):
+        reach = max(reach, answered)
+        if reach <= index:
+            runs.append(range(start, index + 1))
+            start = index + 1
+    return runs
 
 
 def first_of_unit_after(messages: Sequence[ContextMessage], position: int) -> Iterator[ContextMessage]:

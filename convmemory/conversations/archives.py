@@ -1,7 +1,7 @@
-"""Unpacks an uploaded file or archive into a folder.
+"""Unpacks an uploaded file or archive into a folder, and the archives that it holds.
 
-Entries cannot leave the folder, links and devices are passed over, and real bytes are counted while
-they are written, so that a small archive cannot fill the disk.
+Entries cannot leave the folder, links and devices are passed over. Real bytes, files and folders are
+counted while they are written, over all levels together, so that a small archive cannot fill the disk.
 """
 
 import bz2
@@ -22,6 +22,7 @@ MAX_NAME_CHARS = 100
 MAX_DEPTH = 40
 MAX_NOTES = 50
 MAX_READ_BYTES = 16 * 1024**2
+_ZIP_START = b"PK"
 _GZIP_START = b"\x1f\x8b"
 _ENDINGS = (".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar", ".zip", ".gz")
 _DAMAGED = (
@@ -40,9 +41,10 @@ class UnpackLimits:
     """How far an archive may expand."""
 
     max_bytes: int = 2 * 1024**3
-    max_files: int = 50_000
-    max_ratio: int = 200  # of written to packed bytes,
-    ratio_from_bytes: int = 64 * 1024**2  # once this much has been written
+    max_files: int = 50_000  # and as many folders
+    max_ratio: int = 100  # of written to packed bytes,
+    ratio_from_bytes: int = 8 * 1024**2  # once this much has been written
+    max_depth: int = 3  # an archive in an archive lies two deep
 
 
 @dataclass(slots=True)
@@ -66,19 +68,18 @@ def unpack_upload(file: IO[bytes], name: str, target_dir: Path, limits: UnpackLi
     safe_name = _safe_parts(name)[-1:] or ["upload"]
     packed_bytes = file.seek(0, 2)
     file.seek(0)
-    writer = _Writer(Unpacked(target_dir / _archive_stem(safe_name[0])), limits, packed_bytes)
-    writer.unpacked.root.mkdir(parents=True)
+    root = target_dir / _archive_stem(safe_name[0])
+    root.mkdir(parents=True)
+    writer = _Writer(Unpacked(root), limits, packed_bytes, folder=root)
     try:
-        if file.read(2) == b"PK" and zipfile.is_zipfile(file):
-            _unzip(file, writer)
-        elif _is_tar(file):
-            _untar(file, writer)
-        else:
-            _copy_single(file, safe_name[0], writer)
+        if not _unpack(file, safe_name[0], writer):
+            writer.packed_bytes = writer.limits.max_bytes  # no archive, so no ratio
+            writer.write(safe_name[0], file)
     except _DAMAGED as error:
         if not writer.unpacked.files:
             raise InvalidInput(f"{safe_name[0]} is a damaged archive: {error}. Pack it again.") from error
         writer.unpacked.note(f"the archive is damaged after file {writer.unpacked.files}, the rest is missing: {error}")
+    _unpack_inner(writer)
     if not writer.unpacked.files:
         raise InvalidInput(
             "; ".join([f"{safe_name[0]} holds no file that can be imported", *writer.unpacked.notes[:3]])
@@ -86,14 +87,59 @@ def unpack_upload(file: IO[bytes], name: str, target_dir: Path, limits: UnpackLi
     return writer.unpacked
 
 
+def _unpack(file: IO[bytes], name: str, writer: "_Writer") -> bool:
+    """Write what the archive holds; False, with the file at its start, where it is none."""
+    if file.read(2) == _ZIP_START and zipfile.is_zipfile(file):
+        _unzip(file, writer)
+    elif _is_tar(file):
+        _untar(file, writer)
+    elif file.read(2) == _GZIP_START:
+        file.seek(0)
+        with gzip.open(file) as stream:
+            writer.write(name.removesuffix(".gz"), cast("IO[bytes]", stream))
+    else:
+        file.seek(0)
+        return False
+    return True
+
+
+def _unpack_inner(writer: "_Writer") -> None:
+    """Put the archives among the files into folders beside them, level by level. Raises: TooLarge."""
+    for depth in range(2, writer.limits.max_depth + 2):
+        inner, writer.inner = writer.inner, []
+        for path in inner:
+            label = path.relative_to(writer.unpacked.root).as_posix()
+            if depth > writer.limits.max_depth:
+                writer.unpacked.note(f"{label!r} was passed over: it lies {depth} archives deep. Unpack it first.")
+            elif not _unpack_one(path, label, writer):
+                continue
+            path.unlink()
+            writer.unpacked.files -= 1
+
+
+def _unpack_one(path: Path, label: str, writer: "_Writer") -> bool:
+    folder = path.with_name(_archive_stem(path.name))
+    writer.folder = folder if not folder.exists() else path.with_name(f"{path.name}.unpacked")
+    try:
+        with path.open("rb") as file:
+            return _unpack(file, path.name, writer)
+    except _DAMAGED as error:
+        writer.unpacked.note(f"{label!r} is a damaged archive, what is missing was passed over: {error}")
+        return True
+
+
 @dataclass(slots=True)
 class _Writer:
-    """Writes entries under the root and keeps count."""
+    """Writes entries under `folder` and keeps count; `inner` are the archives among them."""
 
     unpacked: Unpacked
     limits: UnpackLimits
     packed_bytes: int
+    folder: Path
     written: int = 0
+    entries: int = 0
+    folders: set[tuple[str, ...]] = field(default_factory=set)
+    inner: list[Path] = field(default_factory=list)
 
     def write(self, name: str, stream: IO[bytes]) -> None:
         """Write one entry; one that cannot be placed is noted and passed over. Raises: TooLarge."""
@@ -101,8 +147,8 @@ class _Writer:
         if not parts or ".." in PurePosixPath(name.replace("\\", "/")).parts:
             self.unpacked.note(f"{name[:200]!r} was passed over: its name leads out of the archive")
             return
-        self.count_entry()
-        path = self.unpacked.root.joinpath(*parts)
+        path = self.folder.joinpath(*parts)
+        self._count_entry(path)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("xb") as target:
@@ -113,10 +159,17 @@ class _Writer:
             self.unpacked.note(f"{name[:200]!r} was passed over: {error.strerror or error}")
             return
         self.unpacked.files += 1
+        if _is_archive(path):
+            self.inner.append(path)
 
-    def count_entry(self) -> None:
-        if self.unpacked.files >= self.limits.max_files:
-            raise TooLarge(f"The archive holds more than {self.limits.max_files} files: upload it in parts.")
+    def _count_entry(self, path: Path) -> None:
+        self.entries += 1
+        above = path.parent.relative_to(self.unpacked.root).parts
+        while above and above not in self.folders:
+            self.folders.add(above)
+            above = above[:-1]
+        if max(self.entries, len(self.folders)) > self.limits.max_files:
+            raise TooLarge(f"The archive holds more than {self.limits.max_files} files or folders: upload it in parts.")
 
     def _copy(self, stream: IO[bytes], target: IO[bytes], path: Path) -> None:
         try:
@@ -136,14 +189,17 @@ class _Writer:
             )
         if self.written > max(self.limits.ratio_from_bytes, self.packed_bytes * self.limits.max_ratio):
             raise TooLarge(
-                f"The archive expands to more than {self.limits.max_ratio} times its size: upload the files unpacked."
+                f"The archive expands to more than {self.limits.max_ratio} times its size, as archives made to fill "
+                "disks do: upload the files unpacked."
             )
 
 
 def _unzip(file: IO[bytes], writer: _Writer) -> None:
     with zipfile.ZipFile(file) as archive:
         if len(archive.infolist()) > 2 * writer.limits.max_files:
-            raise TooLarge(f"The archive holds more than {writer.limits.max_files} files: upload it in parts.")
+            raise TooLarge(
+                f"The archive holds more than {writer.limits.max_files} files or folders: upload it in parts."
+            )
         for entry in archive.infolist():
             kind = entry.external_attr >> 28  # the file type of Unix archives; 0 where there is none
             if entry.is_dir():
@@ -171,15 +227,12 @@ def _untar(file: IO[bytes], writer: _Writer) -> None:
                 writer.write(entry.name, content)
 
 
-def _copy_single(file: IO[bytes], name: str, writer: _Writer) -> None:
-    if file.read(2) == _GZIP_START:
-        file.seek(0)
-        with gzip.open(file) as stream:
-            writer.write(name.removesuffix(".gz"), cast("IO[bytes]", stream))
-        return
-    file.seek(0)
-    writer.packed_bytes = writer.limits.max_bytes  # it is what it is: no ratio
-    writer.write(name, file)
+def _is_archive(path: Path) -> bool:
+    """Whether an unpacked file is to be unpacked, too: it is called an archive, or an importer would read it as one."""
+    if path.name.lower().endswith(_ENDINGS):
+        return True
+    with path.open("rb") as file:
+        return file.read(2) == _ZIP_START and zipfile.is_zipfile(file)
 
 
 def _is_tar(file: IO[bytes]) -> bool:

@@ -3,12 +3,12 @@
 Importers, the API and the chat all speak to `ingest.py` in these.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from convmemory.conversations.parts import Part, Role, TextPart
+from convmemory.conversations.parts import Part, Role, TextPart, part_size
 from convmemory.core.errors import InvalidInput
 
 
@@ -30,6 +30,25 @@ class MessageDraft:
     source_key: str = ""
     injected: bool = False
     raw: bytes = b""
+
+    @property
+    def weight(self) -> int:
+        """About how many bytes the message takes."""
+        return len(self.raw) + sum(map(part_size, self.parts))
+
+
+def in_batches(drafts: Iterable[MessageDraft], *, count: int, size: int) -> Iterator[list[MessageDraft]]:
+    """The messages in lists of at most `count`; one that takes more than `size` bytes is ended."""
+    batch: list[MessageDraft] = []
+    weight = 0
+    for draft in drafts:
+        batch.append(draft)
+        weight += draft.weight
+        if len(batch) == count or weight > size:
+            yield batch
+            batch, weight = [], 0
+    if batch:
+        yield batch
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,9 @@ from django.utils.safestring import SafeString, mark_safe
 
 _START, _END = "\ufdd0", "\ufdd1"
 _MARKER = re.compile(f"([{_START}{_END}])")
-_TAG = re.compile(r'(<(?:[^">]|"[^"]*")*>)')
+_TAG = re.compile(r'(<(?:[^"<>]++|"[^"]*+")*+>)')
 _CHARACTER = re.compile(r"&(?:#\w+|\w+);|[\s\S]")
 _WORD = re.compile(r"([^\W_]+)")
-_LINE = re.compile(r"[^\S\n]*(\S(?:[^\n]*\S)?)[^\S\n]*")
 _TRIES = 8  # how many words or lines at either end may be given up before the whole part is marked instead
 _FIRST_MARK = '<mark class="passage" id="passage" tabindex="-1">'
 _NEXT_MARK = '<mark class="passage">'
@@ -90,14 +89,26 @@ def highlight_markdown(text: str, span: Span, render: Callable[[str], str]) -> S
 def _starts(text: str, span: Span) -> Iterator[int]:
     """The span's start, then those of its first words and lines: a list's or heading's sign may stand before them."""
     yield span.start
-    places = {match.start(1) for pattern in (_WORD, _LINE) for match in pattern.finditer(text, span.start, span.end)}
+    places = {start for start, _ in _pieces(text, span)}
     yield from sorted(places - {span.start})[:_TRIES]
 
 
 def _ends(text: str, span: Span) -> Iterator[int]:
     yield span.end
-    places = {match.end(1) for pattern in (_WORD, _LINE) for match in pattern.finditer(text, span.start, span.end)}
+    places = {end for _, end in _pieces(text, span)}
     yield from sorted(places - {span.end}, reverse=True)[:_TRIES]
+
+
+def _pieces(text: str, span: Span) -> Iterator[tuple[int, int]]:
+    """Where the span's words and lines start and end, without white space around them."""
+    yield from (match.span() for match in _WORD.finditer(text, span.start, span.end))
+    at = span.start
+    for line in text[span.start : span.end].split("\n"):
+        said = line.strip()
+        if said:
+            start = at + len(line) - len(line.lstrip())
+            yield start, start + len(said)
+        at += len(line) + 1
 
 
 def _is_same(html: str, plain: str, markers: str) -> bool:

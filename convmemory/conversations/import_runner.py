@@ -1,9 +1,9 @@
 """Imports transcripts: finds them, reads them, stores each conversation, and reports on every file.
 
-One conversation is one transaction; one that fails is reported and the rest goes on.
+One conversation is one transaction; one that fails is reported and the rest goes on. Messages are read before it
+begins, all but those of a very long conversation.
 """
 
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -23,6 +23,10 @@ from convmemory.core.errors import ConvMemoryError
 
 PROGRESS_EVERY = 500
 MAX_STORED_ERRORS = 50
+MAX_STORED_FILES = 1_000
+MAX_STORED_DETAILS = 2_000
+READ_AHEAD_MESSAGES = 1_000
+READ_AHEAD_BYTES = 16 * 1024**2
 
 
 @dataclass(slots=True)
@@ -40,7 +44,8 @@ class ImportReport:
     @property
     def recognised(self) -> int:
         """How many files were read as a transcript without a failure of all they hold."""
-        return sum(1 for file in self.files if file.format and (file.conversations or not file.errors))
+        whole = (file.conversations or not (file.errors or file.skipped) for file in self.files if file.format)
+        return sum(map(bool, whole))
 
     def to_json(self) -> dict[str, Any]:
         names = ("conversations", "messages", "added", "updated", "unchanged", "turns", "events", "skipped")
@@ -50,6 +55,18 @@ class ImportReport:
             "recognised_files": self.recognised,
             "total": {name: self.total(name) for name in names},
         }
+
+    def to_stored_json(self) -> dict[str, Any]:
+        """The same of the first `MAX_STORED_FILES` files, with places and reasons until there are too many."""
+        left = MAX_STORED_DETAILS
+        value = self.to_json()
+        value["files"] = value["files"][:MAX_STORED_FILES]
+        for file in value["files"]:
+            for name in ("errors", "notes", "issues"):
+                file[name] = file[name][:left]
+                left -= len(file[name])
+        value["files_left_out"] = len(self.files) - len(value["files"])
+        return value
 
 
 Progress = Callable[[ImportReport], None]
@@ -83,15 +100,21 @@ def import_paths(
 
 
 def import_upload(
-    *, owner: AbstractBaseUser, file: IO[bytes], name: str, format: str = AUTO, limits: UnpackLimits | None = None
+    *,
+    owner: AbstractBaseUser,
+    file: IO[bytes],
+    name: str,
+    folder: Path,
+    format: str = AUTO,
+    limits: UnpackLimits | None = None,
+    progress: Progress | None = None,
 ) -> ImportReport:
-    """Import an uploaded transcript or archive. Raises: InvalidInput, TooLarge."""
-    with tempfile.TemporaryDirectory(prefix=upload_prefix(owner.pk)) as folder:
-        unpacked = unpack_upload(file, name, Path(folder), limits or UnpackLimits())
-        paths = [unpacked.root]
-        if unpacked.files == 1:
-            paths = [path for path in unpacked.root.rglob("*") if path.is_file()]
-        report = import_paths(owner=owner, paths=paths, format=format, root=unpacked.root)
+    """Import an uploaded transcript or archive, unpacking it into `folder`. Raises: InvalidInput, TooLarge."""
+    unpacked = unpack_upload(file, name, folder, limits or UnpackLimits())
+    paths = [unpacked.root]
+    if unpacked.files == 1:
+        paths = [path for path in unpacked.root.rglob("*") if path.is_file()]
+    report = import_paths(owner=owner, paths=paths, format=format, root=unpacked.root, progress=progress)
     if unpacked.notes:
         report.files.insert(0, FileReport(path=name, notes=unpacked.notes))
     return report
@@ -124,7 +147,7 @@ def _import_conversation(
 ) -> None:
     try:
         messages = _counted(draft.messages, report, tell)
-        first = list(_first(messages))
+        first = _read_ahead(messages)
         if not first and draft.events == ():
             file.note(f"{draft.source_id}: no message to store")
             return
@@ -140,10 +163,16 @@ def _import_conversation(
     file.events += result.events_added
 
 
-def _first(messages: Iterator[MessageDraft]) -> Iterator[MessageDraft]:
+def _read_ahead(messages: Iterator[MessageDraft]) -> list[MessageDraft]:
+    """The first messages, so that a transaction does not wait for what is still to be parsed."""
+    read: list[MessageDraft] = []
+    size = 0
     for message in messages:
-        yield message
-        return
+        read.append(message)
+        size += message.weight
+        if len(read) == READ_AHEAD_MESSAGES or size > READ_AHEAD_BYTES:
+            break
+    return read
 
 
 def _counted(messages: Iterable[MessageDraft], report: ImportReport, tell: Progress) -> Iterator[MessageDraft]:

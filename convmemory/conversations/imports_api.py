@@ -1,24 +1,149 @@
-"""The route that takes transcripts: one file or an archive, answered with a report per file."""
+"""Routes for imports: upload a transcript or an archive, then wait for the report or come back for it.
 
-from typing import Any
+The upload route holds neither a thread nor a database connection while it waits. Its form is read in threads of its
+own, because reading one can mean copying half a gigabyte.
+"""
 
-from django.conf import settings
-from django.http import HttpRequest
-from ninja import File, Form, Router, UploadedFile
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
+from django.contrib.auth.models import User
+from django.core.files.uploadedfile import UploadedFile
+from django.http import HttpRequest, HttpResponse
+from django.http.multipartparser import MultiPartParserError
+from django.urls import reverse
+from ninja import P, QueryEx, Router, Status
+
+from convmemory.accounts import async_authentication
 from convmemory.accounts.authentication import caller_of
-from convmemory.conversations.import_runner import import_upload
-from convmemory.core.errors import TooLarge
+from convmemory.conversations import imports
+from convmemory.conversations.importers.detect import AUTO
+from convmemory.conversations.models import Import
+from convmemory.conversations.schemas import ImportList, ImportOut, ImportWithReport
+from convmemory.conversations.tasks import enqueue_import
+from convmemory.core.errors import InvalidInput
+from convmemory.core.threads import in_thread
 
 router = Router(tags=["imports"])
+T = TypeVar("T")
+
+WAIT_S = 60
+MAX_WAIT_S = 300
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 1.0
+_uploads = ThreadPoolExecutor(4, thread_name_prefix="uploads")
+
+FORM: dict[str, Any] = {
+    "type": "object",
+    "required": ["file"],
+    "properties": {
+        "file": {"type": "string", "format": "binary"},
+        "format": {"type": "string", "default": AUTO},
+        "wait": {"type": "integer", "minimum": 0, "maximum": MAX_WAIT_S},
+    },
+}
 
 
-@router.post("/imports", response=dict[str, Any], summary="Import a transcript or an archive of transcripts")
-def upload(request: HttpRequest, file: File[UploadedFile], format: Form[str] = "auto") -> dict[str, Any]:
-    if (file.size or 0) > settings.MAX_UPLOAD_MB * 1024 * 1024:
-        raise TooLarge(
-            f"The file is larger than {settings.MAX_UPLOAD_MB} MB (MAX_UPLOAD_MB): "
-            "use `manage.py import_conversations` on the server."
-        )
-    report = import_upload(owner=caller_of(request), file=file, name=file.name or "upload", format=format)
-    return report.to_json()
+class SessionAuth(async_authentication.SessionAuth):
+    """The browser's session. Its CSRF check reads the form, which is done before, in a thread that may wait."""
+
+    async def __call__(self, request: HttpRequest) -> User | None:
+        if "Authorization" in request.headers or await async_authentication.user_of_session(request) is None:
+            return None
+        await _in_upload_thread(lambda: request.POST)
+        user: User | None = await super().__call__(request)
+        return user
+
+
+@dataclass(frozen=True, slots=True)
+class UploadForm:
+    """What was sent."""
+
+    file: "UploadedFile[Any]"
+    format: str
+    wait_s: int
+
+
+@router.post(
+    "/imports",
+    auth=[async_authentication.BearerKey(), SessionAuth()],
+    response={200: dict[str, Any], 202: ImportOut},
+    summary="Import a transcript or an archive of transcripts",
+    openapi_extra={"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": FORM}}}},
+)
+async def upload(
+    request: HttpRequest, response: HttpResponse, wait: QueryEx[int, P(ge=0, le=MAX_WAIT_S)] = WAIT_S
+) -> Any:
+    """Waits up to `wait` seconds for the import to end. 200: the report per file, with the import's `id`; 202: it goes
+    on, see `Location`. A file of which nothing could be read, or that costs too much, is 422 or 413 with the report."""
+    owner = caller_of(request)
+    form = await _in_upload_thread(lambda: _form(request, wait))
+    imports.require_acceptable(file=form.file, format=form.format)
+    await in_thread(imports.require_room, owner=owner, size=form.file.size or 0)
+    stored = await _in_upload_thread(lambda: imports.store_upload(form.file))
+    row = await in_thread(_queue, owner, stored, form.format)
+    row = await _ended(owner, row, form.wait_s)
+    if row.state == Import.State.FAILED:
+        raise imports.error_of(row)
+    response["Location"] = reverse("api:show_import", args=[row.pk])
+    if row.is_unfinished:
+        return Status(202, await in_thread(_shown, row))
+    return Status(200, {"id": row.pk, "state": row.state, **(row.report or {})})
+
+
+@router.get("/imports", response=ImportList, summary="Your imports, newest first")
+def list_imports(request: HttpRequest, limit: QueryEx[int, P(ge=1, le=100)] = 20) -> dict[str, Any]:
+    rows = imports.imports_of(owner=caller_of(request), limit=limit)
+    return {"results": _with_reasons(rows)}
+
+
+@router.get("/imports/{int:import_id}", response=ImportWithReport, summary="One import, with its report once it ended")
+def show_import(request: HttpRequest, import_id: int) -> Import:
+    return _shown(imports.get_import(owner=caller_of(request), import_id=import_id))
+
+
+def _form(request: HttpRequest, wait_s: int) -> UploadForm:
+    try:
+        file = request.FILES.get("file")
+    except MultiPartParserError as error:
+        raise InvalidInput(f"The form cannot be read: {error}. Send it as multipart/form-data.") from error
+    if not isinstance(file, UploadedFile):
+        raise InvalidInput("There is no file: send it as multipart/form-data in a field that is called `file`.")
+    given = request.POST.get("wait", "")
+    if given and not (given.isascii() and given.isdigit() and len(given) < 4 and int(given) <= MAX_WAIT_S):
+        raise InvalidInput(f"wait={given[:40]!r} is no waiting time: give 0 to {MAX_WAIT_S} seconds.")
+    return UploadForm(file, request.POST.get("format") or AUTO, int(given) if given else wait_s)
+
+
+def _queue(owner: User, stored: imports.StoredUpload, format: str) -> Import:
+    row = imports.create_import(owner=owner, stored=stored, format=format)
+    enqueue_import(row.pk)
+    return imports.get_import(owner=owner, import_id=row.pk)
+
+
+async def _ended(owner: User, row: Import, wait_s: int) -> Import:
+    """The import as it is once it has ended, or after the waiting time."""
+    deadline, pause_s = time.monotonic() + wait_s, FIRST_PAUSE_S
+    while row.is_unfinished and (left_s := deadline - time.monotonic()) > 0:
+        await asyncio.sleep(min(pause_s, left_s))
+        pause_s = min(pause_s * 1.5, LONGEST_PAUSE_S)
+        row = await in_thread(imports.get_import, owner=owner, import_id=row.pk)
+    return row
+
+
+def _shown(row: Import) -> Import:
+    return _with_reasons([row])[0]
+
+
+def _with_reasons(rows: list[Import]) -> list[Import]:
+    reasons = imports.why_waiting(rows)
+    for row in rows:
+        row.detail = reasons.get(row.pk, "")  # type: ignore[attr-defined]
+    return rows
+
+
+async def _in_upload_thread(function: Callable[[], T]) -> T:
+    return await asyncio.get_running_loop().run_in_executor(_uploads, function)

@@ -18,7 +18,7 @@ from django.db import connection, transaction
 from django.db.models import Max, Min, OuterRef, Subquery
 from django.utils import timezone
 
-from convmemory.conversations.drafts import ConversationDraft, EventDraft, MessageDraft, TurnDraft
+from convmemory.conversations.drafts import ConversationDraft, EventDraft, MessageDraft, TurnDraft, in_batches
 from convmemory.conversations.models import Conversation, Event, Message, MessageSource
 from convmemory.conversations.parts import Role, part_to_json, spoken_text
 from convmemory.conversations.signals import response_abandoned, turns_changed
@@ -28,6 +28,7 @@ from convmemory.core.sql import load_sql
 from convmemory.core.text import content_hash, json_storable, one_line, storable
 
 BATCH = 500
+BATCH_BYTES = 8 * 1024**2
 LEASE = timedelta(minutes=10)
 TITLE_CHARS = 80
 KEY_CHARS = 200
@@ -71,7 +72,7 @@ def create_conversation(*, owner: AbstractBaseUser, draft: ConversationDraft) ->
     """Store a new conversation with its messages. Raises: InvalidInput where its source id is taken."""
     with transaction.atomic():
         taken = draft.source_id and Conversation.objects.filter(
-            owner_id=owner.pk, source=draft.source, source_id=draft.source_id
+            owner_id=owner.pk, source=draft.source, source_id=storable(draft.source_id)[:300]
         )
         if taken and taken.exists():
             raise InvalidInput(
@@ -360,7 +361,7 @@ def _merge_messages(
     merged = _Merged()
     incoming: list[int] = []  # ids in the source's order
     next_position = conversation.message_count
-    for batch in _batches(_without_repeats(drafts)):
+    for batch in in_batches(_without_repeats(drafts), count=BATCH, size=BATCH_BYTES):
         fresh = _split_batch(batch, known, merged)
         rows = _insert(conversation.pk, [draft for draft in fresh if isinstance(draft, MessageDraft)], next_position)
         if rows:
@@ -385,12 +386,6 @@ def _without_repeats(drafts: Iterable[MessageDraft]) -> Iterator[MessageDraft]:
             yield draft
         if key:
             seen.add(key)
-
-
-def _batches(drafts: Iterable[MessageDraft]) -> Iterator[list[MessageDraft]]:
-    iterator = iter(drafts)
-    while batch := list(islice(iterator, BATCH)):
-        yield batch
 
 
 def _split_batch(

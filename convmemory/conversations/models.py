@@ -1,6 +1,7 @@
-"""Conversations, their messages, the raw source of each message, and agents' event logs.
+"""Conversations, their messages, the raw source of each message, agents' event logs, and imports.
 
-Rows are written by `ingest.py` alone. Lengths are cut there, never here.
+Rows are written by `ingest.py` alone, those of imports by `imports.py` and `import_queue.py`. Lengths are cut there,
+never here.
 """
 
 from typing import Any
@@ -9,6 +10,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Deferrable, F, Q
 
+from convmemory.conversations.import_storage import upload_storage
 from convmemory.conversations.parts import Part, part_from_json
 
 
@@ -139,3 +141,62 @@ class Event(models.Model):
 
     def __str__(self) -> str:
         return f"{self.type} in conversation {self.conversation_id}"
+
+
+class Import(models.Model):
+    """An uploaded file, how far its import is, and what came of it.
+
+    `run` names the worker's claim, which holds until `lease_until`; a worker that lost it stores nothing here. `file`
+    is empty once the import has ended. `report` is what `ImportReport.to_stored_json` says.
+    """
+
+    class State(models.TextChoices):
+        QUEUED = "queued", "waiting"
+        RUNNING = "running", "running"
+        DONE = "done", "done"
+        FAILED = "failed", "failed"
+
+    class Failure(models.TextChoices):
+        UNREADABLE = "unreadable"
+        TOO_LARGE = "too_large"
+        TIME = "time"
+        MEMORY = "memory"
+        INTERRUPTED = "interrupted"
+        INTERNAL = "internal"
+
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="imports", db_index=False
+    )
+    name = models.CharField(max_length=255)
+    format = models.CharField(max_length=30)
+    size = models.PositiveBigIntegerField(help_text="Bytes of the uploaded file.")
+    file = models.FileField(storage=upload_storage, blank=True, default="")
+    state = models.CharField(max_length=10, choices=State, default=State.QUEUED)
+    failure = models.CharField(max_length=20, choices=Failure, blank=True, default="")
+    error = models.TextField(blank=True, default="")
+    report = models.JSONField(null=True, blank=True)
+    files_read = models.PositiveIntegerField(default=0)
+    messages_read = models.PositiveIntegerField(default=0)
+    attempts = models.PositiveSmallIntegerField(default=0)
+    run = models.UUIDField(null=True, blank=True)
+    lease_until = models.DateTimeField(null=True, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    started_at = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(state__in=["queued", "running", "done", "failed"]), name="import_state"),
+            models.UniqueConstraint(fields=["owner"], condition=Q(state="running"), name="import_one_running"),
+        ]
+        indexes = [
+            models.Index(fields=["owner", "-id"], name="import_owner"),
+            models.Index(fields=["id"], condition=Q(state__in=["queued", "running"]), name="import_unfinished"),
+        ]
+
+    def __str__(self) -> str:
+        return f"import {self.pk}"  # no name: the admin prints this for staff, who may not read it
+
+    @property
+    def is_unfinished(self) -> bool:
+        return self.state in (self.State.QUEUED, self.State.RUNNING)

@@ -108,6 +108,13 @@ def part_text(part: Part) -> str:
     return tool_call_text(part) if isinstance(part, ToolCallPart) else part.text
 
 
+def part_size(part: Part) -> int:
+    """About how many characters the part has."""
+    if isinstance(part, ToolCallPart):
+        return sum(len(value) for value in part.input.values() if isinstance(value, str))
+    return len(part.text)
+
+
 def speaker_of(role: Role, name: str) -> str:
     """Who speaks, as it stands in embedded text."""
     return name or {"user": "User", "assistant": "Assistant", "tool": "Tool", "system": "System"}[role]

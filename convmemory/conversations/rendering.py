@@ -20,11 +20,7 @@ from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
-from pygments import highlight  # type: ignore[import-untyped]
-from pygments.formatters import HtmlFormatter  # type: ignore[import-untyped]
-from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]
 from pygments.token import STANDARD_TYPES  # type: ignore[import-untyped]
-from pygments.util import ClassNotFound  # type: ignore[import-untyped]
 
 from convmemory.conversations.highlighting import (
     Passage,
@@ -44,13 +40,14 @@ from convmemory.conversations.parts import (
     ToolResultPart,
     tool_call_text,
 )
+from convmemory.conversations.rendering_work import TooMuchWork, Work, count_work, highlight_code
 from convmemory.core.text import one_line
 
 TEXT_CHARS = 12_000
 TOOL_CHARS = 3_000
 WHOLE_MARKDOWN_CHARS = 200_000
-HIGHLIGHT_CHARS = 20_000
 GIST_CHARS = 120
+SHOWN_AS_IT_IS = "Shown as it is: to lay out all of this page's Markdown would take too long."
 SHORT_FIELD_CHARS = 100
 AROUND_PASSAGE_CHARS = 600
 EVERYTHING = Span(0, 2**31)
@@ -80,18 +77,22 @@ _CLASSES = {
     **{cell: {"left", "center", "right"} for cell in ("th", "td")},
 }
 _BARE_ADDRESS = re.compile(r"https?://[^\s<>\"'`]+[^\s<>\"'`.,;:!?*_]")
-_formatter = HtmlFormatter(nowrap=True)
 
 
 def render_markdown(text: str) -> SafeString:
-    """Sanitised HTML of Markdown from a transcript."""
-    return mark_safe(_sanitised(without_markers(text)))  # noqa: S308 - the sanitiser's output
+    """Sanitised HTML of Markdown from a transcript; the text itself, with a remark, where that takes too much work."""
+    text = without_markers(text)
+    try:
+        return mark_safe(_sanitised(text, Work()))  # noqa: S308 - the sanitiser's output
+    except TooMuchWork:
+        plain = f'<pre class="output">{escape(text)}</pre><p class="muted">{SHOWN_AS_IT_IS}</p>'
+        return mark_safe(plain)  # noqa: S308 - escaped
 
 
-def _sanitised(text: str) -> str:
-    """HTML of Markdown; a passage's markers stay where they stand in text."""
+def _sanitised(text: str, work: Work) -> str:
+    """HTML of Markdown; a passage's markers stay where they stand in text. Raises: TooMuchWork."""
     return nh3.clean(
-        _markdown.render(text),
+        _markdown.render(text, {"work": work}),
         tags=_TAGS,
         attributes=_ATTRIBUTES,
         allowed_classes=_CLASSES,
@@ -101,30 +102,19 @@ def _sanitised(text: str) -> str:
     )
 
 
-def highlight_code(code: str, language: str) -> str:
-    """`code` as HTML with Pygments' classes; only escaped where the language is unknown or the code is long."""
-    if not language or len(code) > HIGHLIGHT_CHARS:
-        return escape(code)
-    try:
-        lexer = get_lexer_by_name(language, stripnl=False, ensurenl=False)
-    except ClassNotFound:
-        return escape(code)
-    return str(highlight(code, lexer, _formatter))
-
-
 class _Renderer(RendererHTML):
     """Markdown's usual HTML, but for links, images, code and tables."""
 
     def text(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         content = tokens[idx].content
-        if "://" not in content or _inside_link(tokens, idx):
+        if "://" not in content or env.get("links"):
             return escape(content)
         return _with_links(content)
 
     def fence(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         token = tokens[idx]
         language = token.info.strip().split(maxsplit=1)[0].strip("{}.")[:30] if token.info.strip() else ""
-        code = around_markers(token.content, lambda plain: highlight_code(plain, language.lower()))
+        code = around_markers(token.content, lambda plain: highlight_code(plain, language.lower(), env["work"]))
         return f'<div class="code" data-language="{escape(language)}"><pre><code>{code}</code></pre></div>\n'
 
     def code_block(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
@@ -140,14 +130,13 @@ class _Renderer(RendererHTML):
 
     def link_open(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         address = str(tokens[idx].attrs.get("href", ""))
-        if _leads_out(address):
+        env.setdefault("links", []).append(_leads_out(address))
+        if env["links"][-1]:
             return f'<a href="{escape(address)}">'
         return f'<span class="reference" title="{escape(address[:200])}">'
 
     def link_close(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
-        level = tokens[idx].level
-        opened = next(t for t in reversed(tokens[:idx]) if t.type == "link_open" and t.level == level)
-        return "</a>" if _leads_out(str(opened.attrs.get("href", ""))) else "</span>"
+        return "</a>" if env["links"].pop() else "</span>"
 
     def table_open(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         return '<div class="table"><table>\n'
@@ -161,11 +150,6 @@ class _Renderer(RendererHTML):
         return f'<{token.tag} class="{escape(side)}">' if side else f"<{token.tag}>"
 
     td_open = th_open
-
-
-def _inside_link(tokens: Sequence[Token], index: int) -> bool:
-    near = next((t for t in reversed(tokens[:index]) if t.type in ("link_open", "link_close")), None)
-    return near is not None and near.type == "link_open"
 
 
 def _with_links(text: str) -> str:
@@ -187,6 +171,7 @@ def _leads_out(address: str) -> bool:
 def _make_markdown() -> MarkdownIt:
     options = {"html": False, "linkify": False, "typographer": False, "breaks": True}
     markdown = MarkdownIt("commonmark", options, renderer_cls=_Renderer).enable(["table", "strikethrough"])
+    count_work(markdown)
     markdown.validateLink = lambda url: True  # type: ignore[method-assign]  # the renderer turns them into text
     return markdown
 
@@ -227,14 +212,24 @@ class PartView:
     left_out: int = 0
     passage: Span | None = None
     is_marked: bool = False
+    remark: str = ""
 
 
 def view_part(
-    part: Part, index: int, *, tools: Mapping[str, str], whole: bool = False, passage: Span | None = None
+    part: Part,
+    index: int,
+    *,
+    tools: Mapping[str, str],
+    whole: bool = False,
+    passage: Span | None = None,
+    work: Work | None = None,
 ) -> PartView:
-    """The part for the page, cut to what a page can hold unless `whole`. `tools` names tools by call id."""
+    """The part for the page, cut to what a page can hold unless `whole`. `tools` names tools by call id.
+
+    `work` is what is left for the page; without it the part is a page of its own.
+    """
     if isinstance(part, (TextPart, ThinkingPart)):
-        return _view_text(part, index, whole=whole, passage=passage)
+        return _view_text(part, index, whole=whole, passage=passage, work=work or Work())
     if isinstance(part, ToolCallPart):
         return _view_call(part, index, whole=whole, passage=passage)
     if isinstance(part, ToolResultPart):
@@ -269,14 +264,19 @@ def _with_output(view: PartView, full: str, *, whole: bool, passage: Span | None
     return replace(view, text=marked or text, left_out=left_out, passage=passage, is_marked=marked is not None)
 
 
-def _view_text(part: TextPart | ThinkingPart, index: int, *, whole: bool, passage: Span | None) -> PartView:
+def _view_text(part: TextPart | ThinkingPart, index: int, *, whole: bool, passage: Span | None, work: Work) -> PartView:
     view = PartView(index, part.type, gist=_first_line(part.text), passage=passage)
     shown = passage and passage.shifted(len(part.text.lstrip("\n")) - len(part.text))
     text, left_out = _cut(part.text.strip("\n"), TEXT_CHARS, whole=whole, keep=shown.end if shown else 0)
     if len(text) > WHOLE_MARKDOWN_CHARS:
         return replace(_with_output(view, text, whole=whole, passage=shown), passage=passage)
-    html = highlight_markdown(text, shown, _sanitised) if shown else None
-    return replace(view, html=html or render_markdown(text), left_out=left_out, is_marked=html is not None)
+    try:
+        marked = highlight_markdown(text, shown, lambda marked: _sanitised(marked, work)) if shown else None
+        html = marked or mark_safe(_sanitised(without_markers(text), work))  # noqa: S308 - the sanitiser's output
+    except TooMuchWork:
+        plain = _with_output(view, part.text, whole=whole, passage=passage)
+        return replace(plain, remark=SHOWN_AS_IT_IS)
+    return replace(view, html=html, left_out=left_out, is_marked=marked is not None)
 
 
 def _view_call(part: ToolCallPart, index: int, *, whole: bool, passage: Span | None) -> PartView:
@@ -391,6 +391,7 @@ def view_messages(
     """Messages in order, for the page. `turn_before` is the turn of the message before the first one."""
     views: list[MessageView] = []
     tools: dict[str, str] = {}
+    work = Work()
     for message in messages:
         parts = message.typed_parts
         tools |= {part.id: part.name for part in parts if isinstance(part, ToolCallPart)}
@@ -410,7 +411,9 @@ def view_messages(
                 headed=opens_turn or not _continues(kind, speaker, views),
                 is_target=turn is not None and turn == target,
                 created_at=message.created_at,
-                parts=_view_parts(parts, tools, passage if passage and passage.message_id == message.pk else None),
+                parts=_view_parts(
+                    parts, tools, passage if passage and passage.message_id == message.pk else None, work
+                ),
                 notes=notes.get(message.pk, ()),
             )
         )
@@ -418,9 +421,13 @@ def view_messages(
     return views
 
 
-def _view_parts(parts: Sequence[Part], tools: Mapping[str, str], passage: Passage | None) -> tuple[PartView, ...]:
+def _view_parts(
+    parts: Sequence[Part], tools: Mapping[str, str], passage: Passage | None, work: Work
+) -> tuple[PartView, ...]:
     held = {passage.part_index: passage.span} if passage else {}
-    return tuple(view_part(part, index, tools=tools, passage=held.get(index)) for index, part in enumerate(parts))
+    return tuple(
+        view_part(part, index, tools=tools, passage=held.get(index), work=work) for index, part in enumerate(parts)
+    )
 
 
 def message_kind(message: Message, parts: Sequence[Part]) -> MessageKind:

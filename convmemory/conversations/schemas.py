@@ -108,3 +108,27 @@ class EventOut(Schema):
 class EventPage(Schema):
     results: list[EventOut]
     next_after_id: int | None
+
+
+class ImportOut(Schema):
+    id: int
+    name: str
+    format: str
+    size: int = Field(description="bytes of the upload")
+    state: str = Field(description="queued, running, done or failed")
+    detail: str = Field(description="what it waits for")
+    failure: str = Field(description="unreadable, too_large, time, memory, interrupted or internal, where it failed")
+    error: str
+    files_read: int
+    messages_read: int
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+
+
+class ImportWithReport(ImportOut):
+    report: dict[str, Any] | None
+
+
+class ImportList(Schema):
+    results: list[ImportOut]

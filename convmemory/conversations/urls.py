@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from convmemory.conversations import views
+from convmemory.conversations import import_views, views
 
 urlpatterns = [
     path("conversations/<int:conversation_id>", views.conversation, name="conversation"),
@@ -10,5 +10,6 @@ urlpatterns = [
     path("conversations/<int:conversation_id>/rename", views.rename, name="rename-conversation"),
     path("conversations/<int:conversation_id>/archive", views.archive, name="archive-conversation"),
     path("conversations/<int:conversation_id>/delete", views.delete, name="delete-conversation"),
-    path("import", views.import_files, name="import"),
+    path("import", import_views.import_files, name="import"),
+    path("import/<int:import_id>", import_views.one_import, name="one-import"),
 ]

@@ -1,4 +1,4 @@
-"""Pages of one conversation, and the import page.
+"""Pages of one conversation.
 
 `/conversations/{id}` answers a whole page, the main area alone (htmx, after a click on a result) or more
 messages (htmx, while scrolling), all at the same address. Everything works with plain links and forms.
@@ -6,37 +6,30 @@ messages (htmx, while scrolling), all at the same address. Everything works with
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import Any
 from urllib.parse import urlencode
 
-from django.conf import settings
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from convmemory.accounts.views import PageRequest, signed_in
 from convmemory.conversations import ingest, reading
 from convmemory.conversations.highlighting import Passage, Span
-from convmemory.conversations.import_runner import ImportReport, import_upload
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.parts import ToolCallPart
 from convmemory.conversations.rendering import Note, view_messages, view_part
 from convmemory.conversations.signals import PageAddition, conversation_shown
 from convmemory.conversations.windows import Window, window_after, window_around, window_before
-from convmemory.core.errors import InvalidInput, NotFound, TooLarge
-
-if TYPE_CHECKING:
-    from django.core.files.uploadedfile import UploadedFile
+from convmemory.core.errors import InvalidInput, NotFound
 
 LIST_LIMIT = 30
 CHILDREN_SHOWN = 50
 SPOKEN = ("user", "assistant")
 MAX_POSITION = 2**31 - 1
 MAX_KEY = 2**63 - 1
-ACCEPTED = (".zip", ".tar", ".tar.gz", ".tgz", ".gz", ".json", ".jsonl")
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,44 +258,3 @@ def delete(request: PageRequest, conversation_id: int) -> HttpResponse:
     ingest.delete_conversation(owner=request.user, conversation_id=conversation_id)
     messages.success(request, f"“{found.title or 'Untitled conversation'}” is deleted.")
     return redirect("home")
-
-
-# --- importing ------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Upload:
-    """What came of one uploaded file."""
-
-    name: str
-    report: ImportReport | None = None
-    error: str = ""
-
-
-@require_http_methods(["GET", "HEAD", "POST"])
-@signed_in
-def import_files(request: PageRequest) -> HttpResponse:
-    """A form for transcripts and archives; after an upload, the report per file."""
-    uploads = [_import(request, file) for file in request.FILES.getlist("file")] if request.method == "POST" else []
-    context = {
-        "box": SearchBox(),
-        "uploads": uploads,
-        "nothing_chosen": request.method == "POST" and not uploads,
-        "max_upload_mb": settings.MAX_UPLOAD_MB,
-        "accepted": ",".join(ACCEPTED),
-        "upload_address": request.build_absolute_uri(reverse("api:upload")),
-        "username": request.user.get_username(),
-    }
-    failed = context["nothing_chosen"] or any(upload.error for upload in uploads)
-    return render(request, "conversations/import.html", context, status=422 if failed else 200)
-
-
-def _import(request: PageRequest, file: "UploadedFile[Any]") -> Upload:
-    """Import one uploaded file; what is wrong with it is said in its place, the other files go on."""
-    name = file.name or "upload"
-    if (file.size or 0) > settings.MAX_UPLOAD_MB * 1024 * 1024:
-        return Upload(name, error=f"Larger than {settings.MAX_UPLOAD_MB} MB (MAX_UPLOAD_MB): use the command instead.")
-    try:
-        return Upload(name, import_upload(owner=request.user, file=cast("IO[bytes]", file), name=name))
-    except (InvalidInput, TooLarge) as error:
-        return Upload(name, error=str(error))

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from convmemory.core import tokens
-from convmemory.core.errors import EndpointBusy, EndpointError, EndpointRefused, EndpointUnavailable
+from convmemory.core.errors import AddressRefused, EndpointBusy, EndpointError, EndpointRefused, EndpointUnavailable
+from convmemory.core.masking import masked
 from convmemory.core.openai_errors import SettingNames, explain
 from convmemory.core.text import storable
 
@@ -28,7 +29,10 @@ _REFUSED = frozenset({400, 413, 422})
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A model behind a server. `timeout_s` limits the wait for the next bytes; `names` say where to change it."""
+    """A model behind a server. `timeout_s` limits the wait for the next bytes; `names` say where to change it.
+
+    `is_public_only`: connections go to public addresses only, whatever its name resolves to.
+    """
 
     base_url: str
     model: str
@@ -37,6 +41,7 @@ class Endpoint:
     timeout_s: float = 120.0
     max_retries: int = MAX_RETRIES
     names: SettingNames = field(default=SettingNames.with_prefix("CHAT"), repr=False)
+    is_public_only: bool = False
 
     @property
     def encoding(self) -> str:
@@ -45,7 +50,7 @@ class Endpoint:
 
     @property
     def where(self) -> str:
-        return f"The chat endpoint {self.base_url} (model {self.model})"
+        return f"The chat endpoint {masked(self.base_url)} (model {self.model})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +62,13 @@ class Completion:
     finish_reason: str
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+
+    @property
+    def total_tokens(self) -> int | None:
+        """What the request cost, where the server tells both numbers."""
+        if self.prompt_tokens is None or self.completion_tokens is None:
+            return None
+        return self.prompt_tokens + self.completion_tokens
 
 
 def endpoint_from_settings() -> Endpoint | None:
@@ -112,6 +124,8 @@ def failure_of(error: "OpenAIError", endpoint: Endpoint) -> EndpointError:
     """What the `openai` client raised, as one of our errors: busy, refused, or unavailable."""
     from openai import APIStatusError, RateLimitError
 
+    if isinstance(error.__cause__, AddressRefused):
+        return EndpointRefused(str(error.__cause__))
     said = explain(error, where=endpoint.where, names=endpoint.names)
     if isinstance(error, RateLimitError):
         return EndpointBusy(said, retry_after_s=_retry_after_s(error.response.headers))

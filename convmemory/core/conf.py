@@ -10,8 +10,10 @@ from collections.abc import Callable, Collection, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
+from urllib.parse import urlsplit
 
 from convmemory.core.errors import SettingError
+from convmemory.core.masking import masked
 
 TRUE = frozenset({"1", "true", "yes", "on"})
 FALSE = frozenset({"0", "false", "no", "off", ""})
@@ -29,7 +31,7 @@ def _noted(reader: Callable[Concatenate[str, P], T]) -> Callable[Concatenate[str
     def read(name: str, /, *args: P.args, **kwargs: P.kwargs) -> T:
         value = reader(name, *args, **kwargs)
         shown = ", ".join(value) if isinstance(value, list) else str(value)
-        IN_FORCE[name] = MASK if shown and reader.__name__ == "env_secret" else shown
+        IN_FORCE[name] = MASK if shown and reader.__name__ == "env_secret" else masked(shown)
         return value
 
     return read
@@ -109,6 +111,25 @@ def with_parameters(url: str, parameters: Mapping[str, str]) -> str:
     """`url` with these query parameters, those that it has already kept."""
     missing = [f"{name}={value}" for name, value in parameters.items() if f"{name}=" not in url]
     return url + ("&" if "?" in url else "?") + "&".join(missing) if missing else url
+
+
+@_noted
+def env_address(name: str, default: str = "") -> str:
+    """The address of a service; it may hold a user name and a password, which are shown nowhere."""
+    return checked_address(name, env_str(name, default))
+
+
+def checked_address(name: str, address: str) -> str:
+    """`address`, or "". Raises: SettingError, without the value, where it is no address."""
+    try:
+        is_address = not address or bool(urlsplit(address).scheme and urlsplit(address).port != 0)
+    except ValueError:  # it quotes what it takes for the port, which can be half a password
+        is_address = False
+    if not is_address:
+        raise SettingError(
+            f"{name} is not an address such as http://host:8000/v1: percent-encode what is special in its password."
+        )
+    return address
 
 
 @_noted

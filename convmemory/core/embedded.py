@@ -19,6 +19,7 @@ import psycopg
 
 from convmemory.core.errors import DatabaseUnavailable
 from convmemory.core.postgres import server
+from convmemory.core.private_files import private_folder
 
 DATABASE = "convmemory"
 LOCK_TIMEOUT_S = 330
@@ -125,7 +126,7 @@ def _beside(folder: Path, suffix: str) -> Path:
 @contextlib.contextmanager
 def _readable(folder: Path) -> Iterator[None]:
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
+        private_folder(folder.parent)
         yield
     except OSError as error:
         raise DatabaseUnavailable(

@@ -4,9 +4,24 @@ Each says what is wrong and what to do about it. HTTP codes are chosen at the ed
 (`convmemory/problems.py`), never here.
 """
 
+from collections.abc import Mapping
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any
+
+from convmemory.core.masking import masked
+
 
 class ConvMemoryError(Exception):
-    """Root of every error that convmemory raises on purpose."""
+    """Root of every error that convmemory raises on purpose. As text it shows no secret of an address.
+
+    `details` are told to programs beside the message.
+    """
+
+    details: Mapping[str, Any] = MappingProxyType({})
+
+    def __str__(self) -> str:
+        return masked(super().__str__())
 
 
 class InvalidInput(ConvMemoryError):
@@ -25,8 +40,28 @@ class SwitchedOff(ConvMemoryError):
     """A setting of this server turns the feature off; the message names it."""
 
 
+class ReadOnlyKey(ConvMemoryError):
+    """A key that only reads was used for something that writes."""
+
+    def __init__(self) -> None:
+        super().__init__("This key only reads: use one that may write, made on the page API keys, for this request.")
+
+
+class QuotaUsedUp(ConvMemoryError):
+    """The caller has used what the operator's model may be asked a day, until `ends_at`, in `retry_after_s` seconds."""
+
+    def __init__(self, message: str, *, ends_at: datetime, retry_after_s: float) -> None:
+        self.ends_at = ends_at
+        self.retry_after_s = retry_after_s
+        super().__init__(message)
+
+
 class TooLarge(ConvMemoryError):
     """The input is larger than the server accepts; the message names the limit."""
+
+
+class TooManyAtOnce(ConvMemoryError):
+    """The caller has as much under way as the server accepts; wait until some of it has ended."""
 
 
 class EmbeddingError(ConvMemoryError):
@@ -63,6 +98,10 @@ class EndpointBusy(EndpointUnavailable):
 
 class EndpointRefused(EndpointError):
     """The endpoint does not take this request as it is; repeating it would not help."""
+
+
+class AddressRefused(EndpointRefused):
+    """An endpoint's name leads to an address that its agent's owner may not use."""
 
 
 class DatabaseUnavailable(ConvMemoryError):

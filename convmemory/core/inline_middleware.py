@@ -19,6 +19,8 @@ from django.middleware import clickjacking, common, csrf, security
 from django.utils.deprecation import MiddlewareMixin
 from whitenoise import middleware as whitenoise
 
+from convmemory.core import callers
+
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 
 
@@ -53,7 +55,14 @@ class CommonMiddleware(Inline, common.CommonMiddleware):
 
 
 class AuthenticationMiddleware(Inline, auth.AuthenticationMiddleware):
-    """`request.user`, which is looked up where it is first used."""
+    """`request.user`, which is looked up where it is first used; whose session it is, is remembered for the next."""
+
+    def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+        user = getattr(request, "_cached_user", None)  # as Django's `get_user` leaves it: nobody is looked up here
+        session = request.COOKIES.get(settings.SESSION_COOKIE_NAME)
+        if user is not None and user.pk is not None and session:
+            callers.known.note(session, user.pk)
+        return response
 
 
 class XFrameOptionsMiddleware(Inline, clickjacking.XFrameOptionsMiddleware):

@@ -1,9 +1,11 @@
 """How log lines are written: plain for people, or one JSON object a line (LOG_FORMAT=json) for programs.
 
-Both say which request or task a line belongs to. Neither holds private text: what PostgreSQL adds to an error
-about the values of a row is left out.
+Both say which request or task a line belongs to. Neither holds private text: of errors stands there where and of what
+kind they are, and of their messages what quotes nobody (`safe_tracebacks.py`); secrets in
+addresses are masked.
 """
 
+import copy
 import json
 import logging
 import re
@@ -11,6 +13,8 @@ from datetime import UTC, datetime
 from types import TracebackType
 
 from convmemory.core import trace
+from convmemory.core.masking import masked
+from convmemory.core.safe_tracebacks import safe_message, safe_traceback, without_quotes
 
 FORMATS = ("plain", "json")
 ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
@@ -18,37 +22,55 @@ ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tupl
 _ROW_VALUES = re.compile(r"^(DETAIL|CONTEXT|LINE \d+):.*\n?(^\s+\^.*\n?)?", re.MULTILINE)
 
 
-class PlainFormatter(logging.Formatter):
+class _DiscreetFormatter(logging.Formatter):
+    """Writes errors, as arguments of a message or below it, without what they quote."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return super().format(discreet(record))
+
+    def formatException(self, ei: ExcInfo) -> str:
+        return safe_traceback(ei[1], ei[2]) if ei[1] is not None else ""
+
+
+class PlainFormatter(_DiscreetFormatter):
     """`LEVEL logger: message [request_id=...]`."""
 
     def __init__(self) -> None:
         super().__init__("%(levelname)s %(name)s: %(message)s")
+
+    def format(self, record: logging.LogRecord) -> str:
+        return masked(super().format(record))
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         ids = " ".join(f"{name}={value}" for name, value in trace.current().items())
         line = super().formatMessage(record)
         return f"{line} [{ids}]" if ids else line
 
-    def formatException(self, ei: ExcInfo) -> str:
-        return _ROW_VALUES.sub("", super().formatException(ei))
 
-
-class JsonFormatter(logging.Formatter):
+class JsonFormatter(_DiscreetFormatter):
     """One JSON object: time, level, logger, message, the ids of `trace`, and an exception's stack."""
 
     def format(self, record: logging.LogRecord) -> str:
+        record = discreet(record)
         line = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,
             "logger": record.name,
-            "message": _ROW_VALUES.sub("", record.getMessage()),
+            "message": record.getMessage(),
             "process": record.process,
             **trace.current(),
             **getattr(record, "fields", {}),
         }
         if record.exc_info:
-            line["exception"] = self.formatException(record.exc_info)
+            line["exception"] = masked(self.formatException(record.exc_info))
         return json.dumps(line, ensure_ascii=False, default=str)
 
-    def formatException(self, ei: ExcInfo) -> str:
-        return _ROW_VALUES.sub("", super().formatException(ei))
+
+def discreet(record: logging.LogRecord) -> logging.LogRecord:
+    """A copy of the record whose message holds nothing that errors among its arguments quote."""
+    copied = copy.copy(record)
+    copied.exc_text = None  # another handler may have written it in full
+    if isinstance(record.args, tuple):
+        copied.args = tuple(safe_message(arg) if isinstance(arg, BaseException) else arg for arg in record.args)
+    copied.msg, copied.args = masked(without_quotes(_ROW_VALUES.sub("", copied.getMessage()))), ()
+    return copied

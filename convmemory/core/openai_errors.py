@@ -6,6 +6,8 @@ Shared by everything that calls one (embeddings, completions), so that the same 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from convmemory.core.masking import masked
+from convmemory.core.safe_tracebacks import quoted
 from convmemory.core.text import one_line
 
 if TYPE_CHECKING:
@@ -35,8 +37,8 @@ def explain(error: "OpenAIError", *, where: str, names: SettingNames) -> str:
     from openai import APIConnectionError, APIError, APIStatusError, APITimeoutError
 
     if not isinstance(error, APIError):
-        return f"{where} cannot be used: {one_line(str(error), SAID_CHARS)}"
-    said = one_line(error.message, SAID_CHARS)
+        return f"{where} cannot be used: {quoted(one_line(masked(str(error)), SAID_CHARS))}"
+    said = quoted(one_line(masked(error.message), SAID_CHARS))
     if isinstance(error, APITimeoutError):
         return f"{where} gave no answer in time: try again, or raise {names.timeout}."
     if isinstance(error, APIConnectionError):

@@ -4,6 +4,8 @@ import os
 import secrets
 from pathlib import Path
 
+from convmemory.core.private_files import private_folder
+
 
 def secret_key(path: Path) -> str:
     """The key stored at `path`; the first process to ask creates it, readable by its user alone."""
@@ -11,7 +13,7 @@ def secret_key(path: Path) -> str:
         return path.read_text(encoding="ascii").strip()
     except FileNotFoundError:
         pass
-    path.parent.mkdir(parents=True, exist_ok=True)
+    private_folder(path.parent)
     candidate = path.with_name(f"{path.name}.{os.getpid()}")
     descriptor = os.open(candidate, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="ascii") as file:

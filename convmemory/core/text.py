@@ -41,11 +41,6 @@ def one_line(text: str, max_chars: int) -> str:
     return cut(" ".join(text[: max_chars * 4].split()), max_chars)
 
 
-def fenced(text: str, tag: str) -> str:
-    """Untrusted `text` for a place between `<tag>` and `</tag>`: nothing in it can open or close that fence."""
-    return re.sub(rf"<(\s*/?\s*{re.escape(tag)})", r"&lt;\1", text, flags=re.IGNORECASE)
-
-
 def content_hash(text: str) -> bytes:
     """SHA-256 of the text, 32 bytes."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()

@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 from django.contrib import admin
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from convmemory.core.admin_lists import UptoFilter
+from convmemory.core.admin_lists import OwnerFilter, UptoFilter
 from convmemory.core.metadata_admin import DeletableAdmin, MetadataAdmin
 from convmemory.embeddings.cache import STORED_DTYPE
 from convmemory.embeddings.models import CachedVector, EmbeddingSpace
@@ -29,21 +29,16 @@ class EmbeddingSpaceAdmin(MetadataAdmin):
 class CachedVectorAdmin(DeletableAdmin):
     """Deleting costs nothing but computing the vector again."""
 
-    list_display = ("id", "space", "hash")
-    list_select_related = ("space",)
-    list_filter = ("space", UptoFilter)
-    fields = ("space", "hash", "norm")
+    list_display = ("id", "owner", "space", "hash")
+    list_select_related = ("owner", "space")
+    list_filter = (OwnerFilter, "space", UptoFilter)
+    fields = ("owner", "space", "hash", "norm")
     readonly_fields = ("hash", "norm")
-    search_by = ("pk", "content_hash")
-    search_help_text = "A number, or the SHA-256 of a text in hexadecimal."
+    search_by = ("pk", "owner")
+    search_help_text = "A number, or an owner's name."
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).defer("vector")
-
-    def hash_condition(self, digest: bytes) -> Q:
-        """With the spaces, for the index begins with them."""
-        spaces = list(EmbeddingSpace.objects.values_list("pk", flat=True))
-        return Q(space_id__in=spaces, content_hash=digest)
 
     @admin.display(description="content hash")
     def hash(self, obj: CachedVector) -> str:

@@ -1,20 +1,20 @@
-"""Vectors by content: a text that was embedded in a space before is looked up, not computed.
+"""Vectors by owner and content: a text that its owner had embedded in a space before is looked up, not computed.
 
 Passages are kept in the table `CachedVector` as float16; fresh vectors are rounded the same way, so
-that it makes no difference which of the two a caller got. Questions are kept in memory only.
+that it makes no difference which of the two a caller got. Questions are kept in memory only. Nothing is
+shared between owners: who was quick would know what others store (docs/adr/0025).
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import partial
 from itertools import islice
 
 import numpy as np
-from django.db import connection
 
 from convmemory.core.errors import EmbeddingError
 from convmemory.core.measuring import timed
-from convmemory.core.sql import load_sql
+from convmemory.core.owner_cache import OwnerCache
 from convmemory.core.text import content_hash
 from convmemory.embeddings.embedder import TokenEmbedder, TokenEmbedding, Vector, embed_each
 from convmemory.embeddings.models import CachedVector, EmbeddingSpace
@@ -22,9 +22,15 @@ from convmemory.embeddings.spaces import embedder_for
 
 STORED_DTYPE = np.dtype("<f2")
 STORE_BATCH = 512
-QUERY_CACHE_SIZE = 128
+QUESTIONS_PER_OWNER = 16
+QUESTIONS = 256
+"""Of all owners, in one process; a long question with its token vectors takes 0.4 MB, a usual one 15 kB."""
 
 SpaceKey = tuple[str, str, int, int, str]
+
+_questions: OwnerCache[tuple[SpaceKey, str], TokenEmbedding] = OwnerCache(
+    per_owner=QUESTIONS_PER_OWNER, total=QUESTIONS
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,60 +45,61 @@ class EmbeddedBatch:
     errors: dict[int, str]
 
 
-def embed_cached(space: EmbeddingSpace, texts: Sequence[str], *, owner_id: int | None = None) -> EmbeddedBatch:
-    """The vectors of `texts`: one query finds the known ones, each distinct other text is computed once.
+def embed_cached(space: EmbeddingSpace, texts: Sequence[str], *, owner_id: int) -> EmbeddedBatch:
+    """The vectors of the owner's `texts`: one query finds the known ones, each distinct other text is computed once.
 
-    `owner_id` is whose texts they are: vectors that nobody uses any more go when a person is erased.
     What was computed is stored in batches, so that a run which breaks off has lost at most one.
 
     Raises:
         EmbedderUnavailable: texts are missing and the model cannot be used now.
     """
     hashes = [content_hash(text) for text in texts]
-    known = _look_up(space, set(hashes))
+    known = _look_up(space, owner_id, set(hashes))
     missing = {digest: text for digest, text in zip(hashes, texts, strict=True) if digest not in known}
     reasons: dict[bytes, str] = {}
     for batch in _slices(missing, STORE_BATCH):
-        _compute(space, batch, known, reasons)
+        _compute(space, owner_id, batch, known, reasons)
 
     vectors = np.zeros((len(texts), space.dimensions), dtype=np.float32)
     for index, digest in enumerate(hashes):
         if digest in known:
             vectors[index] = np.frombuffer(known[digest], dtype=STORED_DTYPE)
-    if owner_id is not None:
-        _note_uses(space, owner_id, [digest for digest in set(hashes) if digest in known])
     errors = {index: reasons[digest] for index, digest in enumerate(hashes) if digest in reasons}
     return EmbeddedBatch(vectors=vectors, computed=len(missing), errors=errors)
 
 
-def query_vector(space: EmbeddingSpace, text: str) -> Vector:
-    """The vector (dim,) of a question, read-only; the last few questions are remembered.
+def query_vector(space: EmbeddingSpace, text: str, *, owner_id: int) -> Vector:
+    """The vector (dim,) of an owner's question, read-only; the owner's last few questions are remembered.
 
     Raises:
         EmbeddingError: the model refuses the text or cannot be used now.
     """
-    return _query(_key(space), text).vector
+    return _question(space, text, owner_id).vector
 
 
-def query_tokens(space: EmbeddingSpace, text: str) -> TokenEmbedding | None:
+def query_tokens(space: EmbeddingSpace, text: str, *, owner_id: int) -> TokenEmbedding | None:
     """The question with its token vectors, from the pass that made `query_vector`; None if there are none.
 
     Raises:
         EmbeddingError: the model refuses the text or cannot be used now.
     """
-    embedding = _query(_key(space), text)
+    embedding = _question(space, text, owner_id)
     return embedding if len(embedding.token_ids) else None
 
 
-def _look_up(space: EmbeddingSpace, hashes: set[bytes]) -> dict[bytes, bytes]:
+def _look_up(space: EmbeddingSpace, owner_id: int, hashes: set[bytes]) -> dict[bytes, bytes]:
     if not hashes:
         return {}
-    rows = CachedVector.objects.filter(space=space, content_hash__in=list(hashes))
+    rows = CachedVector.objects.filter(owner_id=owner_id, space=space, content_hash__in=list(hashes))
     return {bytes(digest): bytes(vector) for digest, vector in rows.values_list("content_hash", "vector")}
 
 
 def _compute(
-    space: EmbeddingSpace, texts: dict[bytes, str], known: dict[bytes, bytes], reasons: dict[bytes, str]
+    space: EmbeddingSpace,
+    owner_id: int,
+    texts: dict[bytes, str],
+    known: dict[bytes, bytes],
+    reasons: dict[bytes, str],
 ) -> None:
     """Embed `texts`, store them, and add them to `known`, or why not to `reasons`."""
     with timed("embedding", label="chunks", items=len(texts)):
@@ -104,16 +111,13 @@ def _compute(
         else:
             fresh[digest] = result.astype(STORED_DTYPE).tobytes()
     CachedVector.objects.bulk_create(
-        [CachedVector(space=space, content_hash=digest, vector=vector) for digest, vector in fresh.items()],
+        [
+            CachedVector(owner_id=owner_id, space=space, content_hash=digest, vector=vector)
+            for digest, vector in fresh.items()
+        ],
         ignore_conflicts=True,
     )
     known.update(fresh)
-
-
-def _note_uses(space: EmbeddingSpace, owner_id: int, hashes: list[bytes]) -> None:
-    if hashes:
-        with connection.cursor() as cursor:
-            cursor.execute(load_sql("convmemory.embeddings", "note_uses"), [owner_id, space.pk, hashes])
 
 
 def _slices(texts: dict[bytes, str], size: int) -> Iterator[dict[bytes, str]]:
@@ -126,17 +130,17 @@ def _key(space: EmbeddingSpace) -> SpaceKey:
     return space.provider, space.model, space.dimensions, space.recipe_version, space.location
 
 
-@lru_cache(maxsize=QUERY_CACHE_SIZE)
-def _query(key: SpaceKey, text: str) -> TokenEmbedding:
-    provider, model, dimensions, recipe, location = key
-    embedder = embedder_for(
-        EmbeddingSpace(provider=provider, model=model, dimensions=dimensions, recipe_version=recipe, location=location)
-    )
+def _question(space: EmbeddingSpace, text: str, owner_id: int) -> TokenEmbedding:
+    return _questions.get_or_make(owner_id, (_key(space), text), partial(_embed_question, space, text))
+
+
+def _embed_question(space: EmbeddingSpace, text: str) -> TokenEmbedding:
+    embedder = embedder_for(space)
     if isinstance(embedder, TokenEmbedder):
         embedding = embedder.embed_query_tokens(text)
     else:
-        nothing = np.zeros((0, dimensions), dtype=np.float32)
+        nothing = np.zeros((0, space.dimensions), dtype=np.float32)
         embedding = TokenEmbedding(embedder.embed_query(text), np.zeros(0, dtype=np.int32), nothing)
     for array in (embedding.vector, embedding.token_ids, embedding.token_vectors):
-        array.flags.writeable = False  # it is shared by all who ask the same
+        array.flags.writeable = False  # it is shared by all searches for the same
     return embedding

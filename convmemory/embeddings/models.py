@@ -1,4 +1,4 @@
-"""Embedding spaces and the cache of vectors, both keyed so that the same text is embedded once."""
+"""Embedding spaces and the cache of vectors, keyed so that the same text of an owner is embedded once."""
 
 from django.conf import settings
 from django.db import models
@@ -43,31 +43,21 @@ class EmbeddingSpace(models.Model):
 
 
 class CachedVector(models.Model):
-    """The vector of a passage's text: float16, little endian, `2 * space.dimensions` bytes.
+    """The vector of an owner's passage: float16, little endian, `2 * space.dimensions` bytes.
 
-    It holds no text: the hash of a text gives it back, nothing gives the text back. It belongs to those who
-    use it and goes with the last of them.
+    It holds no text: the hash of a text gives it back, nothing gives the text back. Two owners of the same text
+    have a vector each.
     """
 
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
     space = models.ForeignKey(EmbeddingSpace, on_delete=models.CASCADE, db_index=False)
     content_hash = models.BinaryField(max_length=32)
     vector = models.BinaryField()
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["space", "content_hash"], name="embeddings_vector_unique"),
+            models.UniqueConstraint(fields=["owner", "space", "content_hash"], name="embeddings_vector_owned"),
         ]
 
     def __str__(self) -> str:
         return bytes(self.content_hash).hex()
-
-
-class CachedVectorUse(models.Model):
-    """Somebody's text has this vector. Erasing a person removes their uses, then the vectors that nobody uses."""
-
-    pk = models.CompositePrimaryKey("owner_id", "vector_id")
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
-    vector = models.ForeignKey(CachedVector, on_delete=models.CASCADE, related_name="uses")
-
-    def __str__(self) -> str:
-        return f"user {self.owner_id} uses vector {self.vector_id}"

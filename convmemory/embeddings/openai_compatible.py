@@ -15,7 +15,9 @@ import numpy as np
 
 from convmemory.core import tokens
 from convmemory.core.errors import EmbedderUnavailable, SettingError
+from convmemory.core.masking import masked
 from convmemory.core.openai_errors import SAID_CHARS, SettingNames, explain
+from convmemory.core.safe_tracebacks import quoted
 from convmemory.core.text import one_line, storable
 from convmemory.embeddings.embedder import ModelCard, Span, TextsRefused, Vector, unit_rows
 from convmemory.embeddings.options import OPENAI, EmbeddingOptions
@@ -150,7 +152,7 @@ class OpenAIEmbedder:
             try:
                 self._request(client, [_PROBE])
             except _Refusal:
-                raise EmbedderUnavailable(f"{self._where()} refuses every text: {reason}") from None
+                raise EmbedderUnavailable(f"{self._where()} refuses every text: {quoted(reason)}") from None
         for _ in range(_SHORTENINGS):
             if len(text) < 2 or not any(word in reason.lower() for word in _LENGTH_WORDS):
                 break
@@ -160,7 +162,7 @@ class OpenAIEmbedder:
                 return vector
             except _Refusal as refusal:
                 reason = str(refusal)
-        return f"The embedding endpoint refused the text: {reason}"
+        return f"The embedding endpoint refused the text: {quoted(reason)}"
 
     def _request(self, client: "OpenAI", texts: list[str]) -> Vector:
         """Vectors (n, dim) as the server gives them."""
@@ -203,13 +205,13 @@ class OpenAIEmbedder:
         from openai import APIStatusError
 
         if isinstance(error, APIStatusError):
-            said = one_line(error.message, SAID_CHARS)
+            said = one_line(masked(error.message), SAID_CHARS)
             if _is_about_the_text(error.status_code, error.param, said):
                 return _Refusal(said)
         return EmbedderUnavailable(explain(error, where=self._where(), names=_SETTINGS))
 
     def _where(self) -> str:
-        return f"The embedding endpoint {self._options.base_url} (model {self._options.model})"
+        return f"The embedding endpoint {masked(self._options.base_url)} (model {self._options.model})"
 
     def _client(self) -> "OpenAI":
         if self._opened is None:

@@ -18,7 +18,7 @@ from django.http.request import split_domain_port, validate_host
 from django.utils.http import is_same_domain
 
 from convmemory import problems
-from convmemory.accounts.keys import user_of_key
+from convmemory.accounts.keys import caller_of_header
 from convmemory.core.threads import in_thread
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def admit(method: str, headers: Mapping[str, str]) -> User:
     """The caller of a request that may be served. Raises: Refused."""
     _check_place(headers.get("host", ""), headers.get("origin"))
     try:
-        caller = _caller_with_key(headers.get("authorization", ""))
+        caller = caller_of_header(headers.get("authorization", ""), writes=False)  # the tools only read
     except (OperationalError, InterfaceError) as error:
         raise Refused(problems.database_silent(PATH, error)) from error
     if caller is None:
@@ -85,12 +85,6 @@ def _is_trusted(origin: str, host: str) -> bool:
         scheme == trusted.scheme and is_same_domain(netloc, trusted.netloc.lstrip("*"))
         for trusted in map(urlsplit, settings.CSRF_TRUSTED_ORIGINS)
     )
-
-
-def _caller_with_key(authorization: str) -> User | None:
-    """The user whose key the header `Authorization: Bearer KEY` holds."""
-    scheme, _, key = authorization.partition(" ")
-    return user_of_key(key.strip()) if scheme.lower() == "bearer" else None
 
 
 async def _serve(scope: Scope, receive: Receive, send: Send) -> None:

@@ -13,10 +13,14 @@ from django.http import HttpRequest, HttpResponse
 from django_q.models import Failure, OrmQ, Schedule, Success
 from django_q.tasks import async_task
 
-from convmemory.core.admin_lists import UptoFilter
+from convmemory.core.admin_lists import OwnerFilter, UptoFilter
+from convmemory.core.fair_queue import enqueue_for, function_of
 from convmemory.core.metadata_admin import DeletableAdmin, MetadataAdmin, confirmed
+from convmemory.core.models import OwnerTask
+from convmemory.core.safe_queue import is_task
 from convmemory.ops.index_samples import error_kind
 from convmemory.ops.models import Erasure, IndexSample, SweepRun
+from convmemory.ops.task_arguments import owners_of_call
 
 admin.site.unregister([Success, Failure, Schedule])
 
@@ -90,6 +94,18 @@ class ScheduleAdmin(MetadataAdmin):
     search_help_text = "A number."
 
 
+@admin.register(OwnerTask)
+class OwnerTaskAdmin(DeletableAdmin):
+    """What waits for people, in the order in which they asked; what is deleted, the sweep finds again."""
+
+    ordering = ("asked_at",)
+    list_display: tuple[str, ...] = ("id", "func", "owner", "asked_at", "due_at", "leased_until", "slices", "attempts")
+    list_select_related = ("owner",)
+    list_filter = (OwnerFilter, "func")
+    fields = ("func", "group", "owner", "asked_at", "due_at", "leased_until", "cluster", "slices", "attempts")
+    search_help_text = "A number."
+
+
 class QueueAdmin(DeletableAdmin):
     """What waits in the queue, where that is in the database."""
 
@@ -133,10 +149,19 @@ class IndexSampleAdmin(MetadataAdmin):
 
 
 def retry_tasks(rows: Sequence[Failure]) -> None:
-    """Enqueue failed tasks again and forget the failures."""
+    """Enqueue failed tasks again and forget the failures; rows that name no task of this program are only forgotten."""
     for row in rows:
-        async_task(row.func, *(row.args or ()), hook=row.hook, group=row.group, **(row.kwargs or {}))
+        if is_task(row.func) and not _enqueue_for_owner(row):
+            async_task(row.func, *(row.args or ()), group=row.group, **(row.kwargs or {}))
         row.delete()
+
+
+def _enqueue_for_owner(row: Failure) -> bool:
+    """Enqueue a task that went round by owner as it was; False for one that is the installation's own."""
+    if function_of(row.func) is None or row.kwargs:
+        return False
+    owners = owners_of_call(row.func, row.args or (), {})
+    return len(owners) == 1 and enqueue_for(owners.pop(), row.func, *(row.args or ()), group=row.group or "")
 
 
 if admin.site.is_registered(OrmQ):  # it is not where the queue is on Redis

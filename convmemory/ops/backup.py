@@ -2,13 +2,15 @@
 
 A backup is a zip file with `dump.pgc` (what pg_dump writes, streamed through) and `manifest.json` with its
 checksum and the number of rows of each table in the same snapshot. A restore fills a new database,
-compares the rows, and only then gives it the name of the old one.
+compares the rows, and only then gives it the name of the old one. It does not trust the dump (`safe_restore.py`).
 """
 
 import contextlib
 import hashlib
 import json
 import subprocess
+import tempfile
+import time
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -24,11 +26,14 @@ from psycopg import sql
 from convmemory.core.errors import ConvMemoryError, InvalidInput
 from convmemory.core.postgres import server
 from convmemory.core.postgres.base import close_pools
+from convmemory.core.private_files import new_private_file
+from convmemory.ops.safe_restore import entries_to_restore, new_database, restoring_role, take_over
 
 FORMAT = "convmemory-backup"
 VERSION = 1
 DUMP, MANIFEST = "dump.pgc", "manifest.json"
 CHUNK_BYTES = 1024 * 1024
+LEAVING_S = 5.0
 TABLES = """
 SELECT c.relname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p') AND n.nspname = 'public' ORDER BY c.relname
@@ -52,7 +57,7 @@ class BackupReport:
 
 
 def back_up(*, path: Path) -> BackupReport:
-    """Write a backup to `path`; it appears there when it is whole. The product may run meanwhile.
+    """Write a backup to `path`, for its owner alone; it appears there when it is whole. The product may run meanwhile.
 
     Raises: InvalidInput where the file exists or the database is not the embedded one, BackupFailed.
     """
@@ -61,7 +66,11 @@ def back_up(*, path: Path) -> BackupReport:
         raise InvalidInput(f"{path} exists already: name another file.")
     draft = path.with_name(f"{path.name}.partial")
     try:
-        with _snapshot(target) as (snapshot, facts), zipfile.ZipFile(draft, "w", zipfile.ZIP_STORED) as archive:
+        with (
+            _snapshot(target) as (snapshot, facts),
+            new_private_file(draft) as output,
+            zipfile.ZipFile(output, "w", zipfile.ZIP_STORED) as archive,
+        ):
             with archive.open(DUMP, "w", force_zip64=True) as file:
                 facts["dump"] = _dump(target, snapshot, file)
             archive.writestr(MANIFEST, json.dumps(facts, indent=1))
@@ -76,8 +85,8 @@ def back_up(*, path: Path) -> BackupReport:
 def restore(*, path: Path, force: bool = False) -> BackupReport:
     """Replace the database by the one in the backup. The old one stays until the new one is complete.
 
-    Raises: InvalidInput where the backup is damaged or newer than this program, where the database holds
-    accounts and `force` is not given, or where the product runs; BackupFailed.
+    Raises: InvalidInput where the backup is damaged, newer than this program or holds what could run code, where the
+    database holds accounts and `force` is not given, or where the product runs; BackupFailed.
     """
     target = _embedded_target()
     manifest = verify(path)
@@ -94,12 +103,14 @@ def restore(*, path: Path, force: bool = False) -> BackupReport:
         _refuse_while_in_use(admin, name)
         for leftover in (fresh, old):
             _drop(admin, leftover)
-        admin.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(fresh)))
-        try:
-            _fill({**target, "dbname": fresh}, path, manifest)
-            _swap(admin, name, fresh, old)
-        finally:
-            _drop(admin, fresh)
+        with restoring_role(admin) as role:
+            try:
+                new_database(admin, target, fresh, role)
+                _fill({**target, "dbname": fresh, "user": role}, path, manifest)
+                take_over({**target, "dbname": fresh}, role)
+                _swap(admin, name, fresh, old)
+            finally:
+                _drop(admin, fresh)
         _drop(admin, old)
     return BackupReport(path.stat().st_size, sum(manifest["rows"].values()))
 
@@ -197,20 +208,28 @@ def _dump(target: Mapping[str, Any], snapshot: str, file: IO[bytes]) -> dict[str
 
 def _fill(target: Mapping[str, Any], path: Path, manifest: dict[str, Any]) -> None:
     """Restore the dump into an empty database and compare its rows with the manifest's."""
-    command = [*_program("pg_restore", target), "--no-owner", "--single-transaction", "--dbname", str(target["dbname"])]
+    command = [*_program("pg_restore", target), "--no-owner", "--no-privileges", "--single-transaction"]
+    with tempfile.TemporaryDirectory() as folder:  # its owner's alone
+        listing, chosen = Path(folder, "entries"), Path(folder, "chosen")
+        _feed([str(server.binary("pg_restore")), "--list", "--file", str(listing)], path)
+        chosen.write_text(entries_to_restore(listing.read_text("utf-8", "replace")), encoding="utf-8")
+        _feed([*command, "--use-list", str(chosen), "--dbname", str(target["dbname"])], path)
+    with psycopg.connect(**target, autocommit=True) as reader:
+        if _count_rows(reader) != manifest["rows"]:
+            raise BackupFailed("The restored tables do not hold the rows of the backup. The old database is unchanged.")
+
+
+def _feed(command: list[str], path: Path) -> None:
+    """Run a program with the dump as its input."""
     with (
         zipfile.ZipFile(path) as archive,
         archive.open(DUMP) as file,
         _running(command, stdin=subprocess.PIPE) as process,
     ):
         assert process.stdin is not None
-        with contextlib.suppress(BrokenPipeError), process.stdin:  # it ended early: its message says why
+        with contextlib.suppress(BrokenPipeError), process.stdin:  # it has read enough, or its message says why not
             while chunk := file.read(CHUNK_BYTES):
                 process.stdin.write(chunk)
-    with psycopg.connect(**target, autocommit=True) as reader:
-        if _count_rows(reader) != manifest["rows"]:
-            raise BackupFailed("The restored tables do not hold the rows of the backup. The old database is unchanged.")
-        reader.execute("ANALYZE")
 
 
 @contextlib.contextmanager
@@ -239,7 +258,9 @@ def _is_empty() -> bool:
 
 
 def _refuse_while_in_use(admin: psycopg.Connection, name: str) -> None:
-    row = admin.execute(OTHERS, [name]).fetchone()
+    deadline = time.monotonic() + LEAVING_S
+    while (row := admin.execute(OTHERS, [name]).fetchone()) and row[0] and time.monotonic() < deadline:
+        time.sleep(0.1)  # a connection that was closed a moment ago may still be ending
     if row and row[0]:
         raise InvalidInput(f"{row[0]} connections use the database: stop `manage.py up` and other commands first.")
 

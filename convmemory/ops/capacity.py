@@ -86,8 +86,7 @@ MEASURED: Mapping[str, Cost] = {
     "memory_passage": Cost(143, 88),
     "memory_signblock": Cost(764, 124),
     "memory_passagetokens": Cost(98, 23),
-    "embeddings_cachedvector": Cost(151, 121),
-    "embeddings_cachedvectoruse": Cost(52, 62),
+    "embeddings_cachedvector": Cost(161, 144),
 }
 HNSW_LINKS_BYTES = 301  # per passage, beside the signs
 TOKENS_PER_PASSAGE = 20
@@ -142,7 +141,6 @@ def _tables(load: Load) -> Iterable[_Size]:
     if load.late_interaction:
         yield _Size("memory_passagetokens", passages, TOKENS_PER_PASSAGE * load.dimensions / 8)
     yield _Size("embeddings_cachedvector", chunks, vector)
-    yield _Size("embeddings_cachedvectoruse", chunks)
 
 
 def _rows(load: Load, per_turn: float) -> int:

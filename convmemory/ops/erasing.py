@@ -22,6 +22,7 @@ from django.utils import timezone
 
 from convmemory.conversations.import_runner import upload_prefix
 from convmemory.core.errors import ConvMemoryError, NotFound
+from convmemory.core.postgres import server
 from convmemory.core.sql import load_sql
 from convmemory.ops.models import Erasure
 from convmemory.ops.ownership import OwnedTable, loose_references, owned_tables
@@ -109,12 +110,12 @@ def _erase(owner_id: int, receipt: Receipt, deadline: float) -> None:
     receipt.add("finished tasks", drop_finished(owner_id))
     receipt.add("django_admin_log", _drop_log_entries(owner_id))
     receipt.add("files", _drop_files(owner_id))
+    receipt.add("logs of the embedded server", _clear_server_log())
     *tables, person = owned_tables()
     tables = [table for table in tables if table.model is not Erasure]
     for _ in range(PASSES):
         try:
             _drop_rows(tables, owner_id, receipt, deadline)
-            _drop_unused_vectors(receipt, deadline)
             receipt.add("queued tasks", drop_queued(owner_id))
             receipt.add("finished tasks", drop_finished(owner_id))
             with transaction.atomic():  # together: an erasure without its mark would never be finished
@@ -131,7 +132,8 @@ def _drop_rows(tables: list[OwnedTable], owner_id: int, receipt: Receipt, deadli
     for table in tables:
         for count in _in_batches("drop_owned", table, owner_id):
             receipt.add(table.name, count)
-            _look_at_the_clock(deadline)
+            if count:  # each run gets on
+                _look_at_the_clock(deadline)
 
 
 def _drop_person(person: OwnedTable, owner_id: int) -> int:
@@ -164,18 +166,6 @@ def _let_go(model: type[models.Model], key: models.ForeignKey[Any, Any], rows: s
             f'(SELECT "{pk}" FROM {target.name} WHERE {target.condition})',
             {"owner": owner_id},
         )
-
-
-def _drop_unused_vectors(receipt: Receipt, deadline: float) -> None:
-    """Delete cached vectors that nobody uses any more."""
-    statement = load_sql("convmemory.ops", "drop_unused_vectors")
-    count = BATCH
-    while count == BATCH:
-        with connection.cursor() as cursor:
-            cursor.execute(statement, {"batch": BATCH})
-            count = cursor.rowcount
-        receipt.add("embeddings_cachedvector", count)
-        _look_at_the_clock(deadline)
 
 
 def _drop_sessions(owner_id: int) -> int:
@@ -214,6 +204,12 @@ def _drop_files(owner_id: int) -> int:
     return len(folders) + sum(_drop_stored_files(table, owner_id) for table in owned_tables())
 
 
+def _clear_server_log() -> int:
+    """What the embedded server logged before it kept texts out of its log, or was told to by an administrator."""
+    folder = connection.settings_dict.get("EMBEDDED_PATH")
+    return server.clear_log(Path(folder)) if folder else 0
+
+
 def _drop_stored_files(table: OwnedTable, owner_id: int) -> int:
     dropped = 0
     for file_field in (f for f in table.model._meta.concrete_fields if isinstance(f, models.FileField)):
@@ -223,9 +219,9 @@ def _drop_stored_files(table: OwnedTable, owner_id: int) -> int:
                 {"owner": owner_id},
             )
             names = [name for (name,) in cursor.fetchall() if name]
-        for name in names:
+        for name in filter(file_field.storage.exists, names):
             file_field.storage.delete(name)
-        dropped += len(names)
+            dropped += 1
     return dropped
 
 

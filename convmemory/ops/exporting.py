@@ -20,6 +20,7 @@ from django.utils import timezone
 
 from convmemory.conversations.importers.own_export import FORMAT, MANIFEST, VERSION, table_file
 from convmemory.core.errors import InvalidInput
+from convmemory.core.private_files import new_private_file
 from convmemory.ops.ownership import OwnedTable, owned_tables
 
 ROWS_PER_FETCH = 200
@@ -50,7 +51,7 @@ class ExportReport:
 
 
 def export_user(*, user: AbstractBaseUser, path: Path) -> ExportReport:
-    """Write the person's archive to `path`. It appears there when it is whole.
+    """Write the person's archive to `path`, for its owner alone. It appears there when it is whole.
 
     Raises: InvalidInput where the file exists or cannot be written.
     """
@@ -59,7 +60,11 @@ def export_user(*, user: AbstractBaseUser, path: Path) -> ExportReport:
     draft = path.with_name(f"{path.name}.partial")
     rows: dict[str, int] = {}
     try:
-        with _snapshot(), zipfile.ZipFile(draft, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
+        with (
+            _snapshot(),
+            new_private_file(draft) as output,
+            zipfile.ZipFile(output, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive,
+        ):
             for table in sorted(owned_tables(), key=lambda table: table.name):
                 rows[table.name] = _write_table(archive, table, user.pk)
             archive.writestr(MANIFEST, json.dumps(_manifest(user, rows), indent=1))

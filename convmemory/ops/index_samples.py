@@ -10,11 +10,11 @@ from typing import Any
 
 from django.db import connection
 from django.utils import timezone
-from django_q.brokers import get_broker
 from django_q.models import Failure
 
 from convmemory.core.sql import load_sql
 from convmemory.ops.models import IndexSample
+from convmemory.ops.waiting import waiting_count
 from search.status import count_index
 
 KEPT_DAYS = 30
@@ -31,7 +31,7 @@ def take_sample() -> IndexSample:
         turns=counts.turns,
         pending=counts.pending,
         failed=counts.failed + counts.given_up,
-        queued=get_broker().queue_size(),
+        queued=waiting_count(),
         spaces=[dict(zip(names, row, strict=True)) for row in _rows("space_coverage", {})],
         reasons=failure_reasons(),
     )

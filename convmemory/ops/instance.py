@@ -16,6 +16,7 @@ from typing import Any
 import psutil
 
 from convmemory.core.errors import ConvMemoryError
+from convmemory.core.private_files import private_folder
 from convmemory.ops.supervisor import kill_tree, session_members
 
 TERMINATE_TIMEOUT_S = 3.0
@@ -62,7 +63,7 @@ class Instance:
     @classmethod
     def acquire(cls, folder: Path) -> "Instance":
         """Raises: AlreadyRunning."""
-        folder.mkdir(parents=True, exist_ok=True)
+        private_folder(folder)
         lock_fd = os.open(folder / "up.lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

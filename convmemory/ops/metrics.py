@@ -11,8 +11,7 @@ from itertools import accumulate
 from django.contrib.auth.models import User
 from django.db import connection
 from django.utils import timezone
-from django_q.brokers import get_broker
-from django_q.models import OrmQ, Task
+from django_q.models import Task
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from redis.exceptions import RedisError
@@ -21,6 +20,7 @@ from convmemory.core.sql import load_sql
 from convmemory.embeddings.spaces import active_space
 from convmemory.ops.measures import BOUNDS_S, totals
 from convmemory.ops.models import Measure
+from convmemory.ops.waiting import oldest_arrival, waiting_count, working_count
 from search.status import count_index
 
 LABELS = {"search": "mode", "embedding": "kind", "task": "function", "request": "route"}
@@ -72,21 +72,18 @@ def _cumulative(buckets: list[int]) -> list[tuple[str, float]]:
 
 
 def _queue() -> Iterator[Metric]:
-    broker = get_broker()
     reachable = GaugeMetricFamily("convmemory_queue_up", "1 where the queue answers")
     depth = GaugeMetricFamily("convmemory_queue_tasks", "Tasks in the queue", labels=["state"])
     try:
-        depth.add_metric(["waiting"], broker.queue_size())
-        depth.add_metric(["running"], broker.lock_size())
+        depth.add_metric(["waiting"], waiting_count())
+        depth.add_metric(["running"], working_count())
         reachable.add_metric([], 1)
     except RedisError:
         reachable.add_metric([], 0)
     yield from (reachable, depth)
-    oldest = OrmQ.objects.filter(lock__lte=timezone.now()).order_by("lock").values_list("lock", flat=True).first()
+    oldest = oldest_arrival()
     age = (timezone.now() - oldest).total_seconds() if oldest else 0.0
-    yield GaugeMetricFamily(
-        "convmemory_queue_oldest_task_seconds", "How long the oldest waiting task waits (queue on the database)", age
-    )
+    yield GaugeMetricFamily("convmemory_queue_oldest_task_seconds", "How long the oldest waiting task waits", age)
     failed = Task.objects.filter(success=False).count()
     yield GaugeMetricFamily("convmemory_failed_tasks", "Tasks in the history that failed", failed)
 

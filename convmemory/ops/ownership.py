@@ -23,11 +23,11 @@ SHARED = {
     "django_q.OrmQ": "queued tasks name rows in their arguments: `task_arguments.py` finds them",
     "django_q.Schedule": "periodic tasks of the installation",
     "django_q.Task": "finished tasks name rows in their arguments: `task_arguments.py` finds them",
-    "embeddings.CachedVector": "belongs to those who use it (CachedVectorUse), goes with the last of them",
     "embeddings.EmbeddingSpace": "models, not texts",
     "ops.IndexSample": "counts over everybody, and messages of the index's own errors",
     "ops.Measure": "counts without any text",
     "ops.SweepRun": "counts without any text",
+    "sign_in.PasswordFailures": "counts under keyed hashes, gone a day after the last wrong password",
     "sessions.Session": "holds the user inside its signed data: `erasing.py` looks there",
 }
 """Models that no foreign key ties to a person, and why that is right or who takes care of it."""

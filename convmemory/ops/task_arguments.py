@@ -7,7 +7,6 @@ still say of somebody; a test holds that every task's parameters can be understo
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pydoc import locate
 from typing import Any
 
 from django.db import connection
@@ -17,6 +16,8 @@ from django_q.core_signing import BadSignature
 from django_q.models import OrmQ, Task
 from django_q.signing import SignedPackage
 
+from convmemory.core.models import OwnerTask
+from convmemory.core.safe_queue import find_task
 from convmemory.ops.ownership import OwnedTable, owned_by_name
 
 PERSONS = ("owner", "user", "caller")
@@ -36,8 +37,8 @@ class NamedRow:
 
 def named_rows(func: str | Callable[..., Any], args: Iterable[Any], kwargs: Mapping[str, Any]) -> list[NamedRow]:
     """The rows that a call of this function with these arguments is about."""
-    found = locate(func) if isinstance(func, str) else func
-    if not callable(found):
+    found = find_task(func) if isinstance(func, str) else func
+    if found is None:
         return []
     try:
         bound = inspect.signature(found).bind_partial(*args, **kwargs).arguments
@@ -50,6 +51,15 @@ def named_rows(func: str | Callable[..., Any], args: Iterable[Any], kwargs: Mapp
         for pk in (value if isinstance(value, (list, tuple)) else [value])
         if isinstance(pk, int)
     ]
+
+
+def owners_of_call(func: str, args: Iterable[Any], kwargs: Mapping[str, Any]) -> set[int]:
+    """The people whose rows a call is about; a call that names the people themselves is the installation's own."""
+    found: set[int] = set()
+    for row in named_rows(func, args, kwargs):
+        if hasattr(row.table.model, "owner"):
+            found |= set(row.table.model._default_manager.filter(pk=row.pk).values_list("owner_id", flat=True))
+    return found
 
 
 def table_of_parameter(name: str) -> OwnedTable | None:
@@ -67,12 +77,13 @@ def table_of_parameter(name: str) -> OwnedTable | None:
 
 def drop_queued(owner_id: int) -> int:
     """Take tasks that name rows of this person, or rows that are gone, out of the queue; how many."""
+    dropped: int = OwnerTask.objects.filter(owner_id=owner_id).delete()[0]
     broker = get_broker()
     if isinstance(broker, Redis):
         entries = broker.connection.lrange(broker.list_key, 0, -1)
         payloads = [(payload, _unpacked(payload.decode())) for payload in entries]
-        return sum(broker.connection.lrem(broker.list_key, 0, payload) for payload in _about(payloads, owner_id))
-    dropped = 0
+        about = _about(payloads, owner_id)
+        return dropped + sum(int(broker.connection.lrem(broker.list_key, 0, payload)) for payload in about)
     for batch in _batches(OrmQ.objects.order_by("pk").values_list("pk", "payload").iterator()):
         payloads = [(pk, _unpacked(payload)) for pk, payload in batch]
         dropped += OrmQ.objects.filter(pk__in=_about(payloads, owner_id)).delete()[0]
@@ -80,11 +91,15 @@ def drop_queued(owner_id: int) -> int:
 
 
 def drop_finished(owner_id: int) -> int:
-    """Forget finished and failed tasks that name rows of this person, or rows that are gone; how many."""
+    """Forget finished and failed tasks that name rows of this person, or rows that are gone; how many.
+
+    Those whose arguments cannot be read go, too: they may name the person.
+    """
     dropped = 0
     for batch in _batches(Task.objects.order_by("pk").values_list("pk", "func", "args", "kwargs").iterator()):
+        unreadable = [pk for pk, _, args, kwargs in batch if args is None or kwargs is None]
         calls = [(pk, named_rows(func, args or (), kwargs or {})) for pk, func, args, kwargs in batch]
-        dropped += Task.objects.filter(pk__in=_about(calls, owner_id)).delete()[0]
+        dropped += Task.objects.filter(pk__in=[*unreadable, *_about(calls, owner_id)]).delete()[0]
     return dropped
 
 

@@ -1,18 +1,20 @@
 """Background tasks of operation: each loads by id, calls one function and returns a small dict."""
 
-import time
 from typing import Any
 
-from django.conf import settings
 from django.contrib.auth.models import User
 
+from convmemory.core.fair_queue import slice_end
 from convmemory.core.queueing import enqueue
 from convmemory.ops import measures
 from convmemory.ops.erasing import erase_user, unfinished
 
 
 def enqueue_erasure(user_id: int) -> None:
-    """Ask a worker to go on erasing a person. Nothing is kept of the task: it names the person."""
+    """Ask a worker to go on erasing a person. Nothing is kept of the task: it names the person.
+
+    It is no task of that person's: those go with the person's rows.
+    """
     enqueue("convmemory.ops.tasks.erase", user_id, group="erase", save=False)
 
 
@@ -21,7 +23,7 @@ def erase(user_id: int) -> dict[str, Any]:
     user = User.objects.filter(pk=user_id).first()
     if user is None:
         return {"deleted": 0}
-    receipt = erase_user(user=user, deadline=time.monotonic() + settings.TASK_TIMEOUT_S / 3)
+    receipt = erase_user(user=user, deadline=slice_end())
     if not receipt.finished:
         enqueue_erasure(user_id)
     return {"deleted": receipt.total}

@@ -15,6 +15,7 @@ from convmemory.accounts.views import PageRequest, signed_in
 from convmemory.ops.erasing import Receipt, count_rows, erase_user
 from convmemory.ops.metrics import metrics_text
 from convmemory.ops.tasks import enqueue_erasure
+from convmemory.sign_in.attempts import is_password_of
 
 PATIENCE_S = 10.0  # what is not deleted by then goes on in the background
 
@@ -37,6 +38,7 @@ class DeleteAccountForm(forms.Form):
     def __init__(self, request: PageRequest) -> None:
         super().__init__(request.POST or None)
         self.user = request.user
+        self._address = request.META.get("REMOTE_ADDR", "")
         field = self.fields["confirmation"]
         field.label = "Your password"
         if not self.user.has_usable_password():
@@ -45,7 +47,7 @@ class DeleteAccountForm(forms.Form):
     def clean_confirmation(self) -> str:
         given: str = self.cleaned_data["confirmation"]
         if self.user.has_usable_password():
-            if not self.user.check_password(given):
+            if not is_password_of(user=self.user, password=given, address=self._address):
                 raise forms.ValidationError("That is not your password. Nothing was deleted.")
         elif given != self.user.get_username():
             raise forms.ValidationError("That is not your user name. Nothing was deleted.")

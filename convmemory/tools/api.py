@@ -5,7 +5,7 @@ from typing import Any
 from django.http import HttpRequest
 from ninja import Body, Router
 
-from convmemory.accounts.authentication import caller_of
+from convmemory.accounts.authentication import READING, caller_of
 from convmemory.tools.definition import Tool
 from convmemory.tools.registry import run_tool, tool_definitions
 from convmemory.tools.schemas import ToolList
@@ -18,6 +18,8 @@ def list_tools(request: HttpRequest) -> dict[str, tuple[Tool[Any, Any], ...]]:
     return {"tools": tool_definitions()}
 
 
-@router.post("/tools/{name}", response=dict[str, Any], summary="Call a tool; the body holds its arguments")
+@router.post(
+    "/tools/{name}", auth=READING, response=dict[str, Any], summary="Call a tool; the body holds its arguments"
+)
 def call_tool(request: HttpRequest, name: str, arguments: Body[dict[str, Any]] = {}) -> dict[str, Any]:  # noqa: B006
     return run_tool(name, arguments, caller_of(request))

@@ -21,7 +21,7 @@ from search.evaluation.worlds import SOURCE, MessageRef, Question, World
 
 QUESTIONS = Path("probing_questions") / "probing_questions.json"
 DATE_FORMATS = ("%B-%d-%Y", "%B %d, %Y", "%Y-%m-%d")
-_PLAN_MARK = re.compile(r"\s*->->\s*[\d,\s]+$")  # left in user messages by the generator
+_PLAN_MARK = re.compile(r"->->[\d,\s]++$")  # left in user messages by the generator
 
 Messages = list[dict[str, Any]]
 
@@ -91,7 +91,7 @@ def _drafts(name: str, batches: Sequence[Messages]) -> Iterator[ConversationDraf
         drafts = [
             MessageDraft(
                 role="user" if message["role"] == "user" else "assistant",
-                parts=(TextPart(_PLAN_MARK.sub("", message["content"])),),
+                parts=(TextPart(_without_plan_mark(message["content"])),),
                 created_at=when,
                 source_key=str(place),
             )
@@ -99,3 +99,8 @@ def _drafts(name: str, batches: Sequence[Messages]) -> Iterator[ConversationDraf
         ]
         title = f"Batch {number + 1}"
         yield ConversationDraft(drafts, source=SOURCE, source_id=f"{name}/{number}", title=title, created_at=when)
+
+
+def _without_plan_mark(text: str) -> str:
+    mark = _PLAN_MARK.search(text)
+    return text[: mark.start()].rstrip() if mark else text

@@ -17,6 +17,7 @@ from search.evaluation.worlds import SOURCE, Question, World
 
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open domain", 4: "single-hop"}
 DATE_FORMAT = "%I:%M %p on %d %B, %Y"
+_SESSION = re.compile(r"session_\d+")
 _DIALOG_ID = re.compile(r"D(\d+):\d+")
 
 
@@ -39,7 +40,7 @@ def _question(name: str, entry: Mapping[str, Any]) -> Question:
 
 
 def _drafts(name: str, conversation: Mapping[str, Any]) -> Iterator[ConversationDraft]:
-    numbers = [int(key.removeprefix("session_")) for key in conversation if re.fullmatch(r"session_\d+", key)]
+    numbers = [int(key.removeprefix("session_")) for key in conversation if _SESSION.fullmatch(key)]
     for number in sorted(numbers):
         messages = conversation[f"session_{number}"]
         if not messages:

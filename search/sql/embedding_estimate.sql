@@ -14,10 +14,11 @@ chunks AS (
     WHERE e.space_id = %(known)s
 ),
 passages AS (
-    SELECT DISTINCT ON (p.content_hash) p.token_count
+    SELECT DISTINCT ON (p.owner_id, p.content_hash) p.token_count
     FROM todo INNER JOIN memory_passage AS p USING (conversation_id, turn_number)
     WHERE p.space_id = %(known)s AND NOT EXISTS (
-        SELECT FROM memory_passage AS same WHERE same.content_hash = p.content_hash AND same.space_id = %(target)s
+        SELECT FROM memory_passage AS same
+        WHERE same.content_hash = p.content_hash AND same.owner_id = p.owner_id AND same.space_id = %(target)s
     )
 )
 SELECT

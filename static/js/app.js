@@ -171,6 +171,36 @@
     if (event.target === query()) wantsFirst = false;
   });
 
+  /* --- the list keeps up with the form --------------------------------------------------------- */
+
+  let listed; // the query whose results the list shows, as an address writes it
+
+  const queryOf = (form) => String(new URLSearchParams(new FormData(form)));
+
+  /** The query that the page was made for, whatever was typed into the form since. */
+  function servedQuery() {
+    const form = query().form.cloneNode(true);
+    form.reset();
+    return queryOf(form);
+  }
+
+  /** Searches where the form asks for something else than the list shows: typed before the scripts were there, filled
+      in again by the browser, or broken off when the page was left. */
+  function catchUp() {
+    const form = query()?.form;
+    if (!form) return;
+    if (queryOf(form) !== listed) htmx.trigger(form, "behind");
+    const filters = one("#filters");
+    if (filters.open) filters.dispatchEvent(new Event("toggle")); // a list of agents and projects that waits for it
+  }
+
+  document.addEventListener("htmx:afterRequest", ({ detail }) => {
+    if (!detail.successful || detail.elt !== query()?.form) return;
+    listed = String(new URL(detail.pathInfo.finalRequestPath, location).searchParams);
+  });
+
+  addEventListener("pageshow", catchUp);
+
   /* --- menus, copying, failures --------------------------------------------------------------- */
 
   document.addEventListener("click", (event) => {
@@ -215,5 +245,8 @@
     for (const button of all("[data-copy]")) button.hidden = false;
     if (one("[data-target-turn]")) showTarget();
     markCurrent();
+    if (!query()) return;
+    listed = servedQuery();
+    catchUp();
   });
 })();

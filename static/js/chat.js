@@ -244,12 +244,3 @@ document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-stop]");
   if (button) running.get(button.form)?.stop();
 });
-
-/* Enter sends, Shift+Enter makes a new line; on a phone the button sends. */
-document.addEventListener("keydown", (event) => {
-  if (event.key !== "Enter" || event.shiftKey || event.isComposing || matchMedia("(pointer: coarse)").matches) return;
-  const form = event.target.closest("[data-composer]");
-  if (!form || event.target !== form.elements.message) return;
-  event.preventDefault();
-  form.requestSubmit();
-});

@@ -23,6 +23,7 @@ def running_application(application: Any, *, lifespan: str = "off") -> Iterator[
         access_log=False,
         lifespan=lifespan,  # type: ignore[arg-type]
         timeout_graceful_shutdown=1,
+        http="convmemory.edge.connections:GuardedConnection",  # as `manage.py up` has it
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)

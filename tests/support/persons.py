@@ -139,7 +139,8 @@ def _account(user: User, marker: str, conversation: Conversation) -> None:
 def _made_up(model: type[models.Model], user: User, marker: str) -> models.Model:
     values = {}
     for field in model._meta.local_concrete_fields:
-        if field.column and not field.null and not (field.has_default() or isinstance(field, models.AutoField)):
+        is_given = field.has_default() and not isinstance(field, models.FileField)
+        if field.column and not field.null and not (is_given or isinstance(field, models.AutoField)):
             values[field.attname] = _value(field, user, marker)
     return model(**values)
 
@@ -157,6 +158,7 @@ def _value(field: Any, user: User, marker: str) -> Any:
         (models.IntegerField, 1),
         (models.FloatField, 0.5),
         (models.UUIDField, uuid.uuid4()),
+        (models.FileField, f"upload-{marker}"),
         (models.BinaryField, marker.encode()),
         (HalfVectorField, np.zeros(active_space().dimensions)),
         (ArrayField, []),

@@ -8,13 +8,14 @@ take a page; the test's own thread keeps the database.
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, Playwright, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, Playwright, Route, sync_playwright
 
 T = TypeVar("T")
 NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -99,3 +100,18 @@ def _note(message: ConsoleMessage, complaints: list[str]) -> None:
     is_replaced_request = message.text.startswith(("htmx:sendAbort", "htmx:afterRequest"))
     if message.type == "error" and not is_replaced_request:
         complaints.append(message.text)
+
+
+def is_deferred_script(url: str) -> bool:
+    return url.endswith(".js") and not url.endswith("/early.js")
+
+
+@contextmanager
+def held(page: Page, wanted: Callable[[str], bool]) -> Iterator[list[Route]]:
+    """Requests to the addresses that are wanted wait until the block ends."""
+    waiting: list[Route] = []
+    page.route(wanted, lambda route: waiting.append(route))
+    yield waiting
+    for route in waiting:
+        route.continue_()
+    page.unroute(wanted)

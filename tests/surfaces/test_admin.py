@@ -4,30 +4,34 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
+from django.contrib import admin
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Permission, User
 from django.test import Client
 from django.urls import reverse
-from django_q.models import OrmQ
-from pytest_django import DjangoAssertNumQueries
+from pytest_django import DjangoAssertNumQueries, Settings
 
 from convmemory.accounts.keys import create_key
 from convmemory.accounts.models import ApiKey, ContentAccess
-from convmemory.chat.agents import create_agent
+from convmemory.accounts.quota import reserve
+from convmemory.chat.agents import create_agent, options_of
 from convmemory.chat.models import Agent, CapturedHistory, Reply
 from convmemory.conversations.models import Conversation
+from convmemory.core.errors import SwitchedOff
 from memory.models import MessageEmbedding, Passage
 from search.indexing import index_conversation
 from search.models import ConversationIndex, TurnDocument, TurnEmbedding
 from summaries.models import ConversationSummary
 from summaries.ordering import request_summary
 from tests.factories import exchange, make_conversation, make_user
+from tests.support.queue import drop_all, queued
 
 pytestmark = pytest.mark.django_db
 
-SECRETS = ("zebrawood", "quokka", "Heartbreak", "projects/divorce")
+SECRETS = ("zebrawood", "quokka", "Heartbreak", "projects/divorce", "marmoset.example")
 CHANGELISTS = (
     "accounts_apikey",
+    "accounts_modeluse",
     "accounts_contentaccess",
     "conversations_conversation",
     "conversations_message",
@@ -47,6 +51,7 @@ CHANGELISTS = (
     "ops_sweeprun",
     "ops_indexsample",
 )
+ADDRESS = "https://marmoset.example/v1"
 MOST_QUERIES = 8  # session, user, count, rows, spaces of the filter, and what a filter looks up
 
 
@@ -62,7 +67,8 @@ class House:
 
 
 @pytest.fixture
-def house() -> House:
+def house(settings: Settings) -> House:
+    settings.CHAT_ALLOWED_HOSTS = ["marmoset.example", "staff.example"]
     ada = make_user("ada")
     pairs = [("does zebrawood warp?", "A quokka would know."), ("and zebrawood glue?", "The quokka says yes.")]
     conversation = make_conversation(
@@ -72,7 +78,8 @@ def house() -> House:
     ConversationSummary.objects.filter(pk=summary.pk).update(content="All about zebrawood.", status="completed")
     index_conversation(conversation_id=conversation.pk)
     chat(ada, conversation)
-    create_key(owner=ada, name="laptop")
+    create_key(owner=ada, name="zebrawood laptop")
+    reserve(owner_id=ada.pk, tokens=100)
     staff = User.objects.create_user("steve", password="x", is_staff=True)
     reader = User.objects.create_user("rita", password="x", is_staff=True)
     reader.user_permissions.add(read_content_permission())
@@ -82,8 +89,8 @@ def house() -> House:
 
 def chat(owner: User, conversation: Conversation) -> None:
     """An agent with a key, a running reply of it, and a place where the proxy goes on."""
-    values = {"name": "quokka", "system_prompt": "Only zebrawood."}
-    agent = create_agent(owner=owner, values=values | {"api_key": "sk-zebrawood"})
+    values = {"name": "quokka", "system_prompt": "Only zebrawood.", "model": "some-model"}
+    agent = create_agent(owner=owner, values=values | {"base_url": ADDRESS, "api_key": "sk-zebrawood"})
     assert agent.api_key_encrypted
     step = {"name": "token_budget", "removed_ids": [1], "shortened_ids": [], "tokens_before": 9, "tokens_after": 5}
     said = {"role": "assistant", "model": "", "created_at": None, "parts": [{"type": "text", "text": "zebrawood is"}]}
@@ -197,24 +204,122 @@ def test_a_group_s_permission_counts_and_a_person_reads_their_own(house: House) 
     assert not ContentAccess.objects.exists()
 
 
-def test_staff_with_the_permission_change_how_an_agent_runs(house: House) -> None:
+FORM = {
+    "model": "some-model", "context_window": 4_000, "reply_tokens": 500, "temperature": "", "tools": "[]",
+    "context_strategies": '["sliding_window"]', "new_base_url": "", "base_url": "https://staff.example/v1",
+}  # fmt: skip
+STOLEN = FORM | {"new_base_url": "https://staff.example/v1"}
+
+
+@pytest.mark.parametrize("granted", [(), ("chat.change_agent",), ("accounts.read_content",)])
+def test_an_agent_is_directed_elsewhere_by_nobody_without_both_permissions(
+    house: House, granted: tuple[str, ...]
+) -> None:
+    for name in granted:
+        grant(house.staff, name)
     agent = Agent.objects.order_by("pk")[0]
     page = reverse("admin:chat_agent_change", args=[agent.pk])
-    values = {
-        "base_url": agent.base_url, "model": agent.model, "context_window": 4_000, "reply_tokens": 500,
-        "temperature": "", "tools": "[]", "context_strategies": '["sliding_window"]',
-    }  # fmt: skip
     client = client_of(house.staff)
-    assert client.post(page, values).status_code == 403
-    grant(house.staff, "chat.change_agent")
-    refused = client.post(page, values | {"context_strategies": '["magic"]'}).content.decode()
+    shown = client.get(page).content.decode()
+    assert not [secret for secret in SECRETS if secret in shown]
+    assert "new_base_url" not in shown
+    assert client.post(page, STOLEN).status_code == 403
+    changed = Agent.objects.get(pk=agent.pk)
+    assert (changed.base_url, changed.api_key_encrypted, changed.context_window) == (
+        ADDRESS, agent.api_key_encrypted, None
+    )  # fmt: skip
+
+
+def test_with_both_permissions_an_agent_is_changed_and_its_key_stays_with_its_server(house: House) -> None:
+    agent = Agent.objects.order_by("pk")[0]
+    page = reverse("admin:chat_agent_change", args=[agent.pk])
+    client = client_of(house.reader)
+    grant(house.reader, "chat.change_agent")
+    assert ADDRESS not in client.get(page).content.decode()
+    assert not ContentAccess.objects.exists()
+    refused = client.post(page, FORM | {"context_strategies": '["magic"]'}).content.decode()
     assert "magic" in refused
     assert "sliding_window" in refused
-    assert client.post(page, values | {"name": "x", "system_prompt": "y"}).status_code == 302
+    assert client.post(page, FORM | {"name": "x", "system_prompt": "y", "new_base_url": ADDRESS}).status_code == 302
     changed = Agent.objects.get(pk=agent.pk)
     assert (changed.context_window, changed.context_strategies) == (4_000, ["sliding_window"])
-    assert (changed.name, changed.system_prompt) == (agent.name, agent.system_prompt)
+    assert (changed.name, changed.system_prompt, changed.base_url) == (agent.name, agent.system_prompt, ADDRESS)
     assert changed.api_key_encrypted == agent.api_key_encrypted
+    assert client.post(page, STOLEN).status_code == 302
+    moved = Agent.objects.get(pk=agent.pk)
+    assert (moved.base_url, moved.api_key_encrypted) == ("https://staff.example/v1", "")
+    records = list(ContentAccess.objects.values_list("reader", "owner", "what"))
+    assert records == [(house.reader.pk, house.ada.pk, f"changes agent {agent.pk}")] * 3
+
+
+def test_a_key_does_not_follow_an_agent_to_the_server_s_own_endpoint(house: House) -> None:
+    agent = Agent.objects.order_by("pk")[0]
+    grant(house.reader, "chat.change_agent")
+    page = reverse("admin:chat_agent_change", args=[agent.pk])
+    assert client_of(house.reader).post(page, FORM | {"use_servers_own": "on"}).status_code == 302
+    changed = Agent.objects.get(pk=agent.pk)
+    assert (changed.base_url, changed.api_key_encrypted) == ("", "")
+
+
+def test_a_superuser_needs_read_content_as_well(house: House) -> None:
+    agent = Agent.objects.order_by("pk")[0]
+    page = reverse("admin:chat_agent_change", args=[agent.pk])
+    assert client_of(house.root).post(page, STOLEN).status_code == 403
+    assert Agent.objects.get(pk=agent.pk).base_url == ADDRESS
+
+
+def test_staff_change_their_own_agents_without_a_record(house: House) -> None:
+    grant(house.staff, "chat.change_agent")
+    own = create_agent(owner=house.staff, values={"name": "mine", "base_url": ADDRESS, "model": "m", "api_key": "k"})
+    page = reverse("admin:chat_agent_change", args=[own.pk])
+    assert client_of(house.staff).post(page, STOLEN).status_code == 302
+    own.refresh_from_db()
+    assert (own.base_url, own.has_key) == ("https://staff.example/v1", False)
+    assert not ContentAccess.objects.exists()
+
+
+def test_staff_switch_an_agent_off_and_on(house: House) -> None:
+    agent = Agent.objects.order_by("pk")[0]
+    client, page = client_of(house.staff), changelist("chat_agent")
+    chosen = {"action": "switch_off", "_selected_action": agent.pk}
+    client.post(page, chosen | {"post": "yes"})
+    assert not Agent.objects.get(pk=agent.pk).is_switched_off
+    grant(house.staff, "chat.change_agent")
+    client.post(page, chosen)
+    assert not Agent.objects.get(pk=agent.pk).is_switched_off
+    client.post(page, chosen | {"post": "yes"})
+    switched_off = Agent.objects.get(pk=agent.pk)
+    with pytest.raises(SwitchedOff):
+        options_of(switched_off, owner=house.ada)
+    owner = client_of(house.ada)
+    assert "switched off by an administrator" in owner.get("/agents").content.decode()
+    assert "switched" in owner.get(f"/conversations/{house.conversation.pk}/context").content.decode()
+    client.post(page, chosen | {"action": "switch_on", "post": "yes"})
+    assert options_of(Agent.objects.get(pk=agent.pk), owner=house.ada).name == "quokka"
+
+
+def test_what_people_called_their_keys_is_not_shown_to_staff(house: House) -> None:
+    key = ApiKey.objects.get()
+    grant(house.staff, "accounts.change_apikey")
+    client, page = client_of(house.staff), changelist("accounts_apikey")
+    asked = client.post(page, {"action": "revoke", "_selected_action": key.pk})
+    done = client.post(page, {"action": "revoke", "_selected_action": key.pk, "post": "yes"}, follow=True)
+    assert ApiKey.objects.get().revoked_at
+    pages = [reverse("admin:accounts_apikey_change", args=[key.pk]), reverse("admin:index")]
+    pages += [reverse("admin:accounts_apikey_history", args=[key.pk])]
+    texts = [asked, done, *map(client.get, pages)]
+    assert not [answer for answer in texts if "zebrawood" in answer.content.decode()]
+    assert "zebrawood" not in str(list(LogEntry.objects.values_list("object_repr", "change_message")))
+    assert key.prefix in LogEntry.objects.get().object_repr
+
+
+def test_no_row_is_called_after_what_somebody_wrote(house: House) -> None:
+    """Names go into lists, confirmations, histories and the log of Django's admin."""
+    named = [
+        str(row) for model in admin.site._registry if model is not User for row in model._default_manager.all()[:20]
+    ]
+    assert len(named) > 20
+    assert not [name for name in named if any(secret in name for secret in SECRETS)]
 
 
 def test_the_conversation_page_itself_stays_the_owner_s(house: House) -> None:
@@ -352,12 +457,12 @@ def test_re_embedding_asks_marks_logs_and_enqueues(house: House) -> None:
     grant(house.staff, "search.change_conversationindex")
     client = client_of(house.staff)
     row = TurnEmbedding.objects.order_by("turn_number")[0]
-    OrmQ.objects.all().delete()
+    drop_all()
     asked = run_action(client, "search_turnembedding", "reembed", row.pk, confirm=False)
     assert "Re-embed 1 turn embedding?" in asked
-    assert not OrmQ.objects.exists()
+    assert not queued()
     run_action(client, "search_turnembedding", "reembed", row.pk, confirm=True)
-    assert OrmQ.objects.count() == 1
+    assert queued() == [("search.tasks.index", [house.conversation.pk])]
     assert TurnEmbedding.objects.filter(pk=row.pk).exists(), "searched until its replacement is stored"
     result = index_conversation(conversation_id=house.conversation.pk)
     assert (result.turns, result.finished) == (1, True)
@@ -404,9 +509,9 @@ def test_a_failed_message_is_retried(house: House) -> None:
     grant(house.staff, "memory.change_messageembedding")
     record = MessageEmbedding.objects.order_by("pk")[0]
     MessageEmbedding.objects.filter(pk=record.pk).update(status="failed", error="no answer", attempts=5)
-    OrmQ.objects.all().delete()
+    drop_all()
     run_action(client_of(house.staff), "memory_messageembedding", "retry", record.pk, confirm=True)
-    assert OrmQ.objects.get().args() == (house.conversation.pk, [record.message_id])
+    assert queued() == [("memory.tasks.embed", [house.conversation.pk, [record.message_id]])]
     record.refresh_from_db()
     assert (record.status, record.attempts, record.error) == ("pending", 0, "")
 
@@ -414,9 +519,9 @@ def test_a_failed_message_is_retried(house: House) -> None:
 def test_a_summary_is_made_anew(house: House) -> None:
     grant(house.staff, "summaries.change_conversationsummary")
     summary = ConversationSummary.objects.get()
-    OrmQ.objects.all().delete()
+    drop_all()
     run_action(client_of(house.staff), "summaries_conversationsummary", "retry", summary.pk, confirm=True)
-    assert OrmQ.objects.get().args() == (summary.pk,)
+    assert queued() == [("summaries.tasks.make", [summary.pk])]
     summary.refresh_from_db()
     assert (summary.status, summary.content) == ("pending", "All about zebrawood.")
 

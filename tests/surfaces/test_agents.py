@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Permission, User
 from django.test import Client
 from pytest_django import Settings
 
@@ -24,10 +24,17 @@ def owner() -> User:
 
 @pytest.fixture
 def staff() -> User:
+    """Somebody on the staff who may also name addresses of this machine."""
     user = make_user()
     user.is_staff = True
     user.save()
+    grant(user, "chat.use_private_address")
     return user
+
+
+def grant(user: User, name: str) -> None:
+    app, codename = name.split(".")
+    user.user_permissions.add(Permission.objects.get(content_type__app_label=app, codename=codename))
 
 
 @pytest.fixture
@@ -98,13 +105,43 @@ def test_a_key_is_stored_encrypted_and_never_shown(staff: User) -> None:
     assert options_of(agent, owner=staff).endpoint.api_key == "sk-very-secret"
 
 
-def test_a_key_stays_with_the_address_that_it_was_given_for(staff: User) -> None:
+ELSEWHERE = ("https://127.0.0.1:1/v1", "http://127.0.0.1:2/v1", "http://127.0.0.2:1/v1", "")
+SAME_SERVER = ("http://127.0.0.1:1/v2", "http://127.0.0.1:1", "HTTP://127.0.0.1:1/v1")
+
+
+@pytest.mark.parametrize("address", [*ELSEWHERE, *SAME_SERVER])
+def test_a_key_stays_with_the_server_that_it_was_given_for(staff: User, address: str) -> None:
     values = {"name": "Local", "base_url": "http://127.0.0.1:1/v1", "model": "m", "api_key": "secret"}
     agent = create_agent(owner=staff, values=values)
     kept = change_agent(owner=staff, agent_id=agent.pk, values={"name": "Renamed"})
-    assert kept.has_key
-    moved = change_agent(owner=staff, agent_id=agent.pk, values={"base_url": "http://127.0.0.1:2/v1"})
-    assert not moved.has_key
+    assert (kept.has_key, kept.key_was_dropped) == (True, False)
+    moved = Api(staff).send("PATCH", f"/agents/{agent.pk}", {"base_url": address}).json()
+    stays = address in SAME_SERVER
+    assert (moved["has_key"], moved["key_was_dropped"]) == (stays, not stays)
+    agent.refresh_from_db()
+    assert bool(agent.api_key_encrypted) is stays
+
+
+def test_a_new_server_with_its_own_key_keeps_that(staff: User) -> None:
+    values = {"name": "Local", "base_url": "http://127.0.0.1:1/v1", "model": "m", "api_key": "secret"}
+    agent = create_agent(owner=staff, values=values)
+    moved = {"base_url": "http://127.0.0.1:2/v1", "api_key": "another"}
+    changed = Api(staff).send("PATCH", f"/agents/{agent.pk}", moved).json()
+    assert (changed["has_key"], changed["key_was_dropped"]) == (True, False)
+    agent.refresh_from_db()
+    assert decrypt(agent.api_key_encrypted) == "another"
+
+
+def test_the_page_says_that_the_key_must_be_entered_again(staff: User) -> None:
+    values = {"name": "Local", "base_url": "http://127.0.0.1:1/v1", "model": "m"}
+    agent = create_agent(owner=staff, values=values | {"api_key": "secret"})
+    client = Client()
+    client.force_login(staff)
+    same = client.post(f"/agents/{agent.pk}", values | {"name": "Renamed"}, follow=True)
+    assert "enter the key again" not in same.content.decode()
+    moved = client.post(f"/agents/{agent.pk}", values | {"base_url": "http://127.0.0.1:2/v1"}, follow=True)
+    assert "enter the key again" in moved.content.decode()
+    assert "A key is stored" not in client.get(f"/agents/{agent.pk}").content.decode()
 
 
 def test_the_servers_key_goes_to_no_address_of_an_owner(staff: User, settings: Settings) -> None:
@@ -116,9 +153,12 @@ def test_the_servers_key_goes_to_no_address_of_an_owner(staff: User, settings: S
 
 def test_an_address_is_allowed_when_it_is_used_not_only_when_it_is_saved(staff: User, settings: Settings) -> None:
     agent = create_agent(owner=staff, values={"name": "L", "base_url": "http://10.0.0.7/v1", "model": "m"})
-    staff.is_staff = False
-    with pytest.raises(InvalidInput):
-        options_of(agent, owner=staff)
+    staff.user_permissions.clear()
+    for is_staff in (True, False):
+        User.objects.filter(pk=staff.pk).update(is_staff=is_staff)
+        staff = User.objects.get(pk=staff.pk)
+        with pytest.raises(InvalidInput):
+            options_of(agent, owner=staff)
     settings.CHAT_ALLOWED_HOSTS = ["10.0.0.7"]
     assert options_of(agent, owner=staff).endpoint.model == "m"
 

@@ -21,6 +21,7 @@ from convmemory.core.cursors import encode_cursor
 from search.indexing import index_conversation
 from search.query import SearchQuery
 from tests.factories import exchange, make_conversation, make_user
+from tests.support.importing import run_at_once
 
 pytestmark = pytest.mark.django_db
 
@@ -128,7 +129,8 @@ def test_event_logs_are_searched_by_type_tool_level_and_conversation(api: Api, o
     assert Api(make_user()).get("/events").json()["results"] == []
 
 
-def test_an_upload_is_imported_and_reported(api: Api, owner: User) -> None:
+def test_an_upload_is_imported_and_reported(api: Api, owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_at_once(monkeypatch)
     lines = "\n".join(json.dumps(message) for message in MESSAGES) + "\nnot json\n"
     for added in (2, 0):
         file = SimpleUploadedFile("chat.jsonl", lines.encode())
@@ -265,7 +267,8 @@ def test_a_request_that_is_too_large_is_refused(api: Api, settings: Any) -> None
     assert "MAX_REQUEST_MB" in problem_of(api.send("POST", "/conversations", body), 413)
 
 
-def test_an_upload_that_is_too_large_is_refused(api: Api, settings: Any) -> None:
+def test_an_upload_that_is_too_large_is_refused(api: Api, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_at_once(monkeypatch)
     settings.MAX_UPLOAD_MB = 0
     answer = api.client.post("/api/v1/imports", {"file": SimpleUploadedFile("a.jsonl", b"{}")})
     assert "MAX_UPLOAD_MB" in problem_of(answer, 413)

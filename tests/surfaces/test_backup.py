@@ -1,18 +1,26 @@
 """Backup and restore as a person runs them: the real commands on a data folder of their own."""
 
+import hashlib
 import json
 import os
+import re
+import stat
 import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import psycopg
 import pytest
 from django.conf import settings
 
 from convmemory.core import embedded
+from convmemory.core.errors import InvalidInput
 from convmemory.core.postgres import server
+from convmemory.ops import backup as backup_module
 from tests.conftest import FAST_OPTIONS
 
 FILL = """
@@ -51,6 +59,17 @@ class Installation:
 
     def shell(self, code: str) -> str:
         return self.run("shell", "--no-imports", "-c", code).strip().splitlines()[-1]
+
+    @property
+    def target(self) -> dict[str, Any]:
+        return {
+            "host": str(self.folder / "postgres"), "port": server.PORT, "user": "postgres", "dbname": "convmemory"
+        }  # fmt: skip
+
+    def query(self, statement: str, database: str = "convmemory") -> list[tuple[Any, ...]]:
+        with psycopg.connect(**{**self.target, "dbname": database}, autocommit=True) as link:
+            cursor = link.execute(statement.encode())
+            return cursor.fetchall() if cursor.description else []
 
 
 @pytest.fixture(scope="module")
@@ -127,3 +146,138 @@ def test_what_cannot_be_restored_changes_nothing(installation: Installation, bac
         path = make(backup, tmp_path / f"{make.__name__}.zip")
         assert reason in installation.run("restore", str(path), "--force", ok=False)
     assert installation.shell(SHOW) == before
+
+
+# --- a dump that was tampered with ----------------------------------------------------------------
+
+TAMPERED = {  # what makes it, what undoes it, what the refusal names
+    "a trigger": (
+        (
+            "CREATE FUNCTION evil() RETURNS trigger LANGUAGE plpgsql AS "
+            "$f$BEGIN COPY (SELECT 1) TO PROGRAM 'touch {harm}'; RETURN NEW; END$f$; "
+            "CREATE TRIGGER evil BEFORE INSERT ON auth_user FOR EACH ROW EXECUTE FUNCTION evil()"
+        ),
+        "DROP FUNCTION evil CASCADE",
+        "FUNCTION evil()",
+    ),
+    "an index that calls a function": (
+        (
+            "CREATE FUNCTION evil(text) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT $1'; "
+            "CREATE INDEX evil ON auth_user (evil(username))"
+        ),
+        "DROP FUNCTION evil CASCADE",
+        "FUNCTION evil(text)",
+    ),
+    "an event trigger": (
+        (
+            "CREATE FUNCTION evil() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN END'; "
+            "CREATE EVENT TRIGGER evil ON sql_drop EXECUTE FUNCTION evil()"
+        ),
+        "DROP EVENT TRIGGER evil; DROP FUNCTION evil",
+        "FUNCTION evil()",
+    ),
+    "a rule": (
+        "CREATE RULE evil AS ON INSERT TO auth_group DO ALSO DELETE FROM auth_user",
+        "DROP RULE evil ON auth_group",
+        "RULE auth_group evil",
+    ),
+    "a view": ("CREATE VIEW evil AS SELECT pg_read_file('PG_VERSION')", "DROP VIEW evil", "VIEW evil"),
+    "another schema": ("CREATE SCHEMA evil CREATE TABLE auth_user (id int)", "DROP SCHEMA evil CASCADE", "SCHEMA evil"),
+    "a default": (
+        "ALTER TABLE auth_group ALTER name SET DEFAULT query_to_xml('SELECT 1', true, true, '')::text",
+        "ALTER TABLE auth_group ALTER name DROP DEFAULT",
+        "call of query_to_xml",
+    ),
+    "a check": (
+        "ALTER TABLE auth_group ADD CHECK (pg_read_file('PG_VERSION') <> name)",
+        "ALTER TABLE auth_group DROP CONSTRAINT auth_group_name_check",
+        "call of pg_read_file",
+    ),
+}
+
+
+@pytest.fixture
+def here(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> Installation:
+    """The installation, for backups and restores in this process."""
+    monkeypatch.setattr(backup_module, "_embedded_target", lambda: installation.target)
+    return installation
+
+
+@contextmanager
+def unchanged(installation: Installation) -> Iterator[None]:
+    state = "SELECT oid::text FROM pg_database WHERE datname = 'convmemory' UNION ALL SELECT username FROM auth_user"
+    before = installation.query(state)
+    yield
+    assert installation.query(state) == before
+    databases = installation.query("SELECT datname FROM pg_database ORDER BY 1", "postgres")
+    assert [name for (name,) in databases] == ["convmemory", "postgres", "template0", "template1"]
+    assert installation.query("SELECT 1 FROM pg_roles WHERE rolname = 'convmemory_restore'") == []
+
+
+@pytest.mark.parametrize("name", TAMPERED)
+def test_a_backup_with_anything_that_could_run_code_is_refused(here: Installation, tmp_path: Path, name: str) -> None:
+    make, undo, refusal = TAMPERED[name]
+    harm, path = tmp_path / "harm", tmp_path / "evil.zip"
+    with unchanged(here):
+        here.query(make.replace("{harm}", str(harm)))
+        try:
+            backup_module.back_up(path=path)
+        finally:
+            here.query(undo)
+        harm.unlink(missing_ok=True)
+        with pytest.raises(InvalidInput, match=re.escape(f"never stores: {refusal}")):
+            backup_module.restore(path=path, force=True)
+    assert not harm.exists()
+
+
+def test_an_entry_that_is_not_what_it_says_runs_with_no_rights(
+    here: Installation, backup: Path, tmp_path: Path
+) -> None:
+    """The list of entries calls it an index; what it says is a command of the operating system."""
+    harm, path = Path("/tmp") / f"harm-{os.getpid()}", tmp_path / "evil.zip"
+    with zipfile.ZipFile(backup) as old, zipfile.ZipFile(path, "w") as new:
+        dump, manifest = old.read("dump.pgc"), json.loads(old.read("manifest.json"))
+        place = dump.index(b"CREATE INDEX ")
+        end = dump.index(b";", place)
+        command = f"COPY (SELECT 1) TO PROGRAM 'touch {harm}'".encode()
+        dump = dump[:place] + command.ljust(end - place) + dump[end:]
+        assert len(dump) == manifest["dump"]["size"]
+        manifest["dump"]["sha256"] = hashlib.sha256(dump).hexdigest()
+        new.writestr("dump.pgc", dump)
+        new.writestr("manifest.json", json.dumps(manifest))
+    with (
+        unchanged(here),
+        pytest.raises(backup_module.BackupFailed, match="permission denied to COPY to or from an ext"),
+    ):
+        backup_module.restore(path=path, force=True)
+    assert not harm.exists()
+
+
+def test_what_was_restored_belongs_to_the_program(here: Installation, backup: Path) -> None:
+    backup_module.restore(path=backup, force=True)
+    owners = here.query(
+        "SELECT DISTINCT relowner::regrole::text FROM pg_class WHERE relnamespace = 'public'::regnamespace UNION "
+        "SELECT datdba::regrole::text FROM pg_database WHERE datname = 'convmemory'"
+    )
+    assert owners == [("postgres",)]
+
+
+# --- who can read what is written -----------------------------------------------------------------
+
+
+def test_files_and_folders_are_their_owner_s_alone(installation: Installation, tmp_path: Path) -> None:
+    umask = os.umask(0)
+    try:
+        installation.run("backup", str(tmp_path / "backup.zip"))
+        installation.run("export_user", "ada", str(tmp_path / "ada.zip"))
+        fresh = Installation(tmp_path / "fresh")
+        fresh.run("restore", str(tmp_path / "backup.zip"))
+    finally:
+        os.umask(umask)
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.glob("*.zip")}
+    assert modes == {"backup.zip": 0o600, "ada.zip": 0o600}
+    assert stat.S_IMODE(fresh.folder.stat().st_mode) in (0o700, 0o701)  # root's database account passes through
+    data = fresh.folder / "postgres"
+    assert stat.S_IMODE(data.stat().st_mode) == 0o700
+    assert stat.S_IMODE((data / "server.log").stat().st_mode) == 0o600
+    assert stat.S_IMODE((fresh.folder / "secret_key").stat().st_mode) == 0o600

@@ -319,8 +319,9 @@ def test_progress_goes_away_when_the_index_is_done(visit: Callable[..., None], a
 
 def test_a_session_that_ended_leads_to_the_login(visit: Callable[..., None]) -> None:
     def steps(page: Page) -> None:
+        page.wait_for_load_state("networkidle")  # no request of the page itself finds out first
         page.context.clear_cookies()
-        page.get_by_role("searchbox").press_sequentially("sourdough")
+        page.get_by_role("searchbox").fill("sourdough")
         page.wait_for_url("**/login?next=/")
 
     visit(steps)

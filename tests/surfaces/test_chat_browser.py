@@ -1,5 +1,6 @@
 """Chatting in a real Chromium: a reply streams in, a tool call is shown, the turn is found and linked to."""
 
+import re
 import threading
 from collections.abc import Callable, Iterator
 
@@ -13,7 +14,7 @@ from search.indexing import index_conversation
 from tests.factories import exchange, make_conversation, make_user
 from tests.support.chat_server import ChatServer, Hold, Say, Script, Think, calls, fails, says
 from tests.support.site import running_site
-from tests.surfaces.browser import Chromium, chromium_path
+from tests.surfaces.browser import Chromium, chromium_path, held, is_deferred_script
 
 pytestmark = [
     pytest.mark.browser,
@@ -199,3 +200,21 @@ def test_agents_are_made_changed_and_chosen(visit: Callable[..., None], endpoint
     visit(steps, **PHONE)
     assert endpoint.requests[0]["messages"][0] == {"role": "system", "content": "You bake."}
     assert "tools" not in endpoint.requests[0]
+
+
+def test_a_message_sent_before_the_scripts_are_there_is_answered(
+    visit: Callable[..., None], endpoint: ChatServer, owner: User
+) -> None:
+    conversation = make_conversation(owner, exchange(("how often?", "Once a week.")), title="Bread")
+    endpoint.scripts.extend([says("Twice, then."), says("By the oven.")])
+
+    def steps(page: Page) -> None:
+        for question, answer in (("And in summer?", "Twice, then."), ("Where?", "By the oven.")):
+            with held(page, is_deferred_script):
+                page.goto(f"/conversations/{conversation.pk}", wait_until="commit")
+                page.get_by_role("textbox", name="Message").press_sequentially(question)
+                page.keyboard.press("Enter")
+                expect(page.locator(".message.is-assistant").last).to_contain_text(answer)
+                expect(page.locator(".message.is-user").last).to_have_text(re.compile(rf"{re.escape(question)}\s*$"))
+
+    visit(steps)

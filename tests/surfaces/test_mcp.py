@@ -160,10 +160,10 @@ def test_the_official_client_gets_no_session_with_a_wrong_key(address: str) -> N
 
 
 def test_a_database_that_is_down_is_said(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(key: str) -> None:
+    def fail(authorization: str, *, writes: bool) -> None:
         raise OperationalError("connection refused")
 
-    monkeypatch.setattr("convmemory.mcp_server.http.user_of_key", fail)
+    monkeypatch.setattr("convmemory.mcp_server.http.caller_of_header", fail)
     response = post(address, LIST, Authorization="Bearer cvm_some")
     assert response.status_code == 503
     assert "try again" in response.json()["detail"]

@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
-from django_q.models import OrmQ
 
 from convmemory.conversations.models import Conversation, Message
 from memory import tasks
@@ -12,6 +11,7 @@ from memory.models import MessageEmbedding
 from search.indexing import index_conversation
 from search.retrieval import SearchQuery, search
 from tests.factories import exchange, make_conversation, make_user
+from tests.support.queue import queued
 from tests.surfaces.test_api import Api, problem_of
 
 pytestmark = pytest.mark.django_db
@@ -56,9 +56,8 @@ def test_embed_answers_pending_a_worker_completes_and_stats_count(api: Api, owne
     assert api.get(f"{path}/stats").json() == {
         "embedded": 0, "pending": 4, "waiting_for_answer": 0, "failed": 0, "tokens": 0
     }  # fmt: skip
-    task = OrmQ.objects.order_by("-pk")[0].task
-    assert task["func"] == "memory.tasks.embed"
-    assert tasks.embed(*task["args"]) == {"finished": True, "completed": 4, "failed": 0}
+    [(_, arguments)] = queued("memory.tasks.embed")
+    assert tasks.embed(*arguments) == {"finished": True, "completed": 4, "failed": 0}
     stats = api.get(f"{path}/stats").json()
     assert (stats["embedded"], stats["pending"]) == (4, 0)
     assert stats["tokens"] > 20

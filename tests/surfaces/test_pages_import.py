@@ -10,12 +10,19 @@ from django.contrib.auth.models import User
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
-from convmemory.conversations.models import Conversation
+from convmemory.conversations import tasks
+from convmemory.conversations.models import Conversation, Import
 from tests.factories import make_user
+from tests.support.importing import run_at_once
 
 pytestmark = pytest.mark.django_db
 
 LINES = b'{"role": "user", "content": "what?"}\n{"role": "assistant", "content": "that"}\n'
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    run_at_once(monkeypatch)
 
 
 @pytest.fixture
@@ -31,7 +38,7 @@ def client(owner: User) -> Client:
 
 
 def upload(client: Client, *files: SimpleUploadedFile, status: int = 200) -> str:
-    response = client.post("/import", {"file": list(files)})
+    response = client.post("/import", {"file": list(files)}, follow=True)
     assert response.status_code == status, response.content
     return str(response.content.decode())
 
@@ -64,7 +71,7 @@ def test_several_files_and_archives_are_each_reported(client: Client) -> None:
         SimpleUploadedFile("all.zip", packed.getvalue()),
         SimpleUploadedFile("more.jsonl", LINES.replace(b"what", b"why")),
     )
-    assert text.count('class="report"') == 2
+    assert text.count('class="report import is-done"') == 2
     assert "1 place skipped" in text
     assert "<b>two" not in text
     assert Conversation.objects.count() == 3
@@ -75,7 +82,8 @@ def test_what_is_no_transcript_is_said_and_the_rest_goes_on(client: Client) -> N
         client, SimpleUploadedFile("broken.zip", b"PK\x03\x04 not a zip"), SimpleUploadedFile("good.jsonl", LINES),
         SimpleUploadedFile("picture.png", b"\x89PNG\r\n\x1a\n"), SimpleUploadedFile("empty.jsonl", b""),
     )  # fmt: skip
-    assert "broken.zip" in text
+    assert "broken.zip: no known transcript format" in text
+    assert text.count('class="report import is-failed"') == 3
     assert "1 conversation, 1 turn" in text
     assert Conversation.objects.count() == 1
 
@@ -90,3 +98,37 @@ def test_an_upload_needs_the_form_s_token(owner: User) -> None:
     client = Client(enforce_csrf_checks=True)
     client.force_login(owner)
     upload(client, SimpleUploadedFile("a.jsonl", LINES), status=403)
+
+
+def test_an_import_that_waits_says_so_and_asks_again(
+    client: Client, owner: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks, "enqueue", lambda *_, **__: True)
+    text = upload(client, SimpleUploadedFile("<b>one.jsonl", LINES))
+    row = Import.objects.get()
+    assert "It waits for a worker" in text
+    assert "<b>one" not in text
+    assert f'hx-get="/import/{row.pk}"' in text
+    assert f'<noscript><p class="help"><a href="/import/{row.pk}">Look again</a>' in text
+    Import.objects.update(state="running", messages_read=500, files_read=1)
+    card = client.get(f"/import/{row.pk}", headers={"HX-Request": "true"}).content.decode()
+    assert "500 messages in 1 file read so far" in card
+    assert "<html" not in card
+    assert "hx-get" in card
+    assert "It waits until your import of &lt;b&gt;one.jsonl has ended" in upload(
+        client, SimpleUploadedFile("two.jsonl", LINES)
+    )
+    assert tasks.run(row.pk) == {"state": "not now"}
+    Import.objects.filter(pk=row.pk).update(state="queued")
+    tasks.run(row.pk)
+    whole = client.get(f"/import/{row.pk}").content.decode()
+    assert "2 new, 0 updated" in whole
+    assert 'hx-get="/import/' not in whole
+
+
+def test_an_import_of_somebody_else_is_not_found(client: Client) -> None:
+    foreign = Client()
+    foreign.force_login(make_user())
+    upload(foreign, SimpleUploadedFile("secret.jsonl", LINES))
+    assert client.get(f"/import/{Import.objects.get().pk}").status_code == 404
+    assert "secret.jsonl" not in client.get("/import").content.decode()

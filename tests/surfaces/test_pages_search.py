@@ -183,9 +183,7 @@ def test_what_cannot_be_searched_for_is_said_in_place(
     assert message in pages.get("/search", query, status=422, headers=TYPING)
 
 
-@pytest.mark.parametrize(
-    "text", ["<script>alert(1)</script>", "' OR 1=1 --", "& | ! :*", "🦜🦜", "\x00\x00", "%s %(q)s"]
-)
+@pytest.mark.parametrize("text", ["<script>alert(1)</script>", "' OR 1=1 --", "& | ! :*", "🦜🦜", "%s %(q)s"])
 def test_any_query_is_only_a_query(owner: User, pages: Pages, text: str) -> None:
     indexed(owner, PERU)
     assert "<script>alert" not in pages.get("/search", {"q": text})

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
-from django_q.models import OrmQ
 
 from convmemory.conversations.models import Conversation
 from summaries.models import ConversationSummary
 from summaries.tasks import make
 from tests.factories import exchange, make_conversation, make_user
+from tests.support.queue import queued
 
 pytestmark = pytest.mark.django_db
 
@@ -53,7 +53,7 @@ def test_a_range_of_turns_is_summarised_and_watched(client: Client, conversation
     assert (response.status_code, response.headers["Location"]) == (302, path)
     row = ConversationSummary.objects.get()
     assert (row.from_position, row.to_position) == (2, 5)
-    assert [item.task["args"] for item in OrmQ.objects.all() if "summaries" in item.task["func"]] == [(row.pk,)]
+    assert queued("summaries.tasks.make") == [("summaries.tasks.make", [row.pk])]
     waiting = text_of(client.get(path))
     assert "Turns 1 to 2" in waiting
     assert 'hx-trigger="every 2s"' in waiting

@@ -17,6 +17,7 @@ from typing import Any
 from convmemory.conversations.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.importers.amplifier_events import events_path, read_events
 from convmemory.conversations.importers.base import FileReport, Source
+from convmemory.conversations.importers.bounds import has_too_many_values, too_many_values
 from convmemory.conversations.importers.content import ROLES_BY_NAME, message_draft
 from convmemory.conversations.importers.lines import JsonObject, read_objects
 from convmemory.conversations.importers.values import key_of, mapping_of, packed, short_hash, text_of, time_of
@@ -92,7 +93,11 @@ def _metadata(folder: Path, report: FileReport) -> dict[str, Any]:
             continue
         try:
             with path.open("rb") as file:
-                value = json.loads(file.read(MAX_METADATA_BYTES), strict=False)
+                text = file.read(MAX_METADATA_BYTES).decode("utf-8-sig")
+            if has_too_many_values(text):
+                report.skip(path.relative_to(folder).as_posix(), too_many_values("the file"))
+                continue
+            value = json.loads(text, strict=False)
         except (OSError, ValueError, RecursionError) as error:
             report.skip(path.relative_to(folder).as_posix(), f"not readable: {error}")
             continue
@@ -182,9 +187,5 @@ def _parent_id(folder: Path, metadata: Mapping[str, Any]) -> str:
     if given or "_" not in folder.name:
         return key_of(given, max_chars=290)
     stem = folder.name.partition("_")[0]
-    try:
-        siblings = [path.name for path in folder.parent.iterdir() if path.is_dir() and "_" not in path.name]
-    except OSError:
-        siblings = []
-    parents = [name for name in siblings if stem.startswith(name)]
-    return key_of(max(parents, key=len) if parents else _SPAN.sub("", stem), max_chars=290)
+    parents = (stem[:end] for end in range(len(stem), 0, -1) if (folder.parent / stem[:end]).is_dir())
+    return key_of(next(parents, None) or _SPAN.sub("", stem), max_chars=290)

@@ -113,8 +113,9 @@ class FileReport:
         self.unknown_types[kind] = self.unknown_types.get(kind, 0) + 1
 
     def note(self, text: str) -> None:
-        """Say something about the whole source."""
-        self.notes.append(text)
+        """Say something about the whole source; only the first notes are kept."""
+        if len(self.notes) < MAX_STORED_ISSUES:
+            self.notes.append(text)
 
     def _issue(self, place: int | str, reason: str, *, kept: bool) -> None:
         if kept:

@@ -4,7 +4,7 @@ Assistant lines with one message id are joined; what the harness wrote becomes a
 the CLI's own answers in the assistant's name (model `<synthetic>`: API errors, usage limits).
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -32,10 +32,11 @@ class _Answer:
     by_harness: bool
     parts: list[Part] = field(default_factory=list)
     lines: list[bytes] = field(default_factory=list)
+    _calls: set[str] = field(default_factory=set)
 
-    def add(self, parts: Iterable[Part], line: bytes) -> None:
-        calls = {part.id for part in self.parts if isinstance(part, ToolCallPart) and part.id}
-        self.parts.extend(part for part in parts if not (isinstance(part, ToolCallPart) and part.id in calls))
+    def add(self, parts: Sequence[Part], line: bytes) -> None:
+        self.parts.extend(part for part in parts if not (isinstance(part, ToolCallPart) and part.id in self._calls))
+        self._calls.update(part.id for part in parts if isinstance(part, ToolCallPart) and part.id)
         self.lines.append(line)
 
     def draft(self) -> MessageDraft:

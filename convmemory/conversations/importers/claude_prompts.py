@@ -25,13 +25,10 @@ _PHRASES = (
     "Operation stopped by hook:",
     "Stop hook feedback:",
 )
-_WRAPPED_START = re.compile(
-    r"\s*<(system-reminder|ide_opened_file|ide_selection|ide_diagnostics|local-command-caveat)\b[^>]*>.*?</\1>\s*",
-    re.DOTALL,
+_WRAPPER = re.compile(
+    r"<(system-reminder|ide_opened_file|ide_selection|ide_diagnostics|local-command-caveat)\b[^<>]*+>"
 )
-_REMINDER_END = "</system-reminder>"
-_COMMAND_NAME = re.compile(r"<command-name>\s*/?(.*?)\s*</command-name>", re.DOTALL)
-_COMMAND_ARGS = re.compile(r"<command-args>(.*?)</command-args>", re.DOTALL)
+_REMINDER_START, _REMINDER_END = "<system-reminder>", "</system-reminder>"
 _BARE_COMMAND = re.compile(r"/[A-Za-z][\w:.-]*")
 _COMMAND_HEAD_CHARS = 100_000
 
@@ -109,19 +106,54 @@ def _parted(text: str, *, trusted: bool) -> tuple[str, str]:
 def _without_wrappers(text: str) -> tuple[str, str]:
     """The text without whole reminder elements at its start and end, and those elements."""
     wrapped: list[str] = []
-    while match := _WRAPPED_START.match(text):
-        wrapped.append(match[0].strip())
-        text = text[match.end() :]
-    while text.rstrip().endswith(_REMINDER_END) and (start := text.rfind("<system-reminder>")) > 0:
-        wrapped.append(text[start:].strip())
-        text = text[:start].rstrip()
-    return (text if text.strip() else ""), "\n\n".join(wrapped)
+    start, end = _skip_space(text, 0), len(text)
+    first = 0  # where the text begins, the space before it included
+    while found := _wrapper_end(text, start):
+        wrapped.append(text[start:found])
+        first = start = _skip_space(text, found)
+    said_end = _skip_space_back(text, end, first)
+    while (
+        text.endswith(_REMINDER_END, first, said_end) and (at := text.rfind(_REMINDER_START, first, said_end)) > first
+    ):
+        wrapped.append(text[at:said_end])
+        end = said_end = _skip_space_back(text, at, first)
+    said = text[first:end]
+    return (said if said.strip() else ""), "\n\n".join(wrapped)
+
+
+def _wrapper_end(text: str, start: int) -> int:
+    """Where the reminder element that begins at `start` ends; 0 where none does."""
+    opened = _WRAPPER.match(text, start)
+    if not opened:
+        return 0
+    closing = f"</{opened[1]}>"
+    at = text.find(closing, opened.end())
+    return at + len(closing) if at >= 0 else 0
+
+
+def _skip_space(text: str, start: int) -> int:
+    while start < len(text) and text[start].isspace():
+        start += 1
+    return start
+
+
+def _skip_space_back(text: str, end: int, first: int) -> int:
+    while end > first and text[end - 1].isspace():
+        end -= 1
+    return end
 
 
 def _typed_command(text: str) -> str:
     """`/name words` where a person gave words to a command that prompts the model, else nothing."""
     head = text[:_COMMAND_HEAD_CHARS]
-    name, arguments = _COMMAND_NAME.search(head), _COMMAND_ARGS.search(text)
-    if not head.startswith("<command-message>") or not name or not arguments or not arguments[1].strip():
+    name, arguments = _element(head, "command-name"), _element(text, "command-args")
+    if not head.startswith("<command-message>") or name is None or not arguments:
         return ""
-    return f"/{name[1]} {arguments[1].strip()}"
+    return f"/{name.removeprefix('/')} {arguments}"
+
+
+def _element(text: str, tag: str) -> str | None:
+    """What the first element of this name holds, without space around it; None where there is no whole one."""
+    start = text.find(f"<{tag}>") + len(tag) + 2
+    end = text.find(f"</{tag}>", start)
+    return text[start:end].strip() if start > len(tag) + 1 and end >= 0 else None

@@ -6,6 +6,7 @@ The latest place that holds the text wins. Whichever place it is, the message ke
 that importing a file again after it grew finds the same message.
 """
 
+from bisect import bisect_right, insort
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
@@ -42,6 +43,8 @@ class QueueTracker:
 
     def enqueue(self, place: Place, text: str) -> None:
         text = _normal(text)
+        if len(self._waiting) >= MAX_OPEN:
+            self._waiting.pop(0)
         if not is_queued_prompt(text):
             self._waiting.append(None)
             return
@@ -55,9 +58,10 @@ class QueueTracker:
 
     def remove(self, text: str) -> None:
         """An entry left the queue for the model, in mid-turn; which one is said only sometimes."""
-        named = [entry for entry in self._waiting if entry and text and entry.text == _normal(text)]
-        entry = named[0] if named else self._next()
-        certain = bool(named) or None not in self._waiting
+        wanted = _normal(text)
+        named = next((entry for entry in self._waiting if entry and text and entry.text == wanted), None)
+        entry = named or self._next()
+        certain = named is not None or None not in self._waiting
         if entry in self._waiting:
             self._waiting.remove(entry)
         if entry and certain:
@@ -74,10 +78,11 @@ class QueueTracker:
         gone = waiting
         if text.strip():
             lines = f"\n{_normal(text)}\n"
-            pool = waiting + [entry for entry in self._open if not entry.handed_over and entry not in waiting]
+            pool = dict.fromkeys([*waiting, *(entry for entry in self._open if not entry.handed_over)])
             gone = [entry for entry in pool if f"\n{entry.text}\n" in lines]
-        self._waiting = [entry for entry in self._waiting if entry not in gone]
-        self._open = [entry for entry in self._open if entry not in gone]
+        left = set(gone)
+        self._waiting = [entry for entry in self._waiting if entry not in left]
+        self._open = [entry for entry in self._open if entry not in left]
 
     def attachment(self, place: Place, text: str, key: str) -> None:
         """A prompt handed over as an attachment; it can still come back as a user line."""
@@ -112,17 +117,19 @@ class QueueTracker:
     def _take_up(self, place: Place, text: str) -> list[_Entry]:
         """Move every open entry found in the text to this place; what is left of the text goes to `_rests`."""
         framed = f"\n{text}\n"
-        taken: list[_Entry] = []
+        taken: dict[_Entry, None] = {}
         spans: list[tuple[int, int]] = []
+        looked_to: dict[str, int] = {}  # where the next entry of the same text is looked for
         for entry in reversed(self._open):
-            at = _free_span(framed, f"\n{entry.text}\n", spans)
+            at = _free_span(framed, f"\n{entry.text}\n", spans, looked_to.get(entry.text, 0))
+            looked_to[entry.text] = len(framed) if at is None else at + 1
             if at is not None:
                 entry.place, entry.start = place, at
-                spans.append((at, at + len(entry.text) + 1))
-                taken.append(entry)
+                insort(spans, (at, at + len(entry.text) + 1))
+                taken[entry] = None
         self._open = [entry for entry in self._open if entry not in taken]
-        self._rests[place] = _uncovered(framed, sorted(spans))
-        return taken
+        self._rests[place] = _uncovered(framed, spans)
+        return list(taken)
 
     def _close_handed_over(self) -> None:
         self._settled.extend(entry for entry in self._open if entry.handed_over)
@@ -133,14 +140,15 @@ def _normal(text: str) -> str:
     return "\n".join(line.rstrip() for line in text.strip().splitlines())
 
 
-def _free_span(framed: str, wanted: str, spans: list[tuple[int, int]]) -> int | None:
-    """Where `wanted` stands outside of `spans`; neighbours may share a line break."""
-    at = framed.find(wanted)
+def _free_span(framed: str, wanted: str, spans: list[tuple[int, int]], start: int) -> int | None:
+    """Where, from `start`, `wanted` stands outside of `spans` (sorted); neighbours may share a line break."""
+    at = framed.find(wanted, start)
     while at >= 0:
-        end = at + len(wanted) - 1
-        if all(end <= start or at >= stop for start, stop in spans):
+        following = bisect_right(spans, (at, len(framed)))
+        stop = spans[following - 1][1] if following else 0
+        if at >= stop and (following == len(spans) or at + len(wanted) - 1 <= spans[following][0]):
             return at
-        at = framed.find(wanted, at + 1)
+        at = framed.find(wanted, max(at + 1, stop))
     return None
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from convmemory.conversations.drafts import MessageDraft
 from convmemory.conversations.importers.attachments import ATTACHMENT_TYPES, attachment_of
+from convmemory.conversations.importers.bounds import has_too_many_values
 from convmemory.conversations.importers.payloads import marker, value_without_payloads, without_payloads
 from convmemory.conversations.importers.values import clean, key_of, mapping_of, text_of, time_of
 from convmemory.conversations.parts import Part, Role, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
@@ -221,6 +222,8 @@ def _call_id(block: Mapping[str, Any]) -> str:
 def _arguments(given: object) -> Mapping[str, Any]:
     """Parameters as an object, whether they come as one or as a JSON string of one."""
     if isinstance(given, str):
+        if has_too_many_values(given):
+            return {"arguments": given}
         try:
             given = json.loads(given, strict=False)
         except (ValueError, RecursionError):

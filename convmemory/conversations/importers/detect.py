@@ -40,6 +40,12 @@ class Found:
     reason: str = ""
 
 
+def require_format(format: str) -> None:
+    """Raises: InvalidInput where there is no such format."""
+    if format not in FORMATS:
+        raise InvalidInput(f"Unknown format {format[:40]!r}: give one of {', '.join(FORMATS)}.")
+
+
 @dataclass(slots=True)
 class Walk:
     """One walk over paths. `ignored` counts the files of a folder that no transcript is named like."""
@@ -49,8 +55,7 @@ class Walk:
     _seen: set[tuple[int, int]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        if self.format not in FORMATS:
-            raise InvalidInput(f"Unknown format {self.format!r}: give one of {', '.join(FORMATS)}.")
+        require_format(self.format)
 
     def over(self, paths: Iterable[Path], *, root: Path | None = None) -> Iterator[Found]:
         """The sources under `paths`. Labels are relative to `root`, or begin with the path as it was given."""

@@ -11,10 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
+from convmemory.conversations.importers.bounds import has_too_many_values, too_many_values
 from convmemory.core.errors import InvalidInput
 
-MAX_LINE_BYTES = 256 * 1024 * 1024
+MAX_LINE_BYTES = 16 * 1024 * 1024
 CHUNK_BYTES = 1024 * 1024
+LINE_TOO_LONG = (
+    f"the line is longer than {MAX_LINE_BYTES // 1024**2} MB: divide it, or leave out the files that are embedded in it"
+)
 
 _DECODER = json.JSONDecoder(strict=False)  # raw control characters in strings are taken
 _SPACE = re.compile(r"\s*")
@@ -90,7 +94,7 @@ def _lines(file: BinaryIO, on_issue: OnIssue, until: int | None) -> Iterator[tup
         start, offset = offset, offset + len(line)
         if len(line) > MAX_LINE_BYTES:
             offset += _skip_rest_of_line(file, line)
-            on_issue(number, f"the line is longer than {MAX_LINE_BYTES // 1024**2} MB", kept=False)
+            on_issue(number, LINE_TOO_LONG, kept=False)
             continue
         yield number, start, line if until is None else line[: until - start]
 
@@ -111,6 +115,9 @@ def objects_of_line(
     if repair:
         on_issue(number, repair, kept=bool(text))
     if not text or text.startswith("//"):
+        return
+    if has_too_many_values(text):
+        on_issue(number, too_many_values("the line"), kept=False)
         return
     at = index = 0
     while at < len(text):

@@ -17,7 +17,8 @@ from typing import IO, Any
 
 from convmemory.conversations.drafts import ConversationDraft, EventDraft, MessageDraft
 from convmemory.conversations.importers.base import FileReport, Source
-from convmemory.conversations.importers.lines import MAX_LINE_BYTES, unreadable
+from convmemory.conversations.importers.bounds import MAX_VALUES, has_too_many_values
+from convmemory.conversations.importers.lines import unreadable
 from convmemory.conversations.parts import ROLES, part_from_json
 from convmemory.core.errors import InvalidInput
 
@@ -25,6 +26,8 @@ FORMAT = "convmemory-export"
 VERSION = 1
 MANIFEST = "manifest.json"
 MAX_MANIFEST_BYTES = 1024 * 1024
+MAX_ROW_BYTES = 64 * 1024 * 1024  # raw sources stand there in hexadecimal digits
+DIVIDE = "take its row out of the archive and import that conversation from its own file."
 
 Row = Mapping[str, Any]
 _WRONG = (KeyError, TypeError, ValueError, AttributeError)
@@ -90,7 +93,7 @@ class _Archive:
             return
         with _readable(self._path), self._file(name) as file:
             number = 0
-            while line := file.readline(MAX_LINE_BYTES):
+            while line := file.readline(MAX_ROW_BYTES + 1):
                 number += 1
                 yield _loaded(line, f"{name}:{number}")
 
@@ -201,8 +204,13 @@ def _events(rows: Iterable[tuple[Row, bytes]], report: FileReport) -> Iterator[E
 
 
 def _loaded(line: bytes, place: str) -> Row:
+    if len(line) > MAX_ROW_BYTES:
+        raise InvalidInput(f"{place} is longer than {MAX_ROW_BYTES // 1024**2} MB: {DIVIDE}")
     try:
-        value = json.loads(line)
+        text = line.decode()
+        if has_too_many_values(text):
+            raise InvalidInput(f"{place} holds more than {MAX_VALUES:,} values: {DIVIDE}")
+        value = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InvalidInput(f"{place} cannot be read: {error}. Export the archive again.") from error
     if not isinstance(value, dict):

@@ -13,6 +13,7 @@ from typing import Any
 
 from convmemory.conversations.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.importers.base import FileReport, Source
+from convmemory.conversations.importers.bounds import has_too_many_values, too_many_values
 from convmemory.conversations.importers.content import ROLES_BY_NAME, first_time, message_draft
 from convmemory.conversations.importers.foreign import foreign_format
 from convmemory.conversations.importers.lines import read_objects, unreadable
@@ -20,7 +21,7 @@ from convmemory.conversations.importers.payloads import value_without_payloads
 from convmemory.conversations.importers.values import key_of, mapping_of, packed, short_hash, text_of
 from convmemory.core.errors import InvalidInput, TooLarge
 
-MAX_DOCUMENT_BYTES = 512 * 1024 * 1024
+MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
 MAX_OPENING = 20
 MIN_GLOBAL_ID_CHARS = 8
 
@@ -135,6 +136,8 @@ def _load(source: Source) -> Any:
         text = source.path.read_bytes().decode("utf-8-sig", "replace")
     except OSError as error:
         raise unreadable(source.path, error) from error
+    if has_too_many_values(text):
+        raise TooLarge(f"{too_many_values('The JSON document')}.")
     try:
         return json.loads(text, strict=False)
     except json.JSONDecodeError as error:

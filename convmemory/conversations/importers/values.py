@@ -13,6 +13,7 @@ from convmemory.core.text import storable
 EARLIEST = datetime(1990, 1, 1, tzinfo=UTC)
 MAX_CLOCK_SKEW = timedelta(days=2)
 
+_MAX_TIME_CHARS = 64
 _EPOCH = re.compile(r"-?\d{9,}(\.\d+)?")
 
 
@@ -31,7 +32,9 @@ def _read_time(value: object) -> datetime | None:
     if isinstance(value, datetime):
         return (value if value.tzinfo else value.replace(tzinfo=UTC)).astimezone(UTC)
     if isinstance(value, str):
-        text = value.strip()
+        text = value[: _MAX_TIME_CHARS * 2].strip()
+        if len(text) > _MAX_TIME_CHARS:
+            return None
         if _EPOCH.fullmatch(text):
             return _epoch(float(text))
         return _read_time(datetime.fromisoformat(text))

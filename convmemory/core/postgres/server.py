@@ -30,12 +30,24 @@ PORT = 5432  # names the socket file; no port is opened
 START_TIMEOUT_S = 300  # recovery after a power cut may take minutes
 STOP_TIMEOUT_S = 30
 MAX_SOCKET_PATH = 100  # sun_path holds 104 bytes on macOS, 108 on Linux
+LOG, OLDER_LOG = "server.log", "server.log.1"
 MAX_LOG_BYTES = 10 * 1024 * 1024
 MIN_SHARED_MEMORY_FOLDER = 512 * 1024 * 1024
 ORPHAN_ATTEMPTS = 10
 NO_PROCESS = 2**30  # above every system's largest process number
 SHELL_CHARACTERS = '"$`\\\n'
 ACCOUNT_NAME = "pgserver"
+DISCREET = {
+    "log_min_messages": "log",
+    "log_min_error_statement": "panic",
+    "log_error_verbosity": "terse",
+    "log_statement": "none",
+    "log_min_duration_statement": "-1",
+    "log_parameter_max_length": "0",
+    "log_parameter_max_length_on_error": "0",
+}
+"""Keeps texts of people out of the server's log: an error's message can quote a value, its detail a whole row, and what
+a crashed process was doing is a statement with its values. Whoever sent the statement gets the error all the same."""
 ROOT_REMEDY = "Start convmemory as an ordinary user, or set DATABASE_URL to a PostgreSQL of your own."
 
 
@@ -95,6 +107,8 @@ def start(folder: Path, options: Mapping[str, str]) -> Postmaster:
         _open_programs()
     sockets = socket_dir(folder, account)
     _disarm_lock_files(folder, sockets)
+    if not _was_discreet(folder):
+        clear_log(folder)
     _write_configuration(folder, sockets, options)
     return _launch(folder, account)
 
@@ -122,7 +136,7 @@ def wait_until_settled(folder: Path) -> Postmaster | None:
         if time.monotonic() > deadline:
             raise DatabaseUnavailable(
                 f"The embedded PostgreSQL (process {postmaster.pid}) is still recovering or stopping. "
-                f"Try again later; its log is {folder / 'server.log'}."
+                f"Try again later; its log is {folder / LOG}."
             )
         time.sleep(0.05)
     return postmaster
@@ -289,6 +303,7 @@ def _write_configuration(folder: Path, sockets: Path, options: Mapping[str, str]
         "port": str(PORT),
         "unix_socket_directories": f'"{directory}"',
         **_tuning(),
+        **DISCREET,
         **options,
     }
     lines = ["{} = '{}'".format(name, value.replace("'", "''")) for name, value in values.items()]
@@ -324,10 +339,30 @@ def _tuning() -> dict[str, str]:
 
 
 def _rotated_log(folder: Path) -> Path:
-    log = folder / "server.log"
+    log = folder / LOG
     if log.exists() and log.stat().st_size > MAX_LOG_BYTES:
-        log.replace(folder / "server.log.1")
+        log.replace(folder / OLDER_LOG)
     return log
+
+
+def clear_log(folder: Path) -> int:
+    """Empty the server's log, which it goes on writing, and delete the one before; how many held anything."""
+    log, older = folder / LOG, folder / OLDER_LOG
+    cleared = 0
+    with contextlib.suppress(FileNotFoundError):
+        cleared += log.stat().st_size > 0
+        os.truncate(log, 0)
+    if older.exists():
+        older.unlink()
+        cleared += 1
+    return cleared
+
+
+def _was_discreet(folder: Path) -> bool:
+    """Whether the server ran with `DISCREET` before; versions without it logged statements with their values."""
+    with contextlib.suppress(FileNotFoundError):
+        return "log_error_verbosity" in (folder / "convmemory.conf").read_text(encoding="utf-8")
+    return False
 
 
 def _tail(log: Path, offset: int) -> str:

@@ -14,6 +14,7 @@ from convmemory.core.errors import DatabaseUnavailable
 
 MIN_SERVER = 15
 MIN_VECTOR = (0, 8)
+_NUMBER = re.compile(r"\d+")
 FACTS = """
 SELECT current_setting('server_version_num')::int / 10000,
        (SELECT extversion FROM pg_extension WHERE extname = 'vector'),
@@ -55,4 +56,4 @@ def server_problems(server: int, installed: str | None, available: str | None) -
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(number) for number in re.findall(r"\d+", version))
+    return tuple(int(number) for number in _NUMBER.findall(version))

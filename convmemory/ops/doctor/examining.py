@@ -2,12 +2,13 @@
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from django.db import DatabaseError
 from redis.exceptions import RedisError
 
 from convmemory.core.errors import ConvMemoryError, DatabaseUnavailable
+from convmemory.core.masking import masked
 from convmemory.ops.doctor import (
     database_area,
     disk_area,
@@ -51,9 +52,9 @@ def examine(areas: Sequence[Area] = AREAS) -> Report:
     """Run every check. One that cannot be run is a finding, and the others are run all the same."""
     report = Report()
     for area in areas:
-        report.facts[area.name] = list(_facts(area))
+        report.facts[area.name] = [(name, masked(value)) for name, value in _facts(area)]
         for check in area.checks:
-            report.findings += _checked(area, check)
+            report.findings += map(_shown, _checked(area, check))
             if any(finding.id == "database.unreachable" for finding in report.findings):
                 return report
     report.findings.sort(key=lambda finding: -finding.severity)
@@ -69,6 +70,10 @@ def fix(report: Report) -> Iterator[str]:
             yield f"{finding.id}: {finding.fix()}"
         except CANNOT_BE_EXAMINED as error:
             yield f"{finding.id}: not fixed, {error}"
+
+
+def _shown(finding: Finding) -> Finding:
+    return replace(finding, message=masked(finding.message), remedy=masked(finding.remedy))
 
 
 def _facts(area: Area) -> Iterator[Fact]:

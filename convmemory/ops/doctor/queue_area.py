@@ -3,15 +3,16 @@
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from django.conf import settings
 from django.db.models import Count
 from django.utils import timezone
 from django_q.brokers import get_broker
-from django_q.models import Failure, OrmQ, Schedule
+from django_q.models import Failure, Schedule
 
+from convmemory.core.fair_queue import tasks_in_work, waiting_tasks
 from convmemory.ops import schedules
 from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity, plural
 from convmemory.ops.models import SweepRun
+from convmemory.ops.waiting import oldest_arrival, waiting_count
 
 OVERDUE = timedelta(minutes=5)  # the sweep runs every minute wherever a worker lives
 WAITING = timedelta(minutes=15)
@@ -20,7 +21,10 @@ RECENT = timedelta(days=1)
 
 def facts() -> Iterator[Fact]:
     broker = get_broker()
-    yield "queue", f"{broker.info()}, {plural(broker.queue_size(), 'task')} waiting, {broker.lock_size()} in work"
+    yield "queue", f"{broker.info()}, {plural(broker.queue_size(), 'task')} waiting, {broker.lock_size() or 0} in work"
+    people = waiting_tasks().values("owner").distinct().count()
+    of_people = f"{plural(waiting_tasks().count(), 'task')} of {plural(people, 'user')} waiting"
+    yield "queue by owner", f"{of_people}, {tasks_in_work().count()} in work"
     last = SweepRun.objects.order_by("-started_at").first()
     yield "last sweep", f"{last.started_at:%Y-%m-%d %H:%M:%S}, found {last.found}" if last else "never"
 
@@ -59,14 +63,11 @@ def check_workers() -> Iterator[Finding]:
 
 
 def check_waiting() -> Iterator[Finding]:
-    if settings.REDIS_URL:
-        return  # Redis keeps no time of arrival
-    arrived = OrmQ.objects.filter(lock__lte=timezone.now()).order_by("lock").values_list("lock", flat=True).first()
-    if arrived and arrived < timezone.now() - WAITING:
+    if (arrived := oldest_arrival()) and arrived < timezone.now() - WAITING:
         yield Finding(
             "queue.waiting",
             Severity.WARNING,
-            f"The oldest task of {plural(get_broker().queue_size(), 'task')} waits since {_ago(arrived)}.",
+            f"The oldest task of {plural(waiting_count(), 'task')} waits since {_ago(arrived)}.",
             "See that workers run (queue.no-worker); after a large import just wait, or raise WORKERS.",
         )
 

@@ -6,7 +6,6 @@ from datetime import timedelta
 from django.db import connection, transaction
 from django.db.models import Count
 from django.utils import timezone
-from django_q.brokers import get_broker
 
 from convmemory.conversations.ingest import release_abandoned_responses
 from convmemory.conversations.models import Conversation
@@ -136,9 +135,6 @@ def check_refused() -> Iterator[Finding]:
 
 
 def check_behind() -> Iterator[Finding]:
-    broker = get_broker()
-    if broker.queue_size() or broker.lock_size():
-        return  # in hand
     behind = conversations_to_index(limit=MANY)
     if not behind:
         return

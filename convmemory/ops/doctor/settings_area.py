@@ -54,8 +54,26 @@ def check_secret_file() -> Iterator[Finding]:
     )
 
 
+def check_folder() -> Iterator[Finding]:
+    folder = Path(settings.VAR_DIR)
+    if not folder.stat().st_mode & (stat.S_IRGRP | stat.S_IWGRP | stat.S_IROTH | stat.S_IWOTH):
+        return
+
+    def close() -> str:
+        folder.chmod(stat.S_IMODE(folder.stat().st_mode) & ~(stat.S_IRGRP | stat.S_IWGRP | stat.S_IROTH | stat.S_IWOTH))
+        return f"Only its owner can list {folder} now."
+
+    yield Finding(
+        "settings.folder-readable",
+        Severity.WARNING,
+        f"Other users of this machine can look into the data folder {folder}.",
+        f"Run `chmod go-rw {folder}`.",
+        close,
+    )
+
+
 def _is_public() -> bool:
     return not LOCAL_HOSTS.issuperset(settings.ALLOWED_HOSTS)
 
 
-AREA = Area("settings", facts, (check_debug, check_https, check_secret_file))
+AREA = Area("settings", facts, (check_debug, check_https, check_secret_file, check_folder))

@@ -37,6 +37,7 @@ def prepare(parent_pid: int) -> None:
 def step(space_id: int, conversation_id: int) -> StepResult:
     """Embed one conversation in one space for at most `SLICE_S` or one batch, whichever takes longer."""
     from convmemory.core.errors import EmbedderUnavailable
+    from convmemory.core.safe_tracebacks import safe_message
     from convmemory.embeddings.models import EmbeddingSpace
     from search.building import build_conversation
     from search.indexing import index_conversation
@@ -51,7 +52,7 @@ def step(space_id: int, conversation_id: int) -> StepResult:
     except EmbedderUnavailable as error:
         return StepResult(finished=False, unavailable=str(error))
     except Exception as error:  # one bad conversation must not stop the others; it is reported
-        return StepResult(finished=True, error=f"{type(error).__name__}: {error}")
+        return StepResult(finished=True, error=safe_message(error))
     return StepResult(done.finished, done.turns, done.computed + done.passages_computed, done.failed)
 
 

@@ -103,7 +103,7 @@ def _feed(
 
 def _may_go_on(conversation_id: int, result: StepResult, held: dict[int, int], totals: Totals) -> bool:
     """Whether to try on: always after a slice, a bounded number of times where another process holds it."""
-    if result.turns:
+    if result.turns or result.computed:
         return True
     held[conversation_id] = held.get(conversation_id, 0) + 1
     if held[conversation_id] < HELD_ATTEMPTS:

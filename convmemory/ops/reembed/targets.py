@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from convmemory.core.errors import InvalidInput
+from convmemory.core.masking import masked
 from convmemory.embeddings.embedder import Embedder
 from convmemory.embeddings.model_folder import DEFAULT_MODEL
 from convmemory.embeddings.models import EmbeddingSpace
@@ -74,7 +75,7 @@ def settings_for(space: EmbeddingSpace) -> list[str]:
         f"EMBEDDING_PROVIDER={space.provider}",
         f"EMBEDDING_MODEL={space.model}",
         f"EMBEDDING_DIMENSIONS={space.dimensions}",
-        *([f"EMBEDDING_BASE_URL={space.location}"] if space.location else []),
+        *([f"EMBEDDING_BASE_URL={masked(space.location)}"] if space.location else []),
     ]
 
 

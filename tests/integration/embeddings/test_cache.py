@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from django.contrib.auth.models import User
 from pytest_django import DjangoAssertNumQueries
 
 from convmemory.core.errors import EmbedderUnavailable, EmbeddingError
@@ -17,6 +18,7 @@ from tests.support.openai_server import vector_of
 
 pytestmark = pytest.mark.django_db
 DIMENSIONS = 12
+ADA, BOB = 7_001, 7_002
 
 
 class Scripted:
@@ -50,6 +52,11 @@ class Scripted:
         return vector
 
 
+@pytest.fixture(autouse=True)
+def owners() -> None:
+    User.objects.bulk_create([User(pk=ADA, username="ada"), User(pk=BOB, username="bob")])
+
+
 @pytest.fixture
 def space() -> EmbeddingSpace:
     return EmbeddingSpace.objects.create(provider="local", model="scripted", dimensions=DIMENSIONS, recipe_version=1)
@@ -59,28 +66,28 @@ def space() -> EmbeddingSpace:
 def embedder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Scripted]:
     scripted = Scripted()
     monkeypatch.setattr(cache, "embedder_for", lambda space: scripted)
-    cache._query.cache_clear()
+    cache._questions.clear()
     yield scripted
-    cache._query.cache_clear()
+    cache._questions.clear()
 
 
 def test_each_distinct_text_is_computed_once(
     space: EmbeddingSpace, embedder: Scripted, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     with django_assert_num_queries(2):
-        first = embed_cached(space, ["a", "b", "a"])
+        first = embed_cached(space, ["a", "b", "a"], owner_id=ADA)
     assert (first.computed, first.errors, embedder.asked) == (2, {}, [["a", "b"]])
     with django_assert_num_queries(2):
-        second = embed_cached(space, ["c", "b", "a"])
+        second = embed_cached(space, ["c", "b", "a"], owner_id=ADA)
     assert (second.computed, embedder.asked[1:]) == (1, [["c"]])
     with django_assert_num_queries(1):
-        assert embed_cached(space, ["a", "b", "c"]).computed == 0
+        assert embed_cached(space, ["a", "b", "c"], owner_id=ADA).computed == 0
     assert CachedVector.objects.count() == 3
 
 
 def test_a_fresh_vector_and_a_cached_one_are_identical(space: EmbeddingSpace, embedder: Scripted) -> None:
-    fresh = embed_cached(space, ["b", "a"]).vectors
-    cached = embed_cached(space, ["b", "a"]).vectors
+    fresh = embed_cached(space, ["b", "a"], owner_id=ADA).vectors
+    cached = embed_cached(space, ["b", "a"], owner_id=ADA).vectors
     assert fresh.dtype == cached.dtype == np.float32
     np.testing.assert_array_equal(fresh, cached)
     np.testing.assert_allclose(fresh[0], unit_rows(vector_of("b", DIMENSIONS)[None])[0], atol=1e-3)
@@ -91,13 +98,13 @@ def test_no_texts_ask_nothing(
     space: EmbeddingSpace, embedder: Scripted, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     with django_assert_num_queries(0):
-        batch = embed_cached(space, [])
+        batch = embed_cached(space, [], owner_id=ADA)
     assert batch.vectors.shape == (0, DIMENSIONS)
     assert batch.computed == 0
 
 
 def test_a_refused_text_is_told_and_costs_the_others_nothing(space: EmbeddingSpace, embedder: Scripted) -> None:
-    batch = embed_cached(space, ["a", "poison", "b", "poison"])
+    batch = embed_cached(space, ["a", "poison", "b", "poison"], owner_id=ADA)
     assert batch.errors == {1: "bad text", 3: "bad text"}
     assert not batch.vectors[[1, 3]].any()
     assert batch.vectors[[0, 2]].any(axis=1).all()
@@ -110,23 +117,30 @@ def test_what_was_computed_before_a_failure_is_kept(
     monkeypatch.setattr(cache, "STORE_BATCH", 2)
     embedder.works_for = 2
     with pytest.raises(EmbedderUnavailable):
-        embed_cached(space, list("abcdef"))
+        embed_cached(space, list("abcdef"), owner_id=ADA)
     embedder.works_for = 1
-    assert embed_cached(space, list("abcdef")).computed == 2
+    assert embed_cached(space, list("abcdef"), owner_id=ADA).computed == 2
 
 
 def test_spaces_do_not_share_vectors(space: EmbeddingSpace, embedder: Scripted) -> None:
     other = EmbeddingSpace.objects.create(provider="local", model="other", dimensions=DIMENSIONS, recipe_version=1)
-    embed_cached(space, ["a"])
-    assert embed_cached(other, ["a"]).computed == 1
+    embed_cached(space, ["a"], owner_id=ADA)
+    assert embed_cached(other, ["a"], owner_id=ADA).computed == 1
+
+
+def test_owners_share_no_vectors(space: EmbeddingSpace, embedder: Scripted) -> None:
+    embed_cached(space, ["a", "b"], owner_id=ADA)
+    assert embed_cached(space, ["b", "a"], owner_id=BOB).computed == 2
+    assert embed_cached(space, ["a", "b"], owner_id=BOB).computed == 0
+    assert CachedVector.objects.count() == 4
 
 
 def test_a_vector_that_another_process_stored_meanwhile_is_no_error(
     space: EmbeddingSpace, embedder: Scripted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    embed_cached(space, ["a"])
-    monkeypatch.setattr(cache, "_look_up", lambda space, hashes: {})
-    assert embed_cached(space, ["a"]).computed == 1
+    embed_cached(space, ["a"], owner_id=ADA)
+    monkeypatch.setattr(cache, "_look_up", lambda space, owner_id, hashes: {})
+    assert embed_cached(space, ["a"], owner_id=ADA).computed == 1
     assert CachedVector.objects.count() == 1
 
 
@@ -135,35 +149,41 @@ def test_many_texts_are_looked_up_in_one_query(
 ) -> None:
     texts = [f"text {number}" for number in range(2000)]
     with django_assert_num_queries(1 + 4):
-        assert embed_cached(space, texts).computed == 2000
+        assert embed_cached(space, texts, owner_id=ADA).computed == 2000
     with django_assert_num_queries(1):
-        batch = embed_cached(space, texts)
+        batch = embed_cached(space, texts, owner_id=ADA)
     np.testing.assert_allclose(np.linalg.norm(batch.vectors, axis=1), 1, atol=2e-3)
 
 
 def test_a_question_is_remembered(space: EmbeddingSpace, embedder: Scripted) -> None:
-    first = query_vector(space, "why?")
-    assert query_vector(space, "why?") is first
+    first = query_vector(space, "why?", owner_id=ADA)
+    assert query_vector(space, "why?", owner_id=ADA) is first
     assert embedder.asked == [["why?"]]
-    assert query_tokens(space, "why?") is None
+    assert query_tokens(space, "why?", owner_id=ADA) is None
     with pytest.raises(ValueError, match="read-only"):
         first[0] = 1
+
+
+def test_a_question_is_remembered_for_who_asked_it(space: EmbeddingSpace, embedder: Scripted) -> None:
+    for owner_id in (ADA, BOB, ADA, BOB):
+        query_vector(space, "why?", owner_id=owner_id)
+    assert embedder.asked == [["why?"], ["why?"]]
 
 
 def test_a_failure_is_not_remembered(space: EmbeddingSpace, embedder: Scripted) -> None:
     embedder.works_for = 0
     with pytest.raises(EmbeddingError):
-        query_vector(space, "why?")
+        query_vector(space, "why?", owner_id=ADA)
     embedder.works_for = 1
-    assert query_vector(space, "why?").shape == (DIMENSIONS,)
+    assert query_vector(space, "why?", owner_id=ADA).shape == (DIMENSIONS,)
 
 
 def test_the_default_model_end_to_end() -> None:
     space = active_space()
     texts = ["The worker restarts by itself.", "Paris is lovely in spring."]
-    batch = embed_cached(space, texts)
-    found: Any = batch.vectors @ query_vector(space, "how does the worker start again?")
+    batch = embed_cached(space, texts, owner_id=ADA)
+    found: Any = batch.vectors @ query_vector(space, "how does the worker start again?", owner_id=ADA)
     assert found[0] > 0.4 > found[1]
-    tokens = query_tokens(space, "how does the worker start again?")
+    tokens = query_tokens(space, "how does the worker start again?", owner_id=ADA)
     assert tokens is not None
     assert tokens.token_vectors.shape == (8 - 1, space.dimensions)

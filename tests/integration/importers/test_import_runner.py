@@ -9,16 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import DataError
+from django.db import DataError, connection
 
 from convmemory.conversations import import_runner, ingest
 from convmemory.conversations.archives import UnpackLimits
 from convmemory.conversations.drafts import ConversationDraft
 from convmemory.conversations.import_runner import ImportReport, import_paths, import_upload
+from convmemory.conversations.importers.base import FileReport
+from convmemory.conversations.importers.claude_messages import MessageReader
 from convmemory.conversations.ingest import SyncResult
 from convmemory.conversations.models import Conversation, Event, Message, MessageSource
 from convmemory.core.errors import InvalidInput, TooLarge
-from tests.factories import make_user
+from tests.factories import make_conversation, make_user, user_says
 from tests.unit.importers.helpers import FIXTURES, assistant_line, queue_line, user_line, write_lines
 
 pytestmark = pytest.mark.django_db
@@ -211,21 +213,22 @@ def zip_of(folder: Path) -> io.BytesIO:
     return buffer
 
 
-def test_an_uploaded_archive_gives_the_same_as_the_folder() -> None:
+def test_an_uploaded_archive_gives_the_same_as_the_folder(tmp_path: Path) -> None:
     owner = make_user()
     folder = import_paths(owner=owner, paths=[FIXTURES])
-    upload = import_upload(owner=owner, file=zip_of(FIXTURES), name="transcripts.zip")
+    upload = import_upload(owner=owner, file=zip_of(FIXTURES), name="transcripts.zip", folder=tmp_path)
     assert (upload.total("added"), upload.total("unchanged")) == (0, folder.total("added"))
     assert upload.files[0].path == f"transcripts/amplifier/sessions/{AMPLIFIER}"
     assert all("/tmp" not in issue.place for file in upload.files for issue in file.issues)
 
 
-def test_uploaded_single_files_are_named_as_in_their_folder() -> None:
+def test_uploaded_single_files_are_named_as_in_their_folder(tmp_path: Path) -> None:
     owner = make_user()
     paths = [FIXTURES / "claude-code" / f"{SESSION}.jsonl", FIXTURES / "plain" / "anthropic.jsonl"]
     import_paths(owner=owner, paths=paths)
     for path in paths:
-        report = import_upload(owner=owner, file=io.BytesIO(path.read_bytes()), name=path.name)
+        folder = tmp_path / path.stem
+        report = import_upload(owner=owner, file=io.BytesIO(path.read_bytes()), name=path.name, folder=folder)
         assert report.total("added") == 0
         assert [file.path for file in report.files] == [path.name]
 
@@ -233,11 +236,58 @@ def test_uploaded_single_files_are_named_as_in_their_folder() -> None:
 def test_uploads_that_are_refused_or_passed_over(tmp_path: Path) -> None:
     owner = make_user()
     with pytest.raises(TooLarge):
-        import_upload(owner=owner, file=zip_of(FIXTURES), name="a.zip", limits=UnpackLimits(max_bytes=1000))
-    report = import_upload(owner=owner, file=io.BytesIO(b"\x89PNG\r\n"), name="image.png")
+        import_upload(
+            owner=owner, file=zip_of(FIXTURES), name="a.zip", folder=tmp_path / "1", limits=UnpackLimits(max_bytes=1000)
+        )
+    image = io.BytesIO(b"\x89PNG\r\n")
+    report = import_upload(owner=owner, file=image, name="image.png", folder=tmp_path / "2")
     assert report.files[0].errors == ["no known transcript format (tried amplifier, claude-code, convmemory, plain)"]
     assert not Conversation.objects.exists()
     shutil.copytree(FIXTURES / "plain", tmp_path / "plain")
     (tmp_path / "plain" / "notes.txt").write_text("x")
-    report = import_upload(owner=owner, file=zip_of(tmp_path / "plain"), name="a.zip", format="plain")
+    report = import_upload(
+        owner=owner, file=zip_of(tmp_path / "plain"), name="a.zip", folder=tmp_path / "3", format="plain"
+    )
     assert (report.ignored_files, report.recognised) == (1, 3)
+
+
+def test_the_report_that_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(import_runner, "MAX_STORED_FILES", 2)
+    monkeypatch.setattr(import_runner, "MAX_STORED_DETAILS", 3)
+    files = [FileReport(path=str(number), errors=["broken"] * 2, added=1) for number in range(5)]
+    kept = ImportReport(files=files).to_stored_json()
+    assert [file["errors"] for file in kept["files"]] == [["broken"] * 2, ["broken"]]
+    assert (kept["files_left_out"], kept["total"]["added"]) == (3, 5)
+
+
+def test_messages_are_read_before_the_transaction_begins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    depth = len(connection.savepoint_ids)
+    inside: list[bool] = []
+    reading = MessageReader.read
+
+    def watched(reader: MessageReader, lines: Any) -> Any:
+        for message in reading(reader, lines):
+            inside.append(len(connection.savepoint_ids) > depth)
+            yield message
+
+    monkeypatch.setattr(MessageReader, "read", watched)
+    write_lines(
+        tmp_path / "a.jsonl",
+        [line for n in range(9) for line in (user_line(f"u{n}", "q"), assistant_line(f"a{n}", "a"))],
+    )
+    assert import_paths(owner=make_user(), paths=[tmp_path]).total("added") == 18
+    assert inside == [False] * 18
+
+
+def test_large_messages_are_stored_in_small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ingest, "BATCH_BYTES", 1_000)
+    sizes: list[int] = []
+    insert = ingest._insert
+
+    def counted(conversation_id: int, drafts: Any, first_position: int) -> Any:
+        sizes.append(len(drafts))
+        return insert(conversation_id, drafts, first_position)
+
+    monkeypatch.setattr(ingest, "_insert", counted)
+    make_conversation(make_user(), [user_says("x" * 600, source_key=str(number)) for number in range(5)])
+    assert sizes == [2, 2, 1]

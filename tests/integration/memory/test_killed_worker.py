@@ -16,7 +16,6 @@ import pytest
 from django.conf import settings
 from django.db import connection
 from django.utils import timezone
-from django_q.models import OrmQ
 
 from convmemory.embeddings.models import EmbeddingSpace
 from memory.embedding import request_embeddings
@@ -24,6 +23,7 @@ from memory.models import MessageEmbedding, Passage
 from memory.tasks import enqueue_embed, sweep
 from tests.factories import exchange, make_conversation, make_user
 from tests.support.openai_server import FakeEndpoint, Fault, running_endpoint
+from tests.support.queue import drop_all
 
 PAIRS = [(f"What is the colour of planet number {n}?", f"Planet number {n} is of a dusty red.") for n in range(3)]
 TIMEOUT_S = 60
@@ -79,7 +79,7 @@ def test_what_a_killed_worker_was_embedding_is_found_and_completed(tmp_path: Pat
     EmbeddingSpace.objects.create(provider="openai", model="planets", dimensions=8, recipe_version=1, is_active=True)
     owner = make_user()
     conversation = make_conversation(owner, exchange(*PAIRS))
-    OrmQ.objects.all().delete()  # the index would embed the messages, too
+    drop_all()  # the index would embed the messages, too
     ids = list(conversation.messages.values_list("pk", flat=True))
     requested = request_embeddings(owner=owner, conversation_id=conversation.pk, message_ids=ids)
     assert statuses() == {"pending"}
@@ -91,7 +91,7 @@ def test_what_a_killed_worker_was_embedding_is_found_and_completed(tmp_path: Pat
             wait_until(lambda: statuses() == {"processing"}, log)
         assert statuses() == {"processing"}
         assert not Passage.objects.exists()
-        OrmQ.objects.all().delete()  # the lost task does not come back: the sweep alone must find the work
+        drop_all()  # the lost task does not come back: the sweep alone must find the work
         assert sweep() == {"enqueued": 0, "given_up": 0}  # a living worker could still be at it
         MessageEmbedding.objects.update(updated_at=timezone.now() - timedelta(minutes=2))
         assert sweep() == {"enqueued": 6, "given_up": 0}

@@ -43,14 +43,15 @@ def test_growing_a_turn_computes_only_what_is_new() -> None:
     assert Passage.objects.count() == PassageTokens.objects.count() == before + 1
 
 
-def test_equal_texts_of_another_owner_are_not_computed_again() -> None:
+def test_equal_texts_of_an_owner_are_not_computed_again() -> None:
+    owner = make_user()
     computed = [
-        index_conversation(conversation_id=make_conversation(make_user(), exchange(*PAIRS)).pk).passages_computed
+        index_conversation(conversation_id=make_conversation(owner, exchange(*PAIRS)).pk).passages_computed
         for _ in range(2)
     ]
     assert computed[0] > 0
     assert computed[1] == 0
-    assert Passage.objects.values("owner").distinct().count() == 2
+    assert Passage.objects.values("conversation").distinct().count() == 2
 
 
 def test_a_turn_that_vanishes_takes_its_passages_along() -> None:

@@ -32,6 +32,7 @@ from search import rerank_endpoint, vector_index
 from search.indexing import MAX_ATTEMPTS, index_conversation
 from search.models import ConversationIndex, TurnDocument, TurnEmbedding
 from tests.factories import exchange, make_conversation, make_user, user_says
+from tests.support.queue import drop_all
 from tests.support.rerank_server import running_reranker
 from tests.support.tiny_bert import write_tiny_bert
 
@@ -171,7 +172,7 @@ def refused_turn() -> None:
 
 def missed_conversation() -> None:
     make_conversation(make_user(), exchange(*PAIRS))
-    OrmQ.objects.all().delete()
+    drop_all()
 
 
 def no_worker() -> None:

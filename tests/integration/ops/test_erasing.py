@@ -4,6 +4,7 @@ import importlib
 import inspect
 import pkgutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,13 @@ import pytest
 from django.apps import apps
 from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import CommandError, call_command
 from django.db import connection
 from django_q.models import OrmQ, Task
 
 from convmemory.conversations.import_runner import upload_prefix
+from convmemory.conversations.imports import queue_import
 from convmemory.conversations.models import Conversation
 from convmemory.embeddings.models import CachedVector
 from convmemory.ops import erasing
@@ -25,12 +28,14 @@ from convmemory.ops.ownership import SHARED, all_models, owned_tables
 from convmemory.ops.task_arguments import NAMED_ELSEWHERE, named_rows, table_of_parameter
 from search.retrieval import SearchQuery, search
 from tests.factories import exchange, make_conversation, make_user
+from tests.support.importing import uploads
 from tests.support.persons import fill_person, rows_of, tables_with
 
 pytestmark = pytest.mark.django_db
 
 ADA, BOB = "zebrafinch", "quaggamussel"
-AFTER_THE_ROWS = "DELETE FROM embeddings_cachedvector WHERE"  # the step between a person's rows and the person
+LAST_ROWS = "DELETE FROM conversations_conversation WHERE"
+AFTER_THE_ROWS = 'FROM "django_q_ormq"'  # the step between a person's rows and the person
 REFERENCES = """
 SELECT c.conrelid::regclass::text, a.attname
 FROM pg_constraint AS c
@@ -107,7 +112,7 @@ def conversations_of(user: User) -> list[int]:
 
 
 def _cached_of(user: User) -> set[bytes]:
-    return {bytes(h) for h in CachedVector.objects.filter(uses__owner=user).values_list("content_hash", flat=True)}
+    return {bytes(h) for h in CachedVector.objects.filter(owner=user).values_list("content_hash", flat=True)}
 
 
 def _keys(table: Any, user: User) -> list[Any]:
@@ -165,17 +170,32 @@ def test_small_batches_come_to_the_same(monkeypatch: pytest.MonkeyPatch) -> None
     assert not CachedVector.objects.exists()
 
 
+def _after_the_rows(write: Callable[[], object]) -> Any:
+    """Wraps statements: `write` runs in each pass between the person's rows and the person."""
+    in_rows = False
+
+    def wrapper(execute: Any, sql: Any, params: Any, many: bool, context: Any) -> Any:
+        nonlocal in_rows
+        if LAST_ROWS in str(sql):
+            in_rows = True
+        elif in_rows and AFTER_THE_ROWS in str(sql):
+            in_rows = False
+            write()
+        return execute(sql, params, many, context)
+
+    return wrapper
+
+
 def test_what_a_worker_writes_meanwhile_goes_in_another_pass() -> None:
     ada = make_user(ADA)
     fill_person(ada, ADA)
     late: list[int] = []
 
-    def write_late(execute: Any, sql: Any, params: Any, many: bool, context: Any) -> Any:
-        if AFTER_THE_ROWS in str(sql) and not late:
+    def write_once() -> None:
+        if not late:
             late.append(make_conversation(ada, exchange((f"late {ADA}", "yes"))).pk)
-        return execute(sql, params, many, context)
 
-    with connection.execute_wrapper(write_late):
+    with connection.execute_wrapper(_after_the_rows(write_once)):
         receipt = erase_user(user=ada)
     assert late
     assert receipt.finished
@@ -186,12 +206,10 @@ def test_what_a_worker_writes_meanwhile_goes_in_another_pass() -> None:
 def test_who_never_stops_writing_is_told() -> None:
     ada = make_user(ADA)
 
-    def write_always(execute: Any, sql: Any, params: Any, many: bool, context: Any) -> Any:
-        if AFTER_THE_ROWS in str(sql):
-            make_conversation(ada, exchange((f"late {ADA}", "yes")))
-        return execute(sql, params, many, context)
+    def write() -> None:
+        make_conversation(ada, exchange((f"late {ADA}", "yes")))
 
-    with connection.execute_wrapper(write_always), pytest.raises(erasing.StillInUse, match="erase again"):
+    with connection.execute_wrapper(_after_the_rows(write)), pytest.raises(erasing.StillInUse, match="erase again"):
         erase_user(user=ada)
     ada.refresh_from_db()
     assert not ada.is_active
@@ -204,6 +222,15 @@ def test_the_folder_that_a_killed_upload_left_goes() -> None:
     erase_user(user=ada)
     assert (left[ada].exists(), left[bob].exists()) == (False, True)
     left[bob].rmdir()
+
+
+def test_the_uploads_that_wait_go() -> None:
+    ada, bob = make_user(ADA), make_user(BOB)
+    left = {user: queue_import(owner=user, file=SimpleUploadedFile("a.jsonl", b"{}")).file.name for user in (ada, bob)}
+    assert set(left.values()) <= set(uploads())
+    erase_user(user=ada)
+    assert (left[ada] in uploads(), left[bob] in uploads()) == (False, True)
+    erase_user(user=bob)
 
 
 def test_the_command_asks_first(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,6 +22,7 @@ from convmemory.ops.ownership import owned_tables
 from search.indexing import index_conversation
 from search.retrieval import SearchQuery, search
 from tests.factories import exchange, make_conversation, make_user
+from tests.support.importing import run_at_once
 from tests.support.persons import fill_person, rows_of
 
 pytestmark = pytest.mark.django_db
@@ -129,7 +130,10 @@ def test_secrets_are_known_by_their_columns_names(column: str, is_secret: bool) 
     assert bool(SECRETS.search(column)) == is_secret
 
 
-def test_an_upload_and_an_unpacked_folder_are_read_like_the_file(tmp_path: Path) -> None:
+def test_an_upload_and_an_unpacked_folder_are_read_like_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_at_once(monkeypatch)
     ada = make_user(ADA)
     fill_person(ada, ADA)
     before = contents(ada)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from django.utils import timezone
-from django_q.models import OrmQ, Schedule
+from django_q.models import Schedule
 
 from convmemory.conversations import ingest
 from convmemory.conversations.models import Conversation
@@ -14,7 +14,9 @@ from convmemory.ops.models import SweepRun
 from memory.models import Passage, PassageTokens
 from search.indexing import index_conversation
 from search.models import ConversationIndex, TurnDocument, TurnEmbedding
+from search.tasks import enqueue_index
 from tests.factories import exchange, make_conversation, make_user, user_says
+from tests.support.queue import queued
 
 pytestmark = pytest.mark.django_db
 
@@ -52,10 +54,15 @@ def test_missed_work_is_handed_to_a_worker() -> None:
     assert (run.found["missed"], run.fixed["missed"], run.deep) == (1, 1, False)
 
 
-def test_a_busy_queue_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    make_conversation(make_user(), exchange(*PAIRS))
-    monkeypatch.setattr(sweeping, "BUSY_QUEUE", 0)
-    assert quick().found["missed"] == 0
+def test_what_waits_in_the_queue_is_not_missed() -> None:
+    ada, bob = make_user(), make_user()
+    asked = [make_conversation(ada, exchange(*PAIRS)).pk for _ in range(3)]
+    missed = make_conversation(bob, exchange(*PAIRS)).pk
+    for conversation_id in asked:
+        enqueue_index(conversation_id)
+    found: list[int] = []
+    assert sweeping.sweep(enqueue=found.append).found["missed"] == 1
+    assert found == [missed]
 
 
 def test_a_response_whose_writer_died_is_taken_back_not_busy_for_ever() -> None:
@@ -119,6 +126,9 @@ def test_the_tasks_are_scheduled_and_do_it() -> None:
     functions = set(Schedule.objects.values_list("func", flat=True))
     assert {"convmemory.ops.sweep_tasks.sweep", "convmemory.ops.sweep_tasks.deep_sweep"} <= functions
     make_conversation(make_user(), exchange(*PAIRS))
-    assert sweep_tasks.sweep() == {"found": {"missed": 1, "stuck": 0}, "fixed": {"missed": 1, "stuck": 0}}
-    assert OrmQ.objects.count() == 1
+    assert sweep_tasks.sweep() == {
+        "found": {"missed": 1, "stuck": 0, "tickets": 0},
+        "fixed": {"missed": 1, "stuck": 0, "tickets": 0},
+    }
+    assert len(queued("search.tasks.index")) == 1
     assert sweep_tasks.deep_sweep()["found"]["orphaned"] == 0

@@ -12,8 +12,11 @@ from convmemory.conversations import ingest
 from convmemory.conversations.models import Conversation
 from convmemory.core.errors import EmbedderUnavailable
 from convmemory.embeddings.cache import EmbeddedBatch, embed_cached
+from memory import passages
 from memory.locking import LOCK_CLASS
-from search.indexing import index_conversation
+from memory.models import Passage
+from search import batches, indexing
+from search.indexing import IndexResult, index_conversation
 from search.models import ConversationIndex, TurnDocument, TurnEmbedding
 from search.status import index_status
 from search.sweeping import conversations_to_index
@@ -60,10 +63,10 @@ def test_a_turn_that_grows_is_embedded_again() -> None:
     assert "one more thing" in " ".join(TurnDocument.objects.get(turn_number=2).question) or result.turns == 1
 
 
-def test_the_same_text_of_two_owners_is_embedded_once() -> None:
+def test_the_same_text_of_an_owner_is_embedded_once() -> None:
+    owner = make_user()
     computed = [
-        index_conversation(conversation_id=make_conversation(make_user(), exchange(*PAIRS)).pk).computed
-        for _ in range(2)
+        index_conversation(conversation_id=make_conversation(owner, exchange(*PAIRS)).pk).computed for _ in range(2)
     ]
     assert computed == [3, 0]
 
@@ -127,10 +130,53 @@ def test_the_sweep_finds_what_no_signal_announced() -> None:
     assert conversations_to_index(limit=10) == [conversation.pk]
 
 
-def test_a_run_out_of_time_goes_on_where_it_stopped() -> None:
+def test_a_run_out_of_time_goes_on_where_it_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "BATCH_CHARS", 1)
     conversation = make_conversation(make_user(), exchange(*PAIRS))
-    assert not index_conversation(conversation_id=conversation.pk, deadline=0).finished
-    assert index_conversation(conversation_id=conversation.pk).computed == 3
+    runs = [index_conversation(conversation_id=conversation.pk, deadline=0) for _ in PAIRS]
+    assert [(run.turns, run.computed, run.finished) for run in runs] == [(1, 1, False), (1, 1, False), (1, 1, True)]
+
+
+def test_a_run_out_of_time_gets_on_where_changes_were_not_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "BATCH_CHARS", 1)
+    conversation = make_conversation(make_user(), exchange(*PAIRS))
+    ConversationIndex.objects.all().delete()
+    runs = [index_conversation(conversation_id=conversation.pk, deadline=0) for _ in PAIRS]
+    assert [(run.turns, run.finished) for run in runs] == [(1, False), (1, False), (1, True)]
+
+
+def test_one_huge_turn_is_indexed_in_several_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passages, "AHEAD", 4)
+    monkeypatch.setattr(indexing, "CHUNKS_AHEAD", 2)
+    text = " ".join(f"Sentence number {number} says that lake {number} is deep and cold." for number in range(120))
+    conversation = make_conversation(make_user(), exchange(("How deep are the lakes?", text)))
+    whole = make_conversation(make_user(), exchange(("How deep are the lakes? ", text)))
+    runs: list[IndexResult] = []
+    while not runs or not runs[-1].finished:
+        runs.append(index_conversation(conversation_id=conversation.pk, deadline=0))
+    index_conversation(conversation_id=whole.pk)
+    assert len(runs) > 20
+    assert all(run.computed + run.passages_computed <= 4 for run in runs[:-1])
+    columns = ("start", "end", "kind", "content_hash")
+    found, expected = (
+        sorted(Passage.objects.filter(conversation=c).values_list(*columns)) for c in (conversation, whole)
+    )
+    assert len(found) == len(set(found)) > 100
+    assert len(found) == len(expected)
+    assert TurnEmbedding.objects.filter(conversation=conversation).count() > 2
+
+
+@pytest.mark.parametrize("sizes", [[10] * 200, [5_000, 20_000, 10, 10], [40_000], [8_000] * 5])
+def test_batches_are_bounded_by_what_is_embedded(sizes: list[int]) -> None:
+    conversation = make_conversation(make_user(), exchange(*((f"q{n}", "x" * size) for n, size in enumerate(sizes))))
+    found = list(batches.batches_of_turns(conversation, 0))
+    assert [batch.first for batch in found[1:]] == [batch.last + 1 for batch in found[:-1]]
+    assert (found[0].first, found[-1].last) == (0, len(sizes) - 1)
+    for batch in found:
+        of_batch = sizes[batch.first : batch.last + 1]
+        assert len(of_batch) <= batches.TURNS_PER_BATCH
+        assert len(of_batch) == 1 or sum(of_batch) <= batches.BATCH_CHARS
+        assert {message.turn_number for message in batch.messages} == set(range(batch.first, batch.last + 1))
 
 
 @pytest.mark.django_db(transaction=True)

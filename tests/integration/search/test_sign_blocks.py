@@ -43,7 +43,9 @@ def indexed(owner: Any, *pairs: tuple[str, str], **fields: Any) -> Conversation:
 def found(name: str, owner: Any, filters: Filters = EVERYTHING, text: str = "eggs", kinds: Any = EVERY_KIND) -> Any:
     """The turn and similarity of each passage that a leg finds."""
     space, parsed = active_space(), SearchQuery(text=text).parsed
-    statement = passages_statement(name, owner.pk, space, query_vector(space, parsed.text), parsed, filters, kinds)
+    statement = passages_statement(
+        name, owner.pk, space, query_vector(space, parsed.text, owner_id=owner.pk), parsed, filters, kinds
+    )
     ((conversations, turns, scores),) = Asked(*statement).rows()
     return sorted(zip(conversations or [], turns or [], np.round(scores or [], 4), strict=True))
 

@@ -1,5 +1,6 @@
 """What a transcript can put on the page: Markdown as it was meant, and nothing that acts."""
 
+import re
 from html.parser import HTMLParser
 from typing import Any
 
@@ -20,11 +21,11 @@ from convmemory.conversations.parts import (
 from convmemory.conversations.rendering import (
     TEXT_CHARS,
     TOOL_CHARS,
-    highlight_code,
     render_markdown,
     view_messages,
     view_part,
 )
+from convmemory.conversations.rendering_work import highlight_code
 
 
 class Harmless(HTMLParser):
@@ -256,3 +257,45 @@ def test_a_window_in_the_middle_of_a_turn_does_not_open_it_again() -> None:
     views = view_messages([message("assistant", TextPart("more"), turn=4)], turn_before=4)
     assert not views[0].opens_turn
     assert views[0].headed
+
+
+# --- how much work a page may be -----------------------------------------------------------------
+
+
+def test_a_page_of_odd_markdown_is_shown_as_it_is_and_says_so() -> None:
+    odd = "![" * (TEXT_CHARS // 2)
+    message = Message(pk=1, position=0, role="user", is_real_user=True, parts=[part_to_json(TextPart(odd))] * 400)
+    (view,) = view_messages([message])
+    laid_out = [part for part in view.parts if part.html is not None]
+    as_it_is = [part for part in view.parts if part.html is None]
+    assert 0 < len(laid_out) < 40
+    assert all(part.remark and part.text == odd[: len(part.text)] and part.text for part in as_it_is)
+    assert len(laid_out) + len(as_it_is) == 400
+
+
+def test_a_page_of_ordinary_markdown_is_laid_out() -> None:
+    text = ("Some *words* and `code`, [a link](https://example.org) and more of the same.\n- an item\n\n" * 200)[
+        :TEXT_CHARS
+    ]
+    message = Message(pk=1, position=0, role="user", is_real_user=True, parts=[part_to_json(TextPart(text))] * 10)
+    (view,) = view_messages([message])
+    assert all(part.html is not None and not part.remark for part in view.parts)
+
+
+def test_text_that_takes_too_much_work_alone_is_shown_as_it_is() -> None:
+    html = render_markdown("![" * 100_000 + "<b>")
+    assert html.startswith('<pre class="output">![![')
+    assert "&lt;b&gt;</pre>" in html
+    assert "Shown as it is" in html
+
+
+def test_a_bare_address_in_a_link_is_no_second_link() -> None:
+    html = render_markdown("[see http://a.example](http://b.example) and http://c.example")
+    assert html.count("<a ") == 2
+
+
+def test_long_code_keeps_every_character_and_its_colours() -> None:
+    code = "".join(f"def number_{n}(value):\n    return value + {n}\n\n" for n in range(300))
+    shown = highlight_code(code, "python")
+    assert shown.count(">def</span>") == 300
+    assert re.sub("<[^>]*>", "", shown) == code

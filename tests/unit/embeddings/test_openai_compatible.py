@@ -122,7 +122,7 @@ def test_what_may_pass_is_tried_again(endpoint: FakeEndpoint, open_embedder: Ope
     ("fault", "message"),
     [
         (Fault(status=429, body={"error": {"message": "quota"}}), "429: too many requests"),
-        (Fault(status=500, body={"error": {"message": "boom"}}), r"500: try later \(Error code: 500"),
+        (Fault(status=500, body={"error": {"message": "boom"}}), r"500: try later \(“Error code: 500"),
         (Fault(delay_s=1.0), "no answer in time"),
         (Fault(status=403), "403: the key may not use this model"),
         (Fault(status=404), "404: no such model or address"),

@@ -150,6 +150,57 @@ def test_too_many_files(tmp_path: Path) -> None:
             unpack(data, name, tmp_path, UnpackLimits(max_files=4))
 
 
+def test_too_many_folders(tmp_path: Path) -> None:
+    data = zip_of(*((f"{number}/a/b/c/chat.jsonl", LINE) for number in range(3)))
+    with pytest.raises(TooLarge, match="more than 10 files or folders"):
+        unpack(data, "a.zip", tmp_path, UnpackLimits(max_files=10))
+
+
+@pytest.mark.parametrize("name", ["inner.zip", "inner.jsonl", "inner"])
+def test_an_archive_in_an_archive_is_unpacked(tmp_path: Path, name: str) -> None:
+    inner = zip_of(("s/chat.jsonl", LINE), ("deeper.tar.gz", tar_of(("t.jsonl", LINE), mode="w:gz")))
+    unpacked = unpack(zip_of((name, inner), ("chat.jsonl.gz", gzip.compress(LINE))), "a.zip", tmp_path)
+    folder = "inner" if name != "inner" else "inner.unpacked"
+    assert files_of(unpacked) == {
+        f"{folder}/s/chat.jsonl": LINE,
+        f"{folder}/deeper/t.jsonl": LINE,
+        "chat.jsonl/chat.jsonl": LINE,
+    }
+    assert (unpacked.files, unpacked.notes) == (3, [])
+
+
+def test_archives_in_archives_share_the_limits(tmp_path: Path) -> None:
+    part = zip_of(("a.jsonl", bytes(range(256)) * 8), ("b.jsonl", bytes(range(256)) * 8))
+    data = zip_of(*((f"{number}.zip", part) for number in range(4)))
+    assert unpack(data, "whole.zip", tmp_path).files == 8
+    with pytest.raises(TooLarge, match="expands to more than 0 MB"):
+        unpack(data, "bytes.zip", tmp_path, UnpackLimits(max_bytes=16_000))
+    with pytest.raises(TooLarge, match="more than 11 files"):
+        unpack(data, "files.zip", tmp_path, UnpackLimits(max_files=11))
+    bomb = zip_of(("inner.zip", zip_of(("a.jsonl", b"\0" * 10**6))), ("x.tar", b"no archive at all"))
+    with pytest.raises(TooLarge, match="more than 100 times its size"):
+        unpack(bomb, "ratio.zip", tmp_path, UnpackLimits(ratio_from_bytes=1000))
+
+
+def test_what_lies_too_deep_is_passed_over(tmp_path: Path) -> None:
+    data = zip_of(("chat.jsonl", LINE))
+    for depth in range(3):
+        data = zip_of((f"{depth}.zip", data), (f"{depth}.jsonl", LINE))
+    unpacked = unpack(data, "a.zip", tmp_path)
+    assert sorted(path.rpartition("/")[2] for path in files_of(unpacked)) == ["0.jsonl", "1.jsonl", "2.jsonl"]
+    assert unpacked.files == 3
+    assert unpacked.notes == ["'2/1/0.zip' was passed over: it lies 4 archives deep. Unpack it first."]
+
+
+def test_a_small_archive_can_write_8_mb_at_most(tmp_path: Path) -> None:
+    for name, data in (("a.json", b"[" + b"{}," * 20_000_000), ("a.jsonl", b'{"a":[' + b"{}," * 20_000_000)):
+        packed = zip_of((name, data))
+        assert len(packed) < 60_000
+        with pytest.raises(TooLarge, match="upload the files unpacked"):
+            unpack(packed, "a.zip", tmp_path / name)
+        assert not files_of(Unpacked(tmp_path / name))
+
+
 def test_damaged_archives(tmp_path: Path) -> None:
     packed = gzip.compress(bytes(range(256)) * 1000)
     with pytest.raises(InvalidInput, match="is a damaged archive"):

@@ -1,13 +1,17 @@
 import json
+import re
 import zlib
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from convmemory.conversations.importers.base import FileReport, Source
 from convmemory.conversations.importers.claude_code import ClaudeCodeImporter
+from convmemory.conversations.importers.claude_prompts import _typed_command, _without_wrappers
 from convmemory.conversations.parts import AttachmentPart, TextPart, ToolCallPart, ToolResultPart
 from tests.unit.importers.helpers import FIXTURES, Read, assistant_line, is_real, read, user_line, write_lines
 
@@ -325,3 +329,42 @@ def test_a_first_line_longer_than_the_head_is_recognised(tmp_path: Path) -> None
     path = write_lines(tmp_path / "f.jsonl", [{"parentUuid": None, **user_line("u", "x" * 100_000)}])
     assert importer.sniff(Source(path))
     assert importer.sniff(Source(tmp_path)) is None
+
+
+# What wrappers and commands are, as expressions that take quadratic and cubic time.
+WRAPPER = re.compile(r"\s*<(system-reminder|ide_selection)\b[^>]*>.*?</\1>\s*", re.DOTALL)
+NAME = re.compile(r"<command-name>\s*/?(.*?)\s*</command-name>", re.DOTALL)
+ARGUMENTS = re.compile(r"<command-args>(.*?)</command-args>", re.DOTALL)
+PIECES = (
+    *(
+        "<system-reminder>",
+        "</system-reminder>",
+        "<ide_selection>",
+        "</ide_selection>",
+        "<command-name>",
+        "/",
+        " ",
+        "\n",
+    ),
+    *("</command-name>", "<command-args>", "</command-args>", "x"),
+)
+
+
+def plainly_without_wrappers(text: str) -> tuple[str, str]:
+    wrapped = []
+    while match := WRAPPER.match(text):
+        wrapped.append(match[0].strip())
+        text = text[match.end() :]
+    while text.rstrip().endswith("</system-reminder>") and (start := text.rfind("<system-reminder>")) > 0:
+        wrapped.append(text[start:].strip())
+        text = text[:start].rstrip()
+    return (text if text.strip() else ""), "\n\n".join(wrapped)
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=14).map("".join))
+def test_wrappers_and_commands_are_those_of_the_plain_expressions(text: str) -> None:
+    assert _without_wrappers(text) == plainly_without_wrappers(text)
+    command = f"<command-message>{text}"
+    name, arguments = NAME.search(command), ARGUMENTS.search(command)
+    words = arguments[1].strip() if arguments else ""
+    assert _typed_command(command) == (f"/{name[1]} {words}" if name and words else "")

@@ -1,9 +1,12 @@
 import io
+import json
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
 from convmemory.conversations.importers import lines
+from convmemory.conversations.importers.bounds import has_too_many_values, too_many_values
 from convmemory.conversations.importers.lines import JsonObject, objects_of_line, read_objects, read_objects_at
 from convmemory.core.errors import InvalidInput
 
@@ -106,14 +109,31 @@ def test_what_json_cannot_take_is_skipped(path: Path, text: str) -> None:
     assert [number for number, _, _ in issues.all] == [1]
 
 
-def test_a_line_of_50_mb_is_read(path: Path) -> None:
-    with path.open("wb") as file:
-        file.write(b'{"a": "')
-        for _ in range(50):
-            file.write(b"x" * 1024 * 1024)
-        file.write(b'"}\n{"b": 1}\n')
-    lengths = [(item.number, len(item.raw)) for item in read_objects(path)]
-    assert lengths == [(1, 50 * 1024 * 1024 + 9), (2, 8)]
+def test_a_line_of_15_mb_is_read_and_one_of_17_mb_is_reported(path: Path) -> None:
+    text = "".join(["x" * 1024 * 1023, ",[{" * 341])  # what stands in strings is no value
+    line = b'{"a": "%s"}\n'
+    found, issues = objects(path, line % (text.encode() * 15) + line % (text.encode() * 17) + b'{"b": 1}\n')
+    assert [(item.number, len(item.raw)) for item in found] == [(1, 15 * len(text) + 9), (3, 8)]
+    ((number, reason, kept),) = issues.all
+    assert (number, kept) == (2, False)
+    assert reason.startswith("the line is longer than 16 MB: divide it")
+
+
+@pytest.mark.parametrize("value", [b"{}", b"[]", b"0", b'""', b'{"":0}'])
+def test_a_line_of_too_many_values_is_reported_and_not_parsed(path: Path, value: bytes) -> None:
+    tracemalloc.start()
+    found, issues = objects(path, b'{"a": [' + value + (b"," + value) * 1_100_000 + b']}\n{"b": 1}\n')
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert [item.number for item in found] == [2]
+    assert issues.all == [(1, too_many_values("the line"), False)]
+    assert peak < 100 * 1024**2
+
+
+def test_separators_inside_strings_are_no_values() -> None:
+    csv = "1,2,{3,[4\n" * 300_000
+    assert not has_too_many_values(json.dumps({"table": csv, "quoted": f'"{csv}"', "escaped": "\\" * 9}))
+    assert has_too_many_values(f'{{"open": "{csv}", "list": [{csv * 2}')
 
 
 def test_an_absurdly_long_line_is_skipped(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -177,3 +177,18 @@ def test_files_of_claude_code_are_declined(tmp_path: Path) -> None:
         is None
     )
     assert importer.sniff(Source(tmp_path)) is None
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b'[{"role":"user","content":"x"}' + b",{}" * 1_000_000 + b"]", "more than 1,000,000 values"),
+        (b'[{"role":"user","content":"' + b"x" * (64 * 1024**2) + b'"}]', "read only up to 64 MB"),
+    ],
+)
+def test_a_document_that_costs_too_much_memory_is_not_parsed(tmp_path: Path, data: bytes, reason: str) -> None:
+    path = tmp_path / "a.json"
+    path.write_bytes(data)
+    with pytest.raises(TooLarge, match=reason) as error:
+        read(importer, path)
+    assert "message or conversation a line" in str(error.value)

@@ -101,3 +101,14 @@ def test_spans_are_in_order_inside_the_text_and_lose_no_word_of_prose(text: str,
         ends.append(span.end)
     covered = {place for span in spans for place in range(span.start, span.end)}
     assert all(place in covered for place, character in enumerate(text) if character.isalnum())
+
+
+def test_a_block_longer_than_a_window_has_the_sentences_it_has_anyway() -> None:
+    sentences = [f"This is sentence number {n}, and it says something of Dr. Smith." for n in range(200)]
+    assert said(" ".join(sentences)) == sentences
+
+
+def test_a_block_of_one_sentence_is_cut_whatever_its_length() -> None:
+    found = said("```中" * 10_000)
+    assert all(0 < len(piece) <= SENTENCE_CHARS for piece in found)
+    assert "".join(found) == "```中" * 10_000

@@ -1,5 +1,10 @@
 """What of a turn is embedded and indexed."""
 
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
 from convmemory.conversations.parts import (
     Part,
     Role,
@@ -10,7 +15,7 @@ from convmemory.conversations.parts import (
     tool_call_text,
 )
 from convmemory.conversations.reading import StoredMessage
-from search.texts import head_and_tail, searchable, turn_texts
+from search.texts import _IDENTIFIER, MAX_TOKEN_CHARS, head_and_tail, parseable, searchable, turn_texts
 
 
 def message(role: Role, *parts: Part, real: bool = False, name: str = "") -> StoredMessage:
@@ -85,3 +90,27 @@ def test_identifiers_are_findable_by_their_parts() -> None:
 
 def test_scripts_without_spaces_are_findable_by_pairs() -> None:
     assert {"数据", "据库"} <= set(searchable("数据库").split())
+
+
+# What identifiers are, as an expression that takes quadratic time.
+PLAIN_IDENTIFIER = re.compile(
+    r"[A-Za-z0-9]+(?:[._/\\:@#\-]+[A-Za-z0-9]+)+|[A-Za-z]+[A-Z][A-Za-z0-9]*|[A-Za-z]+[0-9]+\w*"
+)
+
+
+@given(st.text(alphabet="aBcD12_é ./-:@", max_size=60))
+def test_identifiers_are_those_of_the_plain_expression(text: str) -> None:
+    found = [match[1] or match[2] for match in _IDENTIFIER.finditer(text)]
+    assert found == PLAIN_IDENTIFIER.findall(text)
+
+
+def test_long_tokens_are_cut_up_for_the_index() -> None:
+    text = parseable(f"start {'ab_' * 1_000} end {'x' * MAX_TOKEN_CHARS}")
+    assert max(map(len, text.split())) == MAX_TOKEN_CHARS
+    assert text.startswith("start ab_")
+    assert text.endswith(f" end {'x' * MAX_TOKEN_CHARS}")
+    assert "abC" * 200 not in searchable("abC" * 200).split()
+
+
+def test_only_a_comment_without_end_is_opened_up() -> None:
+    assert parseable("<!-- note --> text <!-- open") == "<!-- note --> text   open"

@@ -1,10 +1,14 @@
-"""`manage.py create_api_key USER [--create] [--name NAME]`: print a new key alone on the last line."""
+"""`manage.py create_api_key USER [--create] [--name NAME] [--days N] [--read-only]`.
+
+Prints a new key alone on the last line.
+"""
 
 from argparse import ArgumentParser
 from typing import Any
 
 from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
+from django.db import transaction
 
 from convmemory.accounts.keys import create_key
 from convmemory.accounts.users import user_named
@@ -18,13 +22,17 @@ class Command(BaseCommand):
         parser.add_argument("user")
         parser.add_argument("--create", action="store_true", help="make the user if it does not exist")
         parser.add_argument("--name", default="", help="what the key is for")
+        parser.add_argument("--days", type=int, default=None, help="how long it holds; without it for ever")
+        parser.add_argument("--read-only", action="store_true", help="it searches and reads, and changes nothing")
 
     def handle(self, *args: Any, user: str, create: bool, name: str, **options: Any) -> None:
         try:
-            if create and not User.objects.filter(username=user).exists():
-                User.objects.create_user(user)
-                self.stdout.write(f"Made the user {user!r} (without a password).")
-            key = create_key(owner=user_named(user), name=name)
+            with transaction.atomic():  # a key that cannot be leaves no user behind
+                if create and not User.objects.filter(username=user).exists():
+                    User.objects.create_user(user)
+                    self.stdout.write(f"Made the user {user!r} (without a password).")
+                owner = user_named(user)
+                key = create_key(owner=owner, name=name, days=options["days"], read_only=options["read_only"])
         except ConvMemoryError as error:
             raise CommandError(str(error)) from error
         self.stdout.write("The key is shown only now:")

@@ -29,6 +29,7 @@ from convmemory.ops.supervisor import STOP_SIGNALS, ChildSpec, Supervisor
 
 DATABASE_STOP_TIMEOUT_S = 2  # of the 10 s that a stop may take; the children have 5.5
 WEB_GRACE_S = 5
+KEEP_ALIVE_S = 5
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -115,6 +116,9 @@ class Command(BaseCommand):
 def web_spec(host: str, port: int) -> ChildSpec:
     command = [sys.executable, "-m", "uvicorn", "convmemory.asgi:application", "--host", host, "--port", str(port)]
     command += ["--proxy-headers", "--no-access-log", "--timeout-graceful-shutdown", str(WEB_GRACE_S)]
+    # No --limit-concurrency: it counts idle connections. `edge` limits both, each by itself.
+    command += ["--http", "convmemory.edge.connections:GuardedConnection", "--ws", "none"]
+    command += ["--timeout-keep-alive", str(KEEP_ALIVE_S)]
     command += ["--app-dir", str(settings.BASE_DIR)]
     if (workers := conf.env_int("WEB_WORKERS", 1, minimum=1)) > 1:
         command += ["--workers", str(workers)]

@@ -1,0 +1,119 @@
+"""What each person may use of the operator's model a day, CHAT_DAILY_TOKENS, and what they have used.
+
+A request first reserves what it may cost, in one conditional statement, so that any number of processes count
+together and requests at the same time exceed the limit by one of them at most; afterwards it settles what it did cost.
+What a process that died had reserved stays counted. Days are those of the server's time zone.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, time, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import connection
+from django.db.models import F
+from django.db.models.functions import Greatest
+from django.utils import timezone
+
+from convmemory.accounts.models import ModelUse
+from convmemory.core.errors import QuotaUsedUp
+from convmemory.core.sql import load_sql
+
+BYTES_A_TOKEN = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Tokens that a running request has reserved."""
+
+    use_id: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class UseToday:
+    """What a person has used and reserved today; `limit` is 0 where there is none."""
+
+    tokens: int
+    requests: int
+    limit: int
+    ends_at: datetime
+
+    @property
+    def is_used_up(self) -> bool:
+        return 0 < self.limit <= self.tokens
+
+
+def estimated_tokens(*texts: str | bytes) -> int:
+    """What texts cost whose tokens nobody counts: one for every four bytes."""
+    size = sum(len(text) if isinstance(text, bytes) else len(text.encode("utf-8", "replace")) for text in texts)
+    return -(-size // BYTES_A_TOKEN)
+
+
+def use_today(*, owner_id: int) -> UseToday:
+    now = timezone.localtime()
+    row = ModelUse.objects.filter(owner_id=owner_id, day=now.date()).first()
+    tokens, requests = (row.tokens, row.requests) if row else (0, 0)
+    return UseToday(tokens, requests, settings.CHAT_DAILY_TOKENS, _end_of_day(now))
+
+
+def require_quota(*, owner_id: int) -> None:
+    """Raises: QuotaUsedUp. For what is refused before anything is stored; it reserves nothing."""
+    if settings.CHAT_DAILY_TOKENS and use_today(owner_id=owner_id).is_used_up:
+        raise _used_up()
+
+
+def reserve(*, owner_id: int, tokens: int) -> Reservation:
+    """Reserve what a request may cost. Raises: QuotaUsedUp."""
+    parameters: dict[str, Any] = {
+        "owner": owner_id, "day": timezone.localdate(), "tokens": tokens, "limit": settings.CHAT_DAILY_TOKENS
+    }  # fmt: skip
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("convmemory.accounts", "reserve_use"), parameters)
+        row = cursor.fetchone()
+    if row is None:
+        raise _used_up()
+    return Reservation(row[0], tokens)
+
+
+def settle(reservation: Reservation, *, tokens: int) -> None:
+    """Count what the request did cost instead of what it had reserved."""
+    rows = ModelUse.objects.filter(pk=reservation.use_id)
+    rows.update(tokens=Greatest(F("tokens") + (tokens - reservation.tokens), 0))
+
+
+@contextmanager
+def metered(*, owner_id: int, tokens: int) -> Iterator[Callable[[int], None]]:
+    """Around one request that may cost `tokens`; give what is yielded its real cost. Without, it did cost nothing.
+
+    Raises: QuotaUsedUp.
+    """
+    reservation = reserve(owner_id=owner_id, tokens=tokens)
+    cost = [0]
+    try:
+        yield cost.append
+    finally:
+        settle(reservation, tokens=cost[-1])
+
+
+def _used_up() -> QuotaUsedUp:
+    now = timezone.localtime()
+    ends_at = _end_of_day(now)
+    seconds = (ends_at - now).total_seconds()
+    return QuotaUsedUp(
+        f"You have used your {settings.CHAT_DAILY_TOKENS:,} tokens of today for this server's model. It answers you "
+        f"again from {ends_at:%Y-%m-%d %H:%M %Z}, in {_span(seconds)}; agents with an endpoint of their own go on.",
+        ends_at=ends_at,
+        retry_after_s=seconds,
+    )
+
+
+def _end_of_day(now: datetime) -> datetime:
+    return timezone.make_aware(datetime.combine(now.date() + timedelta(days=1), time.min))
+
+
+def _span(seconds: float) -> str:
+    hours, minutes = divmod(int(seconds // 60), 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes + 1} min"

@@ -1,0 +1,150 @@
+"""The states of imports as workers change them: claimed, running, ended, lost.
+
+A claim holds until its lease runs out and is renewed while the import runs. At most one import of an owner runs, and
+in all so many that a worker stays free for everything else.
+"""
+
+import uuid
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.db import connection, transaction
+from django.db.models import F, Max, QuerySet
+from django.utils import timezone
+
+from convmemory.conversations.import_runner import ImportReport
+from convmemory.conversations.import_storage import upload_storage
+from convmemory.conversations.models import Import
+from convmemory.core.text import json_storable, storable
+
+LEASE = timedelta(seconds=60)
+MAX_ATTEMPTS = 5
+KEPT_FOR = timedelta(days=30)
+ORPHANED_AFTER = timedelta(hours=1)
+CLAIM_LOCK = 7_203  # of the advisory lock under which imports are claimed
+
+State = Import.State
+
+
+def most_at_once() -> int:
+    """How many imports may run: one worker is left for other tasks, where there are two."""
+    return max(1, settings.WORKERS - 1)
+
+
+def claim(import_id: int) -> Import | None:
+    """The import, now running; None where it does not wait, its owner has one running, or as many run as may."""
+    now, run = timezone.now(), uuid.uuid4()
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [CLAIM_LOCK])
+        running = list(Import.objects.filter(state=State.RUNNING).values_list("owner_id", flat=True))
+        if len(running) >= most_at_once():
+            return None
+        free = Import.objects.filter(pk=import_id, state=State.QUEUED).exclude(owner_id__in=running)
+        free.update(
+            state=State.RUNNING, run=run, lease_until=now + LEASE, started_at=now, attempts=F("attempts") + 1,
+            files_read=0, messages_read=0,
+        )  # fmt: skip
+    return Import.objects.select_related("owner").filter(run=run).first()
+
+
+def claimed(import_id: int, run: uuid.UUID) -> Import | None:
+    """The import, if that claim on it holds."""
+    return Import.objects.select_related("owner").filter(pk=import_id, run=run, state=State.RUNNING).first()
+
+
+def renew(row: Import) -> bool:
+    """Prolong the claim; False where it is lost."""
+    return bool(_own(row).update(lease_until=timezone.now() + LEASE))
+
+
+def note_progress(row: Import, report: ImportReport) -> bool:
+    """Say how far it is; False where the claim is lost."""
+    return bool(_own(row).update(files_read=len(report.files), messages_read=report.messages_read))
+
+
+def finish(row: Import, report: ImportReport) -> None:
+    """The import ended; one that could read nothing has failed."""
+    stored = json_storable(report.to_stored_json())
+    values = {"report": stored, "files_read": len(report.files), "messages_read": report.messages_read}
+    if report.recognised:
+        _end(row, state=State.DONE, **values)
+    else:
+        _end(row, state=State.FAILED, failure=Import.Failure.UNREADABLE, error=_why_nothing(report), **values)
+
+
+def fail(row: Import, failure: Import.Failure, error: str) -> None:
+    """The import ended without a report."""
+    _end(row, state=State.FAILED, failure=failure, error=storable(error)[:2_000])
+
+
+def give_back(row: Import) -> None:
+    """Let another worker try it again, as often as `MAX_ATTEMPTS`."""
+    if row.attempts >= MAX_ATTEMPTS:
+        fail(row, Import.Failure.INTERRUPTED, _interrupted(row))
+    else:
+        _own(row).update(state=State.QUEUED, run=None, lease_until=None)
+
+
+def release_lost() -> int:
+    """Take imports back from workers that let their lease run out; how many."""
+    lost = list(Import.objects.filter(state=State.RUNNING, lease_until__lt=timezone.now()))
+    for row in lost:
+        give_back(row)
+    return len(lost)
+
+
+def next_imports() -> list[int]:
+    """Imports that can be claimed now: the oldest of each owner, those first whose owner has waited longest."""
+    running = list(Import.objects.filter(state=State.RUNNING).values_list("owner_id", flat=True))
+    queued = Import.objects.filter(state=State.QUEUED).exclude(owner_id__in=running)
+    oldest = dict(queued.order_by("owner_id", "pk").distinct("owner_id").values_list("owner_id", "pk"))
+    started = Import.objects.filter(owner_id__in=oldest, started_at__isnull=False)
+    last = dict(started.values_list("owner_id").annotate(at=Max("started_at")).order_by())
+    in_order = sorted(oldest, key=lambda owner: (last.get(owner, timezone.now() - KEPT_FOR), oldest[owner]))
+    return [oldest[owner] for owner in in_order[: max(0, most_at_once() - len(running))]]
+
+
+def tidy() -> int:
+    """Delete rows of imports that ended long ago, and uploads that no row names; how many."""
+    dropped, _ = Import.objects.filter(ended_at__lt=timezone.now() - KEPT_FOR).delete()
+    old = list(_old_uploads())
+    named = set(Import.objects.filter(file__in=[path.name for path in old]).values_list("file", flat=True))
+    orphans = [path for path in old if path.name not in named]
+    for path in orphans:
+        path.unlink(missing_ok=True)
+    return dropped + len(orphans)
+
+
+def _old_uploads() -> Iterator[Path]:
+    """Files in the folder of uploads that lie there for longer than it takes to make their row."""
+    folder = Path(settings.IMPORT_FOLDER)
+    limit = (timezone.now() - ORPHANED_AFTER).timestamp()
+    for path in folder.iterdir() if folder.is_dir() else ():
+        with suppress(FileNotFoundError):  # its import has just ended
+            if path.stat().st_mtime < limit:
+                yield path
+
+
+def _own(row: Import) -> QuerySet[Import]:
+    """The row, as long as this run holds the claim."""
+    return Import.objects.filter(pk=row.pk, run=row.run, state=State.RUNNING)
+
+
+def _end(row: Import, **values: Any) -> None:
+    if _own(row).update(**values, run=None, lease_until=None, file="", ended_at=timezone.now()):
+        upload_storage().delete(str(row.file.name))
+
+
+def _why_nothing(report: ImportReport) -> str:
+    reasons = [f"{file.path}: {error}" for file in report.files for error in file.errors[:1]]
+    reasons += [f"{issue.place}: {issue.reason}" for file in report.files for issue in file.issues[:1]]
+    return storable("; ".join(["Nothing could be imported", *reasons[:3]]))[:2_000]
+
+
+def _interrupted(row: Import) -> str:
+    return f"The import was interrupted {row.attempts} times: upload it in parts, or ask who runs the server."

@@ -1,0 +1,68 @@
+"""What the child process does: read the upload that is claimed, store its conversations, say what came of it."""
+
+import logging
+import time
+import uuid
+from pathlib import Path
+
+from convmemory.conversations import import_queue
+from convmemory.conversations.import_runner import ImportReport, import_upload
+from convmemory.conversations.models import Import
+from convmemory.core.errors import ConvMemoryError, TooLarge
+
+PROGRESS_S = 1.0
+
+logger = logging.getLogger(__name__)
+
+
+class _ClaimLost(Exception):
+    """The import was erased or given to another worker."""
+
+
+def work(*, import_id: int, run: uuid.UUID, folder: Path) -> None:
+    """Import the upload that `run` has claimed, unpacking it into `folder`. Raises: MemoryError."""
+    row = import_queue.claimed(import_id, run)
+    if row is None:
+        return
+    try:
+        with row.file.storage.open(str(row.file.name)) as file:
+            report = import_upload(
+                owner=row.owner, file=file, name=row.name, format=row.format, folder=folder, progress=_Progress(row)
+            )
+    except _ClaimLost:
+        logger.info("Import %s was taken away while it ran", import_id)
+    except TooLarge as error:
+        import_queue.fail(row, Import.Failure.TOO_LARGE, str(error))
+    except ConvMemoryError as error:
+        import_queue.fail(row, Import.Failure.UNREADABLE, str(error))
+    except FileNotFoundError:
+        import_queue.fail(row, Import.Failure.INTERNAL, _no_file(row))
+    except MemoryError:
+        raise
+    except Exception as error:  # the boundary of the process: the owner is told, the log has the rest
+        logger.exception("Import %s failed", import_id)
+        import_queue.fail(row, Import.Failure.INTERNAL, f"An error of the server ended it: {type(error).__name__}.")
+    else:
+        import_queue.finish(row, report)
+
+
+class _Progress:
+    """Writes the import's progress now and then. Raises: _ClaimLost."""
+
+    def __init__(self, row: Import) -> None:
+        self._row = row
+        self._due = 0.0
+
+    def __call__(self, report: ImportReport) -> None:
+        if time.monotonic() < self._due:
+            return
+        if not import_queue.note_progress(self._row, report):
+            raise _ClaimLost
+        self._due = time.monotonic() + PROGRESS_S
+
+
+def _no_file(row: Import) -> str:
+    return (
+        f"The upload {row.name} is not in the worker's folder of uploads: on several machines IMPORT_FOLDER has to "
+        "name one folder that they share. Upload it again then."
+    )

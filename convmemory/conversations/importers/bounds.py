@@ -1,0 +1,27 @@
+"""How much JSON is parsed at once.
+
+A parsed value takes some 70 bytes of memory where its text can take two, so values are counted before anything is
+parsed: `{},{},…` is held as an empty object for every three bytes.
+"""
+
+import re
+from itertools import islice
+
+MAX_VALUES = 1_000_000
+"""Values in one piece of JSON: about 100 MB once it is parsed."""
+
+_STRING_OR_SEPARATOR = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[,\[{]', re.DOTALL)
+
+
+def has_too_many_values(text: str) -> bool:
+    """Whether `text` holds more than `MAX_VALUES` JSON values; takes time in proportion to its length."""
+    # Every value but the outermost stands behind one of these; what stands inside strings separates nothing.
+    if text.count(",") + text.count("[") + text.count("{") <= MAX_VALUES:
+        return False
+    separators = (match for match in _STRING_OR_SEPARATOR.finditer(text) if text[match.start()] != '"')
+    return next(islice(separators, MAX_VALUES, None), None) is not None
+
+
+def too_many_values(what: str) -> str:
+    """The reason to give where `what` is not parsed."""
+    return f"{what} holds more than {MAX_VALUES:,} values: write one message or conversation a line"

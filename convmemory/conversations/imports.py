@@ -1,0 +1,114 @@
+"""Imports as their owners see them: queue an upload, look at one, list them."""
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from django.conf import settings
+from django.contrib.auth.models import AbstractBaseUser
+from django.db.models import Count, Sum
+
+from convmemory.conversations.import_storage import upload_storage
+from convmemory.conversations.importers.detect import AUTO, require_format
+from convmemory.conversations.models import Import
+from convmemory.core.errors import ConvMemoryError, InvalidInput, NotFound, TooLarge, TooManyAtOnce
+from convmemory.core.text import cut, storable
+
+if TYPE_CHECKING:
+    from django.core.files.uploadedfile import UploadedFile
+
+MAX_UNFINISHED = 100
+MAX_UNFINISHED_UPLOADS = 4  # in units of the largest upload
+UNFINISHED = (Import.State.QUEUED, Import.State.RUNNING)
+_TOO_MUCH = (Import.Failure.TOO_LARGE, Import.Failure.TIME, Import.Failure.MEMORY)
+
+
+class ImportBroken(ConvMemoryError):
+    """The import ended for a reason that is not the file's; the message says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredUpload:
+    """A file in the folder of uploads: its name there, the name it came with, its size in bytes."""
+
+    file: str
+    name: str
+    size: int
+
+
+def queue_import(*, owner: AbstractBaseUser, file: "UploadedFile[Any]", format: str = AUTO) -> Import:
+    """Store an upload and the row that waits for a worker; the caller enqueues it.
+
+    Raises: InvalidInput on an unknown format, TooLarge, TooManyAtOnce.
+    """
+    require_acceptable(file=file, format=format)
+    require_room(owner=owner, size=file.size or 0)
+    return create_import(owner=owner, stored=store_upload(file), format=format)
+
+
+def require_acceptable(*, file: "UploadedFile[Any]", format: str) -> None:
+    """Raises: InvalidInput on an unknown format, TooLarge."""
+    require_format(format)
+    if (file.size or 0) > settings.MAX_UPLOAD_MB * 1024**2:
+        raise TooLarge(
+            f"The file is larger than {settings.MAX_UPLOAD_MB} MB (MAX_UPLOAD_MB): upload it in parts, or use "
+            "`manage.py import_conversations` on the server."
+        )
+
+
+def require_room(*, owner: AbstractBaseUser, size: int) -> None:
+    """Raises: TooManyAtOnce where too much of the owner's waits already."""
+    waiting = Import.objects.filter(owner_id=owner.pk, state__in=UNFINISHED).aggregate(n=Count("pk"), size=Sum("size"))
+    room = MAX_UNFINISHED_UPLOADS * settings.MAX_UPLOAD_MB * 1024**2
+    if waiting["n"] >= MAX_UNFINISHED or (waiting["size"] or 0) + size > room:
+        raise TooManyAtOnce(
+            f"{waiting['n']} imports of yours have not ended yet. At most {MAX_UNFINISHED} can wait, with "
+            f"{room // 1024**2} MB in all: wait until some have."
+        )
+
+
+def store_upload(file: "UploadedFile[Any]") -> StoredUpload:
+    """Move the upload into the folder of uploads; touches no database."""
+    name = storable(file.name or "upload")
+    return StoredUpload(file=upload_storage().save(uuid.uuid4().hex, file), name=name[-255:], size=file.size or 0)
+
+
+def create_import(*, owner: AbstractBaseUser, stored: StoredUpload, format: str = AUTO) -> Import:
+    """The row that waits for a worker."""
+    return Import.objects.create(owner_id=owner.pk, name=stored.name, format=format, size=stored.size, file=stored.file)
+
+
+def get_import(*, owner: AbstractBaseUser, import_id: int) -> Import:
+    """The caller's import. Raises: NotFound."""
+    found = Import.objects.filter(owner_id=owner.pk, pk=import_id).first()
+    if found is None:
+        raise NotFound(f"There is no import {import_id}.")
+    return found
+
+
+def imports_of(*, owner: AbstractBaseUser, limit: int) -> list[Import]:
+    """The caller's imports, newest first."""
+    return list(Import.objects.filter(owner_id=owner.pk).order_by("-pk")[:limit])
+
+
+def why_waiting(rows: Sequence[Import]) -> dict[int, str]:
+    """What each of these imports of one owner waits for, by id; only of those that wait."""
+    waiting = [row for row in rows if row.state == Import.State.QUEUED]
+    if not waiting:
+        return {}
+    running = Import.objects.filter(owner_id=waiting[0].owner_id, state=Import.State.RUNNING).first()
+    reason = (
+        f"It waits until your import of {cut(running.name, 80)} has ended."
+        if running
+        else "It waits for a worker; `manage.py up` and `manage.py worker` run them."
+    )
+    return {row.pk: reason for row in waiting}
+
+
+def error_of(row: Import) -> ConvMemoryError:
+    """What a failed import raises for whoever waited for it."""
+    kind = TooLarge if row.failure in _TOO_MUCH else InvalidInput
+    error = (kind if row.failure in (*_TOO_MUCH, Import.Failure.UNREADABLE) else ImportBroken)(row.error)
+    error.details = {"id": row.pk, "state": row.state, "failure": row.failure, "report": row.report}
+    return error

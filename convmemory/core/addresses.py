@@ -1,0 +1,18 @@
+"""Network addresses of clients, as far as they tell one client from another."""
+
+import ipaddress
+
+IPV6_PREFIX = 64  # what one customer of a provider has at the least: single addresses there cost nothing
+
+
+def network_of(address: str) -> str:
+    """The address to count by: an IPv4 address as it is, the /64 of an IPv6 address, other text unchanged."""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(found, ipaddress.IPv4Address):
+        return str(found)
+    if found.ipv4_mapped is not None:
+        return str(found.ipv4_mapped)
+    return str(ipaddress.ip_network((found, IPV6_PREFIX), strict=False))

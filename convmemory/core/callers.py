@@ -1,0 +1,92 @@
+"""Whose request this is, told from its headers alone: at the edge, where nobody has asked the database yet.
+
+A key or a session that was right before is known by its hash, and counts as its user: all keys and sessions of one
+person are one caller. Everybody else is known by address. It decides who waits for whom, never who may read what.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from hashlib import blake2b
+from http.cookies import CookieError, SimpleCookie
+from ipaddress import IPv6Address, ip_address
+from threading import Lock
+
+KNOWN = 20_000  # credentials that are remembered, some 150 bytes each
+USER = "user:"  # how the name of a caller begins whose credential is known
+NETWORK_BITS = 64  # of an IPv6 address: who has one has all of its network
+
+Headers = Iterable[tuple[bytes, bytes]]
+
+
+class KnownCallers:
+    """The users of the credentials that were right lately."""
+
+    def __init__(self, size: int = KNOWN) -> None:
+        self._users: OrderedDict[bytes, int] = OrderedDict()
+        self._size = size
+        self._lock = Lock()  # requests end in threads
+
+    def note(self, credential: str, user_id: int) -> None:
+        """This key or session cookie is this user's."""
+        digest = _digest(credential)
+        with self._lock:
+            self._users[digest] = user_id
+            self._users.move_to_end(digest)
+            if len(self._users) > self._size:
+                self._users.popitem(last=False)
+
+    def user_of(self, credential: str) -> int | None:
+        """The user whose it was when it was noted."""
+        return self._users.get(_digest(credential))
+
+
+known = KnownCallers()
+
+
+def caller_of_request(headers: Headers, address: str, *, session_cookie: str, callers: KnownCallers = known) -> str:
+    """`user:7`, or `address:192.0.2.1` for a request without a credential that is known."""
+    for credential in _credentials(headers, session_cookie):
+        if (user_id := callers.user_of(credential)) is not None:
+            return f"{USER}{user_id}"
+    return f"address:{_network(address)}"
+
+
+def _credentials(headers: Headers, session_cookie: str) -> list[str]:
+    """The request's key, or its session where it brings no key."""
+    values = {name.lower(): value.decode("latin-1") for name, value in headers}
+    if b"authorization" in values:
+        scheme, _, key = values[b"authorization"].partition(" ")
+        return [key.strip()] if scheme.lower() == "bearer" else []
+    cookie = _cookie(values.get(b"cookie", ""), session_cookie)
+    return [cookie] if cookie else []
+
+
+def _cookie(header: str, name: str) -> str:
+    if name not in header:
+        return ""
+    for part in header.split(";"):
+        found, _, value = part.strip().partition("=")
+        if found == name:
+            return _unquoted(value)
+    return ""
+
+
+def _unquoted(value: str) -> str:
+    try:
+        return SimpleCookie(f"v={value}")["v"].value
+    except (CookieError, KeyError):
+        return value
+
+
+def _network(address: str) -> str:
+    try:
+        found = ip_address(address)
+    except ValueError:
+        return address[:100]
+    if isinstance(found, IPv6Address):
+        return str(found.ipv4_mapped or IPv6Address(int(found) >> (128 - NETWORK_BITS) << (128 - NETWORK_BITS)))
+    return str(found)
+
+
+def _digest(credential: str) -> bytes:
+    return blake2b(credential.encode("utf-8", "replace"), digest_size=16).digest()

@@ -1,0 +1,46 @@
+"""What `manage.py check --deploy` says about HTTPS.
+
+Django's checks look for its middlewares by name and fall silent where a subclass stands instead, as here. These ask
+for the class, and then give Django's own warnings.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from django.conf import settings
+from django.core.checks import CheckMessage, Error, Tags, register
+from django.core.checks.security import base, csrf
+from django.middleware.clickjacking import XFrameOptionsMiddleware
+from django.middleware.csrf import CsrfViewMiddleware
+from django.middleware.security import SecurityMiddleware
+from django.utils.module_loading import import_string
+
+NEEDED = (SecurityMiddleware, XFrameOptionsMiddleware, CsrfViewMiddleware)
+
+# Not asked for: HSTS for subdomains and browsers' preload lists. Both bind names that may belong to other servers, so
+# that whoever runs this one decides (HSTS_SUBDOMAINS).
+WARNINGS: tuple[tuple[CheckMessage, Callable[[], bool]], ...] = (
+    (base.W004, lambda: bool(settings.SECURE_HSTS_SECONDS)),
+    (base.W006, lambda: settings.SECURE_CONTENT_TYPE_NOSNIFF),
+    (base.W008, lambda: settings.SECURE_SSL_REDIRECT),
+    (base.W019, lambda: settings.X_FRAME_OPTIONS == "DENY"),
+    (base.W022, lambda: settings.SECURE_REFERRER_POLICY is not None),
+    (csrf.W016, lambda: settings.CSRF_USE_SESSIONS or settings.CSRF_COOKIE_SECURE),
+)
+
+
+@register(Tags.security, deploy=True)
+def check_middlewares(**kwargs: Any) -> list[CheckMessage]:
+    """An error for each of Django's protections that no middleware gives."""
+    present = [found for path in settings.MIDDLEWARE if isinstance(found := import_string(path), type)]
+    return [
+        Error(f"No middleware is or derives from {needed.__name__}.", id=f"convmemory.E{number:03}")
+        for number, needed in enumerate(NEEDED, start=1)
+        if not any(issubclass(found, needed) for found in present)
+    ]
+
+
+@register(Tags.security, deploy=True)
+def check_https(**kwargs: Any) -> list[CheckMessage]:
+    """Django's warnings about what the middlewares are set to do."""
+    return [warning for warning, is_fine in WARNINGS if not is_fine()]

@@ -1,0 +1,30 @@
+"""Limits that a process sets itself before it touches foreign data: memory, time, and its parent's life.
+
+Imports nothing of convmemory or Django, so that it can run first.
+"""
+
+import os
+import resource
+import signal
+import sys
+
+PR_SET_PDEATHSIG = 1  # Source: prctl(2)
+
+
+def limit_this_process(*, memory_mb: int, timeout_s: int, parent_pid: int) -> None:
+    """From now on: at most `memory_mb` of memory and `timeout_s` of time, no core dump, and no longer than the parent.
+
+    The kernel ends the process when its time is over, also inside a function written in C. Where memory is short,
+    allocations fail (MemoryError). What the parent's death does is known on Linux alone.
+    """
+    memory = memory_mb * 1024**2
+    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))  # not RLIMIT_AS: that counts what threads only reserve
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, timeout_s)
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent_pid:  # it died before the kernel was told
+        sys.exit(1)

@@ -1,0 +1,259 @@
+"""The queue of people's tasks, which goes round by owner. Reads and writes `OwnerTask` and `OwnerService`.
+
+What django-q carries, on the database or on Redis, are tickets that all say the same: do something for somebody. Whose
+task it is, is decided when a worker takes the ticket, so that a person who asks for little never waits behind one who
+has asked for much. Reasons: docs/adr/0024-fair-queue.md.
+"""
+
+import json
+import logging
+import os
+import socket
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pydoc import locate
+from typing import Any
+
+import psutil
+from django.conf import settings
+from django.db import connection, transaction
+from django.db.models import F, Q, QuerySet
+from django.utils import timezone
+
+from convmemory.core.models import OwnerService, OwnerTask
+from convmemory.core.queueing import enqueue
+from convmemory.core.sql import load_sql
+from convmemory.core.text import content_hash
+
+TICKET = "convmemory.core.tasks.work"
+MAX_ATTEMPTS = 5
+RETRY_AFTER = timedelta(minutes=1)  # doubled with every attempt that failed
+LEASE = timedelta(minutes=2)  # of a task that stops after some seconds; a killed worker's is taken up again after it
+LEASE_MARGIN = timedelta(minutes=1)  # of a long one, beyond its time limit
+SILENCE = timedelta(seconds=30)  # with work waiting, tickets are lost if nobody takes any up for so long
+CLAIM_LOCK = 7_203  # the advisory lock of whoever chooses
+KEY_CHARS = 40
+OWNER_TASK = "runs_for_owner"
+
+Task = Callable[..., dict[str, Any]]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a ticket's worker did: the task as the history names it, and whether it came to its end."""
+
+    task_id: str
+    func: str
+    args: tuple[Any, ...]
+    group: str
+    finished: bool
+
+
+last_work: ContextVar[Work | None] = ContextVar("last_work", default=None)
+"""What this process's last ticket led to, until somebody has written it down."""
+
+
+def owner_task(function: Task) -> Task:
+    """Marks a function of an app's `tasks` module as one that runs for a person: `enqueue_for` may name it."""
+    setattr(function, OWNER_TASK, True)
+    return function
+
+
+# --- asking ---------------------------------------------------------------------------------------
+
+
+def enqueue_for(owner_id: int, func: str, *args: Any, group: str = "", is_long: bool = False) -> bool:
+    """Ask a worker to run `func`, the path of an `owner_task`, for a person; False if that person is gone.
+
+    Asking twice is asking once. `func` stops after `slice_end` and returns `again_in_s` where something is left; one
+    that cannot says so with `is_long`, and never gets the last free worker of a machine that has several.
+    """
+    parameters: dict[str, Any] = {
+        "owner": owner_id,
+        "task_id": uuid.uuid4(),
+        "key": task_key(func, args),
+        "func": func,
+        "args": json.dumps(args),
+        "group": group,
+        "is_long": is_long,
+        "now": timezone.now(),
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("convmemory.core", "ask_for_task"), parameters)
+        row = cursor.fetchone()
+    if row is not None:
+        transaction.on_commit(_add_ticket_if_few)
+    return row is not None
+
+
+def asked_for(func: str) -> QuerySet[OwnerTask]:
+    """The tasks with this function that wait or are being worked on."""
+    return OwnerTask.objects.filter(func=func)
+
+
+def task_key(func: str, args: Sequence[Any]) -> str:
+    """What a task is recognised by when it is asked for again: `func:argument`, or a hash of many arguments."""
+    said = str(args[0]) if len(args) == 1 else ""
+    return f"{func}:{said if 0 < len(said) <= KEY_CHARS else content_hash(json.dumps(args)).hex()[:KEY_CHARS]}"
+
+
+def slice_end() -> float:
+    """The `time.monotonic()` at which a task that starts now should make room for others."""
+    return time.monotonic() + float(settings.TASK_SLICE_S)
+
+
+# --- working --------------------------------------------------------------------------------------
+
+
+def work() -> dict[str, Any]:
+    """Choose a task, work on it for a slice, and put it back where something is left; what a ticket means."""
+    task = claim()
+    if task is None:
+        return {}
+    if _count(_waiting(timezone.now())) >= tickets_wanted():
+        _add_ticket()  # there are more tasks than tickets: this one stood for others, too
+    call = (task.task_id.hex, task.func, tuple(task.args), task.group)
+    last_work.set(Work(*call, finished=False))
+    try:
+        function = function_of(task.func)
+        if function is None:
+            raise ValueError(f"{task.func!r} is no task that runs for a person.")
+        result = function(*task.args)
+    except Exception:
+        _put_back(task, attempts=task.attempts, pause=RETRY_AFTER * 2**task.attempts)
+        raise
+    again_in_s = result.get("again_in_s")
+    last_work.set(Work(*call, finished=again_in_s is None))
+    if again_in_s is not None:
+        attempts = task.attempts - 1 if again_in_s else 0  # who waits for somebody else has not got on
+        _put_back(task, attempts=attempts, pause=timedelta(seconds=again_in_s))
+    elif not _own(task).filter(version=task.version).delete()[0]:
+        _put_back(task, attempts=0, pause=timedelta())  # asked for again meanwhile
+    return dict(result)
+
+
+def claim(now: datetime | None = None) -> OwnerTask | None:
+    """The task that is next, leased to this worker; None where none is due. Workers choose one after the other."""
+    now = now or timezone.now()
+    most_long = max(1, settings.WORKERS - 1)
+    parameters: dict[str, Any] = {"now": now, "cluster": _cluster(), "most_long": most_long}
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [CLAIM_LOCK])
+        _give_up(now)
+        cursor.execute(load_sql("convmemory.core", "next_task"), parameters)
+        row = cursor.fetchone()
+        if row is None:
+            return None
+        task = OwnerTask.objects.get(pk=row[0])
+        lease = timedelta(seconds=settings.TASK_TIMEOUT_S) + LEASE_MARGIN if task.is_long else LEASE
+        task.leased_until, task.cluster, task.attempts = now + lease, _cluster(), task.attempts + 1
+        task.save(update_fields=["leased_until", "cluster", "attempts"])
+        OwnerService.objects.update_or_create(owner_id=task.owner_id, defaults={"served_at": now})
+    return task
+
+
+def _give_up(now: datetime) -> None:
+    """Forget tasks that have killed their worker, or failed, as often as is allowed; the sweeps know what is behind."""
+    dead = OwnerTask.objects.filter(attempts__gte=MAX_ATTEMPTS).filter(_free(now))
+    for func, owner_id in dead.values_list("func", "owner_id"):
+        logger.error("%s for user %s is given up after %d attempts", func, owner_id, MAX_ATTEMPTS)
+    dead.delete()
+
+
+def _put_back(task: OwnerTask, *, attempts: int, pause: timedelta) -> None:
+    due_at = timezone.now() + pause
+    _own(task).update(leased_until=None, due_at=due_at, attempts=attempts, slices=F("slices") + 1)
+    if not pause:
+        _add_ticket_if_few()
+
+
+def _own(task: OwnerTask) -> QuerySet[OwnerTask]:
+    """The row, as long as the lease is this worker's."""
+    return OwnerTask.objects.filter(pk=task.pk, leased_until=task.leased_until)
+
+
+def function_of(path: str) -> Task | None:
+    """The `owner_task` of that name; None for any other code, which a row must not be able to name."""
+    app, _, name = path.rpartition(".")[0].rpartition(".")
+    found = locate(path) if name == "tasks" and app in settings.INSTALLED_APPS else None
+    return found if callable(found) and getattr(found, OWNER_TASK, False) else None
+
+
+def _cluster() -> str:
+    """What the workers of one `manage.py worker` have in common."""
+    return f"{_host()}:{os.getppid()}"
+
+
+def _host() -> str:
+    return socket.gethostname()[:80]
+
+
+# --- tickets --------------------------------------------------------------------------------------
+# While fewer tasks wait than `tickets_wanted`, each has a ticket; with more there are that many, and a worker who takes
+# one adds another. So every worker of every machine finds one, and what is not a person's never waits behind more.
+
+
+def tickets_wanted() -> int:
+    """How many tickets the queue holds at most."""
+    return 2 * int(settings.WORKERS) + 4
+
+
+def revive() -> int:
+    """Add tickets where tasks wait and their tickets were lost, with a Redis or a killed worker; how many."""
+    now = timezone.now()
+    _release_dead(now)
+    waiting = _count(_waiting(now - SILENCE))
+    served_lately = OwnerService.objects.filter(served_at__gt=now - SILENCE).exists()
+    if not waiting or (served_lately and waiting >= tickets_wanted()):
+        return 0
+    for _ in range(min(waiting, tickets_wanted())):
+        _add_ticket()
+    return min(waiting, tickets_wanted())
+
+
+def _release_dead(now: datetime) -> None:
+    """Let tasks of this machine go whose workers ended with the process that started them, before their leases end."""
+    leased = OwnerTask.objects.filter(leased_until__gt=now, cluster__startswith=f"{_host()}:")
+    clusters = set(leased.values_list("cluster", flat=True))
+    dead = [cluster for cluster in clusters if not psutil.pid_exists(int(cluster.rpartition(":")[2]))]
+    leased.filter(cluster__in=dead).update(leased_until=None)
+
+
+def waiting_tasks() -> QuerySet[OwnerTask]:
+    """The tasks of people that nobody works on."""
+    return OwnerTask.objects.filter(_free(timezone.now()))
+
+
+def tasks_in_work() -> QuerySet[OwnerTask]:
+    """The tasks of people that somebody works on."""
+    return OwnerTask.objects.filter(leased_until__gt=timezone.now())
+
+
+def _waiting(since: datetime) -> QuerySet[OwnerTask]:
+    """The tasks that were due then and that nobody works on."""
+    return OwnerTask.objects.filter(_free(since), due_at__lte=since)
+
+
+def _free(now: datetime) -> Q:
+    return Q(leased_until=None) | Q(leased_until__lte=now)
+
+
+def _count(tasks: QuerySet[OwnerTask]) -> int:
+    """How many, but no more than matter."""
+    return len(tasks.values_list("pk")[: tickets_wanted() + 1])
+
+
+def _add_ticket_if_few() -> None:
+    """For a task that waits from now on; with many waiting, the tickets of the others do for it as well."""
+    if _count(_waiting(timezone.now())) <= tickets_wanted():
+        _add_ticket()
+
+
+def _add_ticket() -> None:
+    enqueue(TICKET, group="people", save=False, ack_failure=True)

@@ -1,0 +1,233 @@
+"""An ASGI wrapper that lets each caller have a few requests worked on at once; the rest of theirs wait in a line.
+
+So a flood of one caller's takes neither all threads and connections nor the processors from others. Beside others who
+are signed in, a caller has fewer at once than alone. A request counts from when its body is here until its answer is
+made; an answer that streams counts as a stream, of which a caller may have more.
+"""
+
+import asyncio
+import json
+import time
+from collections import OrderedDict, deque
+from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+Message = MutableMapping[str, Any]
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+RETRY_AFTER_S = 5
+DETAIL = "You have too many requests under way: wait until some of them are answered, then send this one again."
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How many requests and streams of one caller are worked on at once, and how many may wait, for how long.
+
+    `beside_others` counts in the place of `at_once` while another user has asked for something within `others_s`.
+    """
+
+    at_once: int
+    beside_others: int
+    streams: int
+    waiting: int
+    wait_s: float = 30.0
+    others_s: float = 60.0
+
+
+class Places:
+    """Some places, whose number may change, and a line before them: who waits longest gets the next that is free."""
+
+    def __init__(self, count: Callable[[], int]) -> None:
+        self._count = count
+        self.entered = 0  # who has a place, waits for one, or is still sending the body
+        self.taken = 0
+        self.line: deque[asyncio.Future[None]] = deque()
+
+    def take(self) -> bool:
+        """Take a place, if one is free."""
+        is_free = self.taken < self._count()
+        self.taken += is_free
+        return is_free
+
+    def stand_in_line(self) -> "asyncio.Future[None]":
+        """What is done once a place is the caller's."""
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.line.append(turn)
+        return turn
+
+    def leave_line(self, turn: "asyncio.Future[None]") -> None:
+        """Give up waiting; a place that was got in the same moment is handed on."""
+        if turn.done():
+            self.leave()
+        else:
+            self.line.remove(turn)
+
+    def leave(self) -> None:
+        """Hand a place on, and those that have been added meanwhile."""
+        self.taken -= 1
+        while self.line and self.take():
+            self.line.popleft().set_result(None)
+
+
+@dataclass(slots=True)
+class _Caller:
+    """What one caller has under way."""
+
+    requests: Places
+    streams: Places
+
+    @property
+    def is_idle(self) -> bool:
+        return not self.requests.entered and not self.streams.entered
+
+
+class FairRequests:
+    """Wraps an application.
+
+    `name_caller` says whose request it is, `is_user` by that name whether they are signed in; `is_stream` says by its
+    path whether it is a stream, `is_free` whether it is not counted.
+    """
+
+    def __init__(
+        self,
+        application: Application,
+        *,
+        limits: Limits,
+        name_caller: Callable[[Scope], str],
+        is_stream: Callable[[str], bool],
+        is_free: Callable[[str], bool],
+        is_user: Callable[[str], bool],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._application, self._limits = application, limits
+        self._name_caller, self._is_stream, self._is_free = name_caller, is_stream, is_free
+        self._is_user, self._clock = is_user, clock
+        self._seen: OrderedDict[str, float] = OrderedDict()  # when each user last asked for something
+        self.callers: dict[str, _Caller] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or self._is_free(scope["path"]):
+            await self._application(scope, receive, send)
+            return
+        name = self._name_caller(scope)
+        limits = self._limits
+        self._note(name)
+        caller = self.callers.get(name) or self.callers.setdefault(name, self._new_caller(name))
+        is_stream = self._is_stream(scope["path"])
+        places = caller.streams if is_stream else caller.requests
+        if places.entered >= (limits.streams if is_stream else limits.at_once) + limits.waiting:
+            await _refuse(scope, send)
+            return
+        places.entered += 1
+        request = _Request(caller, places, limits.wait_s, scope, receive, send)
+        try:
+            await self._application(scope, request.receive, request.send)
+        finally:
+            request.end()
+            if caller.is_idle:
+                self.callers.pop(name, None)
+
+    def _new_caller(self, name: str) -> _Caller:
+        return _Caller(Places(lambda: self._at_once(name)), Places(lambda: self._limits.streams))
+
+    def _note(self, name: str) -> None:
+        now = self._clock()
+        if self._is_user(name):
+            self._seen[name] = now
+            self._seen.move_to_end(name)
+        while self._seen and next(iter(self._seen.values())) < now - self._limits.others_s:
+            self._seen.popitem(last=False)
+
+    def _at_once(self, name: str) -> int:
+        has_others = len(self._seen) > (name in self._seen)
+        return self._limits.beside_others if has_others else self._limits.at_once
+
+
+class _Request:
+    """One request's way through: it takes a place when its body is here, and leaves it with its answer."""
+
+    def __init__(
+        self, caller: _Caller, places: Places, wait_s: float, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        self._caller, self._places, self._wait_s = caller, places, wait_s
+        self._scope, self._receive, self._send = scope, receive, send
+        self._has_place = self._is_refused = self._is_whole = False
+        self._ahead: asyncio.Task[Message] | None = None  # a message that was asked for while the request waited
+
+    async def receive(self) -> Message:
+        """The next message; the one that ends the body comes when it is the request's turn."""
+        ahead, self._ahead = self._ahead, None
+        message = await (ahead or self._receive())
+        if self._is_whole or message["type"] != "http.request" or message.get("more_body"):
+            return message
+        self._is_whole = True
+        if self._places.take() or await self._wait_in_line():
+            self._has_place = True
+            return message
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Message) -> None:
+        if self._is_refused:
+            return  # the answer to whoever waited too long has been given
+        if message["type"] == "http.response.start" and self._has_place and _is_streamed(message):
+            self._move_to_streams()
+        await self._send(message)
+
+    def end(self) -> None:
+        """Make room for the next; also where the application failed, or answered before the body was here."""
+        if self._ahead:
+            self._ahead.cancel()
+        if self._has_place:
+            self._places.leave()
+        self._places.entered -= 1
+
+    async def _wait_in_line(self) -> bool:
+        """Wait for a place; False where that took too long, or the client has gone."""
+        turn = self._places.stand_in_line()
+        self._ahead = asyncio.ensure_future(self._receive())  # what comes now can only say that the client has gone
+        try:
+            await asyncio.wait((turn, self._ahead), timeout=self._wait_s, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            self._places.leave_line(turn)
+            raise
+        if turn.done() and not self._ahead.done():
+            return True
+        self._places.leave_line(turn)
+        self._is_refused = True
+        if not self._ahead.done():
+            await _refuse(self._scope, self._send)
+        return False
+
+    def _move_to_streams(self) -> None:
+        """From now on the answer comes piece by piece; where too many do, it goes on counting as a request."""
+        if self._places is self._caller.requests and self._caller.streams.take():
+            self._places.leave()
+            self._places.entered -= 1
+            self._places = self._caller.streams
+            self._places.entered += 1
+
+
+def _is_streamed(start: Message) -> bool:
+    """Whether an answer is made while it is sent: it says no length then."""
+    headers = {name.lower(): value for name, value in start.get("headers", ())}
+    return b"content-length" not in headers and start["status"] == HTTPStatus.OK
+
+
+async def _refuse(scope: Scope, send: Send) -> None:
+    status = HTTPStatus.TOO_MANY_REQUESTS
+    body, kind = DETAIL.encode(), b"text/plain; charset=utf-8"
+    if scope["path"].startswith(("/api/", "/mcp")):
+        problem = {"type": "about:blank", "title": status.phrase, "status": status.value, "detail": DETAIL}
+        body, kind = json.dumps(problem).encode(), b"application/problem+json"
+    headers = [
+        (b"content-type", kind),
+        (b"content-length", str(len(body)).encode()),
+        (b"retry-after", str(RETRY_AFTER_S).encode()),
+    ]
+    await send({"type": "http.response.start", "status": status.value, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

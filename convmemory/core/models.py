@@ -1,0 +1,46 @@
+"""The queue of people's tasks: what waits for whom, and when each owner was last served."""
+
+import uuid
+
+from django.conf import settings
+from django.db import models
+
+
+class OwnerTask(models.Model):
+    """A task of one person that waits or is being worked on; done, its row goes.
+
+    Nobody works on it unless `leased_until` lies ahead. `version` grows when it is asked for again, so that what was
+    asked for while a worker was busy with it is not lost. `slices` counts how often it was worked on without an end.
+    """
+
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    task_id = models.UUIDField(default=uuid.uuid4, editable=False)
+    key = models.CharField(max_length=300, unique=True, help_text="The function with its arguments.")
+    func = models.CharField(max_length=200)
+    args = models.JSONField(default=list)
+    group = models.CharField(max_length=50, blank=True, default="")
+    is_long = models.BooleanField(default=False, help_text="It cannot stop after some seconds.")
+    version = models.PositiveBigIntegerField(default=1)
+    slices = models.PositiveIntegerField(default=0)
+    attempts = models.PositiveSmallIntegerField(default=0, help_text="Since it last got on.")
+    asked_at = models.DateTimeField()
+    due_at = models.DateTimeField()
+    leased_until = models.DateTimeField(null=True, blank=True)
+    cluster = models.CharField(max_length=100, blank=True, default="", help_text="Whose worker has it.")
+
+    class Meta:
+        verbose_name = "waiting task"
+        indexes = [models.Index(fields=["owner", "slices", "-asked_at"], name="owner_task_next")]
+
+    def __str__(self) -> str:
+        return f"{self.func} for user {self.owner_id}"
+
+
+class OwnerService(models.Model):
+    """When a worker last took up a task of this person: whoever waits longest for that is next."""
+
+    owner = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="+")
+    served_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"last task of user {self.owner_id}"

@@ -1,0 +1,52 @@
+"""A bounded cache in the memory of one process whose entries belong to owners.
+
+What one owner put in is found by nobody else, and nobody's entries make room for another's while that one holds more.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from threading import Lock
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class OwnerCache(Generic[K, V]):
+    """Values by owner and key, those used last. Safe to use from several threads."""
+
+    def __init__(self, *, per_owner: int, total: int) -> None:
+        """At most `per_owner` entries of one owner and `total` of all."""
+        self._per_owner, self._total = per_owner, total
+        self._lock = Lock()
+        self._owners: OrderedDict[int, OrderedDict[K, V]] = OrderedDict()  # both in order of last use
+
+    def get_or_make(self, owner_id: int, key: K, make: Callable[[], V]) -> V:
+        """The owner's value for `key`, made now where there is none; what `make` raises is not remembered."""
+        with self._lock:
+            entries = self._owners.get(owner_id)
+            if entries is not None and key in entries:
+                self._owners.move_to_end(owner_id)
+                entries.move_to_end(key)
+                return entries[key]
+        value = make()
+        with self._lock:
+            entries = self._owners.setdefault(owner_id, OrderedDict())
+            entries[key] = value
+            entries.move_to_end(key)
+            self._owners.move_to_end(owner_id)
+            self._make_room(entries)
+        return value
+
+    def clear(self) -> None:
+        with self._lock:
+            self._owners.clear()
+
+    def _make_room(self, entries: OrderedDict[K, V]) -> None:
+        while len(entries) > self._per_owner:
+            entries.popitem(last=False)
+        while sum(map(len, self._owners.values())) > self._total:
+            owner_id, largest = max(self._owners.items(), key=lambda item: len(item[1]))
+            largest.popitem(last=False)
+            if not largest:
+                del self._owners[owner_id]

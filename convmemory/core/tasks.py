@@ -1,0 +1,10 @@
+"""Background tasks of the core: the ticket that every worker takes, see `fair_queue`."""
+
+from typing import Any
+
+from convmemory.core import fair_queue
+
+
+def work() -> dict[str, Any]:
+    """Do something for somebody."""
+    return fair_queue.work()

@@ -1,0 +1,53 @@
+"""What every answer to a program has, whoever gives it: no cache keeps it, and no browser guesses its type.
+
+The outermost wrapper, so that it covers Django, the MCP server, refusals and failures alike.
+"""
+
+import logging
+from http import HTTPStatus
+
+from convmemory.edge.refusals import Refusal, refuse
+from convmemory.edge.wire import Application, Message, Receive, Scope, Send, is_for_programs
+
+logger = logging.getLogger(__name__)
+
+NO_STORE = (b"cache-control", b"no-store")
+NO_SNIFF = (b"x-content-type-options", b"nosniff")
+PROBES = frozenset({"/health", "/ready", "/metrics"})
+
+
+class PrivateAnswers:
+    """The application, with `no-store` and `nosniff` on what it answers to programs."""
+
+    def __init__(self, application: Application) -> None:
+        self._application = application
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not (is_for_programs(scope["path"]) or scope["path"] in PROBES):
+            await self._application(scope, receive, send)
+            return
+        started = False
+
+        async def send_private(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                message = {**message, "headers": _private(message.get("headers", ()))}
+            await send(message)
+
+        try:
+            await self._application(scope, receive, send_private)
+        except Exception:  # the boundary of the request: a server's own answer would lack the headers
+            if started:
+                raise
+            logger.exception("A request could not be answered")
+            await refuse(scope, send_private, _FAILED)
+
+
+_FAILED = Refusal(HTTPStatus.INTERNAL_SERVER_ERROR, "Something broke on the server; its log says what.")
+
+
+def _private(headers: object) -> list[tuple[bytes, bytes]]:
+    given: list[tuple[bytes, bytes]] = [(bytes(name), bytes(value)) for name, value in headers]  # type: ignore[attr-defined]
+    kept = [(name, value) for name, value in given if name.lower() not in (NO_STORE[0], NO_SNIFF[0])]
+    return [*kept, NO_STORE, NO_SNIFF]

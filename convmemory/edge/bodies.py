@@ -1,0 +1,223 @@
+"""Counts the bodies of requests before anything stores them.
+
+Django writes a whole body to memory or disk before its first middleware runs, so its own limits come too late. This
+ASGI wrapper looks at Content-Length first and counts what really arrives after that. Who sends is asked of the
+database only where a body passes the limit of strangers; a smaller one costs a comparison.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from django.conf import settings
+from django.db import InterfaceError, OperationalError
+
+from convmemory.core.errors import DatabaseUnavailable
+from convmemory.edge.refusals import Refusal, end_refusal, start_refusal
+from convmemory.edge.senders import is_signed_in
+from convmemory.edge.wire import DISCONNECT, Application, Message, Receive, Scope, Send, header
+
+KB = 1024
+MB = 1024 * KB
+IMPORT_PATHS = frozenset({"/api/v1/imports", "/import"})
+FORM_OVERHEAD = MB  # an upload's other fields and boundaries; the file itself is measured where it is taken
+LINGER_BYTES = 8 * MB
+LINGER_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How slowly a body may come: seconds between two pieces, and bytes a second once `idle_s` are over."""
+
+    idle_s: float
+    min_rate: int
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """How large a body may be, in bytes, and what is said where it is larger."""
+
+    size: int
+    detail: str
+
+
+def limit_of_strangers() -> Limit:
+    kilobytes = settings.MAX_ANONYMOUS_REQUEST_KB
+    return Limit(
+        kilobytes * KB,
+        f"The request is larger than {kilobytes} kB, the most that this server takes from senders who are not signed "
+        "in (MAX_ANONYMOUS_REQUEST_KB). Sign in, or send `Authorization: Bearer KEY` with a valid key, and try again.",
+    )
+
+
+def limit_of_users(path: str, method: str) -> Limit:
+    """The limit at this address for somebody who is signed in."""
+    if method == "POST" and path.rstrip("/") in IMPORT_PATHS:
+        return Limit(
+            settings.MAX_UPLOAD_MB * MB + FORM_OVERHEAD,
+            f"The upload is larger than {settings.MAX_UPLOAD_MB} MB (MAX_UPLOAD_MB): upload fewer files at a time, or "
+            "use `manage.py import_conversations` on the server.",
+        )
+    return Limit(
+        max(settings.MAX_REQUEST_MB * MB, settings.MAX_ANONYMOUS_REQUEST_KB * KB),
+        f"The request is larger than {settings.MAX_REQUEST_MB} MB (MAX_REQUEST_MB): send it in parts, or upload a file "
+        "to POST /api/v1/imports.",
+    )
+
+
+class BoundedBodies:
+    """The application, with bodies that are neither larger nor slower than they may be."""
+
+    def __init__(
+        self,
+        application: Application,
+        *,
+        pace: Pace | None = None,
+        knows_sender: Callable[[Scope], Awaitable[bool]] = is_signed_in,
+    ) -> None:
+        self._application = application
+        self._pace = pace
+        self._knows_sender = knows_sender
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not _has_body(scope):
+            await self._application(scope, receive, send)
+            return
+        pace = self._pace or Pace(settings.REQUEST_IDLE_S, settings.REQUEST_MIN_BYTES_PER_S)
+        body = _Body(scope, receive, send, pace=pace, knows_sender=self._knows_sender)
+        if await body.may_be_as_large_as(_declared_size(scope)):
+            await self._application(scope, body.receive, body.send)
+
+
+def _has_body(scope: Scope) -> bool:
+    return any(
+        name == b"transfer-encoding" or (name == b"content-length" and value != b"0")
+        for name, value in scope["headers"]
+    )
+
+
+def _declared_size(scope: Scope) -> int:
+    """Content-Length, 0 where it is missing or no number: what arrives is counted in any case."""
+    given = header(scope, b"content-length")
+    return int(given) if given.isascii() and given.isdigit() and len(given) < 20 else 0
+
+
+class _Body:
+    """The body of one request, as the application receives it."""
+
+    __slots__ = (
+        "_complete",
+        "_knows_sender",
+        "_limit",
+        "_pace",
+        "_receive",
+        "_refused",
+        "_scope",
+        "_send",
+        "_size",
+        "_started",
+    )
+
+    def __init__(
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        *,
+        pace: Pace,
+        knows_sender: Callable[[Scope], Awaitable[bool]],
+    ) -> None:
+        self._scope, self._receive, self._send = scope, receive, send
+        self._pace, self._knows_sender = pace, knows_sender
+        self._limit: Limit | None = None  # not asked for yet: the body is smaller than what anybody may send
+        self._size = 0
+        self._started: float | None = None
+        self._complete = self._refused = False
+
+    async def receive(self) -> Message:
+        """The next piece. A body that may not go on is refused here, and the application told that its client left."""
+        if self._refused:
+            return DISCONNECT
+        if self._complete:
+            return await self._receive()
+        try:
+            message = await self._next_piece()
+        except TimeoutError:
+            await self._refuse(self._too_slow())
+            return DISCONNECT
+        self._size += len(message.get("body", b""))
+        self._complete = not message.get("more_body", False)
+        return message if await self.may_be_as_large_as(self._size) else DISCONNECT
+
+    async def send(self, message: Message) -> None:
+        """Passes the application's answer on, unless the request has had another one.
+
+        An answer to a body that nobody has read to its end also ends the connection: nobody is going to count the rest.
+        """
+        if self._refused:
+            return
+        if message["type"] == "http.response.start" and not self._complete:
+            message = {**message, "headers": [*message.get("headers", ()), (b"connection", b"close")]}
+        await self._send(message)
+
+    async def may_be_as_large_as(self, size: int) -> bool:
+        """Whether a body of so many bytes is accepted; where it is not, the request is answered."""
+        if size <= settings.MAX_ANONYMOUS_REQUEST_KB * KB:
+            return True
+        try:
+            self._limit = self._limit or await self._ask_for_limit()
+        except (OperationalError, InterfaceError, DatabaseUnavailable):
+            await self._refuse(_database_silent())
+            return False
+        if size <= self._limit.size:
+            return True
+        await self._refuse(Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, self._limit.detail))
+        return False
+
+    async def _ask_for_limit(self) -> Limit:
+        if await self._knows_sender(self._scope):
+            return limit_of_users(self._scope["path"], self._scope["method"])
+        return limit_of_strangers()
+
+    async def _next_piece(self) -> Message:
+        """Raises: TimeoutError where the client is silent for too long or sends too little."""
+        now = asyncio.get_running_loop().time()
+        self._started = now if self._started is None else self._started
+        left = self._started + self._pace.idle_s + self._size / self._pace.min_rate - now
+        async with asyncio.timeout(max(0.0, min(self._pace.idle_s, left))):
+            return await self._receive()
+
+    def _too_slow(self) -> Refusal:
+        return Refusal(
+            HTTPStatus.REQUEST_TIMEOUT,
+            f"The request's body came too slowly: this server waits {self._pace.idle_s:g} s for the next piece "
+            f"(REQUEST_IDLE_S) and takes no less than {self._pace.min_rate} bytes a second (REQUEST_MIN_BYTES_PER_S). "
+            "Send it again over a better connection, or in smaller parts.",
+        )
+
+    async def _refuse(self, refusal: Refusal) -> None:
+        self._refused = True
+        await start_refusal(self._scope, self._send, refusal)
+        if not self._complete and refusal.status is not HTTPStatus.REQUEST_TIMEOUT:
+            await self._linger()
+        await end_refusal(self._send)
+
+    async def _linger(self) -> None:
+        """Throw a little more of the body away: closed at once, the connection is reset, and the answer with it."""
+        thrown = 0
+        try:
+            async with asyncio.timeout(LINGER_S):
+                while thrown < LINGER_BYTES:
+                    message = await self._receive()
+                    thrown += len(message.get("body", b""))
+                    if not message.get("more_body", False):
+                        return
+        except TimeoutError:
+            return
+
+
+def _database_silent() -> Refusal:
+    return Refusal(
+        HTTPStatus.SERVICE_UNAVAILABLE, "The database does not answer: try again in a moment.", retry_after_s=5
+    )

@@ -1,0 +1,119 @@
+"""uvicorn's HTTP protocol, with clients that do not ask anything shown out.
+
+uvicorn closes a connection that is idle after an answer, but waits for ever for the first request, and for the rest
+of a head. Here a head has `REQUEST_IDLE_S` seconds from its first byte and `MAX_HEAD_BYTES`, the connections that ask
+nothing are `MAX_WAITING` at most (the one that has waited longest goes), and a client that stops reading its answer
+has `UNREAD_S` seconds. An answer that streams is never ended for being slow. `manage.py up` starts uvicorn with
+`--http convmemory.edge.connections:GuardedConnection`; behind another server a proxy has to do the same.
+"""
+
+import asyncio
+from typing import Any, ClassVar, cast
+
+from django.conf import settings
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+MAX_HEAD_BYTES = 64 * 1024
+MAX_WAITING = 512
+UNREAD_S = 60.0
+
+
+class GuardedConnection(HttpToolsProtocol):
+    """One connection of a client."""
+
+    waiting: ClassVar[dict["GuardedConnection", None]] = {}
+    """The connections of this process on which no request is being answered, longest waiting first."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._unread_timer: asyncio.TimerHandle | None = None
+        self._heads = 0
+        self._head_bytes = 0  # of the head that is arriving
+        self._in_head = True
+
+    # --- heads ----------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(cast("asyncio.Transport", transport))
+        self._await_head()
+        self._wait()
+
+    def data_received(self, data: bytes) -> None:
+        was_in_head, heads = self._in_head, self._heads
+        super().data_received(data)
+        if not (was_in_head and self._in_head and self._heads == heads):
+            return
+        self._head_bytes += len(data)
+        self._await_head()
+        if self._head_bytes > MAX_HEAD_BYTES:
+            self._turn_away(b"431 Request Header Fields Too Large")
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        self._heads += 1
+        self._head_bytes = 0
+        self._end_head_timer()
+        self.waiting.pop(self, None)
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        self._in_head = True
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.cycle.response_complete and not self.pipeline and not self.transport.is_closing():
+            self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end_head_timer()
+        self._end_unread_timer()
+        self.waiting.pop(self, None)
+        super().connection_lost(exc)
+
+    def _await_head(self) -> None:
+        if self._head_timer is None:
+            self._head_timer = self.loop.call_later(settings.REQUEST_IDLE_S, self._head_is_late)
+
+    def _end_head_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _head_is_late(self) -> None:
+        self._head_timer = None
+        if self.cycle is None or self.cycle.response_complete:  # else it is the next request's, and the answer goes on
+            self._turn_away(b"408 Request Timeout" if self._head_bytes else b"")
+
+    def _turn_away(self, status: bytes) -> None:
+        """Close the connection, with a status where that can still be sent."""
+        if self.transport.is_closing():
+            return
+        if status and (self.cycle is None or self.cycle.response_complete):
+            self.transport.write(b"HTTP/1.1 " + status + b"\r\nconnection: close\r\ncontent-length: 0\r\n\r\n")
+        self.transport.close()
+
+    def _wait(self) -> None:
+        self.waiting.pop(self, None)
+        self.waiting[self] = None
+        if len(self.waiting) > MAX_WAITING:
+            longest = next(iter(self.waiting))
+            del self.waiting[longest]
+            longest.transport.close()
+
+    # --- answers that nobody reads --------------------------------------------------------------------
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._end_unread_timer()
+        self._unread_timer = self.loop.call_later(UNREAD_S, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._end_unread_timer()
+
+    def _end_unread_timer(self) -> None:
+        if self._unread_timer is not None:
+            self._unread_timer.cancel()
+            self._unread_timer = None

@@ -1,0 +1,69 @@
+"""Refusing a request before the application sees it: a problem document for programs, a plain page for people."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from http import HTTPStatus
+
+from django.http import HttpResponse
+from django.template.loader import render_to_string
+
+from convmemory.core.middleware import POLICY
+from convmemory.edge.wire import Scope, Send, is_for_programs
+from convmemory.problems import problem
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a request is refused, in a sentence that says what to do; `retry_after_s` is a number of whole seconds."""
+
+    status: HTTPStatus
+    detail: str
+    retry_after_s: int | None = None
+
+
+def refusal_response(path: str, refusal: Refusal) -> HttpResponse:
+    """The answer. Touches no database."""
+    response = _document(path, refusal) if is_for_programs(path) else _page(refusal)
+    response.headers["Cache-Control"] = "no-store"
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    response.headers["Content-Length"] = str(len(response.content))
+    if refusal.retry_after_s is not None:
+        response.headers["Retry-After"] = str(refusal.retry_after_s)
+    return response
+
+
+async def start_refusal(scope: Scope, send: Send, refusal: Refusal) -> None:
+    """Send the whole answer, which is the connection's last, but do not end it: the client may still be sending."""
+    response = refusal_response(scope["path"], refusal)
+    response.headers["Connection"] = "close"
+    headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in response.items()]
+    await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
+    await send({"type": "http.response.body", "body": response.content, "more_body": True})
+
+
+async def end_refusal(send: Send) -> None:
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def refuse(scope: Scope, send: Send, refusal: Refusal) -> None:
+    """Send the answer; the server closes the connection."""
+    await start_refusal(scope, send, refusal)
+    await end_refusal(send)
+
+
+def _document(path: str, refusal: Refusal) -> HttpResponse:
+    extra = {}
+    if path.startswith("/v1/"):  # clients of OpenAI's API look here
+        extra["error"] = {"message": refusal.detail, "type": "invalid_request_error", "param": None, "code": None}
+    return problem(refusal.status, refusal.detail, **extra)
+
+
+def _page(refusal: Refusal) -> HttpResponse:
+    headers = {"Content-Security-Policy": POLICY, "X-Frame-Options": "DENY"}
+    return HttpResponse(_page_text(refusal), status=refusal.status, headers=headers)
+
+
+@lru_cache(maxsize=64)
+def _page_text(refusal: Refusal) -> str:
+    """Kept, because what is refused in crowds has to cost little."""
+    return render_to_string("refused.html", {"title": refusal.status.phrase, "reason": refusal.detail})

@@ -1,0 +1,29 @@
+"""Who sends a request, as far as the size of its body goes: somebody with a key or a session, or anybody.
+
+This decides nothing else. What a request may do is judged where it is answered.
+"""
+
+from importlib import import_module
+
+from django.conf import settings
+from django.contrib.auth import get_user
+from django.http import HttpRequest, parse_cookie
+
+from convmemory.accounts.keys import user_of_key
+from convmemory.core.threads import first_in_thread
+from convmemory.edge.wire import Scope, header
+
+
+async def is_signed_in(scope: Scope) -> bool:
+    """Whether the request brings a valid key, or the cookie of a valid session. At most one thread and two queries."""
+    scheme, _, key = header(scope, b"authorization").partition(" ")
+    if scheme.lower() == "bearer":
+        return await first_in_thread(user_of_key, key.strip(), writes=False) is not None
+    session_key = parse_cookie(header(scope, b"cookie")).get(settings.SESSION_COOKIE_NAME)
+    return bool(session_key) and await first_in_thread(_is_session_of_somebody, session_key)
+
+
+def _is_session_of_somebody(session_key: str | None) -> bool:
+    request = HttpRequest()
+    request.session = import_module(settings.SESSION_ENGINE).SessionStore(session_key)
+    return get_user(request).is_authenticated

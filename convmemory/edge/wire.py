@@ -1,0 +1,22 @@
+"""The ASGI vocabulary of this package: its types, and reading the headers of a request."""
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+DISCONNECT: Message = {"type": "http.disconnect"}
+
+
+def header(scope: Scope, name: bytes) -> str:
+    """The first header of that name (in lower case), empty where there is none."""
+    return next((value.decode("latin-1") for given, value in scope["headers"] if given == name), "")
+
+
+def is_for_programs(path: str) -> bool:
+    """Whether the API, the MCP server or the capture proxy answers at `path`: with JSON, never with a page."""
+    return path.startswith(("/api/", "/v1/")) or path.rstrip("/") == "/mcp"

@@ -1,0 +1,95 @@
+"""Walls around what a dump says: a backup can come from anywhere, and restoring one carries out what stands in it.
+
+Only tables, sequences, constraints, indexes and rows are restored, by a role that may do nothing but own the new
+database. A dump can call a function a table; so what the new database then holds is looked at before this program,
+which is its superuser, reads a row of it.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from convmemory.core.errors import InvalidInput
+from convmemory.core.sql import load_sql
+
+ROLE = "convmemory_restore"
+RESTORED = frozenset({
+    "TABLE", "TABLE DATA", "SEQUENCE", "SEQUENCE SET", "SEQUENCE OWNED BY", "DEFAULT", "CONSTRAINT", "CHECK CONSTRAINT",
+    "FK CONSTRAINT", "INDEX", "TEXT SEARCH CONFIGURATION", "TEXT SEARCH DICTIONARY",
+})  # fmt: skip
+MADE_BEFORE = frozenset({("EXTENSION", "vector"), ("COMMENT", "EXTENSION vector")})
+"""Entries that need a superuser; `new_database` has made what they name."""
+
+CALLED = frozenset({
+    "and", "or", "not", "any", "all", "in", "coalesce", "nextval", "array_to_tsvector", "binary_quantize", "halfvec",
+    "vector", "bit", "varying", "numeric",
+})  # fmt: skip
+"""Words before a parenthesis in the expressions of this program's tables: functions, operators and types."""
+
+_ENTRY = re.compile(r"(?<!\d)\d++; \d++ \d++ ([A-Z ]+) (?:public|-) (.*)")
+_LITERAL = re.compile(r"'(?:[^']|'')*'")
+_BEFORE_PARENTHESIS = re.compile(r'(?<![\w".])([\w".]++)\s*+\(')
+
+
+def entries_to_restore(listing: str) -> str:
+    """The lines of `pg_restore --list` that are restored. Raises: InvalidInput where one is of another kind."""
+    kept = []
+    for line in listing.splitlines():
+        if not line.strip() or line.startswith(";"):
+            continue
+        found = _ENTRY.fullmatch(line)
+        kind, name = (found[1], found[2].strip()) if found else ("", line)
+        if kind in RESTORED:
+            kept.append(line)
+        elif (kind, name) not in MADE_BEFORE:
+            raise InvalidInput(_refusal(f"{kind} {name}".strip()))
+    return "\n".join(kept) + "\n"
+
+
+@contextmanager
+def restoring_role(admin: psycopg.Connection) -> Iterator[str]:
+    """A role that can log in and nothing else; it must own nothing when the block ends."""
+    role = sql.Identifier(ROLE)
+    admin.execute(sql.SQL("DROP ROLE IF EXISTS {}").format(role))
+    admin.execute(sql.SQL("CREATE ROLE {} LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION").format(role))
+    try:
+        yield ROLE
+    finally:
+        admin.execute(sql.SQL("DROP ROLE IF EXISTS {}").format(role))
+
+
+def new_database(admin: psycopg.Connection, target: Mapping[str, Any], name: str, role: str) -> None:
+    """An empty database of the role's, with the extension that only a superuser can make."""
+    create = sql.SQL("CREATE DATABASE {} OWNER {}").format(sql.Identifier(name), sql.Identifier(role))
+    admin.execute(create)
+    with psycopg.connect(**{**target, "dbname": name}, autocommit=True) as inside:
+        inside.execute("CREATE EXTENSION vector SCHEMA public")
+
+
+def take_over(target: Mapping[str, Any], role: str) -> None:
+    """Make the restored database the program's own. Raises: InvalidInput where it holds what could run code."""
+    with psycopg.connect(**target, options="-c search_path=pg_catalog,public") as inside:
+        foreign = inside.execute(sql.SQL(load_sql("convmemory.ops", "foreign_objects"))).fetchall()
+        expressions = inside.execute(sql.SQL(load_sql("convmemory.ops", "expressions"))).fetchall()
+        for what in [*(f"{kind} {name}" for kind, name in foreign), *_unknown_calls(text for (text,) in expressions)]:
+            raise InvalidInput(_refusal(what))
+        inside.execute(sql.SQL("REASSIGN OWNED BY {} TO CURRENT_USER").format(sql.Identifier(role)))
+        inside.execute("ANALYZE")
+
+
+def _unknown_calls(expressions: Iterator[str]) -> Iterator[str]:
+    for text in expressions:
+        for word in _BEFORE_PARENTHESIS.findall(_LITERAL.sub("''", text)):
+            if word.lower() not in CALLED:
+                yield f"call of {word}"
+
+
+def _refusal(what: str) -> str:
+    return (
+        f"The backup holds something that convmemory never stores: {what}. It could run code, "
+        "so nothing of it is restored. Nothing was changed."
+    )

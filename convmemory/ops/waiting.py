@@ -1,0 +1,30 @@
+"""What waits in the queue: people's tasks, and the installation's own with the tickets."""
+
+from datetime import datetime
+
+from django.db.models import Min
+from django.utils import timezone
+from django_q.brokers import get_broker
+from django_q.models import OrmQ
+
+from convmemory.core.fair_queue import tasks_in_work, waiting_tasks
+
+
+def waiting_count() -> int:
+    """How many tasks nobody works on, tickets included. Raises: RedisError."""
+    return int(get_broker().queue_size()) + waiting_tasks().count()
+
+
+def working_count() -> int:
+    """How many tasks somebody works on; a queue on Redis knows only those of people. Raises: RedisError."""
+    return int(get_broker().lock_size() or 0) + tasks_in_work().count()
+
+
+def oldest_arrival() -> datetime | None:
+    """Since when the task that waits longest has been due; Redis keeps no time of arrival of the installation's own."""
+    now = timezone.now()
+    arrivals = [
+        OrmQ.objects.filter(lock__lte=now).aggregate(at=Min("lock"))["at"],
+        waiting_tasks().filter(due_at__lte=now).aggregate(at=Min("due_at"))["at"],
+    ]
+    return min(filter(None, arrivals), default=None)

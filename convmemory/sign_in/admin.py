@@ -1,0 +1,7 @@
+"""The administration signs people in with the same pauses."""
+
+from django.contrib import admin
+
+from convmemory.sign_in.forms import AdminSignInForm
+
+admin.site.login_form = AdminSignInForm

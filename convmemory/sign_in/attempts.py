@@ -1,0 +1,120 @@
+"""Pauses after wrong passwords, in the database, so that all web processes share them.
+
+Passwords are counted before they are judged: many at once get no further than one after another. Three counts, each
+with some free tries and then pauses that double: of a name from an address, of a name, of an address. For an address
+from which the name's owner has signed in before, only the first counts: strangers cannot lock anybody out there, and
+elsewhere for minutes at a time only. Names that nobody has are counted like others.
+"""
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import timedelta
+from types import TracebackType
+from typing import Any
+
+from django.contrib.auth.models import AbstractBaseUser
+from django.db import connection
+from django.utils.crypto import salted_hmac
+
+from convmemory.core.addresses import network_of
+from convmemory.core.errors import ConvMemoryError
+from convmemory.core.sql import load_sql
+
+FORGET_FAILURES = timedelta(days=1)
+FORGET_ADDRESSES = timedelta(days=180)
+LEAK_S = 600  # one failure is forgiven for so many seconds without another
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How many tries are free, and how long a pause gets, in seconds."""
+
+    free: int
+    longest_s: int
+    holds_for_known: bool
+
+
+PAIR = Rule(free=5, longest_s=300, holds_for_known=True)
+NAME = Rule(free=20, longest_s=300, holds_for_known=False)
+ADDRESS = Rule(free=20, longest_s=900, holds_for_known=False)
+RULES = (PAIR, NAME, ADDRESS)
+
+
+class PasswordsPaused(ConvMemoryError):
+    """Too many wrong passwords; `retry_after_s` is how long none is looked at, in seconds."""
+
+    def __init__(self, retry_after_s: int) -> None:
+        self.retry_after_s = retry_after_s
+        super().__init__(
+            f"Too many wrong passwords. Wait {retry_after_s} seconds and try again; "
+            "a password that is sent before is not looked at."
+        )
+
+
+class Attempt(AbstractContextManager["Attempt"]):
+    """One password that is going to be judged. It counts as wrong from the start of the block.
+
+    In the block `succeeded` says that it was right. An error other than a wrong password takes the count back.
+    """
+
+    def __init__(self, *, username: str, address: str, wrong: tuple[type[Exception], ...] = ()) -> None:
+        network = network_of(address)
+        self._username, self._wrong = username, wrong
+        self._address = _key("address", network)
+        self._keys = [_key("pair", f"{network} {username}"), _key("name", username), self._address]
+        self._is_known = False
+
+    def __enter__(self) -> "Attempt":
+        """Raises: PasswordsPaused."""
+        with connection.cursor() as cursor:
+            cursor.execute(load_sql("convmemory.sign_in", "begin_attempt"), self._parameters())
+            may_be_judged, self._is_known, wait_s = cursor.fetchone()
+        if not may_be_judged:
+            raise PasswordsPaused(wait_s or 1)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if kind is not None and not issubclass(kind, self._wrong):
+            self._take_back(cleared=[])
+
+    def succeeded(self, user: AbstractBaseUser) -> None:
+        """The password was right: forget the wrong ones before it, and remember the address."""
+        self._take_back(cleared=self._keys[:1])
+        values = {"owner": user.pk, "address": self._address, "forget": FORGET_ADDRESSES}
+        with connection.cursor() as cursor:
+            cursor.execute(load_sql("convmemory.sign_in", "remember_address"), values)
+
+    def _take_back(self, *, cleared: list[bytes]) -> None:
+        counted = [
+            key for key, rule in zip(self._keys, RULES, strict=True) if rule.holds_for_known or not self._is_known
+        ]
+        with connection.cursor() as cursor:
+            values = {"cleared": cleared, "counted": [key for key in counted if key not in cleared]}
+            cursor.execute(load_sql("convmemory.sign_in", "end_attempt"), values)
+
+    def _parameters(self) -> dict[str, Any]:
+        return {
+            "username": self._username,
+            "address": self._address,
+            "keys": self._keys,
+            "free": [rule.free for rule in RULES],
+            "longest_s": [rule.longest_s for rule in RULES],
+            "holds_for_known": [rule.holds_for_known for rule in RULES],
+            "forget": FORGET_FAILURES,
+            "leak_s": LEAK_S,
+        }
+
+
+def is_password_of(*, user: AbstractBaseUser, password: str, address: str) -> bool:
+    """Whether it is the password of a person who is signed in. Raises: PasswordsPaused, HashingBusy."""
+    with Attempt(username=user.get_username(), address=address) as attempt:
+        is_right = user.check_password(password)
+        if is_right:
+            attempt.succeeded(user)
+    return is_right
+
+
+def _key(kind: str, value: str) -> bytes:
+    return salted_hmac(f"convmemory.sign_in.{kind}", value, algorithm="sha256").digest()

@@ -1,0 +1,43 @@
+"""The forms that check a password, with pauses after wrong ones."""
+
+from typing import Any
+
+from django.contrib.admin.forms import AdminAuthenticationForm
+from django.contrib.auth.forms import AuthenticationForm, PasswordChangeForm
+from django.core.exceptions import ValidationError
+
+from convmemory.sign_in.attempts import Attempt, is_password_of
+
+
+class SignInForm(AuthenticationForm):
+    """Name and password. Raises PasswordsPaused and HashingBusy, which the middleware answers."""
+
+    def clean(self) -> dict[str, Any]:
+        username, password = self.cleaned_data.get("username"), self.cleaned_data.get("password")
+        if self.request is None or not username or not password:
+            return super().clean()
+        address = self.request.META.get("REMOTE_ADDR", "")
+        with Attempt(username=username, address=address, wrong=(ValidationError,)) as attempt:
+            cleaned = super().clean()
+            user = self.get_user()
+            assert user is not None
+            attempt.succeeded(user)
+        return cleaned
+
+
+class AdminSignInForm(SignInForm, AdminAuthenticationForm):
+    """The same for the administration, which lets staff in only."""
+
+
+class ChangePasswordForm(PasswordChangeForm):
+    """The old password and a new one; `address` is where the request came from."""
+
+    def __init__(self, *args: Any, address: str, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._address = address
+
+    def clean_old_password(self) -> str:
+        given: str = self.cleaned_data["old_password"]
+        if not is_password_of(user=self.user, password=given, address=self._address):
+            raise ValidationError(self.error_messages["password_incorrect"], code="password_incorrect")
+        return given

@@ -1,0 +1,83 @@
+"""One thread that hashes passwords, at a low priority, and a short queue before it.
+
+Hashing takes a core for a third of a second on purpose. Without a bound, a crowd of wrong passwords takes every core
+from those who search. `hashlib` gives the interpreter's lock back while it hashes, so that one thread beside the
+others is enough.
+"""
+
+import os
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
+from typing import TypeVar
+
+from django.contrib.auth.hashers import PBKDF2PasswordHasher
+from django.db import connection
+
+from convmemory.core.errors import ConvMemoryError
+
+T = TypeVar("T")
+
+THREADS = 1
+PLACES = 8  # being hashed and waiting; more would wait longer than people do
+NICENESS = 10
+RETRY_AFTER_S = 5
+
+
+class HashingBusy(ConvMemoryError):
+    """More passwords are waiting than can be checked soon; `retry_after_s` is when to try again, in seconds."""
+
+    retry_after_s = RETRY_AFTER_S
+
+    def __init__(self) -> None:
+        super().__init__("Many people are signing in at this moment. Try again in some seconds; nothing was changed.")
+
+
+class HashingPool:
+    """Runs functions in threads of their own, no more than `places` at once, waiting ones included."""
+
+    def __init__(self, *, threads: int, places: int) -> None:
+        self._places = threading.BoundedSemaphore(places)
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="hashing", initializer=_step_back)
+
+    def run(self, function: Callable[[], T]) -> T:
+        """What the function returns. Raises: HashingBusy at once where all places are taken."""
+        if not self._places.acquire(blocking=False):
+            raise HashingBusy
+        try:
+            _give_connection_back()
+            return self._threads.submit(function).result()
+        finally:
+            self._places.release()
+
+
+@cache
+def hashing_pool() -> HashingPool:
+    """The pool of this process."""
+    return HashingPool(threads=THREADS, places=PLACES)
+
+
+os.register_at_fork(after_in_child=hashing_pool.cache_clear)  # a child has the pool, but none of its threads
+
+
+class PooledHasher(PBKDF2PasswordHasher):
+    """Django's hasher, whose work is done in the pool; what it writes is the same."""
+
+    def encode(self, password: str, salt: str, iterations: int | None = None) -> str:
+        """Raises: HashingBusy."""
+        return hashing_pool().run(partial(super().encode, password, salt, iterations))
+
+
+def _step_back() -> None:
+    """Searches go first. Linux has a priority for each thread, and calls it one of a process."""
+    if sys.platform == "linux":
+        thread = threading.get_native_id()
+        os.setpriority(os.PRIO_PROCESS, thread, max(NICENESS, os.getpriority(os.PRIO_PROCESS, thread)))
+
+
+def _give_connection_back() -> None:
+    """Whoever waits for a hash must not keep one of the few database connections meanwhile."""
+    if not connection.in_atomic_block:
+        connection.close()

@@ -1,0 +1,34 @@
+"""Wrong passwords and the addresses of right ones. Names and addresses stand here as keyed hashes only."""
+
+from django.conf import settings
+from django.db import models
+
+
+class PasswordFailures(models.Model):
+    """How many wrong passwords came lately for a name, from an address, or for a name from an address."""
+
+    key = models.BinaryField(max_length=32, unique=True)
+    failures = models.PositiveIntegerField()
+    last_failed_at = models.DateTimeField(db_index=True)
+    paused_until = models.DateTimeField()
+
+    class Meta:
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"{self.failures} wrong passwords"
+
+
+class KnownAddress(models.Model):
+    """An address from which a person has given the right password: others cannot lock them out there."""
+
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    address_hash = models.BinaryField(max_length=32)
+    succeeded_at = models.DateTimeField()
+
+    class Meta:
+        default_permissions = ()
+        constraints = [models.UniqueConstraint(fields=["owner", "address_hash"], name="known_address_once")]
+
+    def __str__(self) -> str:
+        return f"an address of user {self.owner_id}"

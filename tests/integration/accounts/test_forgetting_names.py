@@ -1,0 +1,32 @@
+"""The admin's log of an installation that has kept names of keys in it."""
+
+import pkgutil
+from importlib import import_module
+
+import pytest
+from django.apps import apps
+from django.contrib.admin.models import CHANGE, LogEntry
+
+from convmemory.accounts import migrations
+from convmemory.accounts.keys import create_key
+from convmemory.accounts.models import ApiKey, ContentAccess
+from tests.factories import make_user
+
+NAME = "key_limits_and_model_use"
+
+
+@pytest.mark.django_db
+def test_the_log_forgets_what_keys_were_called_and_nothing_else() -> None:
+    owner = make_user()
+    create_key(owner=owner, name="zebrawood")
+    ContentAccess.objects.create(reader=owner, owner=owner, what="zebrawood")
+    key, access = ApiKey.objects.get(), ContentAccess.objects.get()
+    for row in (key, access):
+        LogEntry.objects.log_actions(owner.pk, [row], CHANGE, "Revoke.")
+    LogEntry.objects.update(object_repr="cvm_abc… (zebrawood)")
+    [found] = [module.name for module in pkgutil.iter_modules(migrations.__path__) if module.name.endswith(NAME)]
+    forget = import_module(f"{migrations.__name__}.{found}").forget_names_in_the_log
+    for _ in range(2):
+        forget(apps, None)
+    said = dict(LogEntry.objects.values_list("content_type__model", "object_repr"))
+    assert said == {"apikey": f"API key {key.pk}", "contentaccess": "cvm_abc… (zebrawood)"}

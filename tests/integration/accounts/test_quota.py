@@ -1,0 +1,181 @@
+"""The quota of the operator's model: counted together, whatever asks, and reserved before it is asked."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.utils import timezone
+from pytest_django import Settings
+
+from convmemory.accounts.models import ModelUse
+from convmemory.accounts.quota import estimated_tokens, metered, require_quota, reserve, settle, use_today
+from convmemory.core.errors import QuotaUsedUp
+from convmemory.ops.erasing import count_rows, erase_user
+from summaries.making import make_summary, summaries_to_make
+from summaries.models import ConversationSummary
+from summaries.ordering import regenerate_summary, request_summary
+from tests.factories import exchange, make_conversation, make_user
+from tests.support.openai_server import FakeEndpoint, running_endpoint
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def owner() -> User:
+    return make_user()
+
+
+@pytest.fixture
+def endpoint(settings: Settings) -> Iterator[FakeEndpoint]:
+    with running_endpoint(reply=lambda body: "They talked.") as server:
+        settings.CHAT_BASE_URL, settings.CHAT_API_KEY, settings.CHAT_MODEL = server.url, server.key, "m"
+        yield server
+
+
+def used(owner: User) -> tuple[int, int]:
+    use = use_today(owner_id=owner.pk)
+    return use.tokens, use.requests
+
+
+def test_what_is_reserved_counts_until_it_is_settled(owner: User, settings: Settings) -> None:
+    settings.CHAT_DAILY_TOKENS = 100
+    first = reserve(owner_id=owner.pk, tokens=90)
+    second = reserve(owner_id=owner.pk, tokens=90)
+    assert used(owner) == (180, 2)
+    with pytest.raises(QuotaUsedUp):
+        reserve(owner_id=owner.pk, tokens=1)
+    settle(first, tokens=30)
+    settle(second, tokens=20)
+    assert used(owner) == (50, 2)
+    require_quota(owner_id=owner.pk)
+    reserve(owner_id=owner.pk, tokens=1)
+
+
+def test_the_message_says_when_it_ends(owner: User, settings: Settings) -> None:
+    settings.CHAT_DAILY_TOKENS = 1_000
+    reserve(owner_id=owner.pk, tokens=1_000)
+    with pytest.raises(QuotaUsedUp, match=r"1,000 tokens of today.*again from \d{4}-\d\d-\d\d 00:00") as caught:
+        require_quota(owner_id=owner.pk)
+    assert 0 < caught.value.retry_after_s <= 86_400
+    assert caught.value.ends_at == use_today(owner_id=owner.pk).ends_at
+
+
+def test_every_day_and_everybody_counts_alone(owner: User, settings: Settings) -> None:
+    settings.CHAT_DAILY_TOKENS = 10
+    yesterday = timezone.localdate() - timedelta(days=1)
+    ModelUse.objects.create(owner=owner, day=yesterday, tokens=1_000)
+    reserve(owner_id=owner.pk, tokens=10)
+    reserve(owner_id=make_user().pk, tokens=10)
+    with pytest.raises(QuotaUsedUp):
+        reserve(owner_id=owner.pk, tokens=1)
+
+
+def test_without_a_limit_it_is_counted_only(owner: User, settings: Settings) -> None:
+    settings.CHAT_DAILY_TOKENS = 0
+    for _ in range(3):
+        reserve(owner_id=owner.pk, tokens=10**9)
+    require_quota(owner_id=owner.pk)
+    assert used(owner) == (3 * 10**9, 3)
+
+
+def test_a_request_that_failed_costs_nothing(owner: User) -> None:
+    with pytest.raises(RuntimeError), metered(owner_id=owner.pk, tokens=100):
+        raise RuntimeError
+    with metered(owner_id=owner.pk, tokens=100) as note_cost:
+        assert used(owner)[0] == 100
+        note_cost(7)
+    assert used(owner) == (7, 2)
+
+
+def test_bytes_are_counted_where_nobody_counts_tokens() -> None:
+    assert estimated_tokens("four", b"12345678") == 3
+    assert estimated_tokens("日本語") == 3
+    assert estimated_tokens() == 0
+
+
+@pytest.mark.django_db(transaction=True)
+def test_many_processes_at_once_exceed_the_limit_by_one_request_at_most(owner: User, settings: Settings) -> None:
+    settings.CHAT_DAILY_TOKENS = 100
+
+    def ask(_: int) -> bool:
+        try:
+            reserve(owner_id=owner.pk, tokens=30)
+        except QuotaUsedUp:
+            return False
+        finally:
+            connection.close()
+        return True
+
+    with ThreadPoolExecutor(12) as pool:
+        admitted = list(pool.map(ask, range(36)))
+    assert admitted.count(True) == 4
+    assert used(owner) == (120, 4)
+
+
+# --- summaries ------------------------------------------------------------------------------------
+
+
+def summary_of(owner: User, **values: Any) -> ConversationSummary:
+    conversation = make_conversation(owner, exchange(("Which flour?", "A strong one."), ("And water?", "Some.")))
+    return request_summary(owner=owner, conversation_id=conversation.pk, **values)
+
+
+def test_a_summary_by_the_model_counts(owner: User, endpoint: FakeEndpoint) -> None:
+    outcome = make_summary(summary_id=summary_of(owner).pk)
+    assert outcome is not None
+    assert outcome.status == "completed"
+    tokens, requests = used(owner)
+    assert requests == 1
+    assert 0 < tokens < 1_000
+    extract = summary_of(owner, method="extractive")
+    make_summary(summary_id=extract.pk)
+    assert used(owner) == (tokens, 1)
+
+
+def test_a_summary_is_not_begun_where_the_quota_is_used_up(
+    owner: User, endpoint: FakeEndpoint, settings: Settings
+) -> None:
+    done = summary_of(owner)
+    settings.CHAT_DAILY_TOKENS = 10
+    reserve(owner_id=owner.pk, tokens=10)
+    with pytest.raises(QuotaUsedUp):
+        summary_of(owner)
+    with pytest.raises(QuotaUsedUp):
+        regenerate_summary(owner=owner, conversation_id=done.conversation_id, summary_id=done.pk)
+    assert summary_of(owner, method="extractive").status == "pending"
+    assert summary_of(make_user()).status == "pending"
+
+
+def test_a_summary_waits_for_the_next_day(owner: User, endpoint: FakeEndpoint, settings: Settings) -> None:
+    summary = summary_of(owner)
+    settings.CHAT_DAILY_TOKENS = 10
+    reserve(owner_id=owner.pk, tokens=10)
+    outcome = make_summary(summary_id=summary.pk)
+    assert outcome is not None
+    assert (outcome.status, endpoint.requests) == ("pending", [])
+    summary.refresh_from_db()
+    assert (summary.due_at, summary.attempts) == (use_today(owner_id=owner.pk).ends_at, 0)
+    assert "again from" in summary.error
+    assert summaries_to_make(limit=9) == []
+    ModelUse.objects.all().delete()
+    ConversationSummary.objects.update(due_at=timezone.now())
+    again = make_summary(summary_id=summary.pk)
+    assert again is not None
+    assert again.status == "completed"
+
+
+# --- whose rows they are --------------------------------------------------------------------------
+
+
+def test_the_row_goes_with_its_owner(owner: User) -> None:
+    other = make_user()
+    for person in (owner, other):
+        reserve(owner_id=person.pk, tokens=5)
+    assert count_rows(owner)["accounts_modeluse"] == 1
+    receipt = erase_user(user=owner)
+    assert receipt.deleted["accounts_modeluse"] == 1
+    assert list(ModelUse.objects.values_list("owner", flat=True)) == [other.pk]

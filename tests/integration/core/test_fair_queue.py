@@ -1,0 +1,359 @@
+"""The queue goes round by owner, in slices; nothing in it is lost or done twice."""
+
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.utils import timezone
+from django_q import brokers
+from django_q.brokers import orm, redis_broker
+from django_q.conf import Conf
+from django_q.models import OrmQ
+from django_q.signing import SignedPackage
+from redis import Redis
+from redis.exceptions import RedisError
+
+from convmemory.core import fair_queue
+from convmemory.core.fair_queue import claim, enqueue_for, revive, tickets_wanted, work
+from convmemory.core.models import OwnerTask
+from convmemory.ops import task_signals
+from convmemory.ops.task_arguments import drop_queued
+from tests.factories import make_user
+from tests.support.fleet import free_port, wait_until
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+FUNC = "search.tasks.index"
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+Answer = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def answer(monkeypatch: pytest.MonkeyPatch) -> Callable[[Answer], None]:
+    """Puts a function in the place of every task."""
+    return lambda function: monkeypatch.setattr(fair_queue, "function_of", lambda path: function)
+
+
+@pytest.fixture(scope="module")
+def redis_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    if not shutil.which("redis-server"):
+        pytest.skip("redis-server is not installed")
+    folder, port = tmp_path_factory.mktemp("redis"), free_port()
+    command = ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)]
+    with Path(folder / "log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as server:
+        wait_until(lambda: _answers(port), "Redis")
+        yield port
+        server.terminate()
+
+
+def _answers(port: int) -> bool:
+    try:
+        with Redis(port=port) as client:
+            return bool(client.ping())
+    except RedisError:
+        return False
+
+
+@pytest.fixture(params=["orm", "redis"])
+def broker(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> brokers.Broker:
+    """The queue that the tickets are in."""
+    if request.param == "orm":
+        return orm.ORM()
+    port = request.getfixturevalue("redis_port")
+    monkeypatch.setattr(Conf, "ORM", None)
+    monkeypatch.setattr(Conf, "REDIS", f"redis://127.0.0.1:{port}/0")
+    broker = redis_broker.Redis()
+    broker.delete_queue()
+    return broker
+
+
+def take(broker: brokers.Broker) -> dict[str, Any] | None:
+    """What a worker gets from the queue."""
+    tasks = broker.dequeue()
+    if not tasks:
+        return None
+    (number, payload), *_ = tasks
+    if number:
+        broker.acknowledge(number)
+    task: dict[str, Any] = SignedPackage.loads(payload)
+    return task
+
+
+def work_off(broker: brokers.Broker, *, at_most: int = 1_000) -> int:
+    """Work on tickets as one worker does until none is left; how many there were."""
+    for count in range(at_most):
+        if broker.queue_size() == 0:
+            return count
+        task = take(broker)
+        assert task is not None
+        assert task["func"] == fair_queue.TICKET
+        work()
+    raise AssertionError(f"still tickets after {at_most}")
+
+
+def owners_served(user_by_id: dict[int, str], count: int) -> list[str]:
+    served = []
+    for number in range(count):
+        task = claim(NOON + timedelta(seconds=number))
+        served.append(user_by_id[task.owner_id] if task else "-")
+        if task:
+            task.delete()
+    return served
+
+
+def ask(owner: User, *conversations: int, at: datetime = NOON, **values: Any) -> None:
+    """Tasks with these numbers, each asked for a second after the one before."""
+    for number, conversation in enumerate(conversations):
+        enqueue_for(owner.pk, FUNC, conversation, **values)
+        asked_at = at - timedelta(hours=1) + timedelta(seconds=number)
+        OwnerTask.objects.filter(key=f"{FUNC}:{conversation}").update(asked_at=asked_at, due_at=asked_at)
+
+
+# --- whose task is next -----------------------------------------------------------------------------
+
+
+def test_owners_take_turns_however_much_one_asked_for() -> None:
+    ada, bob, cy = make_user(), make_user(), make_user()
+    ask(ada, *range(100, 120))
+    ask(bob, 200, 201)
+    ask(cy, 300)
+    names = {ada.pk: "ada", bob.pk: "bob", cy.pk: "cy"}
+    assert owners_served(names, 7) == ["ada", "bob", "cy", "ada", "bob", "ada", "ada"]
+
+
+def test_who_was_served_longest_ago_is_next() -> None:
+    ada, bob = make_user(), make_user()
+    ask(ada, 1, 2)
+    assert owners_served({ada.pk: "ada"}, 1) == ["ada"]
+    ask(bob, 3)
+    assert owners_served({ada.pk: "ada", bob.pk: "bob"}, 2) == ["bob", "ada"]
+
+
+def test_an_owner_with_a_task_in_work_waits_for_those_without() -> None:
+    ada, bob = make_user(), make_user()
+    ask(ada, *range(100, 110))
+    first = claim(NOON)
+    ask(bob, 200, 201)
+    claims = [first, *(claim(NOON + timedelta(seconds=number)) for number in (1, 2, 3))]
+    owners = [task.owner_id if task else None for task in claims]
+    assert owners == [ada.pk, bob.pk, ada.pk, bob.pk]
+
+
+def test_of_ones_own_the_newest_is_first_and_the_long_one_after_the_short() -> None:
+    ada = make_user()
+    ask(ada, 1, 2, 3)
+    OwnerTask.objects.filter(key=f"{FUNC}:3").update(slices=1)  # it has had a slice, and is not done
+    order = [task.args[0] for _ in range(3) if (task := claim(NOON))]
+    assert order == [2, 1, 3]
+
+
+def test_long_tasks_leave_a_worker_free(settings: Any) -> None:
+    settings.WORKERS = 3
+    ada, bob = make_user(), make_user()
+    ask(ada, 1, 2, 3, 4, is_long=True)
+    assert [task.args[0] if (task := claim(NOON)) else None for _ in range(3)] == [4, 3, None]
+    ask(bob, 5, is_long=True)
+    ask(bob, 6)
+    ask(ada, 7)
+    assert {task.args[0] if (task := claim(NOON)) else None for _ in range(3)} == {6, 7, None}
+
+
+def test_one_worker_alone_takes_long_tasks_too(settings: Any) -> None:
+    settings.WORKERS = 1
+    ask(make_user(), 1, 2, is_long=True)
+    assert claim(NOON)
+    assert claim(NOON) is None
+
+
+# --- nothing is lost, nothing is done twice ---------------------------------------------------------
+
+
+def test_asking_twice_is_asking_once() -> None:
+    ada = make_user()
+    ask(ada, 1, 1)
+    assert OwnerTask.objects.count() == 1
+
+
+def test_nobody_is_asked_for_a_person_who_is_gone() -> None:
+    ada = make_user()
+    number = ada.pk
+    ada.delete()
+    assert not enqueue_for(number, FUNC, 1)
+    assert not OwnerTask.objects.exists()
+
+
+def test_what_is_asked_for_while_it_is_done_is_done_again(answer: Callable[[Answer], None]) -> None:
+    ada, done = make_user(), []
+
+    def index(number: int) -> dict[str, Any]:
+        done.append(number)
+        if len(done) == 1:
+            enqueue_for(ada.pk, FUNC, number)
+        return {}
+
+    answer(index)
+    enqueue_for(ada.pk, FUNC, 1)
+    work_off(orm.ORM())
+    assert done == [1, 1]
+    assert not OwnerTask.objects.exists()
+
+
+def test_a_killed_worker_loses_no_task() -> None:
+    ask(make_user(), 1)
+    assert claim(NOON)
+    assert claim(NOON + timedelta(seconds=60)) is None
+    again = claim(NOON + fair_queue.LEASE)
+    assert again
+    assert again.attempts == 2
+
+
+def test_a_task_whose_workers_were_stopped_need_not_wait_for_the_end_of_its_lease() -> None:
+    ask(make_user(), 1, 2)
+    with subprocess.Popen(["true"]) as ended:
+        pass
+    now = timezone.now()
+    alive, dead = claim(now), claim(now)
+    assert alive
+    assert dead
+    OwnerTask.objects.filter(pk=dead.pk).update(cluster=alive.cluster.rpartition(":")[0] + f":{ended.pid}")
+    revive()
+    assert dict(OwnerTask.objects.values_list("pk", "leased_until")) == {alive.pk: alive.leased_until, dead.pk: None}
+
+
+def test_a_task_that_kills_its_worker_is_given_up() -> None:
+    ask(make_user(), 1)
+    claims = [claim(NOON + fair_queue.LEASE * number) for number in range(fair_queue.MAX_ATTEMPTS + 1)]
+    assert [task is None for task in claims] == [False] * fair_queue.MAX_ATTEMPTS + [True]
+    assert not OwnerTask.objects.exists()
+
+
+def test_a_task_that_fails_waits_longer_each_time(answer: Callable[[Answer], None]) -> None:
+    def fail(number: int) -> dict[str, Any]:
+        raise OSError("the disk is full")
+
+    answer(fail)
+    ask(make_user(), 1)
+    pauses = []
+    for _ in range(2):
+        OwnerTask.objects.update(due_at=timezone.now())
+        with pytest.raises(OSError, match="full"):
+            work()
+        pauses.append(OwnerTask.objects.get().due_at - timezone.now())
+    assert timedelta(minutes=1) < pauses[0] <= timedelta(minutes=2) < pauses[1] <= timedelta(minutes=4)
+
+
+def test_a_task_that_gets_on_may_take_any_number_of_slices(answer: Callable[[Answer], None]) -> None:
+    left = [3 * fair_queue.MAX_ATTEMPTS]
+
+    def index(number: int) -> dict[str, Any]:
+        left[0] -= 1
+        return {"again_in_s": 0.0} if left[0] else {}
+
+    answer(index)
+    enqueue_for(make_user().pk, FUNC, 1)
+    work_off(orm.ORM())
+    assert left == [0]
+    assert not OwnerTask.objects.exists()
+
+
+def test_waiting_for_somebody_else_is_no_progress(answer: Callable[[Answer], None]) -> None:
+    answer(lambda number: {"again_in_s": 5.0})
+    ask(make_user(), 1)
+    OwnerTask.objects.update(attempts=3)
+    work()
+    task = OwnerTask.objects.get()
+    assert task.attempts == 3
+    assert timedelta(0) < task.due_at - timezone.now() <= timedelta(seconds=5)
+
+
+def test_a_row_names_no_other_code_than_tasks() -> None:
+    for path in ("os.getcwd", "search.tasks.enqueue_index", "search.tasks.nothing", "convmemory.ops.tasks.erase", ""):
+        assert fair_queue.function_of(path) is None
+    assert fair_queue.function_of(FUNC) is not None
+
+
+def test_erasing_a_person_takes_their_tasks_out() -> None:
+    ada, bob = make_user(), make_user()
+    ask(ada, 1, 2)
+    ask(bob, 3)
+    assert drop_queued(ada.pk) >= 2
+    assert list(OwnerTask.objects.values_list("owner", flat=True)) == [bob.pk]
+
+
+def test_the_history_shows_the_task_and_not_the_ticket(answer: Callable[[Answer], None]) -> None:
+    answer(lambda number: {})
+    ask(make_user(), 7)
+    ticket: dict[str, Any] = {"id": "0" * 32, "name": "ticket", "func": fair_queue.TICKET, "args": (), "success": True}
+    task_signals.on_start(None, task=ticket)
+    work()
+    task_signals.on_end(None, task=ticket)
+    assert (ticket["func"], ticket["args"], ticket["group"], ticket["save"]) == (FUNC, (7,), "", True)
+    idle: dict[str, Any] = {"id": "0" * 32, "name": "ticket", "func": fair_queue.TICKET, "args": (), "success": True}
+    task_signals.on_end(None, task=idle)
+    assert (idle["func"], "save" in idle) == (fair_queue.TICKET, False)
+
+
+# --- tickets, on both brokers -----------------------------------------------------------------------
+
+
+def test_every_task_is_done_in_rounds(broker: brokers.Broker, answer: Callable[[Answer], None]) -> None:
+    ada, bob = make_user(), make_user()
+    done: list[int] = []
+    slices = {number: 3 if number < 100 else 1 for number in (1, 2, 3, 100, 101)}
+
+    def index(number: int) -> dict[str, Any]:
+        done.append(number)
+        slices[number] -= 1
+        return {"again_in_s": 0.0} if slices[number] else {}
+
+    answer(index)
+    for number in (1, 2, 3):
+        enqueue_for(ada.pk, FUNC, number)
+    for number in (100, 101):
+        enqueue_for(bob.pk, FUNC, number)
+    work_off(broker)
+    assert not any(slices.values())
+    assert {done.index(100), done.index(101)} <= set(range(4))
+    assert not OwnerTask.objects.exists()
+
+
+def test_a_large_import_leaves_room_for_the_installations_own(
+    broker: brokers.Broker, answer: Callable[[Answer], None]
+) -> None:
+    answer(lambda number: {})
+    ada = make_user()
+    for number in range(3 * tickets_wanted()):
+        enqueue_for(ada.pk, FUNC, number)
+    assert broker.queue_size() <= tickets_wanted() + 1
+    worked = 0
+    while OwnerTask.objects.exists():
+        assert take(broker), "a task without a ticket"
+        work()
+        worked += 1
+        assert broker.queue_size() <= tickets_wanted() + 1
+    assert worked == 3 * tickets_wanted()
+
+
+def test_lost_tickets_are_found(broker: brokers.Broker, answer: Callable[[Answer], None]) -> None:
+    answer(lambda number: {})
+    ask(make_user(), 1, 2)
+    broker.delete_queue()
+    assert revive() == 2
+    work_off(broker)
+    assert not OwnerTask.objects.exists()
+    assert revive() == 0
+
+
+def test_without_redis_tasks_wait_for_their_tickets(broker: brokers.Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    if isinstance(broker, orm.ORM):
+        pytest.skip("the database is the queue")
+    monkeypatch.setattr(Conf, "REDIS", f"redis://127.0.0.1:{free_port()}/0")
+    enqueue_for(make_user().pk, FUNC, 1)
+    assert OwnerTask.objects.count() == 1
+    assert not OrmQ.objects.exists()

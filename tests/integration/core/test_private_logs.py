@@ -1,0 +1,327 @@
+"""No log holds what people wrote: neither the embedded server's, nor the program's, nor the history of tasks.
+
+A marker stands in texts; errors that quote it are provoked; then everything that was written is searched for it.
+"""
+
+import io
+import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from multiprocessing import Value
+from pathlib import Path
+from queue import Queue
+from typing import Any
+
+import psycopg
+import pytest
+from django.contrib.auth.models import User
+from django.db import DataError, IntegrityError, connection, transaction
+from django_q.models import Failure
+from django_q.monitor import monitor
+from django_q.worker import worker
+from psycopg import sql
+
+import search.tasks
+from convmemory.core import embedded
+from convmemory.core.errors import EmbedderUnavailable
+from convmemory.core.logs import JsonFormatter, PlainFormatter
+from convmemory.core.postgres import server
+from convmemory.core.safe_tracebacks import quoted, safe_traceback
+from convmemory.embeddings.models import EmbeddingSpace
+from convmemory.ops.erasing import erase_user
+from convmemory.ops.index_samples import failure_reasons
+from search.models import ConversationIndex
+from tests.conftest import FAST_OPTIONS
+from tests.factories import exchange, make_conversation, make_user
+
+MARKER = "zebrafinch"
+TABLE = "CREATE TABLE note (id int PRIMARY KEY, said varchar(40) UNIQUE, number int CHECK (number > 0), document jsonb)"
+STATEMENTS = {
+    "a row that is there already": f"INSERT INTO note VALUES (1, '{MARKER}')",
+    "a text that is too long": f"INSERT INTO note VALUES (2, '{MARKER * 5}')",
+    "a row that breaks a check": f"INSERT INTO note VALUES (3, 'my {MARKER}', -1)",
+    "a text that is no number": f"SELECT '{MARKER}'::int",
+    "a text that is no JSON": f"""INSERT INTO note VALUES (4, '', 1, '{{"{MARKER}": oops}}')""",
+    "a text that is no query": f"SELECT 'the {MARKER} &&& !'::tsquery",
+    "a slip of the pen": f"SELECT '{MARKER}' FROMM note",
+    "an error in a function": f"DO $$ BEGIN RAISE EXCEPTION 'about {MARKER}' USING DETAIL = '{MARKER}'; END $$",
+    "a warning": f"DO $$ BEGIN RAISE WARNING 'about {MARKER}'; END $$",
+}
+
+
+# --- the embedded server --------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A server of its own, for its log and for what is done to it."""
+    folder = tmp_path_factory.mktemp("logs") / "postgres"
+    embedded.join(folder, FAST_OPTIONS)
+    with connect(folder) as link:
+        link.execute(TABLE)
+        link.execute("INSERT INTO note VALUES (1, %s, 1)", [MARKER])
+    yield folder
+    server.stop(folder)
+
+
+def connect(folder: Path) -> psycopg.Connection:
+    running = server.wait_until_settled(folder)
+    assert running
+    place = {"host": str(running.socket_dir), "port": server.PORT, "user": "postgres", "dbname": "convmemory"}
+    for _ in range(200):
+        with suppress(psycopg.OperationalError):  # it recovers
+            return psycopg.connect(**place, autocommit=True)  # type: ignore[arg-type]
+        time.sleep(0.05)
+    raise AssertionError("the server does not come back")
+
+
+def log_of(folder: Path) -> str:
+    return "".join(path.read_text() for path in folder.glob("server.log*"))
+
+
+def test_errors_of_statements_leave_nothing_in_the_server_s_log(folder: Path) -> None:
+    with connect(folder) as link:
+        for name, statement in STATEMENTS.items():
+            assert MARKER in statement, name
+            with suppress(psycopg.Error):
+                link.execute(statement.encode())
+        with pytest.raises(psycopg.Error):
+            link.execute("SELECT %s::int", [MARKER])  # bound apart from the statement
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            link.execute(f"SET statement_timeout = 50; SELECT pg_sleep(9), '{MARKER}'".encode())
+    assert "ready to accept connections" in log_of(folder)
+    assert MARKER not in log_of(folder)
+
+
+def test_a_deadlock_leaves_nothing_in_the_server_s_log(folder: Path) -> None:
+    failed: list[psycopg.Error] = []
+    both = threading.Barrier(2)
+
+    def lock(first: int, second: int) -> None:
+        with connect(folder) as link, link.transaction():
+            link.execute("SET LOCAL deadlock_timeout = '100ms'")
+            link.execute("SELECT pg_advisory_xact_lock(%s)", [first])
+            both.wait()
+            try:
+                link.execute(sql.SQL("SELECT pg_advisory_xact_lock({}), {}").format(second, MARKER))
+            except psycopg.errors.DeadlockDetected as error:
+                failed.append(error)
+
+    threads = [threading.Thread(target=lock, args=pair) for pair in ((1, 2), (2, 1))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(failed) == 1
+    assert MARKER not in log_of(folder)
+
+
+def test_a_process_that_is_killed_at_work_leaves_nothing_in_the_server_s_log(folder: Path) -> None:
+    link = connect(folder)
+
+    def work() -> None:
+        with pytest.raises(psycopg.OperationalError):
+            link.execute(f"SELECT pg_sleep(30), '{MARKER}'".encode())
+
+    at_work = threading.Thread(target=work)
+    at_work.start()
+    _wait_until_active(folder, link.info.backend_pid)
+    os.kill(link.info.backend_pid, signal.SIGKILL)
+    at_work.join()
+    link.close()
+    with connect(folder):
+        assert "was terminated by signal 9" in log_of(folder)
+    assert MARKER not in log_of(folder)
+
+
+def _wait_until_active(folder: Path, pid: int) -> None:
+    with connect(folder) as watcher:
+        for _ in range(200):
+            found = watcher.execute("SELECT state FROM pg_stat_activity WHERE pid = %s", [pid]).fetchone()
+            if found == ("active",):
+                return
+            time.sleep(0.05)
+    raise AssertionError("the statement does not begin")
+
+
+def test_clearing_the_log_leaves_the_server_writing_it(folder: Path) -> None:
+    (folder / "server.log.1").write_text(MARKER)
+    with (folder / "server.log").open("a") as log:
+        log.write(f"{MARKER}\n")
+    assert server.clear_log(folder) == 2
+    assert log_of(folder) == ""
+    with connect(folder) as link:
+        link.execute("SELECT pg_reload_conf()")
+        for _ in range(100):
+            if log_of(folder):
+                break
+            time.sleep(0.05)
+    assert "SIGHUP" in log_of(folder)
+    assert "\x00" not in log_of(folder)
+
+
+def test_the_log_of_a_version_that_logged_statements_goes_with_the_update(tmp_path: Path) -> None:
+    (tmp_path / "convmemory.conf").write_text("# Written by convmemory at each start.\njit = 'off'\n")
+    assert not server._was_discreet(tmp_path)
+    server._write_configuration(tmp_path, tmp_path, {})
+    assert server._was_discreet(tmp_path)
+
+
+@pytest.mark.django_db
+def test_erasing_a_person_empties_the_server_s_log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(connection.settings_dict, "EMBEDDED_PATH", tmp_path)
+    (tmp_path / "server.log").write_text(MARKER)
+    (tmp_path / "server.log.1").write_text(MARKER)
+    receipt = erase_user(user=make_user("ada"))
+    assert log_of(tmp_path) == ""
+    assert receipt.deleted["logs of the embedded server"] == 2
+
+
+# --- the program ----------------------------------------------------------------------------------
+
+
+def say_row_twice() -> None:
+    with transaction.atomic():
+        User.objects.create(username=MARKER)
+        User.objects.create(username=MARKER)
+
+
+def say_too_much() -> None:
+    with transaction.atomic():
+        User.objects.create(username=MARKER * 50)
+
+
+def say_bad_bytes() -> None:
+    User.objects.filter(username=f"{MARKER}\x00").exists()
+
+
+def say_no_number() -> None:
+    int(f"my {MARKER}")
+
+
+def say_unknown_key() -> None:
+    dict[str, int]()[MARKER]
+
+
+def say_pasted_stack() -> None:
+    raise RuntimeError(
+        f'Traceback (most recent call last):\n  File "{MARKER}.py", line 1\n    {MARKER}\nKeyError: {MARKER}'
+    )
+
+
+def say_chain() -> None:
+    try:
+        say_no_number()
+    except ValueError as error:
+        raise RuntimeError(f"again {MARKER}") from error
+
+
+def say_refusal() -> None:
+    raise EmbedderUnavailable(f"The endpoint refuses every text: {quoted(f'too long: {MARKER}')}")
+
+
+ERRORS = (
+    say_row_twice,
+    say_too_much,
+    say_bad_bytes,
+    say_no_number,
+    say_unknown_key,
+    say_pasted_stack,
+    say_chain,
+    say_refusal,
+)
+
+
+@pytest.fixture
+def written() -> Iterator[Callable[[], str]]:
+    """What all loggers have written meanwhile, in both formats."""
+    output = io.StringIO()
+    handlers = []
+    for formatter in (PlainFormatter(), JsonFormatter()):
+        handler = logging.StreamHandler(output)
+        handler.setFormatter(formatter)
+        handlers.append(handler)
+    loggers = [
+        logging.getLogger(name) for name in (None, "convmemory", "search", "django-q", "django.request", "uvicorn")
+    ]
+    for log in loggers:
+        for handler in handlers:
+            log.addHandler(handler)
+    yield output.getvalue
+    for log in loggers:
+        for handler in handlers:
+            log.removeHandler(handler)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("fail", ERRORS)
+def test_errors_in_the_program_s_log_say_where_and_not_what(
+    fail: Callable[[], None], written: Callable[[], str]
+) -> None:
+    log = logging.getLogger("convmemory.tests")
+    kind = ""
+    try:
+        fail()
+    except Exception as error:
+        kind = type(error).__name__
+        log.exception("It failed")
+        log.warning("It failed: %s", error)
+        log.warning("It failed: %r", error)
+    text = written()
+    assert MARKER not in text
+    assert fail.__name__ in text
+    assert text.count(f"It failed: {kind}") >= 2
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("fail", ERRORS)
+def test_the_history_of_tasks_says_where_and_not_what(
+    fail: Callable[[], None], written: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("django.db.close_old_connections", lambda: None)
+    monkeypatch.setattr(search.tasks, "index", lambda conversation_id: fail())
+    tasks: Queue[Any] = Queue()
+    results: Queue[Any] = Queue()
+    now = make_user().date_joined
+    task = {"id": "f" * 32, "name": "one", "func": "search.tasks.index", "args": (7,), "kwargs": {}, "started": now}
+    for entry in (task, "STOP"):
+        tasks.put(entry)
+    worker(tasks, results, Value("f", -1))
+    results.put("STOP")
+    monitor(results)
+    row = Failure.objects.get()
+    assert MARKER not in str(row.result)
+    assert fail.__name__ in row.result
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM django_q_task AS t WHERE t::text LIKE %s", [f"%{MARKER}%"])
+        assert cursor.fetchone() == (0,)
+    assert MARKER not in written()
+    assert "Failed 'search.tasks.index'" in written()
+    (reason,) = failure_reasons()
+    assert reason["reason"] not in ("TaskFailed", "ended from outside")
+
+
+@pytest.mark.django_db
+def test_an_error_of_postgresql_keeps_code_and_constraint() -> None:
+    with pytest.raises(IntegrityError) as caught:
+        say_row_twice()
+    assert safe_traceback(caught.value).endswith("IntegrityError: SQLSTATE 23505 auth_user_username_key auth_user")
+    with pytest.raises(DataError) as too_long:
+        say_too_much()
+    assert safe_traceback(too_long.value).endswith("DataError: SQLSTATE 22001")
+
+
+@pytest.mark.django_db
+def test_samples_of_the_index_keep_no_quotes() -> None:
+    ada = make_user("ada")
+    conversation = make_conversation(ada, exchange(("a", "b")))
+    said = f"The endpoint answered 400: it does not take the request ({quoted(MARKER)})."
+    ConversationIndex.objects.create(
+        conversation=conversation, owner=ada, error=said, space=EmbeddingSpace.objects.first()
+    )
+    (reason,) = failure_reasons()
+    assert reason["reason"] == "The endpoint answered 400: it does not take the request (“…”)."

@@ -1,0 +1,259 @@
+"""Forged rows of the queue and its history: no pickle is read, no function runs that is not a task of this program."""
+
+import base64
+import os
+import pickle
+import uuid
+from collections.abc import Iterator
+from datetime import timedelta
+from multiprocessing import Value
+from pathlib import Path
+from queue import Queue
+from threading import Event
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Permission, User
+from django.db import connection
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+from django_q import core_signing
+from django_q.brokers import get_broker
+from django_q.conf import Conf
+from django_q.models import Failure, OrmQ, Schedule, Success, Task
+from django_q.monitor import monitor
+from django_q.pusher import pusher
+from django_q.scheduler import scheduler
+from django_q.signing import BadSignature, SignedPackage
+from django_q.status import Stat
+from django_q.tasks import async_task
+from django_q.worker import worker
+
+from convmemory.core import safe_queue
+from convmemory.ops.doctor.examining import examine
+from convmemory.ops.index_samples import failure_reasons
+from convmemory.ops.task_arguments import drop_finished, drop_queued
+from tests.factories import make_user
+
+pytestmark = pytest.mark.django_db
+
+
+class Bomb:
+    """Something whose pickle makes a folder when it is read."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (str(self.folder),)
+
+
+class PickleSerializer:
+    def dumps(self, value: Any) -> bytes:
+        return pickle.dumps(value)
+
+
+@pytest.fixture
+def harm(tmp_path: Path) -> Iterator[Path]:
+    """The folder that would be there had a pickle been read; it must not be."""
+    folder = tmp_path / "harm"
+    yield folder
+    assert not folder.exists(), "code from the database has run"
+
+
+@pytest.fixture(autouse=True)
+def one_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The parts of django-q2 run here in one process, within the test's transaction."""
+    monkeypatch.setattr("django.db.close_old_connections", lambda: None)
+
+
+@pytest.fixture
+def root() -> User:
+    return User.objects.create_superuser("root", password="x")
+
+
+def forged_text(harm: Path) -> str:
+    return base64.b64encode(pickle.dumps(Bomb(harm))).decode()
+
+
+def forged_payload(harm: Path) -> str:
+    return str(core_signing.dumps(Bomb(harm), key=Conf.SECRET_KEY, salt=Conf.PREFIX, serializer=PickleSerializer))
+
+
+def forge_task(harm: Path, *, success: bool, **values: Any) -> str:
+    """A row of the history with pickles in every column that once held them."""
+    now, pk = timezone.now(), uuid.uuid4().hex
+    defaults = {"name": "forged", "func": "search.tasks.index", "started": now, "stopped": now}
+    Task.objects.create(id=pk, success=success, **{**defaults, **values})
+    with connection.cursor() as cursor:
+        text = forged_text(harm)
+        cursor.execute("UPDATE django_q_task SET args = %s, kwargs = %s, result = %s WHERE id = %s", [text] * 3 + [pk])
+    return pk
+
+
+def run_worker() -> list[dict[str, Any]]:
+    """One round of the scheduler, pusher, worker and monitor over what is queued; the tasks that were worked on."""
+    tasks: Queue[Any] = Queue()
+    results: Queue[Any] = Queue()
+    stop = Event()
+    stop.set()
+    scheduler()
+    pusher(tasks, stop)
+    tasks.put("STOP")
+    worker(tasks, results, Value("f", -1))
+    results.put("STOP")
+    seen = []
+    while (task := results.get()) != "STOP":
+        seen.append(task)
+    kept: Queue[Any] = Queue()
+    for task in [*seen, "STOP"]:
+        kept.put(task)
+    monitor(kept)
+    return seen
+
+
+def test_a_forged_pickle_goes_off_where_pickles_are_read(tmp_path: Path) -> None:
+    pickle.loads(base64.b64decode(forged_text(tmp_path / "harm")))
+    assert (tmp_path / "harm").exists()
+
+
+def test_a_worker_drops_a_signed_pickle(harm: Path) -> None:
+    OrmQ.objects.create(key=Conf.CLUSTER_NAME, payload=forged_payload(harm), lock=timezone.now())
+    with pytest.raises(BadSignature):
+        SignedPackage.loads(forged_payload(harm))
+    assert run_worker() == []
+    assert not OrmQ.objects.exists()
+
+
+def test_the_administration_shows_forged_rows_without_reading_them(harm: Path, root: User) -> None:
+    failure, success = forge_task(harm, success=False), forge_task(harm, success=True)
+    waiting = OrmQ.objects.create(key=Conf.CLUSTER_NAME, payload=forged_payload(harm), lock=timezone.now())
+    client = Client()
+    client.force_login(root)
+    for name, pk in (("failure", failure), ("success", success), ("ormq", waiting.pk)):
+        assert client.get(reverse(f"admin:django_q_{name}_changelist")).status_code == 200
+        assert client.get(reverse(f"admin:django_q_{name}_change", args=[pk])).status_code == 200
+    assert client.get("/admin/").status_code == 200
+    row = Failure.objects.get()
+    assert (row.args, row.kwargs, row.result) == (None, None, None)
+    assert Success.objects.get().result is None
+
+
+@pytest.mark.parametrize("func", ["os.mkdir", "search.tasks.os.mkdir", "convmemory.core.safe_queue.pydoc.locate"])
+def test_retrying_a_forged_failure_runs_nothing(harm: Path, root: User, func: str) -> None:
+    root.user_permissions.add(Permission.objects.get(codename="change_failure"))
+    pk = forge_task(harm, success=False, func=func)
+    Task.objects.filter(pk=pk).update(args=[str(harm)], kwargs={}, hook="os.mkdir")
+    client = Client()
+    client.force_login(root)
+    data = {"action": "retry", "_selected_action": pk, "post": "yes"}
+    client.post(reverse("admin:django_q_failure_changelist"), data)
+    assert not OrmQ.objects.exists()
+    assert not Failure.objects.exists()
+
+
+def test_erasure_doctor_and_samples_read_no_pickle(harm: Path) -> None:
+    ada = make_user("ada")
+    forge_task(harm, success=False)
+    OrmQ.objects.create(key=Conf.CLUSTER_NAME, payload=forged_payload(harm), lock=timezone.now())
+    assert examine().facts
+    assert failure_reasons()
+    assert drop_queued(ada.pk) == 0
+    assert drop_finished(ada.pk) == 1
+    assert not Task.objects.exists()
+
+
+def test_a_redis_list_with_a_signed_pickle_is_passed_over(harm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from django_q.brokers.redis_broker import Redis
+
+    class Connection:
+        def __init__(self) -> None:
+            self.entries = [forged_payload(harm).encode()]
+
+        def lrange(self, *_: Any) -> list[bytes]:
+            return self.entries
+
+        def blpop(self, *_: Any) -> tuple[bytes, bytes] | None:
+            return (b"list", self.entries.pop()) if self.entries else None
+
+    monkeypatch.setattr(Redis, "get_connection", staticmethod(lambda list_key=None: Connection()))
+    broker = Redis()
+    monkeypatch.setattr("convmemory.ops.task_arguments.get_broker", lambda: broker)
+    assert drop_queued(make_user("ada").pk) == 0
+    tasks: Queue[Any] = Queue()
+    stop = Event()
+    stop.set()
+    pusher(tasks, stop, broker)
+    tasks.put("STOP")
+    assert tasks.get() == "STOP"
+
+
+@pytest.mark.parametrize("func", ["os.mkdir", "pathlib.Path.mkdir", "search.tasks.time.sleep", "shutil.rmtree"])
+def test_a_forged_schedule_runs_no_other_function(harm: Path, func: str) -> None:
+    Schedule.objects.create(
+        name="forged", func=func, args=repr(str(harm)), hook="os.mkdir", schedule_type=Schedule.ONCE,
+        next_run=timezone.now() - timedelta(minutes=1),
+    )  # fmt: skip
+    (task,) = run_worker()
+    assert not task["success"]
+    assert "is not defined" in task["result"]
+
+
+def test_a_hook_is_never_called(harm: Path) -> None:
+    async_task("memory.tasks.sweep", hook="tests.integration.core.test_safe_queue.never")
+    (task,) = run_worker()
+    assert task["success"]
+    assert Success.objects.get().hook == "tests.integration.core.test_safe_queue.never"
+
+
+def never(task: Any) -> None:
+    raise SystemExit("a hook was called")
+
+
+def test_tasks_of_this_program_run_and_their_results_are_kept() -> None:
+    async_task("memory.tasks.sweep", group="sweep")
+    (task,) = run_worker()
+    assert task["success"]
+    row = Success.objects.get()
+    assert (row.args, row.kwargs, row.result) == ([], {}, {"enqueued": 0, "given_up": 0})
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT args, kwargs, result FROM django_q_task")
+        assert cursor.fetchone() == ("[]", "{}", '{"enqueued": 0, "given_up": 0}')
+
+
+def test_a_task_carries_ids_and_texts_alone() -> None:
+    async_task("search.tasks.index", 7, names=["a", "b"], note=None)
+    task = OrmQ.objects.get().task
+    assert (task["args"], task["kwargs"]) == ((7,), {"names": ["a", "b"], "note": None})
+    assert task["started"].tzinfo is not None
+    with pytest.raises(TypeError, match="cannot carry a User"):
+        async_task("search.tasks.index", make_user())
+    assert OrmQ.objects.count() == 1
+
+
+def test_the_state_of_a_cluster_goes_through_the_broker() -> None:
+    class Sentinel:
+        parent_pid, pid, reincarnations, cluster_id, tob = 1, 2, 3, uuid.uuid4(), timezone.now()
+        broker = get_broker()
+        monitor = pusher = None
+        pool: tuple[Any, ...] = ()
+        task_queue = result_queue = type("Size", (), {"qsize": staticmethod(lambda: 4)})
+
+        def status(self) -> str:
+            return str(Conf.IDLE)
+
+    state = Stat(Sentinel())
+    state.save()
+    read = Stat.get(pid=1, cluster_id=str(Sentinel.cluster_id))
+    assert read.cluster_id == Sentinel.cluster_id
+    assert (read.tob, read.sentinel, read.workers, read.status) == (Sentinel.tob, 2, [], Conf.IDLE)
+
+
+def test_every_task_that_is_scheduled_may_run() -> None:
+    from convmemory.ops.schedules import SCHEDULES
+
+    for func, _ in SCHEDULES.values():
+        assert safe_queue.find_task(func), func
+    for name in ("os.system", "search.tasks", "builtins.eval", "search.tasks.time", "xsearch.tasks.index", None, print):
+        assert safe_queue.find_task(name) is None

@@ -1,0 +1,99 @@
+"""What is stored of one owner tells another nothing: the same texts cost the second what they cost the first.
+
+Counted are the texts that the model is asked for, not seconds; what is counted is what takes the time.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+
+from convmemory.conversations.models import Conversation
+from convmemory.embeddings.local import LocalEmbedder
+from convmemory.embeddings.spaces import active_space
+from convmemory.ops.reembed.estimate import estimate
+from memory.models import Passage
+from search.indexing import index_conversation
+from search.models import TurnEmbedding
+from search.retrieval import SearchQuery, search
+from tests.factories import exchange, make_conversation, make_user
+
+pytestmark = pytest.mark.django_db
+
+SECRET = [("Will we buy Contoso in May?", "Yes, for nine millions. Nobody may know it yet.")]
+QUESTION = "when do we buy Contoso?"
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The texts that the local model was asked for, in order."""
+    texts: list[str] = []
+    for name in ("embed_passages", "embed_passages_with_tokens"):
+        original = getattr(LocalEmbedder, name)
+
+        def counted(self: LocalEmbedder, given: Sequence[str], _original: Any = original) -> Any:
+            texts.extend(given)
+            return _original(self, given)
+
+        monkeypatch.setattr(LocalEmbedder, name, counted)
+    return texts
+
+
+def store(owner: User, pairs: Sequence[tuple[str, str]] = SECRET) -> Conversation:
+    conversation = make_conversation(owner, exchange(*pairs))
+    assert index_conversation(conversation_id=conversation.pk).finished
+    return conversation
+
+
+def texts_for(asked: list[str], owner: User) -> list[str]:
+    del asked[:]
+    store(owner)
+    return list(asked)
+
+
+def test_storing_what_another_stores_computes_as_much_as_storing_it_first(asked: list[str]) -> None:
+    ada, bob, fresh = make_user("ada"), make_user("bob"), make_user("fresh")
+    first = texts_for(asked, ada)
+    second = texts_for(asked, bob)
+    assert first == second
+    Conversation.objects.all().delete()
+    assert texts_for(asked, fresh) == second
+    assert len(second) == 3  # two passages and the turn
+
+
+def test_storing_what_oneself_stores_computes_nothing(asked: list[str]) -> None:
+    ada = make_user("ada")
+    store(ada)
+    assert texts_for(asked, ada) == []
+    assert Passage.objects.count() == 4
+
+
+def test_asking_what_another_asked_computes_as_much_as_asking_it_first(asked: list[str]) -> None:
+    ada, bob = make_user("ada"), make_user("bob")
+    counts = []
+    for caller in (ada, bob, ada, bob):
+        del asked[:]
+        search(caller=caller, query=SearchQuery(text=QUESTION))
+        counts.append(len(asked))
+    assert counts == [1, 1, 0, 0]
+
+
+def test_an_estimate_counts_equal_texts_of_two_owners_twice() -> None:
+    both = [store(make_user(name)) for name in ("ada", "bob")]
+    one = estimate({both[0].pk: 1}, target=None, active=active_space())
+    two = estimate({conversation.pk: 1 for conversation in both}, target=None, active=active_space())
+    assert (two.texts, two.tokens) == (2 * one.texts, 2 * one.tokens)
+
+
+def test_equal_texts_of_two_owners_have_equal_vectors() -> None:
+    ada, bob = make_user("ada"), make_user("bob")
+    store(ada)
+    store(bob)
+    assert _vectors(ada) == _vectors(bob)
+
+
+def _vectors(owner: User) -> list[list[float]]:
+    passages = Passage.objects.filter(owner=owner).order_by("pk").values_list("embedding", flat=True)
+    turns = TurnEmbedding.objects.filter(owner=owner).values_list("embedding", flat=True)
+    return [list(vector) for vector in (*passages, *turns)]

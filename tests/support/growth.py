@@ -1,0 +1,106 @@
+"""Inputs that drive careless text functions to quadratic time, and a measure of how the time grows with the length.
+
+Sizes rise tenfold, and each time must stay below twenty times the one before; so what is quadratic is found out
+while it is short, and nothing runs for minutes.
+"""
+
+import gc
+import time
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+
+SIZES = (1_000, 10_000, 100_000)
+MAX_RATIO = 20
+FLOOR_S = 0.004  # what is quicker than that counts as this: clocks are coarse
+TRIES = 4  # on a busy machine only the best of several times says something
+
+UNITS = (
+    *(" ", "a", "A", "7", "é", "中", "`", "\n", "\t", "[", "(", "{", "*", "_", "~", '"', "'", "<", ">", "&", "\\", "|"),
+    *("#", "-", ".", ":", "/", "=", "!", "\u200b", "\r", "```", "~~~", "![", "](", "![](", "[a](", "![a]", "[a]: b\n"),
+    *("**", "a*", "_a", "- ", "> ", "1. ", " \n", "a ", "aA", "a1", "a_", "a.", "a-", "~/", "1.a-", "1 of ", "may "),
+    *(
+        "http://",
+        "http://a.b ",
+        "<a ",
+        "<a>",
+        "</",
+        "<!--",
+        "<!-- ",
+        "&#",
+        "&lt;",
+        "data:",
+        ";a=a",
+        "a@",
+        "\\n",
+        '{"type":',
+    ),
+    *("<command-name>", "<command-args>", "<system-reminder>", "</system-reminder>", "< recalled", "A" * 100 + "\n"),
+    *("```中", "a; ", "} ", "<ide_selection>", "<ide_selection></ide_selection>", "-->", "->->", "\ufdd0", "1,"),
+)
+WRONG_END = "\0x"  # a pattern that has taken all before it must give up
+MARKDOWN_UNITS = (
+    *(" ", "a", "`", "\n", "[", "*", "_", "~", '"', "<", "&", "\\", "|", "```", "![", "](", "![](", "[a](", "![a]"),
+    *("[a]: b\n", "**", "a*", "- ", "> ", "http://a.b ", "<!--", "&#"),
+)
+PREFIXES = (
+    "<command-name>",
+    "<command-message></command-message><command-args>",
+    "```",
+    "![",
+    '"',
+    "data:a/a",
+    "a" * 40,
+)
+
+
+def hostile_texts(size: int) -> Iterator[tuple[str, str]]:
+    """(name, text) of each input, about `size` characters long and with an end that fits hardly any pattern."""
+    for unit in UNITS:
+        yield repr(unit), (unit * (size // len(unit) + 1))[:size] + WRONG_END
+    for prefix in PREFIXES:
+        yield f"{prefix!r} and spaces", prefix + " " * size
+        yield f"{prefix!r} and letters", prefix + "a" * size
+    for first, second in (("`", "中"), ("a", " "), (" ", "a"), ("![", "](a)"), ("[", "]"), ("<", ">"), ("\n", "a")):
+        yield f"{first!r} then {second!r}", first * (size // 2 // len(first)) + second * (size // 2 // len(second))
+
+
+def assert_linear(function: Callable[[str], object], *, units: tuple[str, ...] = UNITS) -> None:
+    """Fails where the function's time on any hostile text grows much faster than the text.
+
+    `units` names the texts that are looked at, where a function takes too long for all of them.
+    """
+    by_size = [_texts(size, units) for size in SIZES]
+    for name in by_size[0]:
+        before = FLOOR_S
+        for texts in by_size:
+            limit = MAX_RATIO * before
+            now = _least_time(function, texts[name], limit)
+            assert now < limit or texts is by_size[0], (
+                f"{name}: {now:.3f} s for {len(texts[name])} after {before:.3f} s"
+            )
+            before = max(now, FLOOR_S)
+
+
+@lru_cache(maxsize=2 * len(SIZES))
+def _texts(size: int, units: tuple[str, ...]) -> dict[str, str]:
+    names = set(map(repr, units))
+    return {name: text for name, text in hostile_texts(size) if units is UNITS or name in names}
+
+
+def _least_time(function: Callable[[str], object], text: str, limit: float) -> float:
+    """CPU seconds of a call; of the best of several where the first one is above the limit.
+
+    The garbage collector rests meanwhile: how often it walks through everything depends on what else is alive.
+    """
+    best = float("inf")
+    gc.disable()
+    try:
+        for _ in range(TRIES):
+            start = time.process_time()
+            function(text)
+            best = min(best, time.process_time() - start)
+            if best < limit:
+                break
+    finally:
+        gc.enable()
+    return best

@@ -1,0 +1,56 @@
+"""Imports in tests: run in the test's own process and transaction, or by a worker's task with a real child process."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from asgiref.sync import sync_to_async
+from django.conf import settings
+
+from convmemory.accounts import async_authentication
+from convmemory.conversations import import_process, imports_api, tasks
+from convmemory.conversations.import_process import Ending
+from convmemory.conversations.import_work import work
+from convmemory.conversations.models import Import
+from tests.support.web_process import database_url
+
+T = TypeVar("T")
+RUN = "convmemory.conversations.tasks.run"
+
+
+def run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is enqueued is imported before the upload is answered, and the upload route stays in the test's thread."""
+
+    def enqueue(func: str, *args: Any, **options: Any) -> bool:
+        assert func == RUN
+        tasks.run(*args)
+        return True
+
+    async def in_this_thread(function: Callable[..., T], *args: Any, **values: Any) -> T:
+        return await sync_to_async(function)(*args, **values)
+
+    monkeypatch.setattr(tasks, "enqueue", enqueue)
+    monkeypatch.setattr(import_process, "run_child", run_here)
+    monkeypatch.setattr(imports_api, "in_thread", in_this_thread)
+    monkeypatch.setattr(async_authentication, "first_in_thread", in_this_thread)
+
+
+def run_here(row: Import, folder: str) -> Ending:
+    """Stands for the child process."""
+    assert row.run
+    work(import_id=row.pk, run=row.run, folder=Path(folder))
+    return Ending.DONE
+
+
+def let_children_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Child processes that this test starts use its database and its folder of uploads."""
+    monkeypatch.setenv("DATABASE_URL", database_url())
+    monkeypatch.setenv("IMPORT_FOLDER", str(settings.IMPORT_FOLDER))
+    monkeypatch.setenv("SECRET_KEY", settings.SECRET_KEY)
+
+
+def uploads() -> list[str]:
+    """The files that lie in the folder of uploads."""
+    folder = Path(settings.IMPORT_FOLDER)
+    return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []

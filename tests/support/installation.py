@@ -1,0 +1,165 @@
+"""`manage.py up` on a scratch folder of its own: the product as a person starts it, for trials.
+
+Temporary files of its processes lie in the folder, too, so that what an upload leaves there can be counted.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from tests.support.fleet import free_port
+
+ROOT = Path(__file__).resolve().parents[2]
+START_TIMEOUT_S, STOP_TIMEOUT_S = 180, 20
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Resident bytes of all web processes and of all workers with their children, PostgreSQL left out."""
+
+    web: int
+    workers: int
+
+    @property
+    def total(self) -> int:
+        return self.web + self.workers
+
+
+@dataclass(slots=True)
+class Installation:
+    """A running `manage.py up`; `settings` are environment variables on top of the defaults."""
+
+    folder: Path
+    settings: Mapping[str, str] = field(default_factory=dict)
+    port: int = field(default_factory=free_port)
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def temporary(self) -> Path:
+        return self.folder / "tmp"
+
+    def environment(self) -> dict[str, str]:
+        outside = {name: value for name, value in os.environ.items() if not name.startswith("DATABASE_URL")}
+        ours = {"CONVMEMORY_VAR": str(self.folder / "var"), "PORT": str(self.port), "TMPDIR": str(self.temporary)}
+        return outside | ours | dict(self.settings)
+
+    def start(self) -> None:
+        self.temporary.mkdir()
+        with (self.folder / "up.log").open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "manage.py", "up"], cwd=ROOT, env=self.environment(), stdin=subprocess.DEVNULL,
+                stdout=log, stderr=log, start_new_session=True,
+            )  # fmt: skip
+        wait_until(self._is_ready, "the server", START_TIMEOUT_S)
+
+    def _is_ready(self) -> bool:
+        assert self.process
+        assert self.process.poll() is None, self.log()
+        with suppress(OSError), urllib.request.urlopen(f"{self.address}/ready", timeout=5) as response:
+            return bool(response.status == 200)
+        return False
+
+    def stop(self) -> None:
+        if self.process is None:
+            return
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+
+    def manage(self, *arguments: str) -> str:
+        """Run a command to its end; what it wrote."""
+        done = subprocess.run(
+            [sys.executable, "manage.py", *arguments], cwd=ROOT, env=self.environment(), capture_output=True,
+            text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def make_user(self, name: str, password: str) -> str:
+        """A key of a new user who can also sign in."""
+        key = self.manage("create_api_key", name, "--create").split()[-1]
+        code = f"u = User.objects.get(username={name!r}); u.set_password({password!r}); u.save()"
+        self.manage("shell", "--verbosity", "0", "-c", f"from django.contrib.auth.models import User; {code}")
+        return key
+
+    def memory(self) -> Memory:
+        assert self.process
+        web = workers = 0
+        for child in psutil.Process(self.process.pid).children():
+            with suppress(psutil.NoSuchProcess):
+                size = _resident([child, *child.children(recursive=True)])
+                if "worker" in child.cmdline():
+                    workers += size
+                else:
+                    web += size
+        return Memory(web, workers)
+
+    def temporary_bytes(self) -> int:
+        """What lies in the folder of temporary files, and in files there that are open but already unlinked."""
+        assert self.process
+        sizes = {}
+        for path in self.temporary.rglob("*"):
+            with suppress(OSError):
+                found = path.stat()
+                sizes[found.st_ino] = found.st_size
+        for child in psutil.Process(self.process.pid).children(recursive=True):
+            with suppress(OSError, psutil.Error):
+                sizes |= _unlinked(Path(f"/proc/{child.pid}/fd"), str(self.temporary))
+        return sum(sizes.values())
+
+    def log(self) -> str:
+        return (self.folder / "up.log").read_text(errors="replace")
+
+
+def _resident(processes: list[psutil.Process]) -> int:
+    total = 0
+    for process in processes:
+        with suppress(psutil.Error):
+            total += process.memory_info().rss
+    return total
+
+
+def _unlinked(descriptors: Path, folder: str) -> dict[int, int]:
+    found = {}
+    for link in descriptors.iterdir() if descriptors.is_dir() else ():
+        with suppress(OSError):
+            if os.readlink(link).startswith(folder):
+                file = link.stat()
+                found[file.st_ino] = file.st_size
+    return found
+
+
+@contextmanager
+def running_installation(folder: Path, settings: Mapping[str, str]) -> Iterator[Installation]:
+    installation = Installation(folder, settings)
+    try:
+        installation.start()
+        yield installation
+    except BaseException as error:
+        error.add_note(installation.log()[-3_000:])
+        raise
+    finally:
+        installation.stop()
+
+
+def wait_until(done: Callable[[], object], what: str, timeout_s: float, pause_s: float = 0.25) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not done():
+        assert time.monotonic() < deadline, f"no sign of {what} within {timeout_s:g} s"
+        time.sleep(pause_s)

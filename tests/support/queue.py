@@ -1,0 +1,16 @@
+"""What waits in the queue for people, and working on it without a worker process."""
+
+from typing import Any
+
+from convmemory.core import fair_queue
+from convmemory.core.models import OwnerTask
+
+
+def queued(func: str = "") -> list[tuple[str, list[Any]]]:
+    """The tasks that wait, or those with one function, in the order in which they were asked for."""
+    found = fair_queue.asked_for(func) if func else OwnerTask.objects.all()
+    return list(found.order_by("asked_at", "pk").values_list("func", "args"))
+
+
+def drop_all() -> None:
+    OwnerTask.objects.all().delete()

@@ -1,0 +1,35 @@
+"""A real `qcluster` on the test's database, to be killed."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from django.conf import settings
+
+from tests.support.web_process import database_url
+
+
+@contextmanager
+def running_worker(variables: Mapping[str, str], log: Path) -> Iterator[None]:
+    """Killed with its session at the end of the block, as `kill -9` does."""
+    environment = {**os.environ, "DATABASE_URL": database_url(), "SECRET_KEY": settings.SECRET_KEY, "WORKERS": "2"}
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            [sys.executable, "manage.py", "qcluster", "--skip-checks"],
+            cwd=settings.BASE_DIR,
+            env=environment | dict(variables),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        yield
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()

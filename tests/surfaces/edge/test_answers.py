@@ -1,0 +1,76 @@
+"""`no-store` and `nosniff` stand on every answer to a program: of all routes, right or wrong, with a key or without."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import httpx2
+import pytest
+
+from convmemory.accounts.keys import create_key
+from convmemory.api import api
+from convmemory.edge.answers import PrivateAnswers
+from convmemory.edge.wire import Receive, Scope, Send
+from convmemory.tools.registry import tool_definitions
+from tests.factories import exchange, make_conversation, make_user
+from tests.support import asgi_server
+from tests.support.asgi_thread import running_application
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+OTHERS = [
+    ("GET", "/api/v1/docs"), ("GET", "/api/v1/openapi.json"), ("GET", "/api/v1/no/such/route"), ("GET", "/api/%00"),
+    ("GET", "/api/v1/conversations?agent=%00"), ("POST", "/mcp"), ("GET", "/mcp"), ("DELETE", "/mcp/"),
+    ("GET", "/v1/models"), ("POST", "/v1/models"), ("POST", "/v1/chat/completions"), ("GET", "/v1/chat/completions"),
+    ("GET", "/v1/embeddings"), ("GET", "/health"), ("GET", "/ready"), ("GET", "/metrics"),
+]  # fmt: skip
+
+
+@pytest.fixture
+def http() -> Iterator[httpx2.Client]:
+    with asgi_server.serve() as address, httpx2.Client(base_url=address, timeout=60, trust_env=False) as http:
+        yield http
+
+
+def routes(conversation_id: int) -> list[tuple[str, str]]:
+    found = [
+        (method.upper(), re.sub(r"\{[^}]*\}", str(conversation_id), path))
+        for path, methods in api.get_openapi_schema()["paths"].items()
+        for method in methods
+    ]
+    tools = [("POST", f"/api/v1/tools/{tool.name}") for tool in tool_definitions()]
+    return sorted(found + tools + OTHERS, key=lambda route: route[0] == "DELETE")
+
+
+def assert_private(answer: Any) -> None:
+    where = (answer.request.method, answer.request.url, answer.status_code)
+    assert answer.headers.get_list("cache-control") == ["no-store"], where
+    assert answer.headers.get_list("x-content-type-options") == ["nosniff"], where
+
+
+def test_on_every_answer(http: httpx2.Client) -> None:
+    owner = make_user()
+    conversation = make_conversation(owner, exchange(("bread?", "Yes.")))
+    statuses = set()
+    for headers in ({"Authorization": f"Bearer {create_key(owner=owner)}"}, {"Authorization": "Bearer wrong"}, {}):
+        for method, path in routes(conversation.pk):
+            body = {"query": "bread and butter"} if method in ("POST", "PATCH", "PUT") else None
+            answer = http.request(method, path, headers=headers, json=body)
+            assert_private(answer)
+            statuses.add(answer.status_code)
+    assert {200, 400, 401, 404, 405, 422} <= statuses
+
+
+def test_on_an_answer_that_failed() -> None:
+    async def broken(scope: Scope, receive: Receive, send: Send) -> None:
+        raise RuntimeError("a bug")
+
+    with running_application(PrivateAnswers(broken)) as address:
+        answer = httpx2.get(f"{address}/mcp", trust_env=False)
+    assert answer.status_code == 500
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert_private(answer)
+
+
+def test_pages_keep_their_own(http: httpx2.Client) -> None:
+    assert "no-store" not in http.get("/static/css/app.css").headers.get("cache-control", "")

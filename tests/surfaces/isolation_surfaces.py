@@ -1,0 +1,237 @@
+"""Every way in which a caller can ask for something, as functions from a question to the bytes of the answer.
+
+`/v1/models` is left out: it passes on what the server's endpoint says and reads no row of anybody's.
+"""
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlencode
+
+import mcp_types as types
+from hypothesis import strategies as st
+
+from convmemory.core.errors import InvalidInput, NotFound
+from convmemory.tools.registry import run_tool, tool_definitions, tool_named
+from tests.support.tool_arguments import arguments_for
+from tests.surfaces.isolation_town import QUESTIONS, TOPICS, Person, Town
+
+YEAR_BEFORE, TODAY = "2025-06-18", "2026-07-28"
+TOOLS = [tool.name for tool in tool_definitions()]
+NEVER_SHOW_TEXT = {
+    "GET events", "GET index status", "GET memory stats", "POST memory embed", "POST summaries", "page account",
+    "page connect", "page hits in", "page keys", "GET tools", "POST stop", "page running",
+    "page progress",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What one caller asks some surfaces, drawn at random; ids are the victim's, who is at times the caller.
+
+    `arguments` are a tool's, by its name, the same for every way of calling it.
+    """
+
+    caller: Person
+    victim: Person
+    question: str
+    conversation: int
+    message: int
+    turn: int
+    agent: str
+    agent_id: int
+    summary: str
+    reply: str
+    import_id: int
+    mode: str
+    arguments: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+Answer = tuple[int, bytes]
+Surface = Callable[[Town, Ask], Answer]
+
+
+def draw_ask(town: Town, draw: st.DataObject, surfaces: Iterable[str]) -> Ask:
+    world = draw.draw(st.sampled_from(town.worlds))
+    caller, victim = (draw.draw(st.sampled_from(world)) for _ in range(2))
+    tag = draw.draw(st.sampled_from(["", "", f" {victim.tag}", f' "{victim.tag}"']))
+    question = draw.draw(st.sampled_from(QUESTIONS)).format(draw.draw(st.sampled_from(TOPICS)))
+    ask = Ask(
+        caller=caller,
+        victim=victim,
+        question=question + tag,
+        conversation=draw.draw(st.sampled_from(victim.conversations)),
+        message=draw.draw(st.sampled_from(victim.messages)),
+        turn=draw.draw(st.integers(0, 3)),
+        agent=draw.draw(st.sampled_from(["", f"agent-{victim.tag}"])),
+        agent_id=draw.draw(st.sampled_from(victim.agents)),
+        summary="/conversations/{}/summaries/{}".format(*draw.draw(st.sampled_from(victim.summaries))),
+        reply="/conversations/{}/replies/{}".format(*draw.draw(st.sampled_from(victim.replies))),
+        import_id=draw.draw(st.sampled_from(victim.imports)),
+        mode=draw.draw(st.sampled_from(["hybrid", "semantic", "full_text"])),
+    )
+    for tool in sorted({TOOL_OF[name] for name in surfaces if name in TOOL_OF}):
+        ask.arguments[tool] = _draw_arguments(draw, ask, tool)
+    return ask
+
+
+def _draw_arguments(draw: st.DataObject, ask: Ask, tool: str) -> dict[str, Any]:
+    """What the tool's schema allows; at times with the cursor that the victim got for the same question."""
+    known = {
+        "query": ask.question,
+        "conversation_id": ask.conversation,
+        "agent": ask.agent,
+        "project": st.sampled_from(["", ask.caller.secret, ask.victim.tag]),
+    }
+    schema = tool_named(tool).input_schema
+    arguments = arguments_for(draw, schema, known)
+    if "cursor" in schema["properties"] and draw.draw(st.integers(0, 3)) == 0:
+        for name in {"limit", "max_tokens"} & set(schema["properties"]):  # so that there is a next page
+            arguments[name] = schema["properties"][name]["minimum"]
+        if cursor := run_tool(tool, arguments, ask.victim.user).get("next_cursor"):
+            arguments["cursor"] = cursor
+    return arguments
+
+
+def is_refused(answer: Answer) -> bool:
+    """Whether a tool refused its arguments. That there is no such conversation comes after they passed."""
+    status, body = answer
+    if body.startswith(b'{"jsonrpc"'):
+        result = json.loads(body)["result"]
+        return bool(result.get("isError")) and not result["content"][0]["text"].startswith("There is no conversation")
+    return status == 422
+
+
+# --- the surfaces ---------------------------------------------------------------------------------
+
+
+def _tool(name: str) -> Surface:
+    def call(town: Town, ask: Ask) -> Answer:
+        try:
+            return 200, json.dumps(run_tool(name, ask.arguments[name], ask.caller.user)).encode()
+        except NotFound as error:
+            return 404, str(error).encode()
+        except InvalidInput as error:
+            return 422, str(error).encode()
+
+    return call
+
+
+def _tool_route(name: str) -> Surface:
+    def call(town: Town, ask: Ask) -> Answer:
+        return _api(ask, "POST", f"/tools/{name}", ask.arguments[name])
+
+    return call
+
+
+def _mcp(name: str, version: str) -> Surface:
+    def call(town: Town, ask: Ask) -> Answer:
+        params: dict[str, Any] = {"name": name, "arguments": ask.arguments[name]}
+        headers = {"Authorization": f"Bearer {ask.caller.key}", "Accept": "application/json"}
+        headers["Mcp-Protocol-Version"] = version
+        if version == TODAY:
+            params["_meta"] = {types.PROTOCOL_VERSION_META_KEY: version, types.CLIENT_CAPABILITIES_META_KEY: {}}
+            headers |= {"Mcp-Method": "tools/call", "Mcp-Name": name}
+        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+        response = town.http.post("/mcp", json=body, headers=headers)
+        assert "result" in response.json(), response.text
+        return response.status_code, response.content
+
+    return call
+
+
+def _api(ask: Ask, method: str, path: str, body: Any = "", **query: Any) -> Answer:
+    data = json.dumps(body) if body else ""
+    address = f"/api/v1{path}?{urlencode(query)}"
+    response = ask.caller.program.generic(method, address, data, content_type="application/json")
+    return response.status_code, response.content
+
+
+def _page(ask: Ask, path: str, **query: Any) -> Answer:
+    response = ask.caller.browser.get(path, query)
+    return response.status_code, response.content
+
+
+def _delete(ask: Ask, path: str) -> Answer:
+    """Tries to delete what is another's; of the caller's own it only asks."""
+    if ask.victim is ask.caller:
+        return _api(ask, "GET", path)
+    status, body = _api(ask, "DELETE", path)
+    assert status == 404, (path, status)
+    return status, body
+
+
+ROUTES: dict[str, Surface] = {
+    "GET search": lambda _, ask: _api(
+        ask, "GET", "/conversations/search", query=ask.question, limit=50, mode=ask.mode, agent=ask.agent
+    ),
+    "GET conversations": lambda _, ask: _api(ask, "GET", "/conversations", limit=100, agent=ask.agent),
+    "GET conversation": lambda _, ask: _api(ask, "GET", f"/conversations/{ask.conversation}"),
+    "GET messages": lambda _, ask: _api(ask, "GET", f"/conversations/{ask.conversation}/messages", turn=ask.turn),
+    "PATCH conversation": lambda _, ask: _api(ask, "PATCH", f"/conversations/{ask.conversation}", {"archived": False}),
+    "GET memory stats": lambda _, ask: _api(ask, "GET", f"/conversations/{ask.conversation}/memory/stats"),
+    "POST memory embed": lambda _, ask: _api(
+        ask, "POST", f"/conversations/{ask.conversation}/memory/embed", {"message_ids": [ask.message]}
+    ),
+    "POST recall": lambda _, ask: _api(ask, "POST", "/memory/recall", {"query": ask.question, "top_k": 20}),
+    "POST recall in conversation": lambda _, ask: _api(
+        ask, "POST", f"/conversations/{ask.conversation}/memory/recall", {"query": ask.question}
+    ),
+    "GET summaries": lambda _, ask: _api(ask, "GET", f"/conversations/{ask.conversation}/summaries"),
+    "GET summary": lambda _, ask: _api(ask, "GET", ask.summary),
+    "POST summaries": lambda _, ask: _api(
+        ask, "POST", f"/conversations/{ask.conversation}/summaries", {"method": "extractive"}
+    ),
+    "POST summary again": lambda _, ask: _api(ask, "POST", f"{ask.summary}/regenerate"),
+    "GET agents": lambda _, ask: _api(ask, "GET", "/agents"),
+    "GET agent": lambda _, ask: _api(ask, "GET", f"/agents/{ask.agent_id}"),
+    "PATCH agent": lambda _, ask: _api(ask, "PATCH", f"/agents/{ask.agent_id}", {"temperature": 0.5}),
+    "GET replies": lambda _, ask: _api(ask, "GET", f"/conversations/{ask.conversation}/replies"),
+    "GET context": lambda _, ask: _api(ask, "GET", f"/conversations/{ask.conversation}/context"),
+    "GET context of agent": lambda _, ask: _api(
+        ask, "GET", f"/conversations/{ask.conversation}/context", agent_id=ask.agent_id
+    ),
+    "GET events": lambda _, ask: _api(ask, "GET", "/events", conversation_id=ask.conversation),
+    "GET index status": lambda _, ask: _api(ask, "GET", "/index/status"),
+    "GET tools": lambda _, ask: _api(ask, "GET", "/tools"),
+    "POST stop": lambda _, ask: _api(ask, "POST", f"/conversations/{ask.conversation}/stop"),
+    "DELETE another's conversation": lambda _, ask: _delete(ask, f"/conversations/{ask.conversation}"),
+    "DELETE another's agent": lambda _, ask: _delete(ask, f"/agents/{ask.agent_id}"),
+    "DELETE another's summary": lambda _, ask: _delete(ask, ask.summary),
+    "page running": lambda _, ask: _page(ask, f"/conversations/{ask.conversation}/running"),
+    "page progress": lambda _, ask: _page(ask, "/index/progress"),
+    "page search": lambda _, ask: _page(ask, "/search", q=ask.question, mode=ask.mode),
+    "page home": lambda _, ask: _page(ask, "/"),
+    "page filters": lambda _, ask: _page(ask, "/search/filters"),
+    "page conversation": lambda _, ask: _page(ask, f"/conversations/{ask.conversation}", turn=ask.turn, q=ask.question),
+    "page passage": lambda _, ask: _page(
+        ask, f"/conversations/{ask.conversation}", turn=ask.turn, m=ask.message, part=0, **{"from": 0, "to": 9}
+    ),
+    "page part": lambda _, ask: _page(ask, f"/conversations/{ask.conversation}/messages/{ask.turn}/parts/0"),
+    "page hits in": lambda _, ask: _page(ask, "/search/hits-in", q=ask.question, conversation=ask.conversation),
+    "page delete": lambda _, ask: _page(ask, f"/conversations/{ask.conversation}/delete"),
+    "page summaries": lambda _, ask: _page(ask, f"/conversations/{ask.conversation}/summaries"),
+    "page summary": lambda _, ask: _page(ask, ask.summary),
+    "page agents": lambda _, ask: _page(ask, "/agents"),
+    "page agent": lambda _, ask: _page(ask, f"/agents/{ask.agent_id}"),
+    "page new chat": lambda _, ask: _page(ask, "/chat"),
+    "page reply": lambda _, ask: _page(ask, ask.reply),
+    "page context": lambda _, ask: _page(ask, f"/conversations/{ask.conversation}/context", agent=ask.agent_id),
+    "GET imports": lambda _, ask: _api(ask, "GET", "/imports"),
+    "GET import": lambda _, ask: _api(ask, "GET", f"/imports/{ask.import_id}"),
+    "page import": lambda _, ask: _page(ask, "/import"),
+    "page one import": lambda _, ask: _page(ask, f"/import/{ask.import_id}"),
+    "page account": lambda _, ask: _page(ask, "/settings/account/delete"),
+    "page keys": lambda _, ask: _page(ask, "/settings/keys"),
+    "page connect": lambda _, ask: _page(ask, "/settings/connect"),
+    "page recall": lambda _, ask: _page(ask, "/recall", query=ask.question, top_k=20, max_tokens=20_000),
+}
+WAYS: dict[str, Callable[[str], Surface]] = {
+    "tool {}": _tool,
+    "POST tool {}": _tool_route,
+    f"MCP {{}} {YEAR_BEFORE}": lambda name: _mcp(name, YEAR_BEFORE),
+    f"MCP {{}} {TODAY}": lambda name: _mcp(name, TODAY),
+}
+TOOL_OF = {way.format(tool): tool for way in WAYS for tool in TOOLS}
+SURFACES: dict[str, Surface] = ROUTES | {way.format(tool): WAYS[way](tool) for way in WAYS for tool in TOOLS}

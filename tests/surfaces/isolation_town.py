@@ -1,0 +1,129 @@
+"""The people of the isolation test: four worlds of two, three, four and five users in one database.
+
+Every text of a user holds the user's tag and secret, words that stand nowhere else. Anybody may ask for a tag; a
+secret is never asked for, so one in an answer to somebody else is a leak.
+"""
+
+import random
+from dataclasses import dataclass, field
+
+import httpx2
+from django.contrib.auth.models import User
+from django.test import Client
+from django.utils import timezone
+
+from convmemory.accounts.keys import create_key
+from convmemory.chat.agents import create_agent
+from convmemory.chat.models import Reply
+from convmemory.conversations.models import Conversation, Import, Message
+from search.indexing import index_conversation
+from summaries.models import ConversationSummary
+from tests.factories import exchange, make_conversation, make_user
+
+TOPICS = (
+    "sourdough starter", "night train to Vienna", "billing deadlock", "queue worker memory leak", "JWT login",
+    "balcony tomatoes", "half marathon plan", "nginx websocket proxy", "rental contract", "ukulele chords",
+)  # fmt: skip
+SIZES = (2, 3, 4, 5)
+TAGS = (
+    "agate", "basalt", "cobalt", "dolomite", "emerald", "feldspar", "garnet", "hematite", "iridium", "jasper",
+    "kyanite", "lazurite", "malachite", "obsidian",
+)  # fmt: skip
+SECRETS = (
+    "albatross", "bittern", "cormorant", "dunlin", "egret", "flamingo", "goshawk", "hornbill", "ibis", "jackdaw",
+    "kestrel", "lapwing", "merganser", "nuthatch",
+)  # fmt: skip
+QUESTIONS = ("how do I fix the {}?", "what did we decide about the {}?", "{}", "tell me about the {} again")
+
+
+@dataclass
+class Person:
+    """A user, their ways in, what is theirs, and the words by which it is known.
+
+    `tag` and `secret` stand in every text of theirs. Anybody may ask for a tag, so an answer may repeat
+    it; nobody can ask for a secret.
+    """
+
+    user: User
+    tag: str
+    secret: str
+    key: str
+    program: Client
+    browser: Client
+    conversations: list[int] = field(default_factory=list)
+    messages: list[int] = field(default_factory=list)
+    agents: list[int] = field(default_factory=list)
+    summaries: list[tuple[int, int]] = field(default_factory=list)
+    replies: list[tuple[int, int]] = field(default_factory=list)
+    imports: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Town:
+    """All users of all worlds, and a server that they reach over HTTP."""
+
+    worlds: list[list[Person]]
+    http: httpx2.Client
+
+    def others(self, caller: Person) -> list[Person]:
+        return [person for world in self.worlds for person in world if person is not caller]
+
+
+def settle_worlds() -> list[list[Person]]:
+    """Make and index everybody; the same on every run."""
+    draw = random.Random(20260101)
+    names = zip(TAGS, SECRETS, strict=True)
+    return [[_settle(draw, *next(names)) for _ in range(size)] for size in SIZES]
+
+
+def _settle(draw: random.Random, tag: str, secret: str) -> Person:
+    user = make_user()
+    key, browser = create_key(owner=user), Client()
+    browser.force_login(user)
+    person = Person(user, tag, secret, key, Client(headers={"Authorization": f"Bearer {key}"}), browser)
+    words = f"{tag} {secret}"
+    for _ in range(draw.randint(1, 3)):
+        pairs = [_pair(draw, words) for _ in range(draw.randint(1, 3))]
+        made = make_conversation(
+            user, exchange(*pairs), title=f"{words} {draw.choice(TOPICS)}", agent=f"agent-{tag}", project=secret
+        )
+        index_conversation(conversation_id=made.pk)
+        person.conversations.append(made.pk)
+        _talk(person, made, words)
+    report = {"files": [{"path": f"{words}.jsonl", "errors": [words]}], "total": {}}
+    row = Import.objects.create(owner=user, name=f"{words}.zip", size=1, state="failed", error=words, report=report)
+    person.imports.append(row.pk)
+    person.messages = list(Message.objects.filter(conversation__owner=user).values_list("pk", flat=True))
+    return person
+
+
+def _talk(person: Person, conversation: Conversation, words: str) -> None:
+    """What chatting leaves behind: an agent, a summary, and a reply whose context was cut."""
+    agent = create_agent(
+        owner=person.user,
+        values={
+            "name": f"{words} {conversation.pk}",
+            "system_prompt": f"Speak of {words}.",
+            "context_strategies": ["summary_boundary", "resurrection"],
+        },
+    )
+    person.agents.append(agent.pk)
+    now = timezone.now()
+    summary = ConversationSummary.objects.create(
+        owner=person.user, conversation=conversation, from_position=0, to_position=0, status="completed",
+        method="extractive", content=f"They spoke of {words}.", due_at=now, completed_at=now,
+    )  # fmt: skip
+    person.summaries.append((conversation.pk, summary.pk))
+    steps = [{"name": words, "removed_ids": [], "shortened_ids": [], "tokens_before": 9, "tokens_after": 5}]
+    reply = Reply.objects.create(
+        owner=person.user, conversation=conversation, agent=agent, model=words, status="done", ended_at=now,
+        question=conversation.messages.order_by("position")[0],
+        context={"strategies": steps, "tokens_before": 9, "tokens_after": 5, "window": 10, "removed_ids": []},
+    )  # fmt: skip
+    person.replies.append((conversation.pk, reply.pk))
+
+
+def _pair(draw: random.Random, words: str) -> tuple[str, str]:
+    topic = draw.choice(TOPICS)
+    question = draw.choice(QUESTIONS).format(topic)
+    return f"{words} {question}", f"{words} about the {topic}: step {draw.randrange(100)} is the one that matters."

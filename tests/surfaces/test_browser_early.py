@@ -1,0 +1,137 @@
+"""What a person does before the page's scripts are there is honoured: typing, pressing Enter, setting filters."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from playwright.sync_api import Page, expect
+from pytest_django.live_server_helper import LiveServer
+
+from convmemory.conversations.models import Conversation
+from search.indexing import index_conversation
+from tests.factories import exchange, make_conversation, make_user
+from tests.surfaces.browser import Chromium, chromium_path, held, is_deferred_script
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+Steps = Callable[[Page], None]
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Chromium]:
+    browser = Chromium(chromium_path())
+    yield browser
+    browser.close()
+
+
+@pytest.fixture
+def conversation() -> Conversation:
+    owner = make_user("ada")
+    pairs = (("how do I keep a sourdough starter alive?", "Feed it once a week."), ("and the rye?", "The same."))
+    made = make_conversation(owner, exchange(*pairs), title="Bread", agent="baker")
+    other = make_conversation(owner, exchange(("where is invoice 7?", "It was paid.")), title="Invoices", agent="clerk")
+    for one in (made, other):
+        index_conversation(conversation_id=one.pk)
+    return made
+
+
+@pytest.fixture
+def visit(chromium: Chromium, live_server: LiveServer, conversation: Conversation) -> Callable[[Steps], None]:
+    """Runs steps on a page where `ada` has just signed in."""
+
+    def visit_signed_in(steps: Steps) -> None:
+        def sign_in_first(page: Page) -> None:
+            page.goto("/login")
+            page.get_by_label("Name").fill("ada")
+            page.get_by_label("Password").fill("correct horse")
+            page.get_by_role("button", name="Sign in").click()
+            expect(page.get_by_role("searchbox")).to_be_visible()
+            steps(page)
+
+        chromium.visit(live_server.url, sign_in_first)
+
+    return visit_signed_in
+
+
+@pytest.mark.parametrize("address", ["/", "/search?q=invoice", "/conversations/{}", "/import"])
+def test_a_query_typed_before_the_scripts_is_searched(
+    visit: Callable[[Steps], None], conversation: Conversation, address: str
+) -> None:
+    def steps(page: Page) -> None:
+        with held(page, is_deferred_script) as scripts:
+            page.goto(address.format(conversation.pk), wait_until="commit")
+            page.get_by_role("searchbox").fill("sourdough starter alive")
+            assert scripts, "the scripts were there first"
+        expect(page.locator(".hit").first).to_contain_text("sourdough starter alive")
+        expect(page.get_by_role("searchbox")).to_be_focused()
+        assert page.url.endswith("?q=sourdough+starter+alive") or address == "/import"
+
+    visit(steps)
+
+
+def test_enter_before_the_scripts_searches_as_a_plain_form(visit: Callable[[Steps], None]) -> None:
+    def steps(page: Page) -> None:
+        with held(page, is_deferred_script):
+            page.goto("/", wait_until="commit")
+            page.get_by_role("searchbox").fill("sourdough starter alive")
+            page.keyboard.press("Enter")
+            expect(page.locator(".hit").first).to_contain_text("sourdough starter alive")
+
+    visit(steps)
+
+
+def test_filters_set_before_the_scripts_count(visit: Callable[[Steps], None], conversation: Conversation) -> None:
+    def steps(page: Page) -> None:
+        with held(page, is_deferred_script):
+            page.goto(f"/conversations/{conversation.pk}", wait_until="commit")
+            page.get_by_text("Filters").click()
+            page.get_by_label("archived conversations").check()
+        expect(page.locator("#results")).to_contain_text("Nothing is archived")
+        page.get_by_label("archived conversations").uncheck()
+        expect(page.locator(".item")).to_have_count(2)
+        page.locator("select[name=agent]").select_option("clerk")
+        expect(page.locator(".item")).to_have_count(1)
+
+    visit(steps)
+
+
+def test_a_list_that_comes_late_does_not_replace_what_was_found(visit: Callable[[Steps], None]) -> None:
+    def steps(page: Page) -> None:
+        with held(page, lambda url: "/search" in url and "q=s" not in url) as waiting:
+            page.goto("/import")
+            page.get_by_role("searchbox").press_sequentially("sourdough starter alive")
+            expect(page.locator(".hit").first).to_contain_text("sourdough starter alive")
+            assert len(waiting) == 1
+        page.wait_for_timeout(500)
+        expect(page.locator(".hit").first).to_contain_text("sourdough starter alive")
+
+    visit(steps)
+
+
+def test_opening_the_filters_breaks_no_search_off(visit: Callable[[Steps], None], conversation: Conversation) -> None:
+    def steps(page: Page) -> None:
+        page.goto(f"/conversations/{conversation.pk}")
+        with held(page, lambda url: "/search?" in url) as waiting:
+            with page.expect_request("**/search?q=sourdough*"):
+                page.get_by_role("searchbox").press_sequentially("sourdough starter alive")
+            with page.expect_response("**/search/filters*"):
+                page.get_by_text("Filters").click()
+            assert waiting
+        expect(page.locator(".hit").first).to_contain_text("sourdough starter alive")
+
+    visit(steps)
+
+
+def test_filters_that_the_browser_fills_in_again_count(visit: Callable[[Steps], None]) -> None:
+    def steps(page: Page) -> None:
+        archived = page.get_by_label("archived conversations")
+        page.goto("/import")
+        page.get_by_text("Filters").click()
+        archived.check()
+        expect(page.locator("#results")).to_contain_text("Nothing is archived")
+        page.goto("/recall")
+        page.go_back()
+        page.locator("#filters").evaluate("filters => (filters.open = true)")
+        expect(archived).to_be_checked()
+        expect(page.locator("#results")).to_contain_text("Nothing is archived")
+
+    visit(steps)

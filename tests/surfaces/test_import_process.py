@@ -1,0 +1,179 @@
+"""Imports in real child processes and by a real worker: limits hold, and nothing is lost or doubled."""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import psutil
+import pytest
+from django.contrib.auth.models import User
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.db import connection
+from django_q.models import OrmQ
+
+from convmemory.accounts.keys import create_key
+from convmemory.conversations import import_process, tasks
+from convmemory.conversations.imports import queue_import
+from convmemory.conversations.models import Conversation, Import, Message
+from tests.factories import make_user
+from tests.support.importing import let_children_in, uploads
+from tests.support.site import running_site
+from tests.support.worker import running_worker
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+LINES = b'{"role": "user", "content": "what?"}\n{"role": "assistant", "content": "that"}\n'
+TIMEOUT_S = 60
+
+
+@pytest.fixture
+def owner(monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path) -> User:
+    settings.IMPORT_FOLDER = tmp_path / "imports"
+    let_children_in(monkeypatch)
+    return make_user()
+
+
+def many_messages(count: int) -> bytes:
+    return b"".join(b'{"role": "user", "content": "question %d"}\n' % n for n in range(count))
+
+
+def queued(owner: User, content: bytes) -> Import:
+    return queue_import(owner=owner, file=SimpleUploadedFile("chat.jsonl", content))
+
+
+def test_an_upload_is_imported_by_a_process_that_ends(owner: User) -> None:
+    row = queued(owner, LINES)
+    assert tasks.run(row.pk) == {"state": "done"}
+    row.refresh_from_db()
+    assert row.report
+    assert row.report["total"]["added"] == 2
+    assert Message.objects.count() == 2
+    assert uploads() == []
+    assert not children()
+
+
+def test_the_worker_holds_no_connection_meanwhile(owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    held: list[bool] = []
+    watch = import_process._watch
+
+    def look(*arguments: Any) -> Any:
+        held.append(connection.connection is not None)
+        return watch(*arguments)
+
+    monkeypatch.setattr(import_process, "_watch", look)
+    tasks.run(queued(owner, LINES).pk)
+    assert held == [False]
+
+
+def test_an_import_that_takes_too_long_is_ended(owner: User, settings: Any) -> None:
+    settings.IMPORT_TIMEOUT_S = 0
+    row = queued(owner, LINES)
+    assert tasks.run(row.pk) == {"state": "failed"}
+    row.refresh_from_db()
+    assert row.failure == "time"
+    assert "longer than 0 s (IMPORT_TIMEOUT_S)" in row.error
+    assert not children()
+    assert uploads() == []
+
+
+def test_the_kernel_ends_a_process_whose_worker_forgot_it(
+    owner: User, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("convmemory.conversations.import_process.GRACE_S", 1 - settings.IMPORT_TIMEOUT_S)
+    monkeypatch.setattr("convmemory.conversations.import_process.HEARTBEAT_S", 30)
+    row = queued(owner, many_messages(200_000))
+    assert tasks.run(row.pk) == {"state": "failed"}
+    row.refresh_from_db()
+    assert row.failure == "time"
+
+
+def test_an_import_that_needs_too_much_memory_is_ended(owner: User, settings: Any) -> None:
+    settings.IMPORT_MEMORY_MB = 256  # the least that can be set: an ordinary import has enough
+    assert tasks.run(queued(owner, many_messages(2_000)).pk) == {"state": "done"}
+    Conversation.objects.all().delete()
+    document = b'[{"role": "user", "content": "%s"}]' % (b"x" * 60 * 1024**2)
+    row = queue_import(owner=owner, file=SimpleUploadedFile("chat.json", document))
+    assert tasks.run(row.pk) == {"state": "failed"}
+    row.refresh_from_db()
+    assert (row.failure, "256 MB (IMPORT_MEMORY_MB)" in row.error) == ("memory", True)
+    assert not Conversation.objects.exists()
+    assert uploads() == []
+
+
+def test_an_import_that_is_killed_runs_again(owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = queued(owner, LINES)
+    monkeypatch.setattr("convmemory.conversations.import_process._watch", killing(monkeypatch))
+    assert tasks.run(row.pk) == {"state": "queued"}
+    assert tasks.run(row.pk) == {"state": "done"}
+    assert Message.objects.count() == 2
+
+
+def killing(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """In place of watching the child: kill it as the kernel does where memory is short, once."""
+    watch = import_process._watch
+
+    def kill_first(row: Import, process: Any, deadline: float) -> Any:
+        os.kill(process.pid, signal.SIGKILL)
+        monkeypatch.setattr(import_process, "_watch", watch)
+        return watch(row, process, deadline)
+
+    return kill_first
+
+
+@pytest.fixture
+def site(owner: User) -> Iterator[httpx2.Client]:
+    with running_site() as address:
+        key = create_key(owner=owner)
+        with httpx2.Client(
+            base_url=address, headers={"Authorization": f"Bearer {key}"}, timeout=TIMEOUT_S, trust_env=False
+        ) as http:
+            yield http
+
+
+def test_an_upload_over_http_waits_for_the_worker(site: httpx2.Client, owner: User, tmp_path: Path) -> None:
+    waiting = site.post("/api/v1/imports", files={"file": ("chat.jsonl", LINES)}, data={"wait": "0"})
+    assert (waiting.status_code, waiting.json()["state"]) == (202, "queued")
+    with running_worker({}, tmp_path / "worker.log"):
+        answer = site.post("/api/v1/imports", files={"file": ("more.jsonl", LINES)})
+        assert (answer.status_code, answer.json()["total"]["added"]) == (200, 2), answer.text
+        wait_until(lambda: site.get(waiting.headers["Location"]).json()["state"] == "done")
+    assert Message.objects.count() == 4  # two files of two names
+
+
+def test_the_process_of_a_killed_worker_ends_and_the_import_is_found(owner: User, tmp_path: Path) -> None:
+    row = queued(owner, many_messages(20_000))
+    tasks.enqueue_import(row.pk)
+    with running_worker({}, tmp_path / "worker.log"):
+        wait_until(lambda: Import.objects.get().messages_read > 0)
+        child = next(process for process in psutil.process_iter(["cmdline"]) if is_child(process, row))
+    wait_until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
+    OrmQ.objects.all().delete()
+    Import.objects.update(lease_until=Import.objects.get().started_at)
+    assert tasks.sweep()["lost"] == 1
+    assert tasks.run(row.pk) == {"state": "done"}
+    assert (Message.objects.count(), Conversation.objects.count()) == (20_000, 1)
+
+
+def is_child(process: psutil.Process, row: Import) -> bool:
+    line = process.info["cmdline"] or []
+    return "convmemory.conversations.import_child" in line and line[3:4] == [str(row.pk)]
+
+
+def children() -> list[psutil.Process]:
+    """Processes of imports that this process started."""
+    return [
+        process
+        for process in psutil.Process().children(recursive=True)
+        if "import_child" in " ".join(process.cmdline())
+    ]
+
+
+def wait_until(done: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + TIMEOUT_S
+    while not done():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

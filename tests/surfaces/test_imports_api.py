@@ -1,0 +1,160 @@
+"""Imports over HTTP: waited for or come back for, refused with reasons, nobody else's."""
+
+import io
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client
+
+from convmemory.accounts.keys import create_key
+from convmemory.conversations import tasks
+from convmemory.conversations.models import Conversation, Import
+from tests.factories import make_user
+from tests.support.importing import run_at_once, uploads
+
+pytestmark = pytest.mark.django_db
+
+LINES = b'{"role": "user", "content": "what?"}\n{"role": "assistant", "content": "that"}\n'
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path) -> None:
+    settings.IMPORT_FOLDER = tmp_path / "imports"
+    run_at_once(monkeypatch)
+
+
+@pytest.fixture
+def no_worker(_at_once: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "enqueue", lambda *_, **__: True)
+
+
+@pytest.fixture
+def owner() -> User:
+    return make_user()
+
+
+@pytest.fixture
+def client(owner: User) -> Client:
+    return program_of(owner)
+
+
+def program_of(user: User) -> Client:
+    return Client(headers={"Authorization": f"Bearer {create_key(owner=user)}"})
+
+
+def send(client: Client, content: bytes, name: str = "chat.jsonl", **form: Any) -> Any:
+    return client.post("/api/v1/imports", {"file": SimpleUploadedFile(name, content), **form})
+
+
+def test_an_import_that_ends_in_time_is_answered_with_its_report(client: Client) -> None:
+    answer = send(client, LINES)
+    assert answer.status_code == 200, answer.content
+    body = answer.json()
+    assert (body["state"], body["recognised_files"], body["total"]["added"]) == ("done", 1, 2)
+    assert answer.headers["Location"] == f"/api/v1/imports/{body['id']}"
+    shown = client.get(answer.headers["Location"]).json()
+    assert (shown["state"], shown["name"], shown["size"]) == ("done", "chat.jsonl", len(LINES))
+    assert shown["report"]["files"] == body["files"]
+    (listed,) = client.get("/api/v1/imports").json()["results"]
+    assert (listed["id"], "report" in listed) == (body["id"], False)
+
+
+@pytest.mark.parametrize("address", ["/api/v1/imports?wait=0", "/api/v1/imports"])
+def test_an_import_that_goes_on_is_come_back_for(client: Client, no_worker: None, address: str) -> None:
+    answer = client.post(
+        address, {"file": SimpleUploadedFile("chat.jsonl", LINES), "wait": "" if "?" in address else "0"}
+    )
+    assert answer.status_code == 202, answer.content
+    body = answer.json()
+    assert (body["state"], body["error"]) == ("queued", "")
+    assert "It waits for a worker" in body["detail"]
+    tasks.run(body["id"])
+    shown = client.get(answer.headers["Location"]).json()
+    assert (shown["state"], shown["detail"], shown["report"]["total"]["added"]) == ("done", "", 2)
+
+
+def test_a_file_of_which_nothing_could_be_read_is_a_problem_with_the_report(client: Client) -> None:
+    answer = send(client, b"\x89PNG\r\n", "picture.png")
+    assert (answer.status_code, answer.headers["Content-Type"]) == (422, "application/problem+json")
+    body = answer.json()
+    assert "picture.png: no known transcript format" in body["detail"]
+    assert (body["failure"], body["report"]["recognised_files"]) == ("unreadable", 0)
+    assert client.get(f"/api/v1/imports/{body['id']}").json()["error"] == body["detail"]
+
+
+def test_an_archive_that_expands_without_end_is_too_large(client: Client) -> None:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.json", b"[" + b"{}," * 20_000_000)
+    assert len(packed.getvalue()) < 60_000
+    answer = send(client, packed.getvalue(), "a.zip")
+    assert answer.status_code == 413
+    assert "upload the files unpacked" in answer.json()["detail"]
+    assert not Conversation.objects.exists()
+    assert uploads() == []
+
+
+@pytest.mark.parametrize(
+    ("failure", "status"),
+    [("time", 413), ("memory", 413), ("interrupted", 500), ("internal", 500)],
+)
+def test_how_an_import_failed_is_told_by_the_status(
+    client: Client, owner: User, monkeypatch: pytest.MonkeyPatch, failure: str, status: int
+) -> None:
+    def fail(*_: Any, **__: Any) -> bool:
+        Import.objects.filter(owner=owner).update(state="failed", failure=failure, error="what to do")
+        return True
+
+    monkeypatch.setattr(tasks, "enqueue", fail)
+    answer = send(client, LINES)
+    assert (answer.status_code, answer.json()["detail"], answer.json()["failure"]) == (status, "what to do", failure)
+
+
+@pytest.mark.parametrize(
+    ("form", "status", "what"),
+    [
+        ({}, 422, "field that is called `file`"),
+        ({"file": SimpleUploadedFile("a.jsonl", LINES), "format": "magic"}, 422, "Unknown format 'magic'"),
+        ({"file": SimpleUploadedFile("a.jsonl", LINES), "wait": "301"}, 422, "0 to 300 seconds"),
+        ({"file": SimpleUploadedFile("a.jsonl", LINES), "wait": "-1"}, 422, "0 to 300 seconds"),
+    ],
+)
+def test_bad_uploads_are_explained(client: Client, form: dict[str, Any], status: int, what: str) -> None:
+    answer = client.post("/api/v1/imports", form)
+    assert (answer.status_code, what in answer.json()["detail"]) == (status, True), answer.content
+    assert not Import.objects.exists()
+
+
+def test_a_body_that_is_no_form_is_explained(client: Client) -> None:
+    answer = client.post("/api/v1/imports", b"x", content_type="multipart/form-data; boundary=")
+    assert answer.status_code == 422, answer.content
+
+
+def test_too_many_at_once_is_told(client: Client, no_worker: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("convmemory.conversations.imports.MAX_UNFINISHED", 1)
+    assert send(client, LINES, wait="0").status_code == 202
+    answer = send(client, LINES, wait="0")
+    assert (answer.status_code, "wait until some have" in answer.json()["detail"]) == (429, True)
+
+
+def test_an_import_of_somebody_else_is_as_none(client: Client) -> None:
+    number = send(program_of(make_user()), LINES, "secret.jsonl").json()["id"]
+    foreign, none = (client.get(f"/api/v1/imports/{n}") for n in (number, number + 1_000))
+    assert (foreign.status_code, none.status_code) == (404, 404)
+    assert foreign.json()["detail"].replace(str(number), "N") == none.json()["detail"].replace(str(number + 1_000), "N")
+    assert client.get("/api/v1/imports").json() == {"results": []}
+
+
+def test_the_session_uploads_with_a_csrf_token_only(owner: User) -> None:
+    browser = Client(enforce_csrf_checks=True)
+    assert send(browser, LINES).status_code == 401
+    browser.force_login(owner)
+    assert send(browser, LINES).status_code == 403
+    browser.get("/import")
+    token = browser.cookies["csrftoken"].value
+    assert send(browser, LINES, csrfmiddlewaretoken=token).status_code == 200
+    assert Conversation.objects.get().owner == owner

@@ -1,0 +1,250 @@
+"""The attackers of the trial: a user with a key and a session, and clients who are nobody.
+
+`python -m tests.trials.hostile_attacks ADDRESS --seconds 20 ...` attacks a server on 127.0.0.1 with everything at
+once and prints, as JSON, how often each attack was answered how. The process is as nice as can be, so that what it
+costs itself does not count; its clients have addresses of their own, as other people's machines have.
+"""
+
+import argparse
+import itertools
+import json
+import os
+import random
+import re
+import socket
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx2
+
+from tests.trials import hostile_files
+
+NOBODY, MALLORY = "127.0.0.66", "127.0.0.67"
+BODY_MB = 600
+CHUNK = b"x" * (1024 * 1024)
+SLOW_CONNECTIONS = 200
+LONG_QUERY = " ".join(f'word{n} "a phrase" -not{n}' for n in range(40))[:500]
+MAX_ROUNDS = 2_000  # of each attack in each of its threads
+TIMEOUT_S = 15.0
+
+
+@dataclass
+class Attack:
+    """Whom to attack and until when; `outcomes` counts attacks by status, or by the error that ended them."""
+
+    address: str
+    key: str
+    cookies: dict[str, str]
+    victim: str
+    until: float
+    outcomes: Counter[str] = field(default_factory=Counter)
+
+    def client(self, source: str, **options: Any) -> httpx2.Client:
+        local = source if sys.platform == "linux" else "127.0.0.1"
+        transport = httpx2.HTTPTransport(local_address=local)
+        return httpx2.Client(base_url=self.address, transport=transport, timeout=TIMEOUT_S, **options)
+
+    def as_user(self) -> httpx2.Client:
+        return self.client(MALLORY, headers={"Authorization": f"Bearer {self.key}"})
+
+    def in_browser(self) -> httpx2.Client:
+        return self.client(MALLORY, cookies=self.cookies)
+
+    def rounds(self) -> Iterator[int]:
+        """Numbers until the time is over."""
+        return itertools.takewhile(lambda _: time.monotonic() < self.until, range(MAX_ROUNDS))
+
+    def send(self, name: str, client: httpx2.Client, method: str, path: str, **options: Any) -> httpx2.Response | None:
+        """Send a request and count what became of it; what an attacker gets back is no error of the trial."""
+        try:
+            response = client.request(method, path, **options)
+        except (httpx2.HTTPError, OSError) as error:
+            self.outcomes[f"{name}: {type(error).__name__}"] += 1
+            return None
+        self.outcomes[f"{name}: {response.status_code}"] += 1
+        return response
+
+
+def upload_bombs(attack: Attack) -> None:
+    with attack.as_user() as client:
+        for number in attack.rounds():
+            file = hostile_files.BOMBS[number % len(hostile_files.BOMBS)]()
+            attack.send("bombs", client, "POST", "/api/v1/imports", files={"file": file}, data={"wait": "2"})
+
+
+def import_much(attack: Attack) -> None:
+    with attack.as_user() as client:
+        for number in attack.rounds():
+            name, data = hostile_files.many_messages()
+            form = {"files": {"file": (f"{number}-{name}", data)}, "data": {"wait": "2"}}
+            attack.send("24,000 messages", client, "POST", "/api/v1/imports", **form)
+            time.sleep(1)
+
+
+def search_all_the_time(attack: Attack) -> None:
+    modes = ("hybrid", "semantic", "full_text")
+    with attack.as_user() as client:
+        for number in attack.rounds():
+            query = {"query": LONG_QUERY[number % 50 :], "limit": 50, "mode": modes[number % 3]}
+            attack.send("searches", client, "GET", "/api/v1/conversations/search", params=query)
+
+
+def recall_all_the_time(attack: Attack) -> None:
+    with attack.as_user() as client:
+        for number in attack.rounds():
+            body = {"query": LONG_QUERY[number % 50 :], "top_k": 50, "max_tokens": 20_000}
+            attack.send("recalls", client, "POST", "/api/v1/memory/recall", json=body)
+
+
+def open_heavy_pages(attack: Attack) -> None:
+    """Conversations whose text is dear to render and to mark, made over the API and opened in a browser."""
+    texts = ("![" * 5_000, "`" * 50_000, " " * 100_000 + "x", "**_" * 20_000, "a1" * 100_000)
+    with attack.as_user() as program, attack.in_browser() as browser:
+        for number in attack.rounds():
+            said = [{"role": "user", "content": "so? " + texts[number % len(texts)]}]
+            said.append({"role": "assistant", "content": texts[(number + 1) % len(texts)]})
+            made = attack.send("heavy texts", program, "POST", "/api/v1/conversations", json={"messages": said})
+            if made is not None and made.status_code == 201:
+                attack.send("heavy pages", browser, "GET", f"/conversations/{made.json()['id']}?turn=0&q=so")
+
+
+def make_keys(attack: Attack) -> None:
+    with attack.in_browser() as browser:
+        for number in attack.rounds():
+            token = _form_token(browser, "/settings/keys")
+            form = {"csrfmiddlewaretoken": token, "name": f"key {number}"}
+            attack.send("keys", browser, "POST", "/settings/keys", data=form)
+            time.sleep(0.1)
+
+
+def ask_with_nul(attack: Attack) -> None:
+    paths = (
+        "/api/v1/conversations?agent=%00", "/api/v1/conversations?project=a%00b", "/api/v1/conversations?cursor=%00",
+        "/api/v1/conversations/search?query=a%00b", "/api/v1/conversations/search?query=ab&agent=%00",
+        "/api/v1/tools/%00", "/api/v1/imports/99999999999999999999", "/api/v1/conversations/99999999999999999999",
+    )  # fmt: skip
+    pages = ("/search?q=%00&agent=%00", "/search?q=ab&project=%00&after=%00", "/recall?query=%00", "/login?next=%00")
+    with attack.as_user() as program, attack.in_browser() as browser:
+        for number in attack.rounds():
+            attack.send("NUL", program, "GET", paths[number % len(paths)])
+            attack.send("NUL", browser, "GET", pages[number % len(pages)])
+            time.sleep(0.05)
+
+
+def guess_passwords(attack: Attack) -> None:
+    with attack.client(NOBODY) as client:
+        for number in attack.rounds():
+            name = attack.victim if number % 2 else f"somebody{random.randrange(10_000)}"
+            form = {"csrfmiddlewaretoken": _form_token(client, "/login"), "username": name, "password": f"no {number}"}
+            attack.send("passwords", client, "POST", "/login", data=form)
+
+
+def guess_keys(attack: Attack) -> None:
+    with attack.client(NOBODY) as client:
+        for number in attack.rounds():
+            headers = {"Authorization": f"Bearer cvm_{number:043d}"}
+            attack.send("wrong keys", client, "GET", "/api/v1/conversations", headers=headers)
+            attack.send("wrong keys", client, "POST", "/mcp", json={}, headers=headers)
+            time.sleep(0.02)
+
+
+def post_large_bodies(attack: Attack) -> None:
+    addresses = ("/login", "/api/v1/imports", "/mcp", "/import", "/api/v1/conversations")
+    with attack.client(NOBODY) as client:
+        for number in attack.rounds():
+            attack.send("600 MB", client, "POST", addresses[number % len(addresses)], content=_large_body(attack))
+
+
+def _large_body(attack: Attack) -> Iterator[bytes]:
+    for _ in range(BODY_MB):
+        if time.monotonic() > attack.until:
+            return
+        yield CHUNK
+
+
+def hold_connections(attack: Attack) -> None:
+    """Heads that never end, a byte a second."""
+    where = urlsplit(attack.address)
+    open_sockets: list[socket.socket] = []
+    source = (NOBODY, 0) if sys.platform == "linux" else None
+    try:
+        for number in attack.rounds():
+            if len(open_sockets) < SLOW_CONNECTIONS:
+                made = socket.create_connection((where.hostname, where.port), timeout=5, source_address=source)
+                made.sendall(b"POST /login HTTP/1.1\r\nHost: x\r\nX: ")
+                open_sockets.append(made)
+                attack.outcomes["slow connections: held"] += 1
+                continue
+            open_sockets[:] = [one for one in open_sockets if _is_open(one)]
+            attack.outcomes["slow connections: closed by the server"] = number - len(open_sockets)
+            time.sleep(1)
+    except OSError as error:
+        attack.outcomes[f"slow connections: {type(error).__name__}"] += 1
+    finally:
+        for one in open_sockets:
+            one.close()
+
+
+def _is_open(connection: socket.socket) -> bool:
+    try:
+        connection.sendall(b"x")
+    except OSError:
+        return False
+    return True
+
+
+def _form_token(client: httpx2.Client, page: str) -> str:
+    try:
+        found = re.search(r'name="csrfmiddlewaretoken" value="(\w+)"', client.get(page).text)
+    except (httpx2.HTTPError, OSError):
+        return ""
+    return found[1] if found else ""
+
+
+PLAN: dict[Callable[[Attack], None], int] = {
+    upload_bombs: 2, import_much: 1, search_all_the_time: 20, recall_all_the_time: 4, open_heavy_pages: 2,
+    make_keys: 1, ask_with_nul: 1, guess_passwords: 8, guess_keys: 2, post_large_bodies: 2, hold_connections: 1,
+}  # fmt: skip
+
+
+def sign_in(address: str, name: str, password: str) -> dict[str, str]:
+    """The cookies of somebody who signed in."""
+    with httpx2.Client(base_url=address, timeout=TIMEOUT_S) as client:
+        form = {"csrfmiddlewaretoken": _form_token(client, "/login"), "username": name, "password": password}
+        response = client.post("/login", data=form)
+        assert response.status_code == 302, response.status_code
+        return dict(client.cookies)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("address")
+    parser.add_argument("--key", required=True)
+    parser.add_argument("--cookies", type=json.loads, required=True)
+    parser.add_argument("--victim", required=True)
+    parser.add_argument("--seconds", type=float, default=20)
+    options = parser.parse_args()
+    assert urlsplit(options.address).hostname == "127.0.0.1", "only this machine's own server is attacked"
+    os.nice(19)
+    hostile_files.many_messages()
+    for file in hostile_files.BOMBS:
+        file()
+    print("ready", flush=True)
+    sys.stdin.readline()
+    until = time.monotonic() + options.seconds
+    attack = Attack(options.address, options.key, options.cookies, options.victim, until)
+    with ThreadPoolExecutor(sum(PLAN.values())) as pool:
+        running = [pool.submit(run, attack) for run, threads in PLAN.items() for _ in range(threads)]
+    for one in running:
+        one.result()
+    print(json.dumps(attack.outcomes))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,327 @@
+"""One caller's requests wait for each other, never for another's."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from convmemory.core.callers import KnownCallers, caller_of_request
+from convmemory.core.fair_requests import FairRequests, Limits
+
+Message = MutableMapping[str, Any]
+
+WHOLE: Message = {"type": "http.request", "body": b"", "more_body": False}
+
+
+class Site:
+    """An application whose requests are answered when the test says so, behind the limits."""
+
+    def __init__(self, *, at_once: int = 2, beside: int = 0, streams: int = 1, waiting: int = 3, wait_s: float = 60.0):
+        self.now = 0.0
+        self.running: list[str] = []
+        self.disconnected: list[str] = []
+        self.go_on: dict[str, asyncio.Event] = {}
+        self.wrapped = FairRequests(
+            self._answer,
+            limits=Limits(at_once, beside or at_once, streams, waiting, wait_s, others_s=60.0),
+            name_caller=lambda scope: str(scope["caller"]),
+            is_stream=lambda path: path.startswith("/stream"),
+            is_free=lambda path: path.startswith("/static/"),
+            is_user=lambda name: name != "anonymous",
+            clock=lambda: self.now,
+        )
+
+    async def _answer(self, scope: Any, receive: Any, send: Any) -> None:
+        name = scope["path"]
+        if (await receive())["type"] == "http.disconnect":
+            self.disconnected.append(name)
+            return
+        self.running.append(name)
+        is_streamed = name.startswith("/export")
+        headers = [] if is_streamed else [(b"content-length", b"2")]
+        if is_streamed:
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await self.go_on.setdefault(name, asyncio.Event()).wait()
+        if not is_streamed:
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b"ok"})
+        self.running.remove(name)
+
+    def ask(self, caller: str, path: str) -> "Asked":
+        return Asked(self, caller, path)
+
+    async def let_go_on(self, *names: str) -> None:
+        for name in names:
+            self.go_on.setdefault(name, asyncio.Event()).set()
+        await settle()
+
+
+class Asked:
+    """A request that somebody sent, and what came back."""
+
+    def __init__(self, site: Site, caller: str, path: str) -> None:
+        self.sent: list[Message] = []
+        self.incoming: asyncio.Queue[Message] = asyncio.Queue()
+        self.incoming.put_nowait(WHOLE)
+        scope = {"type": "http", "path": path, "caller": caller, "headers": []}
+        self.task = asyncio.ensure_future(site.wrapped(scope, self.incoming.get, self._send))
+
+    async def _send(self, message: Message) -> None:
+        self.sent.append(message)
+
+    @property
+    def status(self) -> int | None:
+        return self.sent[0]["status"] if self.sent else None
+
+
+async def settle() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+def run(scenario: Callable[[], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        await asyncio.wait_for(scenario(), 30)
+
+    asyncio.run(whole())
+
+
+def test_a_flood_waits_and_another_caller_does_not() -> None:
+    async def scenario() -> None:
+        site = Site()
+        flood = [site.ask("ada", f"/{number}") for number in range(5)]
+        await settle()
+        assert site.running == ["/0", "/1"]
+        bob = site.ask("bob", "/bob")
+        await settle()
+        assert site.running == ["/0", "/1", "/bob"]
+        await site.let_go_on("/1")
+        assert site.running == ["/0", "/bob", "/2"]
+        await site.let_go_on("/0", "/2", "/3", "/4", "/bob")
+        assert [asked.status for asked in (*flood, bob)] == [200] * 6
+        assert not site.wrapped.callers
+
+    run(scenario)
+
+
+def test_beside_others_a_caller_has_fewer_at_once() -> None:
+    async def scenario() -> None:
+        site = Site(at_once=3, beside=1, waiting=9)
+        flood = [site.ask("ada", f"/{number}") for number in range(8)]
+        site.ask("anonymous", "/login")
+        await settle()
+        assert site.running == ["/0", "/1", "/2", "/login"], "nobody else has signed in"
+        site.ask("bob", "/bob")
+        await site.let_go_on("/login", "/0", "/1", "/bob")
+        assert site.running == ["/2"], "those that began before Bob came are the last to run at once"
+        await site.let_go_on("/2")
+        assert site.running == ["/3"]
+        site.now += 61
+        flood.append(site.ask("ada", "/8"))
+        await site.let_go_on("/3")
+        assert set(site.running) == {"/8", "/4", "/5"}, "Bob has gone"
+        await site.let_go_on(*(f"/{number}" for number in range(9)))
+        assert [asked.status for asked in flood] == [200] * 9
+        assert not site.wrapped.callers
+
+    run(scenario)
+
+
+def test_a_line_that_is_full_takes_nobody() -> None:
+    async def scenario() -> None:
+        site = Site(at_once=1, streams=1, waiting=2)
+        kept = [site.ask("ada", f"/{number}") for number in range(3)]
+        await settle()
+        refused = site.ask("ada", "/api/v1/conversations/search")
+        await settle()
+        assert refused.status == 429
+        headers = dict(refused.sent[0]["headers"])
+        assert int(headers[b"retry-after"]) > 0
+        assert headers[b"content-type"] == b"application/problem+json"
+        assert json.loads(refused.sent[1]["body"])["status"] == 429
+        site.ask("ada", "/stream")
+        await site.let_go_on("/stream", *(f"/{number}" for number in range(3)))
+        assert [asked.status for asked in kept] == [200] * 3
+        assert not site.wrapped.callers
+
+    run(scenario)
+
+
+def test_who_has_waited_too_long_is_told_so() -> None:
+    async def scenario() -> None:
+        site = Site(at_once=1, wait_s=0.01)
+        site.ask("ada", "/0")
+        waiting = site.ask("ada", "/1")
+        await waiting.task
+        assert waiting.status == 429
+        assert site.disconnected == ["/1"]
+        await site.let_go_on("/0")
+        assert not site.wrapped.callers
+
+    run(scenario)
+
+
+def test_a_client_that_goes_leaves_the_line() -> None:
+    async def scenario() -> None:
+        site = Site(at_once=1)
+        site.ask("ada", "/0")
+        gone, patient = site.ask("ada", "/1"), site.ask("ada", "/2")
+        await settle()
+        gone.incoming.put_nowait({"type": "http.disconnect"})
+        await settle()
+        assert gone.task.done()
+        await site.let_go_on("/0")
+        assert site.running == ["/2"]
+        await site.let_go_on("/2")
+        assert (gone.status, patient.status) == (None, 200)
+        assert not site.wrapped.callers
+
+    run(scenario)
+
+
+def test_a_request_that_is_cancelled_in_the_line_keeps_no_place() -> None:
+    async def scenario() -> None:
+        site = Site(at_once=1)
+        site.ask("ada", "/0")
+        cancelled = site.ask("ada", "/1")
+        await settle()
+        cancelled.task.cancel()
+        await site.let_go_on("/0")
+        site.ask("ada", "/2")
+        await settle()
+        assert site.running == ["/2"]
+        await site.let_go_on("/2")
+        assert not site.wrapped.callers
+
+    run(scenario)
+
+
+def test_streams_are_not_counted_as_requests() -> None:
+    async def scenario() -> None:
+        site = Site(at_once=1, streams=1)
+        site.ask("ada", "/stream")
+        site.ask("ada", "/0")
+        await settle()
+        assert site.running == ["/stream", "/0"]
+        site.ask("ada", "/stream/2")
+        await site.let_go_on("/0")
+        assert site.running == ["/stream"], "a second stream waits for the first"
+        site.ask("ada", "/3")
+        await settle()
+        assert site.running == ["/stream", "/3"]
+        await site.let_go_on("/stream", "/stream/2", "/3")
+        assert not site.wrapped.callers
+
+    run(scenario)
+
+
+def test_an_answer_that_streams_makes_room_until_there_are_too_many() -> None:
+    async def scenario() -> None:
+        site = Site(at_once=1, streams=1)
+        for path in ("/export/1", "/export/2", "/3"):
+            site.ask("ada", path)
+        await settle()
+        assert site.running == ["/export/1", "/export/2"]
+        await site.let_go_on("/export/2")
+        assert site.running == ["/export/1", "/3"]
+        await site.let_go_on("/export/1", "/3")
+        assert not site.wrapped.callers
+
+    run(scenario)
+
+
+def test_a_slow_upload_takes_no_place_until_it_is_here() -> None:
+    async def scenario() -> None:
+        site = Site(at_once=1)
+        received: list[Message] = []
+
+        async def upload(scope: Any, receive: Any, send: Any) -> None:
+            while (message := await receive()).get("more_body"):
+                received.append(message)
+            received.append(message)
+
+        site.wrapped._application = upload
+        slow = Asked(site, "ada", "/upload")
+        slow.incoming.get_nowait()
+        slow.incoming.put_nowait({"type": "http.request", "body": b"a", "more_body": True})
+        await settle()
+        assert len(received) == 1
+        quick = Asked(site, "ada", "/quick")
+        await settle()
+        assert quick.task.done()
+        slow.incoming.put_nowait(WHOLE)
+        await settle()
+        assert slow.task.done()
+
+    run(scenario)
+
+
+def test_an_application_that_fails_leaves_its_place() -> None:
+    async def scenario() -> None:
+        site = Site(at_once=1)
+
+        async def fail(scope: Any, receive: Any, send: Any) -> None:
+            await receive()
+            raise OSError
+
+        site.wrapped._application = fail
+        for _ in range(3):
+            asked = site.ask("ada", "/")
+            await settle()
+            assert isinstance(asked.task.exception(), OSError)
+        assert not site.wrapped.callers
+
+    run(scenario)
+
+
+def test_what_costs_nothing_is_not_counted() -> None:
+    async def scenario() -> None:
+        site = Site(at_once=1)
+        for number in range(9):
+            site.ask("ada", f"/static/{number}")
+        await settle()
+        assert len(site.running) == 9
+        await site.let_go_on(*(f"/static/{number}" for number in range(9)))
+
+    run(scenario)
+
+
+# --- who calls --------------------------------------------------------------------------------------
+
+
+def named(callers: KnownCallers, address: str = "192.0.2.1", **headers: str) -> str:
+    pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
+    return caller_of_request(pairs, address, session_cookie="session", callers=callers)
+
+
+def test_all_keys_and_sessions_of_a_user_are_one_caller() -> None:
+    callers = KnownCallers()
+    for credential in ("key-1", "key-2", "abc"):
+        callers.note(credential, 7)
+    found = {
+        named(callers, authorization="Bearer key-1"),
+        named(callers, authorization="bearer  key-2", cookie="session=other"),
+        named(callers, cookie="theme=dark; session=abc", address="192.0.2.9"),
+    }
+    assert found == {"user:7"}
+
+
+def test_whoever_is_not_known_is_an_address() -> None:
+    callers = KnownCallers()
+    guesses = {named(callers, authorization=f"Bearer guess-{number}") for number in range(5)}
+    assert guesses | {named(callers), named(callers, cookie="session=made-up")} == {"address:192.0.2.1"}
+    assert named(callers, "2001:db8:1:2::3") == named(callers, "2001:db8:1:2:ffff::9") != named(callers, "2001:db8::1")
+    assert named(callers, "::ffff:192.0.2.1") == named(callers)
+
+
+def test_a_wrong_key_is_not_covered_by_a_right_session() -> None:
+    callers = KnownCallers()
+    callers.note("abc", 7)
+    assert named(callers, authorization="Bearer wrong", cookie="session=abc") == "address:192.0.2.1"
+
+
+def test_no_more_credentials_are_remembered_than_fit() -> None:
+    callers = KnownCallers(size=2)
+    for number in range(3):
+        callers.note(f"key-{number}", number)
+    assert [callers.user_of(f"key-{number}") for number in range(3)] == [None, 1, 2]

@@ -1,0 +1,69 @@
+"""The cache whose entries belong to owners: nobody finds, or pushes out, what another has."""
+
+import pytest
+
+from convmemory.core.owner_cache import OwnerCache
+
+ADA, BOB, EVE = 1, 2, 3
+
+
+class Maker:
+    """Makes values and notes for which keys it was asked."""
+
+    def __init__(self, *, per_owner: int, total: int) -> None:
+        self.cache: OwnerCache[str, str] = OwnerCache(per_owner=per_owner, total=total)
+        self.made: list[tuple[int, str]] = []
+
+    def get(self, owner_id: int, *keys: str) -> None:
+        for key in keys:
+            assert self.cache.get_or_make(owner_id, key, lambda: self._make(owner_id, key)) == f"{owner_id} {key}"  # noqa: B023
+
+    def _make(self, owner_id: int, key: str) -> str:
+        self.made.append((owner_id, key))
+        return f"{owner_id} {key}"
+
+
+def test_a_value_is_made_once_for_each_owner() -> None:
+    maker = Maker(per_owner=4, total=8)
+    maker.get(ADA, "a", "a")
+    maker.get(BOB, "a", "a")
+    maker.get(ADA, "a")
+    assert maker.made == [(ADA, "a"), (BOB, "a")]
+
+
+def test_what_its_owner_used_longest_ago_makes_room() -> None:
+    maker = Maker(per_owner=2, total=8)
+    maker.get(ADA, "a", "b", "a", "c", "a", "b")
+    assert maker.made == [(ADA, "a"), (ADA, "b"), (ADA, "c"), (ADA, "b")]
+
+
+def test_who_asks_much_pushes_out_nobody_else() -> None:
+    maker = Maker(per_owner=10, total=10)
+    maker.get(BOB, "quiet")
+    maker.get(ADA, *map(str, range(50)))
+    maker.made.clear()
+    maker.get(BOB, "quiet")
+    assert maker.made == []
+
+
+def test_owners_who_are_gone_make_room_too() -> None:
+    maker = Maker(per_owner=2, total=3)
+    for owner_id in range(100):
+        maker.get(owner_id, "a")
+    maker.made.clear()
+    for owner_id in (97, 98, 99):
+        maker.get(owner_id, "a")
+    assert maker.made == []
+    assert len(maker.cache._owners) == 3
+
+
+def test_a_failure_is_not_remembered() -> None:
+    maker = Maker(per_owner=2, total=2)
+
+    def fail() -> str:
+        raise ValueError("down")
+
+    with pytest.raises(ValueError, match="down"):
+        maker.cache.get_or_make(EVE, "a", fail)
+    maker.get(EVE, "a")
+    assert maker.made == [(EVE, "a")]

@@ -1,0 +1,63 @@
+"""Whatever reads foreign text takes time that grows with the text and no faster: every regular expression, and every
+function that is handed a text from outside.
+"""
+
+from collections import deque
+
+import pytest
+
+from tests.support.growth import MARKDOWN_UNITS, UNITS, assert_linear
+from tests.unit.linear.patterns import compiled_patterns, inline_patterns, modules_of_text
+from tests.unit.linear.text_functions import SLOW, TEXT_FUNCTIONS, called
+
+PATTERNS = compiled_patterns()
+READERS = {"markdown_it", "nh3", "pygments", "sentencex", "tiktoken", "unicodedata"}
+
+# Patterns that are made on the spot, and the function in the register that runs them.
+MADE_ON_THE_SPOT = {
+    "convmemory/conversations/importers/foreign.py: re.search(mark, head)": (
+        "convmemory.conversations.importers.foreign"
+    ),
+    "convmemory/core/fence.py: re.compile('<[^a-z0-9<]{0,40}+' + '[^a-z0-9<]{0,8}+'.join(letters), re.IGNORECASE)": (
+        "convmemory.core.fence"
+    ),
+    "search/views.py: re.compile(f\"(\\\\b(?:{'|'.join(map(re.escape, words))})\\\\b)\", re.IGNORECASE)": (
+        "search.views"
+    ),
+}
+
+
+@pytest.mark.parametrize("place", sorted(PATTERNS))
+def test_every_regular_expression_is_linear(place: str) -> None:
+    pattern = PATTERNS[place]
+
+    def run(text: str) -> None:
+        subject = text if isinstance(pattern.pattern, str) else text.encode("utf-8", "replace")
+        deque(pattern.finditer(subject), maxlen=0)  # type: ignore[arg-type]
+        pattern.fullmatch(subject)  # type: ignore[arg-type]
+
+    assert_linear(run)
+
+
+@pytest.mark.parametrize("name", sorted(TEXT_FUNCTIONS))
+def test_every_function_of_foreign_text_is_linear(name: str) -> None:
+    assert_linear(called(TEXT_FUNCTIONS[name]), units=MARKDOWN_UNITS if name in SLOW else UNITS)
+
+
+def test_no_regular_expression_is_made_unnoticed() -> None:
+    assert inline_patterns() == set(MADE_ON_THE_SPOT)
+    assert set(MADE_ON_THE_SPOT.values()) <= set(TEXT_FUNCTIONS)
+
+
+def test_every_module_that_reads_text_is_covered() -> None:
+    covered = {name.partition(" ")[0] for name in TEXT_FUNCTIONS} | {place.rsplit(".", 2)[0] for place in PATTERNS}
+    assert modules_of_text({"re"}) <= covered
+    assert modules_of_text(READERS) <= {name.partition(" ")[0] for name in TEXT_FUNCTIONS}
+
+
+def test_a_quadratic_expression_is_found_out() -> None:
+    import re
+
+    pattern = re.compile(r"\s+x")
+    with pytest.raises(AssertionError, match="after"):
+        assert_linear(lambda text: pattern.search(text))

@@ -1,0 +1,238 @@
+"""The functions of the product that read foreign text, each as a function of one string.
+
+A module that uses regular expressions or a library that reads text must have a function here, or a pattern that
+`patterns.py` finds; `test_linear_time.py` holds that.
+"""
+
+import json
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import tiktoken
+
+from convmemory.chat.deltas import CompletionDraft
+from convmemory.context.left_out import _OPERATORS
+from convmemory.conversations.archives import _archive_stem, _safe_parts
+from convmemory.conversations.highlighting import Span, highlight_markdown, highlight_text
+from convmemory.conversations.importers.base import FileReport, Source
+from convmemory.conversations.importers.claude_code import ClaudeCodeImporter
+from convmemory.conversations.importers.claude_prompts import is_queued_prompt, read_prompt
+from convmemory.conversations.importers.claude_queue import QueueTracker
+from convmemory.conversations.importers.content import content_parts
+from convmemory.conversations.importers.foreign import foreign_format
+from convmemory.conversations.importers.lines import objects_of_line
+from convmemory.conversations.importers.payloads import value_without_payloads, without_payloads
+from convmemory.conversations.importers.plain import PlainImporter
+from convmemory.conversations.importers.values import clean, key_of, time_of
+from convmemory.conversations.parts import TextPart, ThinkingPart, ToolCallPart, ToolResultPart, part_to_json
+from convmemory.conversations.reading import StoredMessage
+from convmemory.conversations.rendering import render_markdown, view_part
+from convmemory.conversations.rendering_work import highlight_code
+from convmemory.core.errors import ConvMemoryError
+from convmemory.core.fence import fenced, quoted, visible
+from convmemory.core.text import content_hash, cut, json_storable, one_line, storable
+from convmemory.core.tokens import ESTIMATE, count_tokens, cut_to_tokens, token_spans
+from convmemory.embeddings.local import _encodable
+from memory.context import build_memory_context
+from memory.recalled import RecalledMessage, RecalledPassage
+from memory.splitting import guess_language, split_message
+from search.chunking import chunk_text
+from search.dates import named_period
+from search.evaluation.beam import _without_plan_mark
+from search.late_interaction import token_weights
+from search.passages import QueryStems, stem, stems_of
+from search.query_text import parse_query
+from search.texts import head_and_tail, parseable, searchable, turn_texts
+from search.views import mark_words, show_marks
+from summaries.prompts import part_messages
+from summaries.sentences import said_sentences
+from summaries.transcript import RangeMessage, message_text, pieces
+
+TextFunction = Callable[[str], object]
+
+
+def _claude_line(text: str) -> object:
+    return read_prompt({"type": "user", "message": {"content": text}})
+
+
+def _imported(importer: ClaudeCodeImporter | PlainImporter, lines: list[dict[str, object]]) -> object:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "session.jsonl"
+        path.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+        drafts = importer.parse(Source(path), FileReport(path=""))
+        return [list(draft.messages) for draft in drafts]
+
+
+def _claude_session(text: str) -> object:
+    content = [{"type": "text", "text": text}]
+    lines: list[dict[str, object]] = [
+        {"type": kind, "uuid": kind, "sessionId": "s", "message": {"id": "m", "content": content}}
+        for kind in ("user", "assistant")
+    ]
+    return _imported(ClaudeCodeImporter(), lines)
+
+
+def _plain_messages(text: str) -> object:
+    return _imported(PlainImporter(), [{"role": "user", "content": text}, {"role": "assistant", "content": text}])
+
+
+def _queue(text: str) -> object:
+    """Every piece of the text enqueued, then taken up by one prompt."""
+    queue = QueueTracker()
+    for number, piece in enumerate(text[at : at + 20] for at in range(0, len(text), 20)):
+        queue.enqueue((number, 0), piece)
+    queue.remove(text)
+    queue.prompt((10**6, 0), text)
+    queue.pop_all(text)
+    return queue.plan()
+
+
+def _foreign(text: str) -> object:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "a.json"
+        path.write_text(text, encoding="utf-8", errors="replace")
+        source = Source(path)
+        return foreign_format(source), source.head_objects
+
+
+def _json_lines(text: str) -> object:
+    whole = json.dumps({"role": "user", "content": text}).encode()
+    return [list(objects_of_line(line, number=1)) for line in (text.encode("utf-8", "replace"), whole, whole[:-2])]
+
+
+def _stored(text: str) -> StoredMessage:
+    parts = (TextPart(text), ThinkingPart(text), ToolCallPart("", "t", {"a": text}), ToolResultPart("", text))
+    return StoredMessage(
+        message_id=1, position=0, turn_number=0, role="user", name="", is_real_user=True, created_at=None, parts=parts
+    )
+
+
+def _split(text: str) -> object:
+    return split_message((TextPart(text), ToolResultPart("", text)), is_real_user=True, is_assistant=False)
+
+
+def _range_message(text: str) -> RangeMessage:
+    return RangeMessage(1, 0, "user", True, text[:500], (TextPart(text), TextPart(text)))
+
+
+def _recalled(text: str) -> object:
+    passage = RecalledPassage(1, 0, 0, len(text), text, 0.5)
+    message = RecalledMessage(1, 1, text, 0, 0, "user", text, None, (passage,), 0.5, 0.5)
+    return build_memory_context([message], 10**6)
+
+
+def _marked(text: str) -> object:
+    return highlight_markdown(text, Span(0, len(text)), lambda marked: f"<p>{visible(marked)}</p>")
+
+
+def _rendered_passage(text: str) -> object:
+    return view_part(TextPart(text), 0, tools={}, passage=Span(len(text) // 2, len(text)))
+
+
+def _part_views(text: str) -> object:
+    parts = (ToolCallPart("", "t", {"command": text, "b": [text]}), ToolResultPart("", text))
+    return [view_part(part, 0, tools={}, whole=True, passage=Span(5, len(text))) for part in parts]
+
+
+def _code(language: str) -> TextFunction:
+    return lambda text: highlight_code(text[:20_000], language)
+
+
+def _stream(text: str) -> object:
+    draft = CompletionDraft()
+    for at in range(0, len(text), 10):
+        call = {"index": 0, "function": {"name": "t", "arguments": text[at : at + 10]}}
+        draft.add({"choices": [{"delta": {"content": text[at : at + 10], "tool_calls": [call]}}]})
+    return draft.spoken_parts, draft.finished_calls()
+
+
+def _content(text: str) -> object:
+    blocks: list[object] = [
+        {"type": "text", "text": text},
+        {"type": "tool_use", "id": text, "name": "t", "input": text},
+        {"type": "tool_result", "tool_use_id": text, "content": text},
+        {"type": "image", "source": {"type": "base64", "data": text}},
+    ]
+    return [part_to_json(part) for part in content_parts(blocks)]
+
+
+def _query(text: str) -> object:
+    return parse_query(text), named_period(text)
+
+
+_BYTES = tiktoken.Encoding(
+    "bytes",
+    pat_str=r"""[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+""",
+    mergeable_ranks={bytes([value]): value for value in range(256)}
+    | {
+        sign * 2**power: 300 + 8 * number + power
+        for number, sign in enumerate((b"a", b" ", b"-"))
+        for power in (1, 2, 3)
+    },
+    special_tokens={},
+)
+
+TEXT_FUNCTIONS: dict[str, TextFunction] = {
+    "convmemory.chat.deltas": _stream,
+    "convmemory.context.left_out": lambda text: one_line(_OPERATORS.sub(" ", text), 500),
+    "convmemory.conversations.archives": lambda text: (_safe_parts(text), _archive_stem(text)),
+    "convmemory.conversations.highlighting": _marked,
+    "convmemory.conversations.highlighting text": lambda text: highlight_text(text, Span(1, len(text))),
+    "convmemory.conversations.importers.claude_code": _claude_session,
+    "convmemory.conversations.importers.claude_prompts": _claude_line,
+    "convmemory.conversations.importers.claude_prompts queued": is_queued_prompt,
+    "convmemory.conversations.importers.claude_queue": _queue,
+    "convmemory.conversations.importers.content": _content,
+    "convmemory.conversations.importers.foreign": _foreign,
+    "convmemory.conversations.importers.lines": _json_lines,
+    "convmemory.conversations.importers.payloads": without_payloads,
+    "convmemory.conversations.importers.payloads value": lambda text: value_without_payloads([text, {text: text}]),
+    "convmemory.conversations.importers.plain": _plain_messages,
+    "convmemory.conversations.importers.values": lambda text: (clean(text), key_of(text), time_of(text)),
+    "convmemory.conversations.rendering": render_markdown,
+    "convmemory.conversations.rendering passage": _rendered_passage,
+    "convmemory.conversations.rendering parts": _part_views,
+    "convmemory.core.fence": lambda text: (visible(text), fenced(text, "summary"), quoted(text, "recalled-memory")),
+    "convmemory.core.text": lambda text: (storable(text), json_storable([text]), cut(text, 9), content_hash(text)),
+    "convmemory.core.tokens": lambda text: count_tokens(text, encoding=ESTIMATE),
+    "convmemory.core.tokens cut": lambda text: cut_to_tokens(text, 50, encoding=ESTIMATE),
+    "convmemory.core.tokens vocabulary": lambda text: _BYTES.decode_with_offsets(_BYTES.encode_ordinary(text)),
+    "convmemory.embeddings.local": _encodable,
+    "memory.context": _recalled,
+    "memory.splitting": _split,
+    "memory.splitting language": guess_language,
+    "search.chunking": lambda text: chunk_text(
+        text, max_tokens=256, token_offsets=lambda text: token_spans(text, encoding=ESTIMATE)
+    ),
+    "search.dates": _query,
+    "search.evaluation.beam": _without_plan_mark,
+    "search.late_interaction": lambda text: token_weights(text, [(0, 1)], {"a": 1.0}),
+    "search.passages": lambda text: (stems_of(text), stem(text), QueryStems({"a": 1.0}).places_in(text)),
+    "search.texts": lambda text: (searchable(text), parseable(text), head_and_tail(text, 4_000)),
+    "search.texts turn": lambda text: turn_texts([_stored(text)]).length,
+    "search.views": lambda text: (mark_words(text, "some words of mine"), show_marks(text, [(0, 1)])),
+    "summaries.prompts": lambda text: part_messages(text, number=1, count=1, max_tokens=100),
+    "summaries.sentences": lambda text: said_sentences([_range_message(text)]),
+    "summaries.transcript": lambda text: list(
+        pieces([message_text(_range_message(text))], max_tokens=500, count_tokens=lambda text: len(text) // 3)
+    ),
+    **{
+        f"convmemory.conversations.rendering_work {language}": _code(language)
+        for language in ("python", "javascript", "typescript", "html", "bash", "json", "yaml", "sql", "c", "csharp")
+    },
+}
+SLOW = frozenset({"convmemory.conversations.rendering", "convmemory.conversations.rendering passage"})
+"""They read Markdown: a selection of the texts is enough to be waited for."""
+
+
+def called(function: TextFunction) -> TextFunction:
+    """The function with its own errors passed over: a refusal is an answer."""
+
+    def call(text: str) -> object:
+        try:
+            return function(text)
+        except ConvMemoryError as error:
+            return error
+
+    return call
