@@ -19,13 +19,13 @@ from convmemory.core.sql import load_sql
 from convmemory.embeddings.cache import query_tokens
 from convmemory.embeddings.models import EmbeddingSpace
 from memory.splitting import split_message
-from search.candidates import TurnKeys, split_keys, turn_keys
-from search.dense import kinds_of, vector_parameter
-from search.late_interaction import max_sim, weighted_question
-from search.passages import Place, stem, stems_of
+from search.pipeline import RankedTurns
 from search.query import SearchQuery, kinds_in
-from search.ranking import Scores, best_first, scale
-from search.signals import RankedTurns
+from search.ranking.fusion import Scores, best_first, scale
+from search.ranking.late_interaction import max_sim, weighted_question
+from search.results.passages import Place, stem, stems_of
+from search.retrieval.candidates import TurnKeys, split_keys, turn_keys
+from search.retrieval.dense import kinds_of, vector_parameter
 
 TURNS = 60
 PASSAGES_PER_MESSAGE = 6

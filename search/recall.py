@@ -18,10 +18,10 @@ from convmemory.core.errors import InvalidInput, SwitchedOff
 from memory.openings import load_openings
 from memory.recalled import Recall, RecalledMessage, RecalledPassage
 from search.message_signals import ANYWHERE, Candidate, MessageSignals, Positions, message_signals, order_of
-from search.passages import Place, QueryStems
+from search.pipeline import RankedTurns, rank_turns
 from search.query import DEFAULT_SCOPE, SearchQuery
-from search.ranking import MESSAGES, MESSAGES_LEXICAL_ONLY, fuse
-from search.signals import RankedTurns, rank_turns
+from search.ranking.fusion import MESSAGES, MESSAGES_LEXICAL_ONLY, fuse
+from search.results.passages import Place, QueryStems
 
 MAX_TOP_K = 50
 PASSAGES = 6  # of one message, those nearest to the query

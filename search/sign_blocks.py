@@ -19,7 +19,7 @@ from convmemory.embeddings.embedder import Vector
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.token_codes import encode_vectors
 from memory.signs import PLACE
-from search.candidates import TURN_BITS, TurnKeys
+from search.retrieval.candidates import TURN_BITS, TurnKeys
 
 HELD_BYTES = 256 * 2**20  # of all owners together; 100,000 passages take 6 MB
 HELD_S = 3_600.0  # after the last search of an owner

@@ -15,9 +15,9 @@ from convmemory.embeddings.spaces import active_space
 from convmemory.ops.benchmarks import Figure, percentile, refresh_statistics, scratch_user, search_ms
 from convmemory.ops.synthetic import PASSAGES_PER_TURN, TextMaker, VectorMaker, fill_turns
 from search import vector_index
-from search.dense import passages_statement
-from search.plans import SPOKEN_KINDS
 from search.query_text import QueryText
+from search.retrieval.dense import passages_statement
+from search.retrieval.plans import SPOKEN_KINDS
 
 SMALL, LARGE = 2_000, 100_000
 RECALL_QUERIES = 40

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from search.candidates import TurnKeys
-from search.ranking import Scores, scale
+from search.ranking.fusion import Scores, scale
+from search.retrieval.candidates import TurnKeys
 
 STEPS, RATE, L2 = 250, 0.05, 1e-4
 HEAD_STEPS, HEAD_RATE, HEAD_WEIGHT = 300, 0.02, 8.0

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from search.candidates import TurnKeys, split_keys
 from search.evaluation.fitting import Example, Weights, fit_weights, leave_one_out
 from search.evaluation.metrics import Values, means, measure
 from search.evaluation.running import Observation
-from search.ranking import best_first, fuse, long_share
+from search.ranking.fusion import best_first, fuse, long_share
+from search.retrieval.candidates import TurnKeys, split_keys
 
 DEPTH = 20
 CONVERSATION_CUTOFFS = (1, 5, 10)

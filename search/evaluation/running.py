@@ -13,12 +13,12 @@ from django.contrib.auth.models import User
 
 from convmemory.conversations import ingest
 from convmemory.conversations.models import Conversation, Message
-from search.candidates import TurnKeys, turn_keys
 from search.evaluation.worlds import Question, World
 from search.indexing import index_conversation
+from search.pipeline import rank_turns
 from search.query import MAX_QUERY_CHARS, SearchQuery
-from search.ranking import Scores
-from search.signals import rank_turns
+from search.ranking.fusion import Scores
+from search.retrieval.candidates import TurnKeys, turn_keys
 
 PREFIX = "evaluate-"
 RETRY_S = 0.5  # another worker holds the conversation

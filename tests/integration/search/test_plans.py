@@ -11,8 +11,10 @@ from convmemory.embeddings.embedder import Vector
 from convmemory.embeddings.spaces import active_space
 from convmemory.ops.synthetic import TextMaker, VectorMaker, fill_turns
 from search import vector_index
-from search.dense import passages_statement
-from search.plans import (
+from search.query import SearchQuery
+from search.query_text import QueryText
+from search.retrieval.dense import passages_statement
+from search.retrieval.plans import (
     DENSE_PLANS,
     LEXICAL_INDEX,
     SIGNS_INDEX,
@@ -23,9 +25,7 @@ from search.plans import (
     queries_without_index,
     signs_plan,
 )
-from search.query import SearchQuery
-from search.query_text import QueryText
-from search.retrieval import search
+from search.searching import search
 from tests.factories import make_user
 
 pytestmark = pytest.mark.django_db(transaction=True)

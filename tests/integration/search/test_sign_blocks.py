@@ -15,10 +15,10 @@ from convmemory.embeddings.spaces import active_space
 from memory.models import Passage, SignBlock
 from memory.signs import PLACE, TURNS_PER_BLOCK
 from search import vector_index
-from search.dense import passages_statement
 from search.indexing import index_conversation
 from search.query import SearchQuery
-from search.retrieval import search
+from search.retrieval.dense import passages_statement
+from search.searching import search
 from search.sign_blocks import HOLDER
 from tests.factories import assistant_says, exchange, make_conversation, make_user
 
@@ -141,7 +141,7 @@ def test_nobody_finds_passages_of_others_even_in_a_forged_block() -> None:
 
 
 def test_only_what_is_nearest_is_compared_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("search.dense.LIMITS", {"passages_named": 2, "passages_exact": 1_000})
+    monkeypatch.setattr("search.retrieval.dense.LIMITS", {"passages_named": 2, "passages_exact": 1_000})
     owner = make_user()
     indexed(owner, EGGS, TRAINS)
     best = by_signs(owner, text="How long do I boil an egg?")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from search.candidates import best_of_conversation, split_keys, spread, turn_keys
+from search.retrieval.candidates import best_of_conversation, split_keys, spread, turn_keys
 
 
 def test_keys_keep_conversation_and_turn_and_their_order() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from search.evaluation.fitting import Example, fit_weights, leave_one_out
-from search.ranking import fuse
+from search.ranking.fusion import fuse
 
 NAMES = ("telling", "noise", "misleading")
 

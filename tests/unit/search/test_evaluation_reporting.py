@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from search.candidates import turn_keys
 from search.evaluation import reporting
 from search.evaluation.running import Observation
 from search.evaluation.worlds import Question
 from search.management.commands.evaluate import build_report, lines_of
+from search.retrieval.candidates import turn_keys
 
 NAN = float("nan")
 OPTIONS = {"messages": False, "held_out": 0.0, "fit": False, "ablate": False, "signals": True}

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.testing import assert_allclose
 
 from convmemory.embeddings.token_codes import encode_vectors
-from search.late_interaction import max_sim, token_weights
+from search.ranking.late_interaction import max_sim, token_weights
 
 
 def test_pieces_of_a_word_share_its_weight_and_punctuation_weighs_nothing() -> None:

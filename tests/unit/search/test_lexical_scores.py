@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from search.candidates import turn_keys
-from search.corpus import Corpus
-from search.lexical import _conversation_scores
+from search.retrieval.candidates import turn_keys
+from search.retrieval.corpus import Corpus
+from search.retrieval.lexical import _conversation_scores
 
 
 def test_one_rare_word_outweighs_common_ones_where_its_idf_counts_twice() -> None:

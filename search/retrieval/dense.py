@@ -14,12 +14,12 @@ from convmemory.embeddings.embedder import Vector, unit_rows
 from convmemory.embeddings.models import EmbeddingSpace
 from memory.passages import KINDS, vector_text
 from search import vector_index
-from search.candidates import TurnKeys, split_keys, turn_keys
-from search.filters import filter_sql
 from search.query import kinds_in
 from search.query_text import QueryText
-from search.ranking import Scores
-from search.sign_scan import nearest_by_signs
+from search.ranking.fusion import Scores
+from search.retrieval.candidates import TurnKeys, split_keys, turn_keys
+from search.retrieval.filters import filter_sql
+from search.retrieval.hamming_scan import nearest_by_signs
 
 LIMITS = {  # how many vectors each leg keeps; of passages, turns are fewer
     "passages_exact": 3_000,

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from convmemory.core.errors import RerankerUnavailable
 from convmemory.core.measuring import timed
 from convmemory.core.text import one_line
-from search.candidates import TurnKeys, turn_keys
-from search.hits import Hit
 from search.query import SearchQuery
-from search.rerank_endpoint import RerankOptions, rerank
+from search.ranking.rerank_endpoint import RerankOptions, rerank
+from search.results.hits import Hit
+from search.retrieval.candidates import TurnKeys, turn_keys
 
 NAME = "reranker"  # among the signals of a hit
 QUESTION_CHARS = 600
@@ -57,7 +57,7 @@ def document_of(hit: Hit) -> str:
 
 
 def key_of(hit: Hit) -> int:
-    """The hit's turn as in `search.candidates`."""
+    """The hit's turn as in `search.retrieval.candidates`."""
     return int(turn_keys([hit.conversation_id], [hit.turn_number])[0])
 
 

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convmemory.core.sql import Asked, load_sql, pipelined
-from search.candidates import split_keys
-from search.passages import ShownPassage, ask_nearest, best_passages, places_of
+from search.pipeline import RankedTurns
 from search.query import SearchQuery
-from search.signals import RankedTurns
+from search.results.passages import ShownPassage, ask_nearest, best_passages, places_of
+from search.retrieval.candidates import split_keys
 
 # Which of a hit's signals are named to the reader, and under which name.
 SIGNAL_NAMES = {

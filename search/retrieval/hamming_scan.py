@@ -12,9 +12,9 @@ from convmemory.conversations.reading import Filters
 from convmemory.core.sql import Asked, load_sql
 from convmemory.embeddings.embedder import Vector
 from convmemory.embeddings.models import EmbeddingSpace
-from search.candidates import TurnKeys, turn_keys
-from search.filters import conversation_conditions, turn_conditions
 from search.query_text import QueryText
+from search.retrieval.candidates import TurnKeys, turn_keys
+from search.retrieval.filters import conversation_conditions, turn_conditions
 from search.sign_blocks import Blocks, Signs, ask_digest, current_blocks
 
 Mask = NDArray[np.bool_]

@@ -12,11 +12,11 @@ from convmemory.core.sql import load_sql
 from convmemory.embeddings.cache import query_vector
 from convmemory.embeddings.models import EmbeddingSpace
 from search import vector_index
-from search.dense import dense_statement, passages_statement
-from search.lexical import lexical_statement
 from search.models import TurnDocument
 from search.query import DEFAULT_SCOPE
 from search.query_text import QueryText
+from search.retrieval.dense import dense_statement, passages_statement
+from search.retrieval.lexical import lexical_statement
 
 PASSAGES, TURNS = "passage_owner", "turn_embedding_owner"
 DENSE_PLANS: dict[str, tuple[str, ...]] = {  # any of them

@@ -16,11 +16,18 @@ from django.db import connection
 from convmemory.conversations.reading import Filters
 from convmemory.core.sql import Asked, load_sql
 from convmemory.core.text import storable
-from search.candidates import NO_TURNS, TURN_BITS, TurnKeys, best_of_conversation, conversation_starts, turn_keys
-from search.corpus import Corpus
-from search.filters import filter_sql
 from search.query_text import QueryText
-from search.ranking import Scores, inverse_document_frequency
+from search.ranking.fusion import Scores, inverse_document_frequency
+from search.retrieval.candidates import (
+    NO_TURNS,
+    TURN_BITS,
+    TurnKeys,
+    best_of_conversation,
+    conversation_starts,
+    turn_keys,
+)
+from search.retrieval.corpus import Corpus
+from search.retrieval.filters import filter_sql
 from search.texts import searchable
 
 K1, B = 1.5, 0.75

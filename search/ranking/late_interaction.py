@@ -18,9 +18,9 @@ from convmemory.embeddings.embedder import Span, TokenEmbedder, TokenEmbedding, 
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import embedder_for
 from convmemory.embeddings.token_codes import similarities
-from search.candidates import TurnKeys, split_keys
-from search.dense import kinds_of, vector_parameter
-from search.ranking import Scores
+from search.ranking.fusion import Scores
+from search.retrieval.candidates import TurnKeys, split_keys
+from search.retrieval.dense import kinds_of, vector_parameter
 
 TURNS = 80
 PASSAGES_PER_TURN = 5

@@ -12,11 +12,11 @@ from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from convmemory.core.cursors import UNREADABLE, decode_numbers, encode_cursor
 from convmemory.core.errors import InvalidInput
 from convmemory.core.measuring import timed
-from search.hits import Hit, show_hits
+from search.pipeline import rank_turns
 from search.query import DEFAULT_SCOPE, MAX_LIMIT, MIN_QUERY_CHARS, MODES, SCOPES, Mode, SearchQuery, parse_scope
-from search.rerank_endpoint import RerankOptions
-from search.reranking import Placing, key_of, place_hits, put_first, say_placed
-from search.signals import rank_turns
+from search.ranking.rerank_endpoint import RerankOptions
+from search.ranking.reranking import Placing, key_of, place_hits, put_first, say_placed
+from search.results.hits import Hit, show_hits
 
 __all__ = [
     "DEFAULT_SCOPE",

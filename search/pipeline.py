@@ -20,22 +20,9 @@ from convmemory.embeddings.cache import query_vector
 from convmemory.embeddings.embedder import Vector
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
-from search.candidates import NO_TURNS, TurnKeys, best_of_conversation, split_keys, spread, turn_keys
-from search.corpus import Corpus, ask_corpus, corpus_of
-from search.dates import closeness, named_period
-from search.dense import (
-    SPOKEN,
-    DenseMatches,
-    ask_passages,
-    ask_turn_vectors,
-    ask_turns,
-    dense_matches,
-    turn_vectors,
-)
-from search.late_interaction import TURNS, late_scores
-from search.lexical import LexicalMatches, ask_words, lexical_matches
 from search.query import SearchQuery
-from search.ranking import (
+from search.ranking.dates import closeness, named_period
+from search.ranking.fusion import (
     FIRST_STAGE,
     LEXICAL_ONLY,
     SEMANTIC_ONLY,
@@ -45,6 +32,19 @@ from search.ranking import (
     fuse,
     second_stage,
 )
+from search.ranking.late_interaction import TURNS, late_scores
+from search.retrieval.candidates import NO_TURNS, TurnKeys, best_of_conversation, split_keys, spread, turn_keys
+from search.retrieval.corpus import Corpus, ask_corpus, corpus_of
+from search.retrieval.dense import (
+    SPOKEN,
+    DenseMatches,
+    ask_passages,
+    ask_turn_vectors,
+    ask_turns,
+    dense_matches,
+    turn_vectors,
+)
+from search.retrieval.lexical import LexicalMatches, ask_words, lexical_matches
 
 logger = logging.getLogger(__name__)
 

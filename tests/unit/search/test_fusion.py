@@ -3,8 +3,7 @@
 import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 
-from search.candidates import split_keys, spread, turn_keys
-from search.ranking import (
+from search.ranking.fusion import (
     LONG_TURNS,
     SECOND_STAGE,
     best_first,
@@ -14,6 +13,7 @@ from search.ranking import (
     scale,
     second_stage,
 )
+from search.retrieval.candidates import split_keys, spread, turn_keys
 
 NAN = float("nan")
 
