@@ -74,14 +74,13 @@ def query_vector(space: EmbeddingSpace, text: str) -> Vector:
     return _query(_key(space), text).vector
 
 
-def query_tokens(space: EmbeddingSpace, text: str) -> TokenEmbedding | None:
-    """The question with its token vectors, from the pass that made `query_vector`; None if there are none.
+def query_embedding(space: EmbeddingSpace, text: str) -> TokenEmbedding:
+    """The question's vector with its token vectors, none where the model gives none; read-only, remembered likewise.
 
     Raises:
         EmbeddingError: the model refuses the text or cannot be used now.
     """
-    embedding = _query(_key(space), text)
-    return embedding if len(embedding.token_ids) else None
+    return _query(_key(space), text)
 
 
 def _look_up(space: EmbeddingSpace, hashes: set[bytes]) -> dict[bytes, bytes]:
@@ -135,8 +134,7 @@ def _query(key: SpaceKey, text: str) -> TokenEmbedding:
     if isinstance(embedder, TokenEmbedder):
         embedding = embedder.embed_query_tokens(text)
     else:
-        nothing = np.zeros((0, dimensions), dtype=np.float32)
-        embedding = TokenEmbedding(embedder.embed_query(text), np.zeros(0, dtype=np.int32), nothing)
+        embedding = TokenEmbedding.of_vector(embedder.embed_query(text))
     for array in (embedding.vector, embedding.token_ids, embedding.token_vectors):
         array.flags.writeable = False  # it is shared by all who ask the same
     return embedding

@@ -1,6 +1,6 @@
-"""Late interaction: every token of the question finds its best token in the turn (MaxSim), weighed by idf.
+"""Late interaction: every token of the query finds its best token in the item (MaxSim), weighed by idf.
 
-Reads the coded token vectors of the best turns of the first stage. Source: ColBERT's operator;
+Reads the binary token vectors of the best items of the first stage. Source: ColBERT's operator;
 measurements in docs/adr/0008-late-interaction.md.
 """
 
@@ -13,60 +13,56 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convmemory.core.sql import Asked, load_sql
-from convmemory.embeddings.cache import query_tokens
-from convmemory.embeddings.embedder import Span, TokenEmbedder, TokenEmbedding, Vector
-from convmemory.embeddings.models import EmbeddingSpace
+from convmemory.embeddings.embedder import Span, TokenEmbedder, Vector
 from convmemory.embeddings.spaces import embedder_for
 from convmemory.embeddings.token_codes import similarities
-from search.ranking.fusion import Scores
-from search.retrieval.candidates import TurnKeys, split_keys
-from search.retrieval.dense import kinds_of, vector_parameter
+from search.retrieval.candidates import ItemKeys, Scores, split_keys
+from search.retrieval.features import Feature
+from search.retrieval.prepared import PreparedQuery
 
-TURNS = 80
-PASSAGES_PER_TURN = 5
+PASSAGES_PER_ITEM = 5
 WEIGHT_POWER = 0.5  # below 1: the rarest word must not decide alone
-QUESTION_TOKENS = 32  # of a longer question, the ones that weigh most
+QUERY_TOKENS = 32  # of a longer query, the ones that weigh most
 
 _WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
-class LateScores:
-    """MaxSim of turns (keys sorted): over the turn, with its neighbours, and of its best single passage."""
+class MaxSim:
+    """MaxSim (n,) over each item, over it and the items beside it, and of its best single passage."""
 
-    keys: TurnKeys
-    turn: Scores
+    item: Scores
     neighbours: Scores
     passage: Scores
 
 
-def late_scores(
-    *,
-    owner_id: int,
-    space: EmbeddingSpace,
-    text: str,
-    scope: frozenset[str],
-    keys: TurnKeys,
-    word_weights: Mapping[str, float],
-) -> LateScores | None:
-    """Scores of the turns `keys` (sorted), 0 to 1; None where the space has no token vectors. One query."""
-    question = query_tokens(space, text)
-    if question is None or not len(keys):
-        return None
-    vectors, weights = weighted_question(space, text, question, word_weights)
-    conversations, turns = split_keys(keys)
+def late_interaction_features(
+    query: PreparedQuery, keys: ItemKeys, word_weights: Mapping[str, float]
+) -> dict[str, Scores]:
+    """Features of the items `keys` (sorted), 0 to 1; none where the space has no token vectors. One query."""
+    if query.embedding is None or not len(query.embedding.token_ids) or not len(keys):
+        return {}
+    vectors, weights = weighted_query_tokens(query, word_weights)
+    sources, items = split_keys(keys)
     parameters: dict[str, Any] = {
-        "owner": owner_id,
-        "space": space.pk,
-        "vector": vector_parameter(space, text),
-        "kinds": kinds_of(scope),
-        "conversations": conversations,
-        "turns": turns,
-        "passages": PASSAGES_PER_TURN,
+        "owner": query.owner_id,
+        "space": query.active_space.pk,
+        "vector": query.vector_text,
+        "kinds": query.passage_kinds,
+        "conversations": sources,
+        "turns": items,
+        "passages": PASSAGES_PER_ITEM,
     }
     rows = Asked(load_sql("search", "late_passages"), parameters).rows()
     coded = {place - 1: list(_cut(data, sizes)) for place, data, sizes in rows}
-    return max_sim(keys, coded, vectors, weights, space.dimensions) if coded else None
+    if not coded:
+        return {}
+    found = max_sim(keys, coded, vectors, weights, query.active_space.dimensions)
+    return {
+        Feature.MAX_SIM: found.item,
+        Feature.NEIGHBOUR_MAX_SIM: found.neighbours,
+        Feature.PASSAGE_MAX_SIM: found.passage,
+    }
 
 
 def _cut(data: bytes, sizes: Iterable[int]) -> Iterator[bytes]:
@@ -77,16 +73,16 @@ def _cut(data: bytes, sizes: Iterable[int]) -> Iterator[bytes]:
         start += size
 
 
-def weighted_question(
-    space: EmbeddingSpace, text: str, question: TokenEmbedding, word_weights: Mapping[str, float]
-) -> tuple[Vector, Scores]:
-    """The question's weightiest token vectors (q, dim) and their weights (q,), which sum to 1."""
-    embedder = embedder_for(space)
+def weighted_query_tokens(query: PreparedQuery, word_weights: Mapping[str, float]) -> tuple[Vector, Scores]:
+    """The query's weightiest token vectors (q, dim) and their weights (q,), which sum to 1."""
+    embedder = embedder_for(query.active_space)
     assert isinstance(embedder, TokenEmbedder)
-    weights = token_weights(text, embedder.token_spans(text)[: len(question.token_ids)], word_weights)
-    kept = np.sort(np.argsort(-weights, kind="stable")[:QUESTION_TOKENS])
+    assert query.embedding is not None
+    text, tokens = query.text.text, query.embedding
+    weights = token_weights(text, embedder.token_spans(text)[: len(tokens.token_ids)], word_weights)
+    kept = np.sort(np.argsort(-weights, kind="stable")[:QUERY_TOKENS])
     chosen = weights[kept] ** WEIGHT_POWER
-    return question.token_vectors[kept], chosen / max(float(chosen.sum()), 1e-6)
+    return tokens.token_vectors[kept], chosen / max(float(chosen.sum()), 1e-6)
 
 
 def token_weights(text: str, spans: Sequence[Span], word_weights: Mapping[str, float]) -> Scores:
@@ -99,9 +95,9 @@ def token_weights(text: str, spans: Sequence[Span], word_weights: Mapping[str, f
 
 
 def max_sim(
-    keys: TurnKeys, coded: Mapping[int, list[bytes]], question: Vector, weights: Scores, dimensions: int
-) -> LateScores:
-    """Scores of the turns, or messages, `keys` (sorted) by the coded passages of each place among the keys.
+    keys: ItemKeys, coded: Mapping[int, list[bytes]], question: Vector, weights: Scores, dimensions: int
+) -> MaxSim:
+    """MaxSim of the items, or messages, `keys` (sorted) by the coded passages of each place among the keys.
 
     Neighbours are those whose keys follow each other.
     """
@@ -112,16 +108,16 @@ def max_sim(
     filled = np.flatnonzero(token_counts)
     starts = np.concatenate([[0], np.cumsum(token_counts)[:-1]])[filled]
     by_passage = np.maximum.reduceat(cosines, starts, axis=1)  # (q, passages)
-    turn_of = np.repeat(order, [len(coded[place]) for place in order])[filled]
+    item_of = np.repeat(order, [len(coded[place]) for place in order])[filled]
     best = np.zeros((len(question), len(keys)), np.float32)
-    np.maximum.at(best.T, turn_of, by_passage.T)
+    np.maximum.at(best.T, item_of, by_passage.T)
     single = np.zeros(len(keys), np.float32)
-    np.maximum.at(single, turn_of, weights @ by_passage)
-    return LateScores(keys, weights @ best, weights @ _with_neighbours(keys, best), single)
+    np.maximum.at(single, item_of, weights @ by_passage)
+    return MaxSim(weights @ best, weights @ _with_neighbours(keys, best), single)
 
 
-def _with_neighbours(keys: TurnKeys, best: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Each token's best cosine in the turn or in the turn beside it, as far as those are among the turns."""
+def _with_neighbours(keys: ItemKeys, best: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Each token's best cosine in the item or in the items beside it, as far as those are among the keys."""
     wide = best.copy()
     adjacent = np.flatnonzero(np.diff(keys) == 1)
     wide[:, adjacent] = np.maximum(wide[:, adjacent], best[:, adjacent + 1])

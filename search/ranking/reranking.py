@@ -17,7 +17,7 @@ from convmemory.core.text import one_line
 from search.query import SearchQuery
 from search.ranking.rerank_endpoint import RerankOptions, rerank
 from search.results.hits import Hit
-from search.retrieval.candidates import TurnKeys, turn_keys
+from search.retrieval.candidates import ItemKeys, item_keys
 
 NAME = "reranker"  # among the signals of a hit
 QUESTION_CHARS = 600
@@ -58,10 +58,10 @@ def document_of(hit: Hit) -> str:
 
 def key_of(hit: Hit) -> int:
     """The hit's turn as in `search.retrieval.candidates`."""
-    return int(turn_keys([hit.conversation_id], [hit.turn_number])[0])
+    return int(item_keys([hit.conversation_id], [hit.turn_number])[0])
 
 
-def put_first(order: NDArray[np.int64], keys: TurnKeys, placed: Sequence[int]) -> NDArray[np.int64]:
+def put_first(order: NDArray[np.int64], keys: ItemKeys, placed: Sequence[int]) -> NDArray[np.int64]:
     """`order` (indices into the sorted `keys`) with the distinct turns `placed` first; unknown ones do not count."""
     wanted = np.array([key for key in placed if key <= MAX_KEY], dtype=np.int64)
     if not len(wanted) or not len(keys):

@@ -1,27 +1,22 @@
-"""The semantic legs: cosine similarity of passages and of turns to the query, filters inside the query."""
+"""The dense retrievers: cosine similarity of passages and of whole items to the query, filters inside the statement."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from convmemory.conversations.reading import Filters
 from convmemory.core.sql import Asked, load_sql
-from convmemory.embeddings.cache import QUERY_CACHE_SIZE, query_vector
 from convmemory.embeddings.embedder import Vector, unit_rows
-from convmemory.embeddings.models import EmbeddingSpace
-from memory.passages import KINDS, vector_text
 from search import vector_index
-from search.query import kinds_in
-from search.query_text import QueryText
-from search.ranking.fusion import Scores
-from search.retrieval.candidates import TurnKeys, split_keys, turn_keys
+from search.retrieval.candidates import ItemKeys, Scores, best_of_source, item_keys, split_keys
+from search.retrieval.corpus import Corpus, PendingCorpus
+from search.retrieval.features import Feature
 from search.retrieval.filters import filter_sql
-from search.retrieval.hamming_scan import nearest_by_signs
+from search.retrieval.hamming_scan import nearest_by_hamming_distance
+from search.retrieval.prepared import PreparedQuery
+from search.retrieval.retriever import Candidates
 
-LIMITS = {  # how many vectors each leg keeps; of passages, turns are fewer
+LIMITS = {  # how many vectors each statement keeps; of passages, items are fewer
     "passages_exact": 3_000,
     "passages_named": 1_000,
     "passages_indexed": vector_index.EF_SEARCH,
@@ -32,116 +27,109 @@ SPOKEN = frozenset({"user", "assistant"})
 HALF = np.dtype(">f2")  # as PostgreSQL sends half precision
 
 
+class PassageRetriever:
+    """Finds the items of the passages in scope that are nearest to the query."""
+
+    features = (Feature.PASSAGE_COSINE, Feature.SOURCE_PASSAGE_COSINE)
+    needs_vector = True
+
+    def applies(self, query: PreparedQuery) -> bool:
+        return True
+
+    def send(self, query: PreparedQuery, corpus: PendingCorpus) -> "PendingPassages":
+        passages = corpus.corpus.passages_of(query.filters.conversation_id)
+        name = vector_index.passage_statement(query.active_space, passages)
+        return PendingPassages(Asked(*passages_statement(name, query)))
+
+
 @dataclass(frozen=True, slots=True)
-class DenseMatches:
-    """Turns by similarity: keys sorted, the cosine of the best vector each."""
+class PendingPassages:
+    """The statement that looks for passages."""
 
-    keys: TurnKeys
-    scores: Scores
+    asked: Asked
 
-
-def vector_parameter(space: EmbeddingSpace, text: str) -> str:
-    """The query's vector as a SQL parameter. Raises: EmbedderUnavailable."""
-    return _as_text(query_vector(space, text).tobytes())
-
-
-@lru_cache(maxsize=QUERY_CACHE_SIZE)
-def _as_text(vector: bytes) -> str:
-    return vector_text(np.frombuffer(vector, np.float32))
+    def read(self, query: PreparedQuery, corpus: Corpus) -> Candidates:
+        keys, cosines = _best_by_item(self.asked)
+        best = best_of_source(keys, cosines)
+        return Candidates(keys, keys, {Feature.PASSAGE_COSINE: cosines, Feature.SOURCE_PASSAGE_COSINE: best})
 
 
-def kinds_of(scope: frozenset[str]) -> list[int]:
-    """The scope as passage kinds, as they are stored."""
-    return [KINDS[kind] for kind in kinds_in(scope)]
+class ItemRetriever:
+    """Finds the items whose own vector is nearest to the query; such a vector is of all that was said."""
+
+    features = (Feature.ITEM_COSINE,)
+    needs_vector = True
+
+    def applies(self, query: PreparedQuery) -> bool:
+        return query.scope >= SPOKEN
+
+    def send(self, query: PreparedQuery, corpus: PendingCorpus) -> "PendingItems":
+        name = vector_index.turn_statement(corpus.corpus.items)
+        return PendingItems(Asked(*dense_statement(name, query)))
 
 
-def ask_passages(
-    *, owner_id: int, space: EmbeddingSpace, text: QueryText, scope: frozenset[str], filters: Filters, passages: int
-) -> Asked:
-    """Send what finds the nearest passages in scope; `passages` is how many the owner has.
+@dataclass(frozen=True, slots=True)
+class PendingItems:
+    """The statement that looks for items by their own vectors."""
 
-    Raises: EmbedderUnavailable.
-    """
-    name, question = vector_index.passage_statement(space, passages), query_vector(space, text.text)
-    return Asked(*passages_statement(name, owner_id, space, question, text, filters, kinds_of(scope)))
+    asked: Asked
 
-
-def ask_turns(*, owner_id: int, space: EmbeddingSpace, text: QueryText, filters: Filters, turns: int) -> Asked:
-    """Send what finds the nearest turns by their own vector; `turns` is how many the owner has.
-
-    Raises: EmbedderUnavailable.
-    """
-    name, question = vector_index.turn_statement(turns), query_vector(space, text.text)
-    return Asked(*dense_statement(name, owner_id, space, question, text, filters))
+    def read(self, query: PreparedQuery, corpus: Corpus) -> Candidates:
+        keys, cosines = _best_by_item(self.asked)
+        return Candidates(keys, keys, {Feature.ITEM_COSINE: cosines})
 
 
-def dense_matches(asked: Asked) -> DenseMatches:
-    """The turns of the passages, or the turns, that were found."""
-    ((conversations, turns, scores),) = asked.rows()
-    return _best_by_turn(conversations, turns, scores)
-
-
-def ask_turn_vectors(*, owner_id: int, space: EmbeddingSpace, keys: TurnKeys) -> Asked:
-    """Send what reads the vectors of some turns."""
-    conversations, turns = split_keys(keys)
-    parameters = {"owner": owner_id, "space": space.pk, "conversations": conversations, "turns": turns}
-    return Asked(load_sql("search", "turn_vectors"), parameters)
-
-
-def turn_vectors(asked: Asked, keys: TurnKeys, dimensions: int) -> Vector:
-    """The vectors of the turns `keys` that were asked for, of unit length (n, dim); zeros where there is none."""
-    ((places, data),) = asked.rows()
-    vectors = np.zeros((len(keys), dimensions), np.float32)
-    if places:
-        vectors[np.asarray(places) - 1] = np.frombuffer(data, HALF).reshape(-1, dimensions)
-    return unit_rows(vectors)
-
-
-def passages_statement(
-    name: str,
-    owner_id: int,
-    space: EmbeddingSpace,
-    question: Vector,
-    text: QueryText,
-    filters: Filters,
-    kinds: Sequence[int],
-) -> tuple[str, dict[str, Any]]:
-    """The SQL of a leg over passages and its parameters; the ids that it names, if any, are looked for here."""
-    statement, parameters = dense_statement(name, owner_id, space, question, text, filters)
+def passages_statement(name: str, query: PreparedQuery) -> tuple[str, dict[str, Any]]:
+    """The SQL over passages and its parameters; the ids that it names, if any, are looked for here."""
+    statement, parameters = dense_statement(name, query)
     if name == "passages_indexed":
         vector_index.scan_widely()
     if name == "passages_named":
-        parameters["ids"] = nearest_by_signs(
-            owner_id=owner_id,
-            space=space,
-            question=question,
-            kinds=kinds,
-            filters=filters,
-            text=text,
-            limit=LIMITS[name],
-        )
-    return statement, parameters | {"kinds": list(kinds)}
+        parameters["ids"] = nearest_by_hamming_distance(query, limit=LIMITS[name])
+    return statement, parameters | {"kinds": query.passage_kinds}
 
 
-def dense_statement(
-    name: str, owner_id: int, space: EmbeddingSpace, question: Vector, text: QueryText, filters: Filters
-) -> tuple[str, dict[str, Any]]:
-    """A dense leg's SQL and its parameters."""
-    condition, parameters = filter_sql(filters, text, document=None)
+def dense_statement(name: str, query: PreparedQuery) -> tuple[str, dict[str, Any]]:
+    """A dense retriever's SQL and its parameters."""
+    space = query.active_space
+    condition, parameters = filter_sql(query.filters, query.text, document=None)
     statement = load_sql("search", name).replace("{filters}", condition)
     statement = statement.replace("{space}", str(space.pk)).replace("{dimensions}", str(space.dimensions))
     return statement, parameters | {
-        "owner": owner_id,
+        "owner": query.owner_id,
         "space": space.pk,
-        "vector": _as_text(question.tobytes()),
+        "vector": query.vector_text,
         "limit": LIMITS[name],
     }
 
 
-def _best_by_turn(
-    conversations: Sequence[int] | None, turns: Sequence[int] | None, scores: Sequence[float] | None
-) -> DenseMatches:
-    keys, inverse = np.unique(turn_keys(conversations or [], turns or []), return_inverse=True)
+def _best_by_item(asked: Asked) -> tuple[ItemKeys, Scores]:
+    """The items found (keys sorted), and the cosine of the best vector of each."""
+    ((sources, items, cosines),) = asked.rows()
+    keys, inverse = np.unique(item_keys(sources or [], items or []), return_inverse=True)
     best = np.full(len(keys), -np.inf, np.float32)
-    np.maximum.at(best, inverse, np.asarray(scores or [], np.float32))
-    return DenseMatches(keys, best)
+    np.maximum.at(best, inverse, np.asarray(cosines or [], np.float32))
+    return keys, best
+
+
+class PendingItemVectors:
+    """The statement that reads the vectors of the items `keys` on its way."""
+
+    def __init__(self, query: PreparedQuery, keys: ItemKeys) -> None:
+        sources, items = split_keys(keys)
+        parameters = {
+            "owner": query.owner_id,
+            "space": query.active_space.pk,
+            "conversations": sources,
+            "turns": items,
+        }
+        self._asked = Asked(load_sql("search", "turn_vectors"), parameters)
+        self._shape = len(keys), query.active_space.dimensions
+
+    def read(self) -> Vector:
+        """(n, dim), unit length, in the order of the keys; zeros where there is none."""
+        ((places, data),) = self._asked.rows()
+        vectors = np.zeros(self._shape, np.float32)
+        if places:
+            vectors[np.asarray(places) - 1] = np.frombuffer(data, HALF).reshape(-1, self._shape[1])
+        return unit_rows(vectors)

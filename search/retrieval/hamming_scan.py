@@ -1,4 +1,4 @@
-"""The passages of a large owner nearest to a query vector by their signs, compared in this process.
+"""The passages of a large owner nearest to a query by binary quantization, compared in this process (Hamming scan).
 
 Why not in SQL: docs/adr/0010-exact-scan-or-index.md.
 """
@@ -8,50 +8,38 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from convmemory.conversations.reading import Filters
 from convmemory.core.sql import Asked, load_sql
-from convmemory.embeddings.embedder import Vector
-from convmemory.embeddings.models import EmbeddingSpace
-from search.query_text import QueryText
-from search.retrieval.candidates import TurnKeys, turn_keys
+from search.retrieval.candidates import ItemKeys, item_keys
 from search.retrieval.filters import conversation_conditions, turn_conditions
+from search.retrieval.prepared import PreparedQuery
 from search.sign_blocks import Blocks, Signs, ask_digest, current_blocks
 
 Mask = NDArray[np.bool_]
 
 
-def nearest_by_signs(
-    *,
-    owner_id: int,
-    space: EmbeddingSpace,
-    question: Vector,
-    kinds: Sequence[int],
-    filters: Filters,
-    text: QueryText,
-    limit: int,
-) -> list[int]:
-    """Ids of the owner's passages whose signs differ least from the question's (dim,), in no order of nearness.
+def nearest_by_hamming_distance(query: PreparedQuery, *, limit: int) -> list[int]:
+    """Ids of the owner's passages whose binary codes differ least from the query's, in no order of nearness.
 
     `limit` at most: of those that are equally far, the newest. Asks for the digest, for what the filters leave out,
     and, where something changed since this process looked last, for that.
     """
-    asked_digest = ask_digest(owner_id, space)
-    asked_others = _ask_others(owner_id, filters)
-    matching = _matching_turns(owner_id, filters, text)
-    blocks = current_blocks(owner_id, space, asked_digest)
+    asked_digest = ask_digest(query.owner_id, query.active_space)
+    asked_others = _ask_others(query)
+    matching = _matching_items(query)
+    blocks = current_blocks(query.owner_id, query.active_space, asked_digest)
     if blocks is None:
         return []
-    eligible = _of_kinds(blocks.signs, kinds)
+    eligible = _of_kinds(blocks.signs, query.passage_kinds)
     if asked_others is not None:
         ((others,),) = asked_others.rows()
         eligible &= _outside(blocks, others or [])
-    if filters.turns is not None:
-        first, last = filters.turns
+    if query.filters.turns is not None:
+        first, last = query.filters.turns
         eligible &= (blocks.signs.turns >= first) & (blocks.signs.turns <= last)
     if matching is not None:
         eligible &= np.isin(blocks.turn_keys(), matching)
     candidates = np.flatnonzero(eligible)
-    found = _least(blocks.signs.distances(question)[candidates], blocks.signs.ids[candidates], limit)
+    found = _least(blocks.signs.distances(query.vector)[candidates], blocks.signs.ids[candidates], limit)
     nearest: list[int] = blocks.signs.ids[candidates[found]].tolist()
     return nearest
 
@@ -70,25 +58,25 @@ def _of_kinds(signs: Signs, kinds: Sequence[int]) -> Mask:
     return wanted[signs.kinds]
 
 
-def _outside(blocks: Blocks, conversations: Sequence[int]) -> Mask:
-    """Which passages stand in none of the conversations."""
-    return np.repeat(np.isin(blocks.conversations, conversations, invert=True), blocks.counts)
+def _outside(blocks: Blocks, sources: Sequence[int]) -> Mask:
+    """Which passages stand in none of the sources."""
+    return np.repeat(np.isin(blocks.conversations, sources, invert=True), blocks.counts)
 
 
-def _ask_others(owner_id: int, filters: Filters) -> Asked | None:
-    """Send what finds the conversations that do not pass the filters; None where there are no such filters."""
-    conditions, parameters = conversation_conditions(filters, "e")
+def _ask_others(query: PreparedQuery) -> Asked | None:
+    """Send what finds the sources that do not pass the filters; None where there are no such filters."""
+    conditions, parameters = conversation_conditions(query.filters, "e")
     if not conditions:
         return None
     statement = load_sql("search", "other_conversations").replace("{filters}", " AND ".join(conditions))
-    return Asked(statement, parameters | {"owner": owner_id})
+    return Asked(statement, parameters | {"owner": query.owner_id})
 
 
-def _matching_turns(owner_id: int, filters: Filters, text: QueryText) -> TurnKeys | None:
-    """The turns that pass the filters of single turns; None where there are no such filters. One query or none."""
-    conditions, parameters = turn_conditions(filters, text)
+def _matching_items(query: PreparedQuery) -> ItemKeys | None:
+    """The items that pass the filters of single items; None where there are no such filters. One query or none."""
+    conditions, parameters = turn_conditions(query.filters, query.text)
     if not conditions:
         return None
     statement = load_sql("search", "matching_turns").replace("{filters}", " AND ".join(conditions))
-    ((conversations, turns),) = Asked(statement, parameters | {"owner": owner_id}).rows()
-    return turn_keys(conversations or [], turns or [])
+    ((sources, items),) = Asked(statement, parameters | {"owner": query.owner_id}).rows()
+    return item_keys(sources or [], items or [])

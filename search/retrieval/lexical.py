@@ -1,34 +1,31 @@
-"""The full text leg: which turns hold which words of the query, weighed by how rare the words are.
+"""The lexical retriever: which items hold which words of the query, weighed by how rare the words are.
 
-PostgreSQL finds the turns and how often each holds a word; BM25 over turns, over neighbours and over
-whole conversations is computed from that here, in arrays. Three queries at most per search; what takes time
-is only sent by `ask_words`, so that a query can be embedded meanwhile.
-Source: docs/adr/0005-lexical-score.md.
+PostgreSQL finds the items and how often each holds a word; BM25 over items, over neighbours and over
+whole sources is computed from that here, in arrays. Source: docs/adr/0005-lexical-score.md.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from django.db import connection
+from numpy.typing import NDArray
 
-from convmemory.conversations.reading import Filters
 from convmemory.core.sql import Asked, load_sql
-from convmemory.core.text import storable
-from search.query_text import QueryText
-from search.ranking.fusion import Scores, inverse_document_frequency
 from search.retrieval.candidates import (
-    NO_TURNS,
-    TURN_BITS,
-    TurnKeys,
-    best_of_conversation,
-    conversation_starts,
-    turn_keys,
+    ITEM_BITS,
+    NO_ITEMS,
+    ItemKeys,
+    Scores,
+    best_of_source,
+    item_keys,
+    source_starts,
 )
-from search.retrieval.corpus import Corpus
+from search.retrieval.corpus import Corpus, PendingCorpus
+from search.retrieval.features import LEXICAL, Feature
 from search.retrieval.filters import filter_sql
-from search.texts import searchable
+from search.retrieval.prepared import PreparedQuery, QueryWord
+from search.retrieval.retriever import Candidates
 
 K1, B = 1.5, 0.75
 NEIGHBOUR_SHARE = 0.5
@@ -39,87 +36,73 @@ SCOPE_COLUMNS = {
     "thinking": ("unspoken", "C"),
     "tool": ("unspoken", "D"),
 }
-Word = tuple[str, str, bool]  # as it is written, its lexeme, whether it is a stop word
 # ts_rank of a word that stands n times is this sum over 1/i**2, scaled; inverted it gives n back.
 _RANKS = np.cumsum(1.0 / np.arange(1, 257) ** 2) / 1.64493406685
 
 
+class LexicalRetriever:
+    """Finds the items that hold any term of the query in scope."""
+
+    features = LEXICAL
+    needs_vector = False
+
+    def applies(self, query: PreparedQuery) -> bool:
+        return True  # a search by meaning alone needs the weights of the words, too
+
+    def send(self, query: PreparedQuery, corpus: PendingCorpus) -> "PendingWords":
+        terms = _terms(query.words)
+        columns = {home for name, (home, _) in SCOPE_COLUMNS.items() if name in query.scope} if terms else set()
+        return PendingWords(terms, [Asked(*lexical_statement(column, terms, query)) for column in sorted(columns)])
+
+
 @dataclass(frozen=True, slots=True)
-class LexicalMatches:
-    """Lexical signals by turn: keys sorted, a score each by signal.
+class PendingWords:
+    """The statements that look for the terms."""
 
-    `matched` are the turns that hold a term and pass the filters; `keys` has their neighbours, too.
-    `word_weights` gives the idf of each word of the query, for late interaction.
-    """
-
-    matched: TurnKeys
-    keys: TurnKeys
-    signals: dict[str, Scores]
-    word_weights: dict[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class AskedWords:
-    """What PostgreSQL is looking for: the query's words, their terms, and the statements that were sent."""
-
-    words: Sequence[Word]
     terms: Sequence[str]
     statements: Sequence[Asked]
 
-    def rows(self) -> list[tuple[Any, ...]]:
-        """Waits until the turns are found."""
-        return [row for statement in self.statements for row in statement.rows()]
+    def read(self, query: PreparedQuery, corpus: Corpus) -> Candidates:
+        """Of a search by meaning the weights of the words alone."""
+        rows = [row for statement in self.statements for row in statement.rows()]
+        keys, counts, lengths = _count_matrix(rows, len(self.terms))
+        weights = inverse_document_frequency((counts > 0).sum(axis=1), max(corpus.items, len(keys)))
+        idf = dict(zip(self.terms, weights.tolist(), strict=True))
+        word_weights = _word_weights(query.words, idf, corpus.items)
+        if query.mode == "semantic" and query.space is not None:
+            return Candidates(word_weights=word_weights)
+        if not len(keys):
+            nothing = np.empty(0, np.float32)
+            return Candidates(features=dict.fromkeys(LEXICAL, nothing), unseen=0.0, word_weights=word_weights)
+        wide_keys, features = _features(keys, counts, lengths, weights, corpus)
+        return Candidates(keys, wide_keys, features, unseen=0.0, word_weights=word_weights)
 
 
-def ask_words(*, owner_id: int, text: QueryText, scope: frozenset[str], filters: Filters) -> AskedWords:
-    """Send what finds the turns that any term of the query touches."""
-    words = _query_words(text.text)
-    terms = _terms(words)
-    columns = {home for name, (home, _) in SCOPE_COLUMNS.items() if name in scope} if terms else set()
-    statements = [
-        Asked(*lexical_statement(owner_id, column, terms, text, scope, filters)) for column in sorted(columns)
-    ]
-    return AskedWords(words, terms, statements)
-
-
-def lexical_matches(asked: AskedWords, rows: Sequence[tuple[Any, ...]], corpus: Corpus) -> LexicalMatches:
-    """The lexical signals of every turn that was found; `rows` are those of what was asked."""
-    keys, counts, lengths = _count_matrix(rows, len(asked.terms))
-    weights = inverse_document_frequency((counts > 0).sum(axis=1), max(corpus.turns, len(keys)))
-    term_weights = dict(zip(asked.terms, weights.tolist(), strict=True))
-    word_weights = _word_weights(asked.words, term_weights, corpus.turns)
-    if not len(keys):
-        return LexicalMatches(NO_TURNS, NO_TURNS, {}, word_weights)
-    return LexicalMatches(keys, *_signals(keys, counts, lengths, weights, corpus), word_weights)
+def inverse_document_frequency(found_in: NDArray[np.int64], documents: int) -> Scores:
+    """BM25's idf, never negative: ln(1 + (N - df + .5) / (df + .5))."""
+    return np.log1p((documents - found_in + 0.5) / (found_in + 0.5)).clip(min=0).astype(np.float32)
 
 
 # --- what PostgreSQL is asked ---------------------------------------------------------------------
 
 
-def _query_words(text: str) -> list[Word]:
-    """In the order of the query."""
-    with connection.cursor() as cursor:
-        cursor.execute(load_sql("search", "query_words"), [searchable(storable(text))])
-        return list(cursor.fetchall())
-
-
-def _terms(words: Sequence[Word]) -> list[str]:
+def _terms(words: Sequence[QueryWord]) -> list[str]:
     """Distinct lexemes of the words that are no stop words; of all words where all are."""
-    telling = [lexeme for _, lexeme, stop in words if not stop]
-    return list(dict.fromkeys(telling or [lexeme for _, lexeme, _ in words]))[:MAX_TERMS]
+    content = [word.lexeme for word in words if not word.is_stop_word]
+    return list(dict.fromkeys(content or [word.lexeme for word in words]))[:MAX_TERMS]
 
 
-def lexical_statement(
-    owner_id: int, column: str, terms: Sequence[str], text: QueryText, scope: frozenset[str], filters: Filters
-) -> tuple[str, dict[str, Any]]:
-    """The SQL that finds the turns which hold the terms in one column, and its parameters."""
-    letters = "".join(letter for name, (home, letter) in SCOPE_COLUMNS.items() if home == column and name in scope)
+def lexical_statement(column: str, terms: Sequence[str], query: PreparedQuery) -> tuple[str, dict[str, Any]]:
+    """The SQL that finds the items which hold the terms in one column, and its parameters."""
+    letters = "".join(
+        letter for name, (home, letter) in SCOPE_COLUMNS.items() if home == column and name in query.scope
+    )
     mask = "" if len(letters) == 2 else f":{letters}"
-    condition, parameters = filter_sql(filters, text, document="d")
+    condition, parameters = filter_sql(query.filters, query.text, document="d")
     statement = load_sql("search", "lexical_matches").replace("{column}", column).replace("{filters}", condition)
     return statement, parameters | {
-        "owner": owner_id,
-        "owner_word": _quoted(f"owner {owner_id}"),
+        "owner": query.owner_id,
+        "owner_word": _quoted(f"owner {query.owner_id}"),
         "queries": [_quoted(term) + mask for term in terms],
         "weights": [float(letter in letters) for letter in "DCBA"],
     }
@@ -134,10 +117,10 @@ def _quoted(lexeme: str) -> str:
 # --- what is computed from it ---------------------------------------------------------------------
 
 
-def _count_matrix(rows: Sequence[tuple[Any, ...]], terms: int) -> tuple[TurnKeys, Scores, Scores]:
-    """Keys of the matched turns, how often each holds each term (terms, turns), and their lengths."""
-    found = [turn_keys(row[1], row[2]) for row in rows]
-    keys = np.unique(np.concatenate(found)) if found else NO_TURNS
+def _count_matrix(rows: Sequence[tuple[Any, ...]], terms: int) -> tuple[ItemKeys, Scores, Scores]:
+    """Keys of the items found, how often each holds each term (terms, items), and their lengths."""
+    found = [item_keys(row[1], row[2]) for row in rows]
+    keys = np.unique(np.concatenate(found)) if found else NO_ITEMS
     counts = np.zeros((terms, len(keys)), np.float32)
     lengths = np.zeros(len(keys), np.float32)
     for row, row_keys in zip(rows, found, strict=True):
@@ -148,9 +131,10 @@ def _count_matrix(rows: Sequence[tuple[Any, ...]], terms: int) -> tuple[TurnKeys
     return keys, counts, lengths
 
 
-def _signals(
-    keys: TurnKeys, counts: Scores, lengths: Scores, weights: Scores, corpus: Corpus
-) -> tuple[TurnKeys, dict[str, Scores]]:
+def _features(
+    keys: ItemKeys, counts: Scores, lengths: Scores, weights: Scores, corpus: Corpus
+) -> tuple[ItemKeys, dict[str, Scores]]:
+    """Features of the items found and of those beside them; the keys of all these."""
     all_keys = _with_neighbours(keys, corpus)
     places = np.searchsorted(all_keys, keys)
     wide = np.zeros((len(weights), len(all_keys)), np.float32)
@@ -160,30 +144,30 @@ def _signals(
     saturated = np.where(wide > 0, _RANKS[np.minimum(wide.astype(int), 256) - 1], 0).astype(np.float32)
     before, after = _shifted(all_keys, saturated)
     held = (wide > 0) | (before > 0) | (after > 0)
-    lexical = _bm25(wide, wide_lengths, weights, corpus.mean_turn_length)
+    bm25 = _bm25(wide, wide_lengths, weights, corpus.mean_item_length)
     total = max(float(weights.sum()), 1e-6)
     return all_keys, {
-        "lexical": lexical,
-        "neighbours": weights @ (saturated + NEIGHBOUR_SHARE * (before + after)),
-        **_conversation_scores(all_keys, wide, corpus),
-        "conversation_best": best_of_conversation(all_keys, lexical),
-        "coverage": weights @ (wide > 0) / total,
-        "neighbour_coverage": weights @ held / total,
+        Feature.BM25: bm25,
+        Feature.NEIGHBOUR_BM25: weights @ (saturated + NEIGHBOUR_SHARE * (before + after)),
+        **_source_features(all_keys, wide, corpus),
+        Feature.SOURCE_BEST_BM25: best_of_source(all_keys, bm25),
+        Feature.COVERAGE: weights @ (wide > 0) / total,
+        Feature.NEIGHBOUR_COVERAGE: weights @ held / total,
     }
 
 
-def _with_neighbours(keys: TurnKeys, corpus: Corpus) -> TurnKeys:
-    """The keys and those of the turns just before and after them."""
+def _with_neighbours(keys: ItemKeys, corpus: Corpus) -> ItemKeys:
+    """The keys and those of the items just before and after them."""
     everything = np.unique(np.concatenate([keys, keys - 1, keys + 1]))
-    place = np.searchsorted(corpus.conversations, everything >> TURN_BITS).clip(max=len(corpus.conversations) - 1)
-    exists = corpus.conversations[place] == everything >> TURN_BITS
-    exists &= (everything & ((1 << TURN_BITS) - 1)) < corpus.turn_counts[place]
-    kept: TurnKeys = everything[exists | np.isin(everything, keys)]
+    place = np.searchsorted(corpus.sources, everything >> ITEM_BITS).clip(max=len(corpus.sources) - 1)
+    exists = corpus.sources[place] == everything >> ITEM_BITS
+    exists &= (everything & ((1 << ITEM_BITS) - 1)) < corpus.item_counts[place]
+    kept: ItemKeys = everything[exists | np.isin(everything, keys)]
     return kept
 
 
-def _shifted(keys: TurnKeys, values: Scores) -> tuple[Scores, Scores]:
-    """The values of the turn before and of the turn after, zero where there is none."""
+def _shifted(keys: ItemKeys, values: Scores) -> tuple[Scores, Scores]:
+    """The values of the item before and of the item after, zero where there is none."""
     before, after = np.zeros_like(values), np.zeros_like(values)
     adjacent = np.flatnonzero(np.diff(keys) == 1)
     before[:, adjacent + 1] = values[:, adjacent]
@@ -197,21 +181,21 @@ def _bm25(counts: Scores, lengths: Scores, weights: Scores, mean_length: float) 
     return scores.astype(np.float32)
 
 
-def _conversation_scores(keys: TurnKeys, counts: Scores, corpus: Corpus) -> dict[str, Scores]:
-    """BM25 of each turn's whole conversation, and that with idf squared: a long one holds every common word."""
-    starts = conversation_starts(keys)
+def _source_features(keys: ItemKeys, counts: Scores, corpus: Corpus) -> dict[str, Scores]:
+    """BM25 of each item's whole source, and that with idf squared: a long source holds every common word."""
+    starts = source_starts(keys)
     sums = np.add.reduceat(counts, starts, axis=1)
-    place = np.searchsorted(corpus.conversations, keys[starts] >> TURN_BITS).clip(max=len(corpus.conversations) - 1)
+    place = np.searchsorted(corpus.sources, keys[starts] >> ITEM_BITS).clip(max=len(corpus.sources) - 1)
     own_lengths = corpus.lengths[place].astype(np.float32)
-    idf = inverse_document_frequency((sums > 0).sum(axis=1), len(corpus.conversations))
+    idf = inverse_document_frequency((sums > 0).sum(axis=1), len(corpus.sources))
     mean_length, sizes = float(corpus.lengths.mean()), np.diff(starts, append=len(keys))
     return {
-        "conversation": np.repeat(_bm25(sums, own_lengths, idf, mean_length), sizes),
-        "conversation_rare": np.repeat(_bm25(sums, own_lengths, idf**2, mean_length), sizes),
+        Feature.SOURCE_BM25: np.repeat(_bm25(sums, own_lengths, idf, mean_length), sizes),
+        Feature.SOURCE_BM25_RARE: np.repeat(_bm25(sums, own_lengths, idf**2, mean_length), sizes),
     }
 
 
-def _word_weights(words: Sequence[Word], idf: dict[str, float], turns: int) -> dict[str, float]:
-    """The idf of each word; a stop word counts as one that stands in nearly every turn."""
-    common = float(inverse_document_frequency(np.array([int(turns * 0.7)]), turns)[0])
-    return {word: idf.get(lexeme, common) for word, lexeme, _ in words}
+def _word_weights(words: Sequence[QueryWord], idf: Mapping[str, float], items: int) -> dict[str, float]:
+    """The idf of each word; a stop word counts as one that stands in nearly every item."""
+    common = float(inverse_document_frequency(np.array([int(items * 0.7)]), items)[0])
+    return {word.written: idf.get(word.lexeme, common) for word in words}

@@ -9,7 +9,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from convmemory.core.errors import EmbedderUnavailable, EmbeddingError
 from convmemory.embeddings import cache
-from convmemory.embeddings.cache import embed_cached, query_tokens, query_vector
+from convmemory.embeddings.cache import embed_cached, query_embedding, query_vector
 from convmemory.embeddings.embedder import ModelCard, Span, TextsRefused, Vector, unit_rows
 from convmemory.embeddings.models import CachedVector, EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
@@ -145,7 +145,7 @@ def test_a_question_is_remembered(space: EmbeddingSpace, embedder: Scripted) -> 
     first = query_vector(space, "why?")
     assert query_vector(space, "why?") is first
     assert embedder.asked == [["why?"]]
-    assert query_tokens(space, "why?") is None
+    assert len(query_embedding(space, "why?").token_ids) == 0
     with pytest.raises(ValueError, match="read-only"):
         first[0] = 1
 
@@ -164,6 +164,5 @@ def test_the_default_model_end_to_end() -> None:
     batch = embed_cached(space, texts)
     found: Any = batch.vectors @ query_vector(space, "how does the worker start again?")
     assert found[0] > 0.4 > found[1]
-    tokens = query_tokens(space, "how does the worker start again?")
-    assert tokens is not None
+    tokens = query_embedding(space, "how does the worker start again?")
     assert tokens.token_vectors.shape == (8 - 1, space.dimensions)
