@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-RECORDS = sorted((Path(__file__).parents[2] / "docs" / "adr").glob("*.md"))
+RECORDS = sorted((Path(__file__).parents[2] / "docs" / "adr").glob("0*.md"))
 NAMED_CONSTANT = re.compile(r"`([a-z_]+(?:\.[a-z_0-9]+)+)\.([A-Z][A-Z_0-9]*)` = (-?[\d,]*\.?\d+)")
 
 
@@ -25,3 +25,11 @@ def test_a_constant_has_the_value_that_a_record_gives(record: str, module: str, 
 
 def test_records_name_constants() -> None:
     assert len(named_constants()) >= 8
+
+
+def test_every_record_stands_in_the_index_with_a_state() -> None:
+    index = (RECORDS[0].parent / "README.md").read_text(encoding="utf-8")
+    listed = re.findall(
+        r"^\| \[\d+\]\(([^)]+)\) \| .+ \| (?:in force|replaced by \[\d+\]\([^)]+\)) \|$", index, re.MULTILINE
+    )
+    assert listed == [record.name for record in RECORDS]
