@@ -2,7 +2,7 @@
 
 A block holds the passages of some turns that follow each other (`SignBlock`). It is made in the transaction that
 stores or deletes the passages, and never changed: what changes is packed anew and gets another id, by which a
-process that holds the block sees that it is old (`search/sign_scan.py`).
+process that holds the block sees that it is old (`search/retrieval/hamming_scan.py`).
 """
 
 from collections.abc import Iterable

@@ -17,11 +17,14 @@ from convmemory.conversations.reading import Filters, get_conversation
 from convmemory.core.errors import InvalidInput, SwitchedOff
 from memory.openings import load_openings
 from memory.recalled import Recall, RecalledMessage, RecalledPassage
-from search.message_signals import ANYWHERE, Candidate, MessageSignals, Positions, message_signals, order_of
-from search.passages import Place, QueryStems
+from search.message_features import ANYWHERE, Candidate, MessageCandidates, Positions, message_candidates
+from search.pipeline import rank_items
 from search.query import DEFAULT_SCOPE, SearchQuery
-from search.ranking import MESSAGES, MESSAGES_LEXICAL_ONLY, fuse
-from search.signals import RankedTurns, rank_turns
+from search.ranking.fusion import best_first
+from search.ranking.rankers import LinearRanker
+from search.ranking.stages import RankedItems
+from search.ranking.weights import weights_of
+from search.results.passages import Place, QueryStems
 
 MAX_TOP_K = 50
 PASSAGES = 6  # of one message, those nearest to the query
@@ -29,12 +32,12 @@ PASSAGES = 6  # of one message, those nearest to the query
 
 @dataclass(frozen=True, slots=True)
 class RankedMessages:
-    """Candidate messages, best first, with their fused scores and the ranking of their turns."""
+    """Candidate messages, best first, with their scores, their table of features and the ranking of their turns."""
 
+    turns: RankedItems
     candidates: tuple[Candidate, ...] = ()
     scores: tuple[float, ...] = ()
-    signals: MessageSignals = field(default_factory=MessageSignals)
-    turns: RankedTurns | None = None
+    found: MessageCandidates = field(default_factory=MessageCandidates)
 
 
 def recall(
@@ -67,19 +70,20 @@ def recall(
     filters = _filters(owner, conversation_id, positions)
     checked = SearchQuery(text=query, scope=frozenset(scope) or DEFAULT_SCOPE, filters=filters)
     ranked = rank_messages(owner.pk, checked, positions)
-    return choose_messages(owner.pk, checked, ranked, top_k=wanted, threshold=least)
+    return choose_messages(query, ranked, top_k=wanted, threshold=least)
 
 
 def rank_messages(owner_id: int, query: SearchQuery, positions: Positions = ANYWHERE) -> RankedMessages:
     """The messages of the turns that search ranks best, ranked among themselves."""
-    turns = rank_turns(owner_id, query)
-    found = message_signals(owner_id=owner_id, query=query, ranked=turns, positions=positions)
+    turns = rank_items(owner_id=owner_id, query=query)
+    found = message_candidates(turns, positions)
     if not found.candidates:
-        return RankedMessages(turns=turns)
-    scores = fuse(found.signals, MESSAGES if turns.space else MESSAGES_LEXICAL_ONLY)
-    order = order_of(found, scores)
+        return RankedMessages(turns)
+    ranker = LinearRanker(weights_of("messages" if turns.query.space else "messages_full_text"))
+    scores = ranker.score(found.table)
+    order = best_first(scores, found.table.keys)
     return RankedMessages(
-        tuple(found.candidates[index] for index in order), tuple(scores[order].tolist()), found, turns
+        turns, tuple(found.candidates[index] for index in order), tuple(scores[order].tolist()), found
     )
 
 
@@ -117,22 +121,18 @@ def _filters(owner: AbstractBaseUser, conversation_id: int | None, positions: Po
     return Filters(archived=None, conversation_id=conversation.pk, turns=turns)
 
 
-def choose_messages(
-    owner_id: int, query: SearchQuery, ranked: RankedMessages, *, top_k: int, threshold: float
-) -> Recall:
-    """The best of the ranked messages that are similar enough, filled in. One query."""
-    assert ranked.turns is not None
-    compared = ranked.turns.space is not None
-    notes = ranked.turns.notes
-    if not compared:
-        notes = (*notes, "The threshold was not applied.")
+def choose_messages(text: str, ranked: RankedMessages, *, top_k: int, threshold: float) -> Recall:
+    """The best of the ranked messages that are similar enough, filled in; `text` is the query. One query."""
+    query = ranked.turns.query
+    compared = query.space is not None
+    notes = query.notes if compared else (*query.notes, "The threshold was not applied.")
     chosen = [
         (candidate, score)
         for candidate, score in zip(ranked.candidates, ranked.scores, strict=True)
         if not compared or candidate.places[0][4] >= threshold
     ][:top_k]
     messages = [_message(candidate, score, ranked.turns.word_weights) for candidate, score in chosen]
-    return Recall(query.text, tuple(_with_openings(owner_id, messages)), notes)
+    return Recall(text, tuple(_with_openings(query.owner_id, messages)), notes)
 
 
 def _message(candidate: Candidate, score: float, weights: Mapping[str, float]) -> RecalledMessage:

@@ -19,7 +19,7 @@ from convmemory.embeddings.embedder import Vector
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.token_codes import encode_vectors
 from memory.signs import PLACE
-from search.candidates import TURN_BITS, TurnKeys
+from search.retrieval.candidates import ITEM_BITS, ItemKeys
 
 HELD_BYTES = 256 * 2**20  # of all owners together; 100,000 passages take 6 MB
 HELD_S = 3_600.0  # after the last search of an owner
@@ -97,9 +97,9 @@ class Blocks:
         """Bytes."""
         return self.signs.size + 3 * self.ids.nbytes
 
-    def turn_keys(self) -> TurnKeys:
+    def turn_keys(self) -> ItemKeys:
         """The turn of each passage."""
-        return (np.repeat(self.conversations, self.counts) << TURN_BITS) | self.signs.turns
+        return (np.repeat(self.conversations, self.counts) << ITEM_BITS) | self.signs.turns
 
 
 @dataclass(slots=True)

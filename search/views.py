@@ -26,7 +26,7 @@ from convmemory.conversations.reading import Filters, page_of_conversations
 from convmemory.conversations.views import LIST_LIMIT, SearchBox, list_rows, project_name
 from convmemory.core.errors import InvalidInput
 from convmemory.core.text import one_line
-from search.retrieval import (
+from search.searching import (
     MAX_LIMIT,
     MIN_QUERY_CHARS,
     MODES,

@@ -77,14 +77,13 @@ def query_vector(space: EmbeddingSpace, text: str, *, owner_id: int) -> Vector:
     return _question(space, text, owner_id).vector
 
 
-def query_tokens(space: EmbeddingSpace, text: str, *, owner_id: int) -> TokenEmbedding | None:
-    """The question with its token vectors, from the pass that made `query_vector`; None if there are none.
+def query_embedding(space: EmbeddingSpace, text: str, *, owner_id: int) -> TokenEmbedding:
+    """The question's vector with its token vectors, none where the model gives none; read-only, remembered likewise.
 
     Raises:
         EmbeddingError: the model refuses the text or cannot be used now.
     """
-    embedding = _question(space, text, owner_id)
-    return embedding if len(embedding.token_ids) else None
+    return _question(space, text, owner_id)
 
 
 def _look_up(space: EmbeddingSpace, owner_id: int, hashes: set[bytes]) -> dict[bytes, bytes]:
@@ -139,8 +138,7 @@ def _embed_question(space: EmbeddingSpace, text: str) -> TokenEmbedding:
     if isinstance(embedder, TokenEmbedder):
         embedding = embedder.embed_query_tokens(text)
     else:
-        nothing = np.zeros((0, space.dimensions), dtype=np.float32)
-        embedding = TokenEmbedding(embedder.embed_query(text), np.zeros(0, dtype=np.int32), nothing)
+        embedding = TokenEmbedding.of_vector(embedder.embed_query(text))
     for array in (embedding.vector, embedding.token_ids, embedding.token_vectors):
         array.flags.writeable = False  # it is shared by all searches for the same
     return embedding

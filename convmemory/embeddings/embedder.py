@@ -51,6 +51,11 @@ class TokenEmbedding:
     token_ids: TokenIds
     token_vectors: Vector
 
+    @classmethod
+    def of_vector(cls, vector: Vector) -> "TokenEmbedding":
+        """A vector alone, of a model that gives no token vectors."""
+        return cls(vector, np.zeros(0, dtype=np.int32), np.zeros((0, len(vector)), dtype=np.float32))
+
 
 class TextsRefused(EmbeddingError):
     """Some texts of a batch could not be embedded; the others were."""

@@ -30,7 +30,7 @@ from convmemory.ops.synthetic import TextMaker, VectorMaker, fill_turns, message
 from memory.passages import draft_passages
 from search import vector_index
 from search.indexing import index_conversation, texts_of
-from search.retrieval import SearchQuery, search
+from search.searching import SearchQuery, search
 
 QUERIES = 150
 

@@ -9,15 +9,15 @@ from django.db import connection
 
 from convmemory.conversations.reading import Filters
 from convmemory.core.sql import Asked, load_sql
-from convmemory.embeddings.embedder import Vector
+from convmemory.embeddings.embedder import TokenEmbedding, Vector
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
 from convmemory.ops.benchmarks import Figure, percentile, refresh_statistics, scratch_user, search_ms
 from convmemory.ops.synthetic import PASSAGES_PER_TURN, TextMaker, VectorMaker, fill_turns
 from search import vector_index
-from search.dense import passages_statement
-from search.plans import SPOKEN_KINDS
 from search.query_text import QueryText
+from search.retrieval.dense import passages_statement
+from search.retrieval.prepared import PreparedQuery
 
 SMALL, LARGE = 2_000, 100_000
 RECALL_QUERIES = 40
@@ -76,9 +76,9 @@ def _recall(space: EmbeddingSpace, owner: User, vectors: VectorMaker) -> list[Fi
 
 
 def _nearest(name: str, space: EmbeddingSpace, owner: User, question: Vector) -> list[tuple[int, int]]:
-    """The turns of the passages that a leg finds, nearest first."""
-    found = passages_statement(name, owner.pk, space, question, QueryText(""), Filters(), SPOKEN_KINDS)
-    ((conversations, turns, scores),) = Asked(*found).rows()
+    """The turns of the passages that a statement finds, nearest first."""
+    query = PreparedQuery(owner.pk, QueryText(""), space=space).with_embedding(TokenEmbedding.of_vector(question))
+    ((conversations, turns, scores),) = Asked(*passages_statement(name, query)).rows()
     return [(conversations[i], turns[i]) for i in np.argsort(scores)[::-1]]
 
 

@@ -21,7 +21,7 @@ from convmemory.tools.definition import (
     ToolOutput,
     archive_owner,
 )
-from search.retrieval import Hit, SearchQuery, search
+from search.searching import Hit, SearchQuery, search
 
 QUESTION_CHARS = 300
 SNIPPET_CHARS = 200

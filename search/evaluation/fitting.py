@@ -16,15 +16,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from search.candidates import TurnKeys
-from search.ranking import Scores, scale
+from search.ranking.fusion import scale
+from search.retrieval.candidates import ItemKeys, Scores
 
 STEPS, RATE, L2 = 250, 0.05, 1e-4
 HEAD_STEPS, HEAD_RATE, HEAD_WEIGHT = 300, 0.02, 8.0
 HEAD, SOFTNESS = 4.5, 1.5  # wrong turns above the best right one at which the loss rises most, and how steeply
 NEAR = 0.2  # scores that differ by less count as about equal
 GROUPS = 10  # of a set with more folds, so many fits
-SMALL = 0.05  # of a weight that leaves its signal out
+SMALL = 0.05  # of a weight that leaves its feature out
 DECAY_MEAN, DECAY_SQUARE, TINY = 0.9, 0.999, 1e-8
 
 Weights = dict[str, float]
@@ -32,15 +32,15 @@ Weights = dict[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One question: its candidates' signals, unscaled, which candidates are right, its set and its fold.
+    """One question: its candidates' features, unscaled, which candidates are right, its set and its fold.
 
-    Where `compared` is given, only these candidates enter the softmax; signals are scaled over all of them.
+    Where `compared` is given, only these candidates enter the softmax; features are scaled over all of them.
     """
 
     dataset: str
     fold: str
-    keys: TurnKeys
-    signals: Mapping[str, Scores]
+    keys: ItemKeys
+    features: Mapping[str, Scores]
     right: NDArray[np.bool_]
     compared: NDArray[np.bool_] | None = None
 
@@ -52,16 +52,16 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """All questions padded to one shape: (q, n, k) signals, (q, n) right and present, (q,) shares that sum to 1."""
+    """All questions padded to one shape: (q, n, k) features, (q, n) right and present, (q,) shares that sum to 1."""
 
-    signals: Scores
+    features: Scores
     right: NDArray[np.bool_]
     present: NDArray[np.bool_]
     shares: Scores
 
 
 def fit_weights(examples: Sequence[Example], names: Sequence[str], *, for_head: bool = False) -> Weights:
-    """The weights of those signals of `names` that count. Questions none of whose candidates is right teach nothing."""
+    """Weights of those features of `names` that count; a question without a right candidate teaches nothing."""
     usable = [example for example in examples if (example.right & example.within).any()]
     if not usable:
         return dict.fromkeys(names, 0.0)
@@ -102,33 +102,33 @@ def _groups(examples: Sequence[Example]) -> list[tuple[str, int]]:
 
 def _batch(examples: Sequence[Example], names: Sequence[str]) -> _Batch:
     shape = (len(examples), max(len(example.keys) for example in examples))
-    signals = np.zeros((*shape, len(names)), np.float32)
+    features = np.zeros((*shape, len(names)), np.float32)
     right, present = np.zeros(shape, np.bool_), np.zeros(shape, np.bool_)
     for row, example in enumerate(examples):
         count = len(example.keys)
         right[row, :count] = example.right & example.within
         present[row, :count] = example.within
         for column, name in enumerate(names):
-            if name in example.signals:
-                signals[row, :count, column] = scale(example.signals[name])
+            if name in example.features:
+                features[row, :count, column] = scale(example.features[name])
     sets = [example.dataset for example in examples]
     shares = np.array([1 / sets.count(name) for name in sets], np.float32)
-    return _Batch(signals, right, present, shares / shares.sum())
+    return _Batch(features, right, present, shares / shares.sum())
 
 
 def _gradient(batch: _Batch, weights: Scores) -> NDArray[np.float64]:
-    scores = np.where(batch.present, batch.signals @ weights, -np.inf)
+    scores = np.where(batch.present, batch.features @ weights, -np.inf)
     exponents = np.exp(scores - scores.max(axis=1, keepdims=True))
     probability = exponents / exponents.sum(axis=1, keepdims=True)
     among_right = probability * batch.right
     target = among_right / np.maximum(among_right.sum(axis=1, keepdims=True), 1e-12)
     pull = (probability - target) * batch.shares[:, None]
-    gradient: NDArray[np.float64] = pull.reshape(-1) @ batch.signals.reshape(-1, len(weights)) + 2 * L2 * weights
+    gradient: NDArray[np.float64] = pull.reshape(-1) @ batch.features.reshape(-1, len(weights)) + 2 * L2 * weights
     return gradient
 
 
 def _gradient_with_head(batch: _Batch, weights: Scores) -> NDArray[np.float64]:
-    scores = np.where(batch.present, batch.signals @ weights, -np.inf)
+    scores = np.where(batch.present, batch.features @ weights, -np.inf)
     rows = np.arange(len(scores))
     best = np.where(batch.right, scores, -np.inf).argmax(axis=1)
     behind = np.where(batch.present & ~batch.right, scores - scores[rows, best][:, None], -np.inf)
@@ -137,7 +137,7 @@ def _gradient_with_head(batch: _Batch, weights: Scores) -> NDArray[np.float64]:
     pull = (lost * (1 - lost) / SOFTNESS)[:, None] * above * (1 - above) / NEAR
     pull[rows, best] -= pull.sum(axis=1)
     pull *= batch.shares[:, None] * HEAD_WEIGHT
-    return _gradient(batch, weights) + pull.reshape(-1) @ batch.signals.reshape(-1, len(weights))
+    return _gradient(batch, weights) + pull.reshape(-1) @ batch.features.reshape(-1, len(weights))
 
 
 def _sigmoid(values: NDArray[np.floating[Any]]) -> NDArray[np.float64]:

@@ -13,12 +13,12 @@ from convmemory.conversations.models import Message
 from convmemory.conversations.parts import part_text
 from memory.context import build_memory_context
 from memory.splitting import split_message
-from search.candidates import turn_keys
 from search.evaluation.running import Observation, Progress
 from search.evaluation.worlds import MessageRef, Question, World
-from search.message_signals import message_keys
+from search.message_features import message_keys
 from search.query import MAX_QUERY_CHARS, SearchQuery
 from search.recall import MAX_TOP_K, RankedMessages, choose_messages, rank_messages
+from search.retrieval.candidates import item_keys
 
 Stored = dict[MessageRef, Message]
 
@@ -43,21 +43,21 @@ def _observe(owner: User, question: Question, evidence: list[Message], mode: str
     milliseconds = (time.perf_counter() - started) * 1000
     return Observation(
         question=question,
-        gold=np.unique(turn_keys([m.conversation_id for m in evidence], [m.position for m in evidence])),
+        gold=np.unique(item_keys([m.conversation_id for m in evidence], [m.position for m in evidence])),
         gold_conversations=frozenset(message.conversation_id for message in evidence),
-        keys=message_keys(ranked.signals.candidates),
-        signals=ranked.signals.signals,
+        keys=ranked.found.table.keys,
+        features=ranked.found.table.columns,
         order=message_keys(ranked.candidates),
         milliseconds=milliseconds,
-        more=_in_context(owner, query, ranked, evidence, budget),
+        more=_in_context(query, ranked, evidence, budget),
     )
 
 
 def _in_context(
-    owner: User, query: SearchQuery, ranked: RankedMessages, evidence: Iterable[Message], budget: int
+    query: SearchQuery, ranked: RankedMessages, evidence: Iterable[Message], budget: int
 ) -> dict[str, float]:
     """1 where every evidence message stands whole in the context that fits the budget, else 0."""
-    results = choose_messages(owner.pk, query, ranked, top_k=MAX_TOP_K, threshold=0.0).messages
+    results = choose_messages(query.text, ranked, top_k=MAX_TOP_K, threshold=0.0).messages
     wanted = [_folded(text) for message in evidence for text in _passages(message)]
     shares = {}
     for name, partners in (("with_partners", True), ("without_partners", False)):

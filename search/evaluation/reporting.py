@@ -1,42 +1,29 @@
-"""From observations to figures: the search as it is, each signal alone, and newly fitted weights."""
+"""From observations to figures: the search as it is, each feature alone, and newly fitted weights."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from search.candidates import TurnKeys, split_keys
 from search.evaluation.fitting import Example, Weights, fit_weights, leave_one_out
 from search.evaluation.metrics import Values, means, measure
 from search.evaluation.running import Observation
-from search.ranking import best_first, fuse, long_share
+from search.ranking.fusion import best_first, fuse
+from search.ranking.rankers import long_share
+from search.ranking.weights import TABLES
+from search.retrieval.candidates import ItemKeys, split_keys
+from search.retrieval.features import Feature
 
 DEPTH = 20
 CONVERSATION_CUTOFFS = (1, 5, 10)
-LATE = ("late", "late_neighbours", "late_passage", "late_conversation")
-DENSE = ("passage", "passage_conversation", "turn")
-LEXICAL = ("lexical", "neighbours", "conversation", "conversation_best", "coverage", "neighbour_coverage")
-OF_LONG_TURNS = ("lexical", "conversation_rare", "conversation_best", "neighbour_coverage")
-DATE = ("date",)
-Tables = Mapping[str, tuple[str, ...]]
-TABLES: Tables = {
-    "FIRST_STAGE": (*DENSE, *LEXICAL, *DATE),
-    "SECOND_STAGE": (*LATE, *DENSE, *LEXICAL, *DATE),
-    "LONG_TURNS": (*LATE, *DENSE, *OF_LONG_TURNS),
-    "LEXICAL_ONLY": (*LEXICAL, *DATE),
-    "SEMANTIC_ONLY": (*LATE, *DENSE, *DATE),
-}
-MESSAGE_SIGNALS = (
-    *("cosine", "cosine_neighbours", "late", "late_neighbours", "late_passage"),
-    *("words", "words_density", "speaker", "turn", "turn_neighbours"),
-)
-MESSAGE_TABLES: Tables = {
-    "MESSAGES": MESSAGE_SIGNALS,
-    "MESSAGES_LEXICAL_ONLY": ("words", "words_density", "speaker", "turn", "turn_neighbours"),
-}
+Tables = Mapping[str, Collection[str]]
+"""The features of each table of weights."""
 
-Ranking = Callable[[Observation], TurnKeys]
+OF_MESSAGES: Tables = {name: TABLES[name] for name in ("messages", "messages_full_text")}
+OF_TURNS: Tables = {name: features for name, features in TABLES.items() if name not in OF_MESSAGES}
+
+Ranking = Callable[[Observation], ItemKeys]
 Figures = dict[str, float]
 Observed = dict[str, list[Observation]]
 """Observations by data set."""
@@ -64,13 +51,13 @@ def by_category(observations: Sequence[Observation], ranking: Ranking) -> dict[s
     return {name: figures([o for o in observations if o.question.category == name], ranking) for name in categories}
 
 
-def each_signal(observations: Sequence[Observation]) -> dict[str, Figures]:
-    """The figures of each signal alone; a question that it does not see counts as not found."""
-    names = sorted({name for observation in observations for name in observation.signals})
+def each_feature(observations: Sequence[Observation]) -> dict[str, Figures]:
+    """The figures of each feature alone; a question that it does not see counts as not found."""
+    names = sorted({name for observation in observations for name in observation.features})
     return {name: figures(observations, weighted({name: 1.0})) for name in names}
 
 
-def as_searched(observation: Observation) -> TurnKeys:
+def as_searched(observation: Observation) -> ItemKeys:
     """The order of the search itself."""
     return observation.order
 
@@ -78,8 +65,8 @@ def as_searched(observation: Observation) -> TurnKeys:
 def weighted(weights: Weights) -> Ranking:
     """The order by these weights, before the head is made diverse."""
 
-    def ranking(observation: Observation) -> TurnKeys:
-        known = {name: scores for name, scores in observation.signals.items() if name in weights}
+    def ranking(observation: Observation) -> ItemKeys:
+        known = {name: scores for name, scores in observation.features.items() if name in weights}
         if not known:
             return observation.keys[:0]
         return observation.keys[best_first(fuse(known, weights), observation.keys)]
@@ -87,14 +74,16 @@ def weighted(weights: Weights) -> Ranking:
     return ranking
 
 
-def fit_tables(observed: Observed, tables: Tables = TABLES) -> dict[str, Any]:
+def fit_tables(observed: Observed, tables: Tables = OF_TURNS) -> dict[str, Any]:
     """For each weight table: new weights from all sets together, their figures, and those of leaving folds out.
 
-    LONG_TURNS is fitted where turns are long, to the head of the list of the candidates that late interaction has seen.
+    `hybrid_long_items` is fitted where turns are long, to the top of the list of the candidates that late interaction
+    has seen.
     """
     report: dict[str, Any] = {}
-    for table, names in tables.items():
-        long = table == "LONG_TURNS"
+    for table, features in tables.items():
+        names = sorted(features)
+        long = table == "hybrid_long_items"
         shown = _of_long_turns(observed) if long else observed
         if not shown:
             continue
@@ -114,14 +103,14 @@ def fit_tables(observed: Observed, tables: Tables = TABLES) -> dict[str, Any]:
 
 
 def _of_long_turns(observed: Observed) -> Observed:
-    """The observations whose weights are more than half those of LONG_TURNS; sets that have none are left out."""
+    """Observations that `hybrid_long_items` weighs by more than half; sets that have none are left out."""
     long = {name: [o for o in rows if long_share(o.mean_turn_length) > 0.5] for name, rows in observed.items()}
     return {name: rows for name, rows in long.items() if rows}
 
 
-def ablation(observed: Observed, names: Sequence[str] = TABLES["SECOND_STAGE"]) -> dict[str, dict[str, Figures]]:
-    """The figures of a table fitted without each of its signals in turn."""
-    examples = _examples(observed)
+def ablation(observed: Observed, table: str = "hybrid") -> dict[str, dict[str, Figures]]:
+    """The figures of a table fitted without each of its features in turn."""
+    examples, names = _examples(observed), sorted(TABLES[table])
     report = {}
     for left_out in names:
         weights = fit_weights(examples, [name for name in names if name != left_out])
@@ -135,9 +124,9 @@ def _examples(observed: Observed, *, seen_late: bool = False) -> list[Example]:
             dataset,
             o.question.fold,
             o.keys,
-            o.signals,
+            o.features,
             np.isin(o.keys, o.gold),
-            ~np.isnan(o.signals["late"]) if seen_late and "late" in o.signals else None,
+            ~np.isnan(o.features[Feature.MAX_SIM]) if seen_late and Feature.MAX_SIM in o.features else None,
         )
         for dataset, observations in observed.items()
         for o in observations

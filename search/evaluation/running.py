@@ -1,7 +1,7 @@
-"""Running the questions of a world through search, with every signal kept.
+"""Running the questions of a world through search, with every feature kept.
 
 Writes scratch users `evaluate-...` with the world's conversations, through the same ingest and indexing
-as everybody's; reads what the legs of search found for each question.
+as everybody's; reads what was found for each question.
 """
 
 import time
@@ -13,12 +13,11 @@ from django.contrib.auth.models import User
 
 from convmemory.conversations import ingest
 from convmemory.conversations.models import Conversation, Message
-from search.candidates import TurnKeys, turn_keys
 from search.evaluation.worlds import Question, World
 from search.indexing import index_conversation
+from search.pipeline import rank_items
 from search.query import MAX_QUERY_CHARS, SearchQuery
-from search.ranking import Scores
-from search.signals import rank_turns
+from search.retrieval.candidates import ItemKeys, Scores, item_keys
 
 PREFIX = "evaluate-"
 RETRY_S = 0.5  # another worker holds the conversation
@@ -29,17 +28,17 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """A question with its right turns, the candidates' signals, and the candidates in the order of the search.
+    """A question with its right turns, the candidates' features, and the candidates in the order of the search.
 
     `mean_turn_length` is that of the world, in words; `more` are further figures of this question, by name.
     """
 
     question: Question
-    gold: TurnKeys
+    gold: ItemKeys
     gold_conversations: frozenset[int]
-    keys: TurnKeys
-    signals: Mapping[str, Scores]
-    order: TurnKeys
+    keys: ItemKeys
+    features: Mapping[str, Scores]
+    order: ItemKeys
     milliseconds: float
     mean_turn_length: float = 0.0
     more: Mapping[str, float] = field(default_factory=dict)
@@ -97,16 +96,17 @@ def _observe(
 ) -> Observation:
     query = SearchQuery(text=question.text[:MAX_QUERY_CHARS], mode=mode)
     started = time.perf_counter()
-    result = rank_turns(owner.pk, query)
-    order = result.keys[result.order()]
+    result = rank_items(owner_id=owner.pk, query=query)
+    keys = result.table.keys
+    order = keys[result.order]
     milliseconds = (time.perf_counter() - started) * 1000
     return Observation(
         question=question,
-        gold=np.unique(turn_keys([turn[0] for turn in gold], [turn[1] for turn in gold])),
+        gold=np.unique(item_keys([turn[0] for turn in gold], [turn[1] for turn in gold])),
         gold_conversations=homes,
-        keys=result.keys,
-        signals=result.signals,
+        keys=keys,
+        features=result.table.columns,
         order=order,
         milliseconds=milliseconds,
-        mean_turn_length=result.mean_turn_length,
+        mean_turn_length=result.table.mean_item_length,
     )

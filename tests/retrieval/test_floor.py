@@ -12,7 +12,7 @@ import pytest
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.samples_loader import load_samples
 from search.indexing import index_conversation
-from search.retrieval import SearchQuery, search
+from search.searching import SearchQuery, search
 from tests.factories import make_user
 
 FLOOR = {"hit@1": 0.848, "hit@5": 0.966, "mrr": 0.897}

@@ -34,7 +34,7 @@ print(index_conversation(conversation_id=conversation.pk).passages_computed)
 CHANGE = 'from django.contrib.auth.models import User; User.objects.create_user("eve")'
 SHOW = """
 from django.contrib.auth.models import User
-from search.retrieval import SearchQuery, search
+from search.searching import SearchQuery, search
 names = sorted(User.objects.values_list("username", flat=True))
 hits = search(caller=User.objects.filter(username="ada").first(), query=SearchQuery(text="zebrafish")).hits
 print(names, [hit.passage for hit in hits])

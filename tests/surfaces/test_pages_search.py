@@ -15,9 +15,9 @@ from django.utils.html import strip_tags
 from convmemory.conversations import ingest
 from convmemory.conversations.models import Conversation
 from convmemory.core.errors import EmbedderUnavailable
-from search import signals
 from search.indexing import index_conversation
-from search.retrieval import SearchQuery, search
+from search.retrieval import prepared
+from search.searching import SearchQuery, search
 from search.views import Piece, mark_words, show_marks
 from tests.factories import exchange, make_conversation, make_user
 
@@ -197,7 +197,7 @@ def test_without_an_embedder_words_still_find_and_the_page_says_so(
     def unavailable(*_: Any, **__: Any) -> Any:
         raise EmbedderUnavailable("the model file is missing")
 
-    monkeypatch.setattr(signals, "query_vector", unavailable)
+    monkeypatch.setattr(prepared, "query_embedding", unavailable)
     text = pages.get("/search", {"q": "Peru"})
     assert 'class="item hit"' in text
     assert "the model file is missing" in text

@@ -169,7 +169,7 @@ class Trial:
         self.counts["searches"] += 1
 
     def answer(self, query: str) -> Answer:
-        from search.retrieval import SearchQuery, search
+        from search.searching import SearchQuery, search
 
         results = search(caller=self.owner, query=SearchQuery(text=query, limit=LIMIT))
         assert not results.notes, results.notes

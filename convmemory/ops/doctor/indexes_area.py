@@ -11,7 +11,8 @@ from convmemory.core.sql import load_sql
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
 from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity
-from search import plans, vector_index
+from search import vector_index
+from search.retrieval import plans
 
 PROJECT_APPS = ("convmemory", "memory", "search", "summaries")
 OURS = "passage_signs_"

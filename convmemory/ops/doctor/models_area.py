@@ -17,8 +17,8 @@ from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity
 from convmemory.ops.reembed.pruning import retired_spaces
 from convmemory.ops.reembed.targets import PROBE, settings_for
 from search.models import SpaceProgress
-from search.rerank_endpoint import RerankOptions, rerank
-from search.reranking import PASSAGE_CHARS, QUESTION_CHARS
+from search.ranking.rerank_endpoint import RerankOptions, rerank
+from search.ranking.reranking import PASSAGE_CHARS, QUESTION_CHARS
 
 ABANDONED = timedelta(hours=1)
 

@@ -11,7 +11,7 @@ from django.core.serializers.json import DjangoJSONEncoder
 from convmemory.accounts.users import user_named
 from convmemory.core.errors import ConvMemoryError
 from convmemory.core.text import one_line
-from search.retrieval import MODES, Hit, SearchQuery, SearchResults, parse_scope, search
+from search.searching import MODES, Hit, SearchQuery, SearchResults, parse_scope, search
 
 
 class Command(BaseCommand):

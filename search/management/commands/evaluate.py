@@ -35,9 +35,9 @@ class Command(BaseCommand):
         parser.add_argument("--mode", choices=MODES, default="hybrid")
         parser.add_argument("--messages", action="store_true", help="measure recall of messages, not search of turns")
         parser.add_argument("--budget", type=int, default=2000, help="tokens of the context that --messages fills")
-        parser.add_argument("--signals", action="store_true", help="show each signal alone, too")
+        parser.add_argument("--features", action="store_true", help="show each feature alone, too")
         parser.add_argument("--fit", action="store_true", help="fit new weights and show what they give")
-        parser.add_argument("--ablate", action="store_true", help="fit without each signal in turn")
+        parser.add_argument("--ablate", action="store_true", help="fit without each feature in turn")
         parser.add_argument("--held-out", type=_share, default=0.0, help="share of folds that --fit must not see")
         parser.add_argument("--limit", type=int, help="only so many users of each set")
         parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -103,16 +103,14 @@ def build_report(observed: Observed, options: dict[str, Any]) -> dict[str, Any]:
             if held_out := _held_out(rows, known[name]):
                 report[name][f"held out, {main} fitted"] = reporting.figures(held_out, reporting.weighted(weights))
     if options["ablate"]:
-        tables, main = _tables(options)
-        report["ablation"] = reporting.ablation(known, tables[main])
+        _, main = _tables(options)
+        report["ablation"] = reporting.ablation(known, main)
     return report
 
 
 def _tables(options: dict[str, Any]) -> tuple[reporting.Tables, str]:
     """The weight tables that are fitted, and the one that decides."""
-    if options["messages"]:
-        return reporting.MESSAGE_TABLES, "MESSAGES"
-    return reporting.TABLES, "SECOND_STAGE"
+    return (reporting.OF_MESSAGES, "messages") if options["messages"] else (reporting.OF_TURNS, "hybrid")
 
 
 def _of_set(rows: list[Observation], known: list[Observation], options: dict[str, Any]) -> dict[str, Any]:
@@ -125,8 +123,8 @@ def _of_set(rows: list[Observation], known: list[Observation], options: dict[str
     if held_out := _held_out(rows, known):
         found["development"] = reporting.figures(known, reporting.as_searched)
         found["held out"] = reporting.figures(held_out, reporting.as_searched)
-    if options["signals"]:
-        found["signals"] = reporting.each_signal(known)
+    if options["features"]:
+        found["features"] = reporting.each_feature(known)
     return found
 
 
@@ -162,11 +160,11 @@ def lines_of(report: dict[str, Any]) -> list[str]:
                 lines += _table({f"{s}, {how}": f for how in ("fitted", "left out") for s, f in fit[how].items()})
         elif name == "ablation":
             lines += ["", "fitted without"]
-            lines += _table({f"{signal}, {s}": f for signal, sets in found.items() for s, f in sets.items()})
+            lines += _table({f"{feature}, {s}": f for feature, sets in found.items() for s, f in sets.items()})
         else:
             lines += ["", f"{name}: {found['all']['questions']} questions, {found['milliseconds']} ms"]
             rows = {key: f for key, f in found.items() if isinstance(f, dict) and "mrr" in f}
-            lines += _table(rows | found["categories"] | found.get("signals", {}))
+            lines += _table(rows | found["categories"] | found.get("features", {}))
     return lines[1:]
 
 

@@ -10,7 +10,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from convmemory.core.errors import EmbedderUnavailable, EmbeddingError
 from convmemory.embeddings import cache
-from convmemory.embeddings.cache import embed_cached, query_tokens, query_vector
+from convmemory.embeddings.cache import embed_cached, query_embedding, query_vector
 from convmemory.embeddings.embedder import ModelCard, Span, TextsRefused, Vector, unit_rows
 from convmemory.embeddings.models import CachedVector, EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
@@ -159,7 +159,7 @@ def test_a_question_is_remembered(space: EmbeddingSpace, embedder: Scripted) -> 
     first = query_vector(space, "why?", owner_id=ADA)
     assert query_vector(space, "why?", owner_id=ADA) is first
     assert embedder.asked == [["why?"]]
-    assert query_tokens(space, "why?", owner_id=ADA) is None
+    assert len(query_embedding(space, "why?", owner_id=ADA).token_ids) == 0
     with pytest.raises(ValueError, match="read-only"):
         first[0] = 1
 
@@ -184,6 +184,5 @@ def test_the_default_model_end_to_end() -> None:
     batch = embed_cached(space, texts, owner_id=ADA)
     found: Any = batch.vectors @ query_vector(space, "how does the worker start again?", owner_id=ADA)
     assert found[0] > 0.4 > found[1]
-    tokens = query_tokens(space, "how does the worker start again?", owner_id=ADA)
-    assert tokens is not None
+    tokens = query_embedding(space, "how does the worker start again?", owner_id=ADA)
     assert tokens.token_vectors.shape == (8 - 1, space.dimensions)

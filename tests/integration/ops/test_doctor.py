@@ -28,9 +28,10 @@ from convmemory.ops.doctor.findings import Finding, Severity
 from convmemory.ops.models import SweepRun
 from memory.embedding import MAX_ATTEMPTS as MESSAGE_ATTEMPTS
 from memory.models import MessageEmbedding, Passage, SignBlock
-from search import rerank_endpoint, vector_index
+from search import vector_index
 from search.indexing import MAX_ATTEMPTS, index_conversation
 from search.models import ConversationIndex, TurnDocument, TurnEmbedding
+from search.ranking import rerank_endpoint
 from tests.factories import exchange, make_conversation, make_user, user_says
 from tests.support.queue import drop_all
 from tests.support.rerank_server import running_reranker

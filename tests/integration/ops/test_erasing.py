@@ -26,7 +26,7 @@ from convmemory.ops.erasing import erase_user
 from convmemory.ops.models import Erasure
 from convmemory.ops.ownership import SHARED, all_models, owned_tables
 from convmemory.ops.task_arguments import NAMED_ELSEWHERE, named_rows, table_of_parameter
-from search.retrieval import SearchQuery, search
+from search.searching import SearchQuery, search
 from tests.factories import exchange, make_conversation, make_user
 from tests.support.importing import uploads
 from tests.support.persons import fill_person, rows_of, tables_with

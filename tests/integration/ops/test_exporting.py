@@ -20,7 +20,7 @@ from convmemory.ops.erasing import erase_user
 from convmemory.ops.exporting import SECRETS, export_user
 from convmemory.ops.ownership import owned_tables
 from search.indexing import index_conversation
-from search.retrieval import SearchQuery, search
+from search.searching import SearchQuery, search
 from tests.factories import exchange, make_conversation, make_user
 from tests.support.importing import run_at_once
 from tests.support.persons import fill_person, rows_of

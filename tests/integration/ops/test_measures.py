@@ -10,7 +10,7 @@ from convmemory.core.measuring import Measurement, report, timed
 from convmemory.ops import measures
 from convmemory.ops.models import Measure
 from search.indexing import index_conversation
-from search.retrieval import SearchQuery, search
+from search.searching import SearchQuery, search
 from tests.factories import exchange, make_conversation, make_user
 
 pytestmark = pytest.mark.django_db

@@ -23,7 +23,7 @@ from memory.models import Passage, PassageTokens
 from search import vector_index
 from search.indexing import IndexResult, _index_from, index_conversation
 from search.models import ConversationIndex, SpaceProgress, TurnDocument, TurnEmbedding
-from search.retrieval import SearchQuery, search
+from search.searching import SearchQuery, search
 from search.selecting import find_damage, mark_damage
 from search.status import index_status
 from search.sweeping import conversations_to_index

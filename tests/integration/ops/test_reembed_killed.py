@@ -20,7 +20,7 @@ from convmemory.embeddings.models import EmbeddingSpace
 from memory.locking import BUILD_LOCK_CLASS, derivation_lock
 from search.indexing import index_conversation
 from search.models import TurnEmbedding
-from search.retrieval import SearchQuery, search
+from search.searching import SearchQuery, search
 from tests.factories import exchange, make_conversation, make_user
 from tests.support.tiny_bert import write_tiny_bert
 

@@ -16,7 +16,7 @@ from convmemory.ops.reembed.estimate import estimate
 from memory.models import Passage
 from search.indexing import index_conversation
 from search.models import TurnEmbedding
-from search.retrieval import SearchQuery, search
+from search.searching import SearchQuery, search
 from tests.factories import exchange, make_conversation, make_user
 
 pytestmark = pytest.mark.django_db

@@ -7,25 +7,25 @@ from django.db import connection, transaction
 
 from convmemory.conversations.reading import EVERYTHING, Filters
 from convmemory.core.sql import Asked
-from convmemory.embeddings.embedder import Vector
+from convmemory.embeddings.embedder import TokenEmbedding, Vector
 from convmemory.embeddings.spaces import active_space
 from convmemory.ops.synthetic import TextMaker, VectorMaker, fill_turns
 from search import vector_index
-from search.dense import passages_statement
-from search.plans import (
+from search.query import SearchQuery
+from search.query_text import QueryText
+from search.retrieval.dense import passages_statement
+from search.retrieval.plans import (
     DENSE_PLANS,
     LEXICAL_INDEX,
     SIGNS_INDEX,
-    SPOKEN_KINDS,
     dense_plan,
     is_as_expected,
     lexical_plan,
     queries_without_index,
     signs_plan,
 )
-from search.query import SearchQuery
-from search.query_text import QueryText
-from search.retrieval import search
+from search.retrieval.prepared import PreparedQuery
+from search.searching import search
 from tests.factories import make_user
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -102,9 +102,8 @@ def test_signs_and_index_find_what_the_exact_scan_finds(owners: dict[str, Any]) 
 
 def nearest(name: str, owner: Any, question: Vector) -> set[tuple[int, int, float]]:
     """The twenty passages nearest to the question, each by its turn and similarity."""
-    found = passages_statement(
-        name, owner.pk, active_space(), question, QueryText("some words"), EVERYTHING, SPOKEN_KINDS
-    )
+    query = PreparedQuery(owner.pk, QueryText("some words"), space=active_space())
+    found = passages_statement(name, query.with_embedding(TokenEmbedding.of_vector(question)))
     rows = sorted(zip(*Asked(*found).rows()[0], strict=True), key=lambda row: -row[2])
     return {(conversation, turn, round(score, 5)) for conversation, turn, score in rows[:20]}
 

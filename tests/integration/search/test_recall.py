@@ -128,7 +128,7 @@ def test_it_can_be_switched_off(settings: Any) -> None:
 def test_without_an_embedder_words_decide_and_a_note_says_so() -> None:
     owner = make_user()
     indexed(owner)
-    with patch("search.signals.active_space", side_effect=EmbedderUnavailable("no model")):
+    with patch("search.retrieval.prepared.active_space", side_effect=EmbedderUnavailable("no model")):
         found = recall(owner=owner, query="metal primer for a gate")
     assert found.messages[0].turn_number == 1
     assert found.messages[0].question_opening

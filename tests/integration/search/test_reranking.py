@@ -12,11 +12,11 @@ from pytest_django import Settings
 from convmemory.core.cursors import encode_cursor
 from convmemory.core.errors import InvalidInput
 from convmemory.tools.registry import run_tool
-from search import rerank_endpoint
 from search.indexing import index_conversation
+from search.ranking import rerank_endpoint
+from search.ranking.reranking import PASSAGE_CHARS, QUESTION_CHARS, key_of
 from search.recall import recall
-from search.reranking import PASSAGE_CHARS, QUESTION_CHARS, key_of
-from search.retrieval import SearchQuery, SearchResults, search
+from search.searching import SearchQuery, SearchResults, search
 from tests.factories import exchange, make_conversation, make_user
 from tests.support.rerank_server import RerankServer, running_reranker
 
@@ -246,7 +246,7 @@ def test_without_an_order_the_fused_one_stays_and_it_is_said(
     [note] = found.notes
     assert note.startswith("Not reranked: The rerank endpoint http://127.0.0.1:")
     warnings = [record for record in caplog.records if record.levelname == "WARNING"]
-    assert [record.name for record in warnings] == ["search.reranking"]
+    assert [record.name for record in warnings] == ["search.ranking.reranking"]
     assert server.key not in note + caplog.text
     assert "boiled" not in note + caplog.text
 

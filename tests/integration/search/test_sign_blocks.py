@@ -10,15 +10,15 @@ from convmemory.conversations import ingest
 from convmemory.conversations.models import Conversation, Message
 from convmemory.conversations.reading import EVERYTHING, Filters
 from convmemory.core.sql import Asked
-from convmemory.embeddings.cache import query_vector
 from convmemory.embeddings.spaces import active_space
 from memory.models import Passage, SignBlock
 from memory.signs import PLACE, TURNS_PER_BLOCK
 from search import vector_index
-from search.dense import passages_statement
 from search.indexing import index_conversation
-from search.query import SearchQuery
-from search.retrieval import search
+from search.query import SCOPES, SearchQuery
+from search.retrieval.dense import passages_statement
+from search.retrieval.prepared import PreparedQuery, embed_query
+from search.searching import search
 from search.sign_blocks import HOLDER
 from tests.factories import assistant_says, exchange, make_conversation, make_user
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.django_db
 
 EGGS = ("How long do I boil an egg? I like it soft.", "Six minutes is right. Cool it under cold water after.")
 TRAINS = ("When does the night train to Vienna leave?", "At ten past nine. It has a sleeping car.")
-EVERY_KIND = tuple(Passage.Kind.values)
+EVERY_SCOPE = frozenset(SCOPES)
 
 
 @pytest.fixture(autouse=True)
@@ -40,12 +40,10 @@ def indexed(owner: Any, *pairs: tuple[str, str], **fields: Any) -> Conversation:
     return conversation
 
 
-def found(name: str, owner: Any, filters: Filters = EVERYTHING, text: str = "eggs", kinds: Any = EVERY_KIND) -> Any:
-    """The turn and similarity of each passage that a leg finds."""
-    space, parsed = active_space(), SearchQuery(text=text).parsed
-    statement = passages_statement(
-        name, owner.pk, space, query_vector(space, parsed.text, owner_id=owner.pk), parsed, filters, kinds
-    )
+def found(name: str, owner: Any, filters: Filters = EVERYTHING, text: str = "eggs", scope: Any = EVERY_SCOPE) -> Any:
+    """The turn and similarity of each passage that a statement finds."""
+    query = PreparedQuery(owner.pk, SearchQuery(text=text).parsed, scope=scope, filters=filters, space=active_space())
+    statement = passages_statement(name, embed_query(query))
     ((conversations, turns, scores),) = Asked(*statement).rows()
     return sorted(zip(conversations or [], turns or [], np.round(scores or [], 4), strict=True))
 
@@ -123,9 +121,10 @@ def test_filters_are_those_of_the_exact_scan(filters: Filters, text: str) -> Non
 def test_kinds_are_kept_apart() -> None:
     owner = make_user()
     indexed(owner, EGGS, TRAINS)
-    for kind in EVERY_KIND:
-        assert by_signs(owner, kinds=(kind,)) == exactly(owner, kinds=(kind,))
-    assert by_signs(owner, kinds=(Passage.Kind.THINKING,)) == []
+    for name in SCOPES:
+        scope = frozenset({name})
+        assert by_signs(owner, scope=scope) == exactly(owner, scope=scope)
+    assert by_signs(owner, scope=frozenset({"thinking"})) == []
 
 
 def test_nobody_finds_passages_of_others_even_in_a_forged_block() -> None:
@@ -143,7 +142,7 @@ def test_nobody_finds_passages_of_others_even_in_a_forged_block() -> None:
 
 
 def test_only_what_is_nearest_is_compared_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("search.dense.LIMITS", {"passages_named": 2, "passages_exact": 1_000})
+    monkeypatch.setattr("search.retrieval.dense.LIMITS", {"passages_named": 2, "passages_exact": 1_000})
     owner = make_user()
     indexed(owner, EGGS, TRAINS)
     best = by_signs(owner, text="How long do I boil an egg?")

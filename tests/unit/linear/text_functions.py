@@ -38,11 +38,11 @@ from memory.context import build_memory_context
 from memory.recalled import RecalledMessage, RecalledPassage
 from memory.splitting import guess_language, split_message
 from search.chunking import chunk_text
-from search.dates import named_period
 from search.evaluation.beam import _without_plan_mark
-from search.late_interaction import token_weights
-from search.passages import QueryStems, stem, stems_of
 from search.query_text import parse_query
+from search.ranking.dates import named_period
+from search.ranking.late_interaction import token_weights
+from search.results.passages import QueryStems, stem, stems_of
 from search.texts import head_and_tail, parseable, searchable, turn_texts
 from search.views import mark_words, show_marks
 from summaries.prompts import part_messages
@@ -205,10 +205,10 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "search.chunking": lambda text: chunk_text(
         text, max_tokens=256, token_offsets=lambda text: token_spans(text, encoding=ESTIMATE)
     ),
-    "search.dates": _query,
+    "search.ranking.dates": _query,
     "search.evaluation.beam": _without_plan_mark,
-    "search.late_interaction": lambda text: token_weights(text, [(0, 1)], {"a": 1.0}),
-    "search.passages": lambda text: (stems_of(text), stem(text), QueryStems({"a": 1.0}).places_in(text)),
+    "search.ranking.late_interaction": lambda text: token_weights(text, [(0, 1)], {"a": 1.0}),
+    "search.results.passages": lambda text: (stems_of(text), stem(text), QueryStems({"a": 1.0}).places_in(text)),
     "search.texts": lambda text: (searchable(text), parseable(text), head_and_tail(text, 4_000)),
     "search.texts turn": lambda text: turn_texts([_stored(text)]).length,
     "search.views": lambda text: (mark_words(text, "some words of mine"), show_marks(text, [(0, 1)])),

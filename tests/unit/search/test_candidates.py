@@ -3,23 +3,23 @@
 import numpy as np
 import pytest
 
-from search.candidates import best_of_conversation, split_keys, spread, turn_keys
+from search.retrieval.candidates import best_of_source, item_keys, split_keys, spread
 
 
 def test_keys_keep_conversation_and_turn_and_their_order() -> None:
-    keys = turn_keys([1, 1, 2], [0, 3, 1])
+    keys = item_keys([1, 1, 2], [0, 3, 1])
     assert split_keys(keys) == ([1, 1, 2], [0, 3, 1])
     assert keys.tolist() == sorted(keys.tolist())
 
 
 def test_what_was_not_found_has_no_score() -> None:
-    keys = turn_keys([1, 1, 2], [0, 3, 1])
-    scores = spread(keys, turn_keys([1, 9], [3, 9]), np.array([0.5, 0.7], np.float32))
+    keys = item_keys([1, 1, 2], [0, 3, 1])
+    scores = spread(keys, item_keys([1, 9], [3, 9]), np.array([0.5, 0.7], np.float32))
     assert scores.tolist() == pytest.approx([np.nan, 0.5, np.nan], nan_ok=True)
 
 
 def test_every_turn_gets_the_best_score_of_its_conversation() -> None:
-    keys = turn_keys([1, 1, 2, 5, 5], [0, 3, 1, 0, 1])
+    keys = item_keys([1, 1, 2, 5, 5], [0, 3, 1, 0, 1])
     scores = np.array([0.1, 0.4, 0.2, -1.0, -2.0], np.float32)
-    assert best_of_conversation(keys, scores).tolist() == pytest.approx([0.4, 0.4, 0.2, -1.0, -1.0])
-    assert best_of_conversation(keys[:0], scores[:0]).tolist() == []
+    assert best_of_source(keys, scores).tolist() == pytest.approx([0.4, 0.4, 0.2, -1.0, -1.0])
+    assert best_of_source(keys[:0], scores[:0]).tolist() == []

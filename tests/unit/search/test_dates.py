@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 
-from search.dates import Period, closeness, named_period
+from search.ranking.dates import Period, closeness, named_period
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from search.evaluation.fitting import Example, fit_weights, leave_one_out
-from search.ranking import fuse
+from search.ranking.fusion import fuse
 
 NAMES = ("telling", "noise", "misleading")
 
@@ -17,16 +17,16 @@ def examples(count: int, *, dataset: str = "set", folds: int = 4) -> list[Exampl
     made = []
     for number in range(count):
         right = np.arange(10) == number % 10
-        signals = {
+        features = {
             "telling": (generator.random(10) + 1.5 * right).astype(np.float32),
             "noise": generator.random(10).astype(np.float32),
             "misleading": (generator.random(10) - 1.5 * right).astype(np.float32),
         }
-        made.append(Example(dataset, f"fold {number % folds}", np.arange(10, dtype=np.int64), signals, right))
+        made.append(Example(dataset, f"fold {number % folds}", np.arange(10, dtype=np.int64), features, right))
     return made
 
 
-def test_a_telling_signal_weighs_most_and_a_misleading_one_nothing() -> None:
+def test_a_telling_feature_weighs_most_and_a_misleading_one_nothing() -> None:
     weights = fit_weights(examples(80), NAMES)
     assert weights["telling"] > 1
     assert weights["telling"] > 3 * weights.get("noise", 0)
@@ -43,20 +43,20 @@ def test_every_set_counts_the_same_however_large() -> None:
 
 
 def test_questions_without_a_right_candidate_teach_nothing() -> None:
-    lost = [Example("set", "lost", e.keys, e.signals, np.zeros(10, np.bool_)) for e in examples(5)]
+    lost = [Example("set", "lost", e.keys, e.features, np.zeros(10, np.bool_)) for e in examples(5)]
     assert fit_weights(examples(20) + lost, NAMES) == fit_weights(examples(20), NAMES)
     assert fit_weights(lost, NAMES) == dict.fromkeys(NAMES, 0.0)
 
 
-def test_signals_that_a_question_lacks_count_as_zero() -> None:
+def test_features_that_a_question_lacks_count_as_zero() -> None:
     made = examples(20)
-    made.append(Example("set", "bare", made[0].keys, {"telling": made[0].signals["telling"]}, made[0].right))
+    made.append(Example("set", "bare", made[0].keys, {"telling": made[0].features["telling"]}, made[0].right))
     assert fit_weights(made, NAMES)["telling"] > 1
 
 
 def test_each_fold_gets_weights_that_never_saw_it() -> None:
     made = examples(24, folds=2)
-    odd = Example("set", "odd", made[0].keys, made[0].signals, made[1].right)
+    odd = Example("set", "odd", made[0].keys, made[0].features, made[1].right)
     weights = leave_one_out([*made, odd], NAMES)
     assert len(weights) == 25
     assert weights[-1] == fit_weights(made, NAMES)
@@ -65,18 +65,18 @@ def test_each_fold_gets_weights_that_never_saw_it() -> None:
 
 def test_candidates_that_are_not_compared_teach_nothing() -> None:
     keys = np.arange(3, dtype=np.int64)
-    signals = {"good": np.array([0.5, 0.0, 1.0], np.float32)}
+    features = {"good": np.array([0.5, 0.0, 1.0], np.float32)}
     right = np.array([True, False, False])
     compared = np.array([True, True, False])
-    whole = fit_weights([Example("set", "f", keys, signals, right)] * 4, ["good"])
-    part = fit_weights([Example("set", "f", keys, signals, right, compared)] * 4, ["good"])
+    whole = fit_weights([Example("set", "f", keys, features, right)] * 4, ["good"])
+    part = fit_weights([Example("set", "f", keys, features, right, compared)] * 4, ["good"])
     assert part["good"] > whole.get("good", 0.0)
-    nothing = Example("set", "f", keys, signals, right, ~right)
+    nothing = Example("set", "f", keys, features, right, ~right)
     assert fit_weights([nothing], ["good"]) == {"good": 0.0}
 
 
 def test_for_the_head_it_counts_how_many_wrong_ones_stand_above_not_how_far() -> None:
-    """One signal puts a third of the right ones first by far, the other all of them just above the fifth place."""
+    """One feature puts a third of the right ones first by far, the other all of them just above the fifth place."""
     made = []
     for number in range(30):
         right = np.arange(12) == 0
@@ -90,5 +90,5 @@ def test_for_the_head_it_counts_how_many_wrong_ones_stand_above_not_how_far() ->
 
 
 def _among_first_five(made: list[Example], weights: Mapping[str, float]) -> int:
-    fused = [(fuse(example.signals, weights), example.right) for example in made]
+    fused = [(fuse(example.features, weights), example.right) for example in made]
     return sum(int((scores > scores[right].max()).sum()) < 5 for scores, right in fused)

@@ -1,23 +1,24 @@
-"""Figures from observations: the order of the search, single signals, weights, held-out folds."""
+"""Figures from observations: the order of the search, single features, weights, held-out folds."""
 
 import json
 from dataclasses import replace
 
 import numpy as np
 
-from search.candidates import turn_keys
 from search.evaluation import reporting
 from search.evaluation.running import Observation
 from search.evaluation.worlds import Question
 from search.management.commands.evaluate import build_report, lines_of
+from search.retrieval.candidates import item_keys
+from search.retrieval.features import Feature
 
 NAN = float("nan")
-OPTIONS = {"messages": False, "held_out": 0.0, "fit": False, "ablate": False, "signals": True}
+OPTIONS = {"messages": False, "held_out": 0.0, "fit": False, "ablate": False, "features": True}
 
 
 def observation(*, category: str = "plain", fold: str = "f", gold: int = 1) -> Observation:
     """Three turns of two conversations; the words find the right one, the passages another."""
-    keys = turn_keys([5, 5, 6], [0, 1, 0])
+    keys = item_keys([5, 5, 6], [0, 1, 0])
     words = np.array([0, 3, 1], np.float32)
     passages = np.array([1, NAN, 2], np.float32)
     return Observation(
@@ -25,7 +26,7 @@ def observation(*, category: str = "plain", fold: str = "f", gold: int = 1) -> O
         gold=keys[gold : gold + 1],
         gold_conversations=frozenset({5}),
         keys=keys,
-        signals={"lexical": words, "passage": passages},
+        features={Feature.BM25: words, Feature.PASSAGE_COSINE: passages},
         order=keys[[2, 1, 0]],
         milliseconds=4.0,
     )
@@ -37,15 +38,20 @@ def test_the_order_of_the_search_counts_turns_and_conversations() -> None:
     assert (found["conversation_hit@1"], found["conversation_mrr"]) == (0.0, 0.5)
 
 
-def test_each_signal_ranks_alone() -> None:
-    found = reporting.each_signal([observation()])
-    assert found["lexical"]["hit@1"] == 1.0
-    assert found["passage"]["hit@1"] == 0.0
+def test_each_feature_ranks_alone() -> None:
+    found = reporting.each_feature([observation()])
+    assert found[Feature.BM25]["hit@1"] == 1.0
+    assert found[Feature.PASSAGE_COSINE]["hit@1"] == 0.0
 
 
-def test_weights_fuse_the_signals_and_unknown_ones_find_nothing() -> None:
-    assert reporting.figures([observation()], reporting.weighted({"lexical": 2.0, "passage": 1.0}))["hit@1"] == 1.0
-    assert reporting.figures([observation()], reporting.weighted({"late": 1.0}))["mrr"] == 0.0
+def test_weights_fuse_the_features_and_unknown_ones_find_nothing() -> None:
+    assert (
+        reporting.figures([observation()], reporting.weighted({Feature.BM25: 2.0, Feature.PASSAGE_COSINE: 1.0}))[
+            "hit@1"
+        ]
+        == 1.0
+    )
+    assert reporting.figures([observation()], reporting.weighted({Feature.MAX_SIM: 1.0}))["mrr"] == 0.0
 
 
 def test_categories_are_told_apart() -> None:
@@ -67,8 +73,8 @@ def test_what_is_fitted_never_saw_the_held_out_folds() -> None:
     report = build_report({"set": rows}, OPTIONS | {"fit": True, "held_out": 0.5})
     counted = report["set"]["development"]["questions"] + report["set"]["held out"]["questions"]
     assert counted == report["set"]["all"]["questions"] == 12
-    assert report["fit"]["SECOND_STAGE"]["fitted"]["set"]["questions"] == report["set"]["development"]["questions"]
-    assert "held out, SECOND_STAGE fitted" in report["set"]
+    assert report["fit"]["hybrid"]["fitted"]["set"]["questions"] == report["set"]["development"]["questions"]
+    assert "held out, hybrid fitted" in report["set"]
 
 
 def test_the_report_reads_as_tables_and_as_json() -> None:
@@ -76,14 +82,14 @@ def test_the_report_reads_as_tables_and_as_json() -> None:
     report = build_report({"set": rows}, OPTIONS | {"fit": True, "ablate": True})
     text = "\n".join(lines_of(report))
     assert "set: 3 questions" in text
-    assert "SECOND_STAGE = {" in text
+    assert "hybrid = {" in text
     assert "fitted without" in text
     assert json.loads(json.dumps(report)) == report
 
 
 def test_the_table_of_long_turns_is_fitted_on_those_alone() -> None:
     short, long = observation(), replace(observation(fold="g"), mean_turn_length=2_000.0)
-    tables = {"LONG_TURNS": ("lexical", "passage")}
+    tables = {"hybrid_long_items": (Feature.BM25, Feature.PASSAGE_COSINE)}
     assert reporting.fit_tables({"chats": [short]}, tables) == {}
-    fitted = reporting.fit_tables({"chats": [short], "runs": [long, short]}, tables)["LONG_TURNS"]
+    fitted = reporting.fit_tables({"chats": [short], "runs": [long, short]}, tables)["hybrid_long_items"]
     assert {name: f["questions"] for name, f in fitted["fitted"].items()} == {"runs": 1}

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.testing import assert_allclose
 
 from convmemory.embeddings.token_codes import encode_vectors
-from search.late_interaction import max_sim, token_weights
+from search.ranking.late_interaction import max_sim, token_weights
 
 
 def test_pieces_of_a_word_share_its_weight_and_punctuation_weighs_nothing() -> None:
@@ -26,6 +26,6 @@ def test_scores_take_the_best_token_of_the_turn_of_its_neighbours_and_of_one_pas
     coded = {0: [encode_vectors(axis[:1]), encode_vectors(axis[1:2])], 1: [encode_vectors(axis[5:6])], 2: [b""]}
     late = max_sim(keys, coded, question, weights, 16)
     full, none = 1 / 4, -1 / 4  # one of sixteen signs, over the square root of 16
-    assert_allclose(late.turn, [full, 0.0, 0.0])
+    assert_allclose(late.item, [full, 0.0, 0.0])
     assert_allclose(late.neighbours[:2], [full, full])
     assert_allclose(late.passage[0], 0.75 * full + 0.25 * none)

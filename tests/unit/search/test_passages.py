@@ -1,6 +1,6 @@
 """What a hit shows of its passage."""
 
-from search.passages import LEAD_CHARS, MAX_CHARS, QueryStems, ShownPassage, shortened
+from search.results.passages import LEAD_CHARS, MAX_CHARS, QueryStems, ShownPassage, shortened
 
 
 def test_words_are_marked_whatever_their_ending_and_stop_words_are_not() -> None:

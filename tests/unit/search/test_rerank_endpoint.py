@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from convmemory.core.errors import RerankerUnavailable
-from search import rerank_endpoint
-from search.rerank_endpoint import RerankOptions, rerank
+from search.ranking import rerank_endpoint
+from search.ranking.rerank_endpoint import RerankOptions, rerank
 from tests.support.rerank_server import RerankServer, running_reranker
 
 DOCUMENTS = ["first", "second", "third"]

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from convmemory.core.errors import RerankerUnavailable
 from convmemory.core.measuring import timed
 from convmemory.core.text import one_line
-from search.candidates import TurnKeys, turn_keys
-from search.hits import Hit
 from search.query import SearchQuery
-from search.rerank_endpoint import RerankOptions, rerank
+from search.ranking.rerank_endpoint import RerankOptions, rerank
+from search.results.hits import Hit
+from search.retrieval.candidates import ItemKeys, item_keys
 
 NAME = "reranker"  # among the signals of a hit
 QUESTION_CHARS = 600
@@ -57,11 +57,11 @@ def document_of(hit: Hit) -> str:
 
 
 def key_of(hit: Hit) -> int:
-    """The hit's turn as in `search.candidates`."""
-    return int(turn_keys([hit.conversation_id], [hit.turn_number])[0])
+    """The hit's turn as in `search.retrieval.candidates`."""
+    return int(item_keys([hit.conversation_id], [hit.turn_number])[0])
 
 
-def put_first(order: NDArray[np.int64], keys: TurnKeys, placed: Sequence[int]) -> NDArray[np.int64]:
+def put_first(order: NDArray[np.int64], keys: ItemKeys, placed: Sequence[int]) -> NDArray[np.int64]:
     """`order` (indices into the sorted `keys`) with the distinct turns `placed` first; unknown ones do not count."""
     wanted = np.array([key for key in placed if key <= MAX_KEY], dtype=np.int64)
     if not len(wanted) or not len(keys):

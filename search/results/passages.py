@@ -10,10 +10,9 @@ from typing import Any
 from convmemory.conversations.models import Message
 from convmemory.conversations.parts import Part, part_text
 from convmemory.core.sql import Asked, load_sql
-from convmemory.embeddings.models import EmbeddingSpace
 from memory.splitting import split_message
-from search.dense import kinds_of, vector_parameter
-from search.query import SearchQuery, kinds_in
+from search.query import kinds_in
+from search.retrieval.prepared import PreparedQuery
 
 PASSAGES_PER_HIT = 8
 WORD_SHARE = 0.6  # how much the query's words weigh against meaning when a hit's passage is chosen
@@ -40,14 +39,14 @@ class ShownPassage:
     similarity: float = 0.0
 
 
-def ask_nearest(owner_id: int, query: SearchQuery, space: EmbeddingSpace, turns: Mapping[str, Any]) -> Asked:
+def ask_nearest(query: PreparedQuery, turns: Mapping[str, Any]) -> Asked:
     """Send what finds the passages of some turns (`conversations` and `turns`) that are nearest to the query."""
     parameters = {
         **turns,
-        "owner": owner_id,
-        "space": space.pk,
-        "vector": vector_parameter(owner_id, space, query.parsed.text),
-        "kinds": kinds_of(query.scope),
+        "owner": query.owner_id,
+        "space": query.active_space.pk,
+        "vector": query.vector_text,
+        "kinds": query.passage_kinds,
         "passages": PASSAGES_PER_HIT,
     }
     return Asked(load_sql("search", "hit_passages"), parameters)
@@ -62,9 +61,8 @@ def places_of(asked: Asked) -> dict[Turn, list[Place]]:
 
 
 def best_passages(
+    query: PreparedQuery,
     *,
-    owner_id: int,
-    query: SearchQuery,
     candidates: Mapping[Turn, Sequence[Place]],
     turns: Sequence[Turn],
     weights: Mapping[str, float],
@@ -75,7 +73,7 @@ def best_passages(
     """
     known = {turn: candidates[turn] for turn in turns if turn in candidates}
     bare = [turn for turn in turns if turn not in known]
-    texts = _part_texts(owner_id, [place[0] for places in known.values() for place in places], bare)
+    texts = _part_texts(query.owner_id, [place[0] for places in known.values() for place in places], bare)
     places_by_turn = known | {turn: _split(texts.get(turn, []), query) for turn in bare}
     by_message = {message.pk: parts for rows in texts.values() for message, parts in rows}
     words = QueryStems(weights)
@@ -105,7 +103,7 @@ def _part_texts(
     return found
 
 
-def _split(messages: Sequence[tuple[Message, tuple[Part, ...]]], query: SearchQuery) -> list[Place]:
+def _split(messages: Sequence[tuple[Message, tuple[Part, ...]]], query: PreparedQuery) -> list[Place]:
     """Passages cut on the spot, where none are stored or no vector is at hand."""
     kinds = kinds_in(query.scope)
     return [

@@ -9,20 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convmemory.core.sql import Asked, load_sql, pipelined
-from search.candidates import split_keys
-from search.passages import ShownPassage, ask_nearest, best_passages, places_of
-from search.query import SearchQuery
-from search.signals import RankedTurns
+from search.ranking.stages import RankedItems
+from search.results.passages import ShownPassage, ask_nearest, best_passages, places_of
+from search.retrieval.candidates import split_keys
+from search.retrieval.features import Feature, FeatureTable
 
-# Which of a hit's signals are named to the reader, and under which name.
-SIGNAL_NAMES = {
-    "words": "lexical",
-    "words nearby": "neighbours",
-    "passage": "passage",
-    "turn": "turn",
-    "late interaction": "late",
+# Which of a hit's features are named to the reader, and under which name.
+FEATURE_NAMES = {
+    "words": Feature.BM25,
+    "words nearby": Feature.NEIGHBOUR_BM25,
+    "passage": Feature.PASSAGE_COSINE,
+    "turn": Feature.ITEM_COSINE,
+    "late interaction": Feature.MAX_SIM,
 }
-TELLING_SHARE = 0.5  # a signal is named where the hit has at least this share of the query's best score
+NAMED_SHARE = 0.5  # a feature is named where the hit has at least this share of the query's best value
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,23 +56,22 @@ class Hit:
         return f"/conversations/{self.conversation_id}?turn={self.turn_number}"
 
 
-def show_hits(owner_id: int, query: SearchQuery, ranked: RankedTurns, page: NDArray[np.int64]) -> list[Hit]:
-    """The hits of one page, in the order of `page`. Three queries."""
-    conversations, turns = split_keys(ranked.keys[page])
-    parameters = {"owner": owner_id, "conversations": conversations, "turns": turns}
+def show_hits(ranked: RankedItems, page: NDArray[np.int64]) -> list[Hit]:
+    """The hits of one page, in the order of `page`, indices into the candidates. Three queries."""
+    query = ranked.query
+    conversations, turns = split_keys(ranked.table.keys[page])
+    parameters = {"owner": query.owner_id, "conversations": conversations, "turns": turns}
     with pipelined():
         asked = Asked(load_sql("search", "hits"), parameters)
-        nearest = ask_nearest(owner_id, query, ranked.space, parameters) if ranked.space else None
+        nearest = ask_nearest(query, parameters) if query.space else None
         rows = {(row[0], row[1]): row[2:] for row in asked.rows()}
         candidates = places_of(nearest) if nearest else {}
-    passages = best_passages(
-        owner_id=owner_id, query=query, candidates=candidates, turns=list(rows), weights=ranked.word_weights
-    )
-    telling = _telling_scores(ranked)
+    passages = best_passages(query, candidates=candidates, turns=list(rows), weights=ranked.word_weights)
+    named_from = _named_from(ranked.table)
     return [
-        _hit(turn, rows[turn], passages.get(turn), ranked, int(index), telling)
+        _hit(turn, rows[turn], passages.get(turn), ranked, int(index), named_from)
         for turn, index in zip(zip(conversations, turns, strict=True), page, strict=True)
-        if turn in rows  # else deleted since the legs ran
+        if turn in rows  # else deleted since they were found
     ]
 
 
@@ -80,9 +79,9 @@ def _hit(
     turn: tuple[int, int],
     row: tuple[Any, ...],
     passage: ShownPassage | None,
-    ranked: RankedTurns,
+    ranked: RankedItems,
     index: int,
-    telling: Mapping[str, float],
+    named_from: Mapping[str, float],
 ) -> Hit:
     message_id, question, created_at, title, agent, project = row
     return Hit(
@@ -90,7 +89,7 @@ def _hit(
         conversation_title=title,
         turn_number=turn[1],
         message_id=message_id,
-        similarity=_similarity(ranked, index),
+        similarity=_similarity(ranked.table, index),
         score=round(float(ranked.scores[index]), 4),
         user_question=question,
         passage=passage.text if passage else "",
@@ -99,30 +98,31 @@ def _hit(
         passage_part=passage.part_index if passage else 0,
         passage_start=passage.start if passage else 0,
         passage_end=passage.end if passage else 0,
-        matched=_matched(ranked, index, telling),
+        matched=_matched(ranked.table, index, named_from),
         created_at=created_at,
         agent=agent,
         project=project,
     )
 
 
-def _similarity(ranked: RankedTurns, index: int) -> float:
+def _similarity(table: FeatureTable, index: int) -> float:
     """The better cosine of the turn and its best passage, 0 where no vector was compared."""
-    cosines = [float(ranked.signals[name][index]) for name in ("passage", "turn") if name in ranked.signals]
+    names = (Feature.PASSAGE_COSINE, Feature.ITEM_COSINE)
+    cosines = [float(table.columns[name][index]) for name in names if name in table.columns]
     return round(max((min(1.0, cosine) for cosine in cosines if cosine > 0), default=0.0), 4)
 
 
-def _telling_scores(ranked: RankedTurns) -> dict[str, float]:
-    """By signal that found anything, the score from which it is named to the reader."""
-    found = {name: ranked.signals[name] for name in SIGNAL_NAMES.values() if name in ranked.signals}
-    best = {name: float(np.nanmax(scores)) for name, scores in found.items() if len(scores)}
-    return {name: score * TELLING_SHARE for name, score in best.items() if score > 0}
+def _named_from(table: FeatureTable) -> dict[str, float]:
+    """By feature that found anything, the value from which it is named to the reader."""
+    found = {name: table.columns[name] for name in FEATURE_NAMES.values() if name in table.columns}
+    best = {name: float(np.nanmax(values)) for name, values in found.items() if len(values)}
+    return {name: value * NAMED_SHARE for name, value in best.items() if value > 0}
 
 
-def _matched(ranked: RankedTurns, index: int, telling: Mapping[str, float]) -> tuple[str, ...]:
-    """Names of the signals by which this turn stands out."""
+def _matched(table: FeatureTable, index: int, named_from: Mapping[str, float]) -> tuple[str, ...]:
+    """Names of the features by which this turn stands out."""
     return tuple(
         name
-        for name, signal in SIGNAL_NAMES.items()
-        if signal in telling and ranked.signals[signal][index] >= telling[signal]
+        for name, feature in FEATURE_NAMES.items()
+        if feature in named_from and table.columns[feature][index] >= named_from[feature]
     )

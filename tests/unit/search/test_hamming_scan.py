@@ -5,8 +5,8 @@ import pytest
 
 from convmemory.embeddings.token_codes import encode_vectors
 from memory.signs import PLACE
+from search.retrieval.hamming_scan import _least
 from search.sign_blocks import Signs
-from search.sign_scan import _least
 
 
 def packed(vectors: np.ndarray, first_id: int = 0) -> Signs:

@@ -17,7 +17,7 @@ from convmemory.conversations.parts import TextPart, ThinkingPart, ToolCallPart,
 from convmemory.conversations.reading import Filters
 from convmemory.core.errors import EmbedderUnavailable, InvalidInput
 from search.indexing import index_conversation
-from search.retrieval import MODES, SearchQuery, SearchResults, search
+from search.searching import MODES, SearchQuery, SearchResults, search
 from tests.factories import exchange, make_conversation, make_user
 
 pytestmark = pytest.mark.django_db
@@ -215,7 +215,9 @@ def test_dates_the_wrong_way_round_are_refused() -> None:
 def test_without_an_embedder_words_still_answer_and_it_is_said() -> None:
     owner = make_user()
     indexed(owner, exchange(*KITCHEN))
-    with patch("search.signals.query_vector", side_effect=EmbedderUnavailable("the model file is missing")):
+    with patch(
+        "search.retrieval.prepared.query_embedding", side_effect=EmbedderUnavailable("the model file is missing")
+    ):
         results = find(owner, "sourdough starter")
     assert turns(results)[0] == 1
     assert "the model file is missing" in results.notes[0]

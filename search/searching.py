@@ -1,8 +1,8 @@
 """Finding the turns that answer a query: the one use case behind page, API, command, tool and MCP.
 
-Takes the caller, never an owner from input; without a caller the answer is empty. The legs' signals
-are gathered and ranked (`signals.py`), the page of hits is filled in (`hits.py`), and a reranker, where one
-is set up, puts the best of them in its order (`reranking.py`).
+Takes the caller, never an owner from input; without a caller the answer is empty. Candidates are retrieved
+and ranked (`pipeline.py`), the page of hits is filled in (`results/hits.py`), and a reranker, where one
+is set up, puts the best of them in its order (`ranking/reranking.py`).
 """
 
 from dataclasses import dataclass
@@ -12,11 +12,11 @@ from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from convmemory.core.cursors import UNREADABLE, decode_numbers, encode_cursor
 from convmemory.core.errors import InvalidInput
 from convmemory.core.measuring import timed
-from search.hits import Hit, show_hits
+from search.pipeline import rank_items
 from search.query import DEFAULT_SCOPE, MAX_LIMIT, MIN_QUERY_CHARS, MODES, SCOPES, Mode, SearchQuery, parse_scope
-from search.rerank_endpoint import RerankOptions
-from search.reranking import Placing, key_of, place_hits, put_first, say_placed
-from search.signals import rank_turns
+from search.ranking.rerank_endpoint import RerankOptions
+from search.ranking.reranking import Placing, key_of, place_hits, put_first, say_placed
+from search.results.hits import Hit, show_hits
 
 __all__ = [
     "DEFAULT_SCOPE",
@@ -72,14 +72,15 @@ def _find(
 ) -> SearchResults:
     """The page from `start`, in the order that is being paged through, or in the one that `reranker` gives."""
     end = start + query.limit
-    ranked = rank_turns(owner_id, query)
-    order = put_first(ranked.order(), ranked.keys, placing.keys)
-    shown = show_hits(owner_id, query, ranked, order[start : max(end, reranker.head) if reranker else end])
+    ranked = rank_items(owner_id=owner_id, query=query)
+    keys = ranked.table.keys
+    order = put_first(ranked.order, keys, placing.keys)
+    shown = show_hits(ranked, order[start : max(end, reranker.head) if reranker else end])
     if reranker:
         placing = place_hits(query, shown, reranker)
-        order = put_first(order, ranked.keys, placing.keys)
+        order = put_first(order, keys, placing.keys)
         by_key = {key_of(hit): hit for hit in shown}
-        shown = [by_key[key] for key in ranked.keys[order[start:end]].tolist() if key in by_key]
+        shown = [by_key[key] for key in keys[order[start:end]].tolist() if key in by_key]
     rest = placing.keys if end < len(placing.keys) else ()
     next_cursor = encode_cursor(query.identity, [end, *rest]) if end < len(order) else None
-    return SearchResults(say_placed(shown, placing.keys), next_cursor, (*ranked.notes, *placing.notes))
+    return SearchResults(say_placed(shown, placing.keys), next_cursor, (*ranked.query.notes, *placing.notes))

@@ -12,7 +12,7 @@ from datetime import date, timedelta
 import numpy as np
 from numpy.typing import NDArray
 
-from search.ranking import Scores
+from search.retrieval.candidates import Scores
 
 EPOCH = date(1970, 1, 1)
 NEARBY_DAYS = 7  # outside the period, what a turn counts for falls to 1/e in this time; if none is as near, to nothing

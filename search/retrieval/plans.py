@@ -9,14 +9,13 @@ from django.db.models import Max
 
 from convmemory.conversations.reading import EVERYTHING, Filters
 from convmemory.core.sql import load_sql
-from convmemory.embeddings.cache import query_vector
 from convmemory.embeddings.models import EmbeddingSpace
 from search import vector_index
-from search.dense import dense_statement, passages_statement
-from search.lexical import lexical_statement
 from search.models import TurnDocument
-from search.query import DEFAULT_SCOPE
 from search.query_text import QueryText
+from search.retrieval.dense import dense_statement, passages_statement
+from search.retrieval.lexical import lexical_statement
+from search.retrieval.prepared import PreparedQuery, embed_query
 
 PASSAGES, TURNS = "passage_owner", "turn_embedding_owner"
 DENSE_PLANS: dict[str, tuple[str, ...]] = {  # any of them
@@ -28,7 +27,6 @@ DENSE_PLANS: dict[str, tuple[str, ...]] = {  # any of them
 LEXICAL_INDEX = "turn_document_owned_spoken"
 SIGNS_INDEX = "sign_block_owner"
 TEXT = QueryText("some words")
-SPOKEN_KINDS = (0, 1)
 
 
 def queries_without_index(space: EmbeddingSpace) -> dict[str, str]:
@@ -60,7 +58,7 @@ def _statements_in_use(space: EmbeddingSpace) -> list[str]:
 
 
 def expected_plans(name: str, space: EmbeddingSpace) -> tuple[str, ...]:
-    """What the plan of this dense leg has to hold, one of them."""
+    """What the plan of this dense retriever has to hold, one of them."""
     return (vector_index.index_name(space),) if name == "passages_indexed" else DENSE_PLANS[name]
 
 
@@ -69,12 +67,9 @@ def is_as_expected(name: str, space: EmbeddingSpace, plan: str) -> bool:
 
 
 def dense_plan(name: str, owner_id: int, space: EmbeddingSpace, filters: Filters = EVERYTHING) -> str:
-    """The plan of a dense leg. Raises: EmbedderUnavailable."""
-    question = query_vector(space, TEXT.text, owner_id=owner_id)
-    if name.startswith("passages"):
-        statement, parameters = passages_statement(name, owner_id, space, question, TEXT, filters, SPOKEN_KINDS)
-    else:
-        statement, parameters = dense_statement(name, owner_id, space, question, TEXT, filters)
+    """The plan of a dense retriever. Raises: EmbedderUnavailable."""
+    query = embed_query(PreparedQuery(owner_id, TEXT, filters=filters, space=space))
+    statement, parameters = (passages_statement if name.startswith("passages") else dense_statement)(name, query)
     forbidden = ["enable_seqscan"]
     if name == "passages_indexed":  # with few rows a sort would win where many rows leave it no chance
         forbidden += ["enable_sort", "enable_bitmapscan"]
@@ -84,8 +79,8 @@ def dense_plan(name: str, owner_id: int, space: EmbeddingSpace, filters: Filters
 
 
 def lexical_plan(owner_id: int, filters: Filters = EVERYTHING) -> str:
-    """The plan of the full text leg over what was spoken."""
-    statement, parameters = lexical_statement(owner_id, "spoken", ["word"], TEXT, DEFAULT_SCOPE, filters)
+    """The plan of the lexical retriever over what was spoken."""
+    statement, parameters = lexical_statement("spoken", ["word"], PreparedQuery(owner_id, TEXT, filters=filters))
     return _plan(statement, parameters, ["enable_seqscan"])
 
 

@@ -1,7 +1,7 @@
-"""The signals by which messages are ranked inside the best turns of a query.
+"""The features by which messages are ranked inside the best turns of a query.
 
-Reads the passages and texts of the messages; the turn's own fused score, its neighbours' and everything
-that tells one message of a turn from another become one score. Source: docs/adr/0011-recall-of-messages.md.
+Reads the passages and texts of the messages: the score of the message's turn, of the turns beside it, and everything
+that tells one message of a turn from another. Source: docs/adr/0011-recall-of-messages.md.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,21 +11,19 @@ from typing import Any
 
 import numpy as np
 from django.db import connection
-from numpy.typing import NDArray
 
 from convmemory.conversations.models import Message
 from convmemory.conversations.parts import Part, spoken_text
 from convmemory.core.sql import load_sql
-from convmemory.embeddings.cache import query_tokens
-from convmemory.embeddings.models import EmbeddingSpace
 from memory.splitting import split_message
-from search.candidates import TurnKeys, split_keys, turn_keys
-from search.dense import kinds_of, vector_parameter
-from search.late_interaction import max_sim, weighted_question
-from search.passages import Place, stem, stems_of
-from search.query import SearchQuery, kinds_in
-from search.ranking import Scores, best_first, scale
-from search.signals import RankedTurns
+from search.query import kinds_in
+from search.ranking.fusion import scale
+from search.ranking.late_interaction import max_sim, weighted_query_tokens
+from search.ranking.stages import RankedItems
+from search.results.passages import Place, stem, stems_of
+from search.retrieval.candidates import ItemKeys, Scores, item_keys, split_keys
+from search.retrieval.features import FeatureTable, MessageFeature
+from search.retrieval.prepared import PreparedQuery
 
 TURNS = 60
 PASSAGES_PER_MESSAGE = 6
@@ -54,11 +52,11 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class MessageSignals:
-    """Candidates in the order of their keys (conversation, position), and an array a signal over them."""
+class MessageCandidates:
+    """Candidates in the order of their keys (conversation, position), and a table of features over them."""
 
     candidates: tuple[Candidate, ...] = ()
-    signals: Mapping[str, Scores] = field(default_factory=dict)
+    table: FeatureTable = field(default_factory=FeatureTable)
 
 
 @dataclass(slots=True)
@@ -69,30 +67,28 @@ class _Found:
     tokens: list[bytes]
 
 
-def message_signals(
-    *, owner_id: int, query: SearchQuery, ranked: RankedTurns, positions: Positions = ANYWHERE
-) -> MessageSignals:
-    """The messages of the best turns at these positions, with their signals. Two queries."""
-    best = ranked.keys[ranked.order()[:TURNS]]
-    found = _passages(owner_id, query, ranked.space, best, positions) if ranked.space else None
-    candidates = _candidates(owner_id, query, best, positions, found)
+def message_candidates(ranked: RankedItems, positions: Positions = ANYWHERE) -> MessageCandidates:
+    """The messages of the best turns at these positions, with their features. Two queries."""
+    query = ranked.query
+    best = ranked.table.keys[ranked.order[:TURNS]]
+    found = _passages(query, best, positions) if query.space else None
+    candidates = _candidates(query, best, positions, found)
     if not candidates:
-        return MessageSignals()
-    signals = _words(candidates, ranked.word_weights) | _of_turns(candidates, ranked)
-    if found is not None and ranked.space is not None:
-        signals |= _meaning(owner_id, candidates, found, query, ranked.space, ranked.word_weights)
-    return MessageSignals(tuple(candidates), signals)
+        return MessageCandidates()
+    columns = _word_features(candidates, ranked.word_weights) | _item_features(candidates, ranked)
+    if found is not None:
+        columns |= _vector_features(candidates, found, query, ranked.word_weights)
+    table = FeatureTable(message_keys(candidates)).with_columns(columns, of=frozenset(MessageFeature))
+    return MessageCandidates(tuple(candidates), table)
 
 
-def _passages(
-    owner_id: int, query: SearchQuery, space: EmbeddingSpace, turns: TurnKeys, positions: Positions
-) -> dict[int, _Found]:
+def _passages(query: PreparedQuery, turns: ItemKeys, positions: Positions) -> dict[int, _Found]:
     conversations, numbers = split_keys(turns)
     parameters: dict[str, Any] = {
-        "owner": owner_id,
-        "space": space.pk,
-        "vector": vector_parameter(owner_id, space, query.parsed.text),
-        "kinds": kinds_of(query.scope),
+        "owner": query.owner_id,
+        "space": query.active_space.pk,
+        "vector": query.vector_text,
+        "kinds": query.passage_kinds,
         "conversations": conversations,
         "turns": numbers,
         "first_position": positions[0],
@@ -112,10 +108,10 @@ def _passages(
 
 
 def _candidates(
-    owner_id: int, query: SearchQuery, turns: TurnKeys, positions: Positions, found: dict[int, _Found] | None
+    query: PreparedQuery, turns: ItemKeys, positions: Positions, found: dict[int, _Found] | None
 ) -> list[Candidate]:
     """The messages that hold the passages; without vectors all messages of the turns, cut on the spot."""
-    rows = Message.objects.filter(conversation__owner_id=owner_id, position__range=positions)
+    rows = Message.objects.filter(conversation__owner_id=query.owner_id, position__range=positions)
     if found is not None:
         rows = rows.filter(pk__in=list(found))
     else:
@@ -124,7 +120,7 @@ def _candidates(
     wanted = set(turns.tolist())
     candidates = []
     for row in rows.select_related("conversation").order_by("conversation_id", "position"):
-        key = int(turn_keys([row.conversation_id], [row.turn_number or 0])[0])
+        key = int(item_keys([row.conversation_id], [row.turn_number or 0])[0])
         parts = row.typed_parts
         places = found[row.pk].places if found is not None else _cut(row, parts, query)
         if places and key in wanted and row.turn_number is not None:
@@ -138,45 +134,45 @@ def _candidates(
     return candidates
 
 
-def _cut(row: Message, parts: Sequence[Part], query: SearchQuery) -> list[Place]:
+def _cut(row: Message, parts: Sequence[Part], query: PreparedQuery) -> list[Place]:
     spans = split_message(parts, is_real_user=row.is_real_user, is_assistant=row.role == "assistant")
     kinds = kinds_in(query.scope)
     return [(row.pk, s.part_index, s.start, s.end, 0.0) for s in spans if s.kind in kinds]
 
 
-# --- signals --------------------------------------------------------------------------------------
+# --- features -------------------------------------------------------------------------------------
 
 
-def message_keys(candidates: Sequence[Candidate]) -> TurnKeys:
+def message_keys(candidates: Sequence[Candidate]) -> ItemKeys:
     """Keys by (conversation, position): neighbours follow each other."""
-    return turn_keys([c.conversation_id for c in candidates], [c.position for c in candidates])
+    return item_keys([c.conversation_id for c in candidates], [c.position for c in candidates])
 
 
-def _meaning(
-    owner_id: int,
+def _vector_features(
     candidates: Sequence[Candidate],
     found: Mapping[int, _Found],
-    query: SearchQuery,
-    space: EmbeddingSpace,
+    query: PreparedQuery,
     word_weights: Mapping[str, float],
 ) -> dict[str, Scores]:
     keys = message_keys(candidates)
     cosine = np.array([candidate.places[0][4] for candidate in candidates], np.float32)
-    signals = {"cosine": cosine, "cosine_neighbours": _best_beside(keys, cosine)}
-    question = query_tokens(space, query.parsed.text, owner_id=owner_id)
+    columns: dict[str, Scores] = {
+        MessageFeature.COSINE: cosine,
+        MessageFeature.NEIGHBOUR_COSINE: _best_beside(keys, cosine),
+    }
     coded = {index: found[c.message_id].tokens for index, c in enumerate(candidates) if found[c.message_id].tokens}
-    if question is None or not coded:
-        return signals
-    vectors, weights = weighted_question(space, query.parsed.text, question, word_weights)
-    late = max_sim(keys, coded, vectors, weights, space.dimensions)
-    return signals | {
-        "late": late.turn,
-        "late_neighbours": late.neighbours,
-        "late_passage": late.passage,
+    if query.embedding is None or not len(query.embedding.token_ids) or not coded:
+        return columns
+    vectors, weights = weighted_query_tokens(query, word_weights)
+    late = max_sim(keys, coded, vectors, weights, query.active_space.dimensions)
+    return columns | {
+        MessageFeature.MAX_SIM: late.item,
+        MessageFeature.NEIGHBOUR_MAX_SIM: late.neighbours,
+        MessageFeature.PASSAGE_MAX_SIM: late.passage,
     }
 
 
-def _words(candidates: Sequence[Candidate], word_weights: Mapping[str, float]) -> dict[str, Scores]:
+def _word_features(candidates: Sequence[Candidate], word_weights: Mapping[str, float]) -> dict[str, Scores]:
     """How much of the query's words, weighed by idf, the message holds, and whether its speaker is named."""
     idf: dict[str, float] = {}
     for word, weight in word_weights.items():
@@ -193,30 +189,28 @@ def _words(candidates: Sequence[Candidate], word_weights: Mapping[str, float]) -
     weights = np.fromiter(idf.values(), np.float32, len(idf))
     norm = K1 * (1 - B + B * lengths / max(float(lengths.mean()), 1.0))
     return {
-        "words": weights @ (held > 0).astype(np.float32) / np.float32(total),
-        "words_density": weights @ (held * (K1 + 1) / (held + norm)),
-        "speaker": names,
+        MessageFeature.WORD_COVERAGE: weights @ (held > 0).astype(np.float32) / np.float32(total),
+        MessageFeature.BM25: (weights @ (held * (K1 + 1) / (held + norm))).astype(np.float32),
+        MessageFeature.SPEAKER: names,
     }
 
 
-def _of_turns(candidates: Sequence[Candidate], ranked: RankedTurns) -> dict[str, Scores]:
-    """The fused score of the message's turn, and the better one of the turns beside it."""
-    keys, scores = ranked.keys, scale(ranked.scores)
-    own = turn_keys([c.conversation_id for c in candidates], [c.turn_number for c in candidates])
+def _item_features(candidates: Sequence[Candidate], ranked: RankedItems) -> dict[str, Scores]:
+    """The score of the message's turn, and the better one of the turns beside it."""
+    keys, scores = ranked.table.keys, scale(ranked.scores)
+    own = item_keys([c.conversation_id for c in candidates], [c.turn_number for c in candidates])
     before, after = _looked_up(keys, scores, own - 1), _looked_up(keys, scores, own + 1)
-    return {"turn": _looked_up(keys, scores, own), "turn_neighbours": np.maximum(before, after)}
+    return {
+        MessageFeature.ITEM_SCORE: _looked_up(keys, scores, own),
+        MessageFeature.NEIGHBOUR_ITEM_SCORE: np.maximum(before, after),
+    }
 
 
-def _looked_up(keys: TurnKeys, scores: Scores, wanted: TurnKeys) -> Scores:
+def _looked_up(keys: ItemKeys, scores: Scores, wanted: ItemKeys) -> Scores:
     places = np.searchsorted(keys, wanted).clip(max=len(keys) - 1)
     return np.where(keys[places] == wanted, scores[places], 0.0).astype(np.float32)
 
 
-def _best_beside(keys: TurnKeys, scores: Scores) -> Scores:
+def _best_beside(keys: ItemKeys, scores: Scores) -> Scores:
     """The better score of the messages just before and after, 0 where neither is a candidate."""
     return np.maximum(_looked_up(keys, scores, keys - 1), _looked_up(keys, scores, keys + 1))
-
-
-def order_of(signals: MessageSignals, scores: Scores) -> NDArray[np.int64]:
-    """Indices of the candidates, best first."""
-    return best_first(scores, message_keys(signals.candidates))

@@ -1,0 +1,74 @@
+"""The pipeline of a search: a query is prepared, retrievers find candidates, rankers put them in order.
+
+Which retrievers and rankers there are stands here; how they fit together is checked when a pipeline is made.
+"""
+
+from dataclasses import dataclass, field, replace
+
+from convmemory.core.errors import ConvMemoryError
+from convmemory.core.sql import pipelined
+from search.options import SearchOptions
+from search.query import SearchQuery
+from search.ranking.stages import MADE_BY_RANKING, RankedItems, Rankers, rank_candidates
+from search.retrieval.corpus import PendingCorpus
+from search.retrieval.dense import ItemRetriever, PassageRetriever
+from search.retrieval.lexical import LexicalRetriever
+from search.retrieval.prepared import embed_query, prepare_query
+from search.retrieval.retriever import Retrieved, Retriever, merge_candidates
+
+
+class PipelineError(ConvMemoryError):
+    """Retrievers and rankers do not fit together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """Retrievers and rankers. Raises: PipelineError where a ranker weighs a feature that nothing makes."""
+
+    retrievers: tuple[Retriever, ...] = (LexicalRetriever(), PassageRetriever(), ItemRetriever())
+    rankers: Rankers = field(default_factory=Rankers.fitted)
+
+    def __post_init__(self) -> None:
+        if missing := self.rankers.features - self.features - MADE_BY_RANKING:
+            raise PipelineError(f"No retriever makes {', '.join(sorted(missing))}, which a ranker weighs.")
+
+    @property
+    def features(self) -> frozenset[str]:
+        """Every feature that a retriever makes."""
+        return frozenset(name for retriever in self.retrievers for name in retriever.features)
+
+
+PIPELINE = Pipeline()
+"""The product's own."""
+
+
+def rank_items(*, owner_id: int, query: SearchQuery, pipeline: Pipeline = PIPELINE) -> RankedItems:
+    """Every item that any retriever found, ranked; where none holds a quoted phrase, by its words, with a note.
+
+    A fixed number of queries, whatever the owner has.
+    """
+    options = SearchOptions.from_settings()
+    ranked = rank_candidates(_retrieve(owner_id, query, pipeline), rankers=pipeline.rankers, options=options)
+    if len(ranked.order) or not (phrases := query.parsed.phrases):
+        return ranked
+    relaxed = _retrieve(owner_id, replace(query, word_for_word=False), pipeline)
+    if len(relaxed.table.keys):
+        quoted = " and ".join(f'"{phrase}"' for phrase in phrases)
+        note = f"No turn holds {quoted} word for word: the words were searched for."
+        relaxed = replace(relaxed, query=replace(relaxed.query, notes=(*relaxed.query.notes, note)))
+    return rank_candidates(relaxed, rankers=pipeline.rankers, options=options)
+
+
+def _retrieve(owner_id: int, query: SearchQuery, pipeline: Pipeline) -> Retrieved:
+    """All candidates. The query is embedded while PostgreSQL looks for its words."""
+    with pipelined():
+        prepared = prepare_query(owner_id=owner_id, query=query)
+        applying = [retriever for retriever in pipeline.retrievers if retriever.applies(prepared)]
+        pending_corpus = PendingCorpus(owner_id)
+        pending = [r.send(prepared, pending_corpus) for r in applying if not r.needs_vector]
+        prepared = embed_query(prepared)
+        if prepared.space is not None:
+            pending += [r.send(prepared, pending_corpus) for r in applying if r.needs_vector]
+        corpus = pending_corpus.corpus
+        read = [candidates.read(prepared, corpus) for candidates in pending]
+    return merge_candidates(prepared, corpus, read, pipeline.features)

@@ -1,0 +1,55 @@
+"""How features become one score, and scores one order. Pure: arrays in, arrays out.
+
+Each feature is scaled to 0..1 within the query, then added with its weight: scaled scores keep the margins that
+reciprocal rank fusion throws away. Source: docs/adr/0007-fusion.md.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from search.retrieval.candidates import ItemKeys, Scores
+
+
+def scale(scores: Scores) -> Scores:
+    """Min-max scaled to 0..1; unseen items get 0, equal scores all get 1."""
+    seen = ~np.isnan(scores)
+    if not seen.any():
+        return np.zeros_like(scores)
+    low, high = float(np.nanmin(scores)), float(np.nanmax(scores))
+    scaled = np.ones_like(scores) if high <= low else (scores - low) / (high - low)
+    return np.where(seen, scaled, 0.0).astype(np.float32)
+
+
+def fuse(features: Mapping[str, Scores], weights: Mapping[str, float]) -> Scores:
+    """The weighted sum of the scaled features; those without a weight do not count."""
+    size = len(next(iter(features.values())))
+    total = np.zeros(size, dtype=np.float32)
+    for name, scores in features.items():
+        if weight := weights.get(name):
+            total += np.float32(weight) * scale(scores)
+    return total
+
+
+def best_first(scores: Scores, keys: ItemKeys) -> NDArray[np.int64]:
+    """Indices from the highest score to the lowest; ties in a fixed order, the newest first."""
+    return np.lexsort((-keys, -scores))
+
+
+def diversify(scores: Scores, similarity: NDArray[np.float32], *, relevance: float) -> NDArray[np.int64]:
+    """Maximal marginal relevance: indices in the order `relevance * score - (1 - relevance) * max similarity`.
+
+    `scores` (n,) are scaled to 0..1 first; `similarity` (n, n) holds cosines. Source: Carbonell and
+    Goldstein, 1998.
+    """
+    scaled = scale(scores)
+    left = list(range(len(scores)))
+    chosen: list[int] = []
+    nearest = np.zeros(len(scores), np.float32)
+    while left:
+        gain = relevance * scaled[left] - (1 - relevance) * nearest[left]
+        best = left.pop(int(np.argmax(gain)))
+        chosen.append(best)
+        nearest = np.maximum(nearest, similarity[best])
+    return np.array(chosen, dtype=np.int64)

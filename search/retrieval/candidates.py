@@ -1,0 +1,47 @@
+"""Items as array keys, one 64-bit number for (source, item), and scores laid out over such keys. Pure."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+ITEM_BITS = 24
+
+ItemKeys = NDArray[np.int64]
+Scores = NDArray[np.float32]
+NO_ITEMS: ItemKeys = np.empty(0, np.int64)
+
+
+def item_keys(source_ids: Sequence[int], item_numbers: Sequence[int]) -> ItemKeys:
+    """Keys of items, sorted like (source, item)."""
+    return (np.asarray(source_ids, dtype=np.int64) << ITEM_BITS) | np.asarray(item_numbers, dtype=np.int64)
+
+
+def split_keys(keys: ItemKeys) -> tuple[list[int], list[int]]:
+    """Source ids and item numbers of the keys."""
+    return (keys >> ITEM_BITS).tolist(), (keys & ((1 << ITEM_BITS) - 1)).tolist()
+
+
+def spread(keys: ItemKeys, found: ItemKeys, scores: Scores) -> Scores:
+    """`scores` of the items `found`, laid out over `keys` (sorted); NaN where a key was not found."""
+    result = np.full(len(keys), np.nan, dtype=np.float32)
+    if len(keys) and len(found):
+        places = np.searchsorted(keys, found)
+        places[places == len(keys)] = 0
+        inside = keys[places] == found
+        result[places[inside]] = scores[inside]
+    return result
+
+
+def source_starts(keys: ItemKeys) -> NDArray[np.int64]:
+    """Where among `keys` (sorted) each source begins."""
+    return np.flatnonzero(np.diff(keys >> ITEM_BITS, prepend=-1))
+
+
+def best_of_source(keys: ItemKeys, scores: Scores) -> Scores:
+    """For each item (keys sorted), the best score of any item in its source."""
+    if not len(keys):
+        return scores
+    starts = source_starts(keys)
+    best: Scores = np.repeat(np.maximum.reduceat(scores, starts), np.diff(starts, append=len(keys)))
+    return best

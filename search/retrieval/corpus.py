@@ -1,0 +1,48 @@
+"""How much an owner has: what document frequencies, mean lengths and the choice of a vector plan rest on."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convmemory.core.sql import Asked, load_sql
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """The owner's sources: ids (sorted), number of items, words spoken, passages."""
+
+    sources: NDArray[np.int64]
+    item_counts: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+    passage_counts: NDArray[np.int64]
+
+    @property
+    def items(self) -> int:
+        return int(self.item_counts.sum())
+
+    def passages_of(self, source_id: int | None) -> int:
+        """How many passages one source has, or all of them."""
+        counts = self.passage_counts
+        return int((counts if source_id is None else counts[self.sources == source_id]).sum())
+
+    @property
+    def mean_item_length(self) -> float:
+        """In words."""
+        return float(self.lengths.sum()) / max(self.items, 1)
+
+
+class PendingCorpus:
+    """The statement over the owner's sources on its way; what it brings is read once and kept."""
+
+    def __init__(self, owner_id: int) -> None:
+        self._asked = Asked(load_sql("search", "corpus"), {"owner": owner_id})
+
+    @cached_property
+    def corpus(self) -> Corpus:
+        """Waits for the row."""
+        (found,) = self._asked.rows()
+        columns = [np.asarray(column or [], np.int64) for column in found]
+        order = np.argsort(columns[0])
+        return Corpus(*(column[order] for column in columns))

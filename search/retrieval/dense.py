@@ -1,0 +1,135 @@
+"""The dense retrievers: cosine similarity of passages and of whole items to the query, filters inside the statement."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from convmemory.core.sql import Asked, load_sql
+from convmemory.embeddings.embedder import Vector, unit_rows
+from search import vector_index
+from search.retrieval.candidates import ItemKeys, Scores, best_of_source, item_keys, split_keys
+from search.retrieval.corpus import Corpus, PendingCorpus
+from search.retrieval.features import Feature
+from search.retrieval.filters import filter_sql
+from search.retrieval.hamming_scan import nearest_by_hamming_distance
+from search.retrieval.prepared import PreparedQuery
+from search.retrieval.retriever import Candidates
+
+LIMITS = {  # how many vectors each statement keeps; of passages, items are fewer
+    "passages_exact": 3_000,
+    "passages_named": 1_000,
+    "passages_indexed": vector_index.EF_SEARCH,
+    "turns_exact": 1_000,
+    "turns_signs": 500,
+}
+SPOKEN = frozenset({"user", "assistant"})
+HALF = np.dtype(">f2")  # as PostgreSQL sends half precision
+
+
+class PassageRetriever:
+    """Finds the items of the passages in scope that are nearest to the query."""
+
+    features = (Feature.PASSAGE_COSINE, Feature.SOURCE_PASSAGE_COSINE)
+    needs_vector = True
+
+    def applies(self, query: PreparedQuery) -> bool:
+        return True
+
+    def send(self, query: PreparedQuery, corpus: PendingCorpus) -> "PendingPassages":
+        passages = corpus.corpus.passages_of(query.filters.conversation_id)
+        name = vector_index.passage_statement(query.active_space, passages)
+        return PendingPassages(Asked(*passages_statement(name, query)))
+
+
+@dataclass(frozen=True, slots=True)
+class PendingPassages:
+    """The statement that looks for passages."""
+
+    asked: Asked
+
+    def read(self, query: PreparedQuery, corpus: Corpus) -> Candidates:
+        keys, cosines = _best_by_item(self.asked)
+        best = best_of_source(keys, cosines)
+        return Candidates(keys, keys, {Feature.PASSAGE_COSINE: cosines, Feature.SOURCE_PASSAGE_COSINE: best})
+
+
+class ItemRetriever:
+    """Finds the items whose own vector is nearest to the query; such a vector is of all that was said."""
+
+    features = (Feature.ITEM_COSINE,)
+    needs_vector = True
+
+    def applies(self, query: PreparedQuery) -> bool:
+        return query.scope >= SPOKEN
+
+    def send(self, query: PreparedQuery, corpus: PendingCorpus) -> "PendingItems":
+        name = vector_index.turn_statement(corpus.corpus.items)
+        return PendingItems(Asked(*dense_statement(name, query)))
+
+
+@dataclass(frozen=True, slots=True)
+class PendingItems:
+    """The statement that looks for items by their own vectors."""
+
+    asked: Asked
+
+    def read(self, query: PreparedQuery, corpus: Corpus) -> Candidates:
+        keys, cosines = _best_by_item(self.asked)
+        return Candidates(keys, keys, {Feature.ITEM_COSINE: cosines})
+
+
+def passages_statement(name: str, query: PreparedQuery) -> tuple[str, dict[str, Any]]:
+    """The SQL over passages and its parameters; the ids that it names, if any, are looked for here."""
+    statement, parameters = dense_statement(name, query)
+    if name == "passages_indexed":
+        vector_index.scan_widely()
+    if name == "passages_named":
+        parameters["ids"] = nearest_by_hamming_distance(query, limit=LIMITS[name])
+    return statement, parameters | {"kinds": query.passage_kinds}
+
+
+def dense_statement(name: str, query: PreparedQuery) -> tuple[str, dict[str, Any]]:
+    """A dense retriever's SQL and its parameters."""
+    space = query.active_space
+    condition, parameters = filter_sql(query.filters, query.text, document=None)
+    statement = load_sql("search", name).replace("{filters}", condition)
+    statement = statement.replace("{space}", str(space.pk)).replace("{dimensions}", str(space.dimensions))
+    return statement, parameters | {
+        "owner": query.owner_id,
+        "space": space.pk,
+        "vector": query.vector_text,
+        "limit": LIMITS[name],
+    }
+
+
+def _best_by_item(asked: Asked) -> tuple[ItemKeys, Scores]:
+    """The items found (keys sorted), and the cosine of the best vector of each."""
+    ((sources, items, cosines),) = asked.rows()
+    keys, inverse = np.unique(item_keys(sources or [], items or []), return_inverse=True)
+    best = np.full(len(keys), -np.inf, np.float32)
+    np.maximum.at(best, inverse, np.asarray(cosines or [], np.float32))
+    return keys, best
+
+
+class PendingItemVectors:
+    """The statement that reads the vectors of the items `keys` on its way."""
+
+    def __init__(self, query: PreparedQuery, keys: ItemKeys) -> None:
+        sources, items = split_keys(keys)
+        parameters = {
+            "owner": query.owner_id,
+            "space": query.active_space.pk,
+            "conversations": sources,
+            "turns": items,
+        }
+        self._asked = Asked(load_sql("search", "turn_vectors"), parameters)
+        self._shape = len(keys), query.active_space.dimensions
+
+    def read(self) -> Vector:
+        """(n, dim), unit length, in the order of the keys; zeros where there is none."""
+        ((places, data),) = self._asked.rows()
+        vectors = np.zeros(self._shape, np.float32)
+        if places:
+            vectors[np.asarray(places) - 1] = np.frombuffer(data, HALF).reshape(-1, self._shape[1])
+        return unit_rows(vectors)

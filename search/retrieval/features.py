@@ -1,0 +1,82 @@
+"""The features of a candidate: what retrievers and rescoring tell of it, and the table that holds them. Pure.
+
+A feature is one number a candidate. Its name stands here, its maker names it, and `search/ranking/weights.json`
+says what it weighs; a ranker refuses a table that lacks a feature which it weighs.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from search.retrieval.candidates import NO_ITEMS, ItemKeys, Scores
+
+
+class Feature(StrEnum):
+    """Features of an item."""
+
+    PASSAGE_COSINE = "passage_cosine"  # of the item's nearest passage
+    SOURCE_PASSAGE_COSINE = "source_passage_cosine"  # the best of these in the item's source
+    ITEM_COSINE = "item_cosine"  # of the item's own vector, the best chunk's
+
+    BM25 = "bm25"
+    NEIGHBOUR_BM25 = "neighbour_bm25"  # the item with half of what the items beside it hold
+    SOURCE_BM25 = "source_bm25"  # of the whole source
+    SOURCE_BM25_RARE = "source_bm25_rare"  # the same with the idf squared: a long source holds every common word
+    SOURCE_BEST_BM25 = "source_best_bm25"  # the best item of the source
+    COVERAGE = "coverage"  # share of the query's idf that the item holds
+    NEIGHBOUR_COVERAGE = "neighbour_coverage"  # likewise, the items beside it included
+
+    DATE = "date"  # how near the item is to a date that the query names
+
+    MAX_SIM = "max_sim"
+    NEIGHBOUR_MAX_SIM = "neighbour_max_sim"  # the items beside it included
+    PASSAGE_MAX_SIM = "passage_max_sim"  # of the best single passage
+
+
+class MessageFeature(StrEnum):
+    """Features of a message among the messages of the best items."""
+
+    COSINE = "cosine"
+    NEIGHBOUR_COSINE = "neighbour_cosine"
+    MAX_SIM = "max_sim"
+    NEIGHBOUR_MAX_SIM = "neighbour_max_sim"
+    PASSAGE_MAX_SIM = "passage_max_sim"
+    WORD_COVERAGE = "word_coverage"
+    BM25 = "bm25"
+    SPEAKER = "speaker"  # the query names who speaks
+    ITEM_SCORE = "item_score"  # the score of the message's item
+    NEIGHBOUR_ITEM_SCORE = "neighbour_item_score"
+
+
+DENSE = frozenset({Feature.PASSAGE_COSINE, Feature.SOURCE_PASSAGE_COSINE, Feature.ITEM_COSINE})
+LEXICAL = frozenset(
+    {
+        Feature.BM25,
+        Feature.NEIGHBOUR_BM25,
+        Feature.SOURCE_BM25,
+        Feature.SOURCE_BM25_RARE,
+        Feature.SOURCE_BEST_BM25,
+        Feature.COVERAGE,
+        Feature.NEIGHBOUR_COVERAGE,
+    }
+)
+LATE_INTERACTION = frozenset({Feature.MAX_SIM, Feature.NEIGHBOUR_MAX_SIM, Feature.PASSAGE_MAX_SIM})
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureTable:
+    """Candidates, keys sorted (n,), and a column (n,) a feature, NaN where the feature's maker did not see the item.
+
+    `unavailable` names the features that this query has not got at all, such as a date that it does not name.
+    `mean_item_length`, in words, is that of everything the owner has.
+    """
+
+    keys: ItemKeys = field(default_factory=lambda: NO_ITEMS)
+    columns: Mapping[str, Scores] = field(default_factory=dict)
+    unavailable: frozenset[str] = frozenset()
+    mean_item_length: float = 0.0
+
+    def with_columns(self, columns: Mapping[str, Scores], *, of: Collection[str]) -> "FeatureTable":
+        """The table with further columns; those features `of` a maker that it did not make are unavailable."""
+        missing = frozenset(of) - columns.keys()
+        return replace(self, columns={**self.columns, **columns}, unavailable=self.unavailable | missing)

@@ -1,0 +1,113 @@
+"""A query made ready once, for every stage of a search: whose it is, its words, its filters, its vectors.
+
+Made in two steps, because PostgreSQL can look for the words while the query is embedded.
+"""
+
+import logging
+from dataclasses import dataclass, field, replace
+
+from django.db import connection
+
+from convmemory.conversations.reading import EVERYTHING, Filters
+from convmemory.core.errors import EmbedderUnavailable
+from convmemory.core.sql import load_sql
+from convmemory.core.text import storable
+from convmemory.embeddings.cache import query_embedding
+from convmemory.embeddings.embedder import TokenEmbedding, Vector
+from convmemory.embeddings.models import EmbeddingSpace
+from convmemory.embeddings.spaces import active_space
+from memory.passages import KINDS, vector_text
+from search.query import DEFAULT_SCOPE, SearchQuery, kinds_in
+from search.query_text import QueryText
+from search.texts import searchable
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class QueryWord:
+    """A word of the query as it is written, and its lexeme in the index."""
+
+    written: str
+    lexeme: str
+    is_stop_word: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedQuery:
+    """What every stage reads. `space` is None where no vectors are compared, and then so is `embedding`.
+
+    `notes` say to the caller what could not be done as asked for.
+    """
+
+    owner_id: int
+    text: QueryText
+    mode: str = "hybrid"
+    scope: frozenset[str] = DEFAULT_SCOPE
+    filters: Filters = EVERYTHING
+    words: tuple[QueryWord, ...] = ()
+    space: EmbeddingSpace | None = None
+    embedding: TokenEmbedding | None = None
+    vector_text: str = field(default="", repr=False)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def passage_kinds(self) -> list[int]:
+        """The kinds of passages in scope, as they are stored."""
+        return [KINDS[kind] for kind in kinds_in(self.scope)]
+
+    @property
+    def vector(self) -> Vector:
+        """(dim,) float32, unit length."""
+        assert self.embedding is not None
+        return self.embedding.vector
+
+    def with_embedding(self, embedding: TokenEmbedding) -> "PreparedQuery":
+        """The query with its vectors, which are of its space."""
+        return replace(self, embedding=embedding, vector_text=vector_text(embedding.vector))
+
+    @property
+    def active_space(self) -> EmbeddingSpace:
+        """The space of a query that is compared by vectors."""
+        assert self.space is not None
+        return self.space
+
+
+def prepare_query(*, owner_id: int, query: SearchQuery) -> PreparedQuery:
+    """The query with its words, and the space that it will be embedded in. One query of the database, for the words."""
+    prepared = PreparedQuery(
+        owner_id=owner_id,
+        text=query.parsed,
+        mode=query.mode,
+        scope=query.scope,
+        filters=query.filters,
+        words=_look_up_words(query.parsed.text),
+    )
+    if query.mode == "full_text":
+        return prepared
+    try:
+        return replace(prepared, space=active_space())
+    except EmbedderUnavailable as error:
+        return _by_words_only(prepared, error)
+
+
+def embed_query(prepared: PreparedQuery) -> PreparedQuery:
+    """The query with its vectors; without a space, and with a note, where the model cannot be used now."""
+    if prepared.space is None:
+        return prepared
+    try:
+        return prepared.with_embedding(query_embedding(prepared.space, prepared.text.text, owner_id=prepared.owner_id))
+    except EmbedderUnavailable as error:
+        return _by_words_only(prepared, error)
+
+
+def _by_words_only(prepared: PreparedQuery, error: EmbedderUnavailable) -> PreparedQuery:
+    logger.warning("Searching by words only: %s", error)
+    return replace(prepared, space=None, notes=(*prepared.notes, f"Searched by words only: {error}"))
+
+
+def _look_up_words(text: str) -> tuple[QueryWord, ...]:
+    """In the order of the query."""
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("search", "query_words"), [searchable(storable(text))])
+        return tuple(QueryWord(*row) for row in cursor.fetchall())

@@ -1,0 +1,82 @@
+"""What a retriever is, and how the candidates of several become one table.
+
+A retriever is sent off before it is read: PostgreSQL works on one while another is computed. To add one, write a class
+with `features`, `needs_vector`, `applies` and `send`, and name it in `search/pipeline.py`.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from search.retrieval.candidates import NO_ITEMS, ItemKeys, Scores, spread
+from search.retrieval.corpus import Corpus, PendingCorpus
+from search.retrieval.features import FeatureTable
+from search.retrieval.prepared import PreparedQuery
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """What one retriever found.
+
+    `found` are the items that become candidates; `keys` (sorted) are those that `features`, arrays over them, tell of:
+    they may be more. An item that is not among them gets the value `unseen`. `word_weights` gives the idf of words of
+    the query, where the retriever knows it.
+    """
+
+    found: ItemKeys = field(default_factory=lambda: NO_ITEMS)
+    keys: ItemKeys = field(default_factory=lambda: NO_ITEMS)
+    features: Mapping[str, Scores] = field(default_factory=dict)
+    unseen: float = float("nan")
+    word_weights: Mapping[str, float] = field(default_factory=dict)
+
+
+class PendingCandidates(Protocol):
+    """A retriever's statements on their way."""
+
+    def read(self, query: PreparedQuery, corpus: Corpus) -> Candidates:
+        """Waits for the rows; `query` has been embedded by now, where it could be."""
+
+
+class Retriever(Protocol):
+    """Finds candidates for a query and tells of each by features."""
+
+    @property
+    def features(self) -> Collection[str]:
+        """The features that it makes."""
+
+    @property
+    def needs_vector(self) -> bool:
+        """Whether it is sent after the query has been embedded, and not at all where it could not be."""
+
+    def applies(self, query: PreparedQuery) -> bool:
+        """Whether the query's scope and mode let it find anything."""
+
+    def send(self, query: PreparedQuery, corpus: PendingCorpus) -> PendingCandidates:
+        """Send its statements. Only a retriever that needs the vector may read `corpus` here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieved:
+    """All candidates in one table, the idf of the query's words, and the query as it was searched for."""
+
+    query: PreparedQuery
+    table: FeatureTable
+    word_weights: Mapping[str, float]
+
+
+def merge_candidates(
+    query: PreparedQuery, corpus: Corpus, read: Sequence[Candidates], features: Collection[str]
+) -> Retrieved:
+    """One table over everything that was found; those of `features` that no retriever made are unavailable."""
+    found = [candidates.found for candidates in read]
+    keys = np.unique(np.concatenate(found)) if found else NO_ITEMS
+    columns: dict[str, Scores] = {}
+    word_weights: dict[str, float] = {}
+    for candidates in read:
+        word_weights |= candidates.word_weights
+        for name, scores in candidates.features.items():
+            columns[name] = np.nan_to_num(spread(keys, candidates.keys, scores), nan=candidates.unseen)
+    table = FeatureTable(keys, mean_item_length=corpus.mean_item_length).with_columns(columns, of=features)
+    return Retrieved(query, table, word_weights)

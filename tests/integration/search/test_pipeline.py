@@ -1,0 +1,46 @@
+"""The pipeline takes further retrievers and rankers, one file each, and refuses those that do not fit together."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from search.indexing import index_conversation
+from search.pipeline import PIPELINE, Pipeline, PipelineError, rank_items
+from search.query import SearchQuery
+from search.ranking.stages import Rankers
+from search.retrieval.candidates import split_keys
+from tests.factories import NEW_YEAR, assistant_says, exchange, make_conversation, make_user, user_says
+from tests.integration.search.toy_ranker import SingleFeatureRanker
+from tests.integration.search.toy_retriever import RECENCY, NewestRetriever
+
+pytestmark = pytest.mark.django_db
+
+
+def test_a_retriever_and_a_ranker_are_added_without_touching_the_others() -> None:
+    owner = make_user()
+    made = [
+        make_conversation(owner, [user_says("newest?", created_at=day), assistant_says("yes.", created_at=day)])
+        for day in (NEW_YEAR + timedelta(days=days) for days in (2, 9, 5))
+    ]
+    for conversation in made:
+        index_conversation(conversation_id=conversation.pk)
+    rankers = replace(Rankers.fitted(), full_text=SingleFeatureRanker(RECENCY))
+    pipeline = Pipeline((*PIPELINE.retrievers, NewestRetriever()), rankers)
+    ranked = rank_items(owner_id=owner.pk, query=SearchQuery(text="newest", mode="full_text"), pipeline=pipeline)
+    sources, _ = split_keys(ranked.table.keys[ranked.order])
+    assert sources == [made[1].pk, made[2].pk, made[0].pk]
+
+
+def test_the_toy_retriever_keeps_to_its_owner() -> None:
+    owner, other = make_user(), make_user()
+    conversation = make_conversation(other, exchange(("newest?", "yes.")))
+    index_conversation(conversation_id=conversation.pk)
+    pipeline = Pipeline((*PIPELINE.retrievers, NewestRetriever()))
+    ranked = rank_items(owner_id=owner.pk, query=SearchQuery(text="newest", mode="full_text"), pipeline=pipeline)
+    assert not len(ranked.table.keys)
+
+
+def test_a_ranker_without_a_retriever_for_its_feature_is_refused() -> None:
+    with pytest.raises(PipelineError, match="recency"):
+        Pipeline(rankers=replace(Rankers.fitted(), full_text=SingleFeatureRanker(RECENCY)))

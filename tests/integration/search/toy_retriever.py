@@ -1,0 +1,41 @@
+"""A retriever of one file, as `search/retrieval/retriever.py` describes it: it finds the newest items."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from search.models import TurnDocument
+from search.retrieval.candidates import item_keys
+from search.retrieval.corpus import Corpus, PendingCorpus
+from search.retrieval.prepared import PreparedQuery
+from search.retrieval.retriever import Candidates
+
+RECENCY = "recency"
+
+
+class NewestRetriever:
+    """Finds the owner's newest items; `recency` falls with their rank."""
+
+    features = (RECENCY,)
+    needs_vector = False
+
+    def applies(self, query: PreparedQuery) -> bool:
+        return "newest" in query.text.text
+
+    def send(self, query: PreparedQuery, corpus: PendingCorpus) -> "PendingNewest":
+        return PendingNewest(limit=50)
+
+
+@dataclass(frozen=True, slots=True)
+class PendingNewest:
+    """Asks only when it is read."""
+
+    limit: int
+
+    def read(self, query: PreparedQuery, corpus: Corpus) -> Candidates:
+        rows = TurnDocument.objects.filter(owner_id=query.owner_id).order_by("-created_at", "-id")[: self.limit]
+        found = list(rows.values_list("conversation_id", "turn_number"))
+        keys = item_keys([source for source, _ in found], [item for _, item in found])
+        recency = np.linspace(1, 0, len(keys), dtype=np.float32)
+        order = np.argsort(keys)
+        return Candidates(keys[order], keys[order], {RECENCY: recency[order]}, unseen=0.0)

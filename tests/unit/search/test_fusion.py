@@ -1,0 +1,46 @@
+"""Scaling and fusing features."""
+
+import numpy as np
+from numpy.testing import assert_allclose, assert_array_equal
+
+from search.ranking.fusion import (
+    best_first,
+    fuse,
+    scale,
+)
+from search.retrieval.candidates import item_keys, split_keys, spread
+
+NAN = float("nan")
+
+
+def array(*values: float) -> np.ndarray:
+    return np.array(values, dtype=np.float32)
+
+
+def test_scaling_keeps_the_margins() -> None:
+    assert_allclose(scale(array(1, 2, 5)), [0, 0.25, 1])
+
+
+def test_an_unseen_turn_gets_nothing() -> None:
+    assert_allclose(scale(array(4, NAN, 6, 8)), [0, 0, 0.5, 1])
+
+
+def test_equal_scores_count_fully_and_no_scores_not_at_all() -> None:
+    assert_allclose(scale(array(3, 3)), [1, 1])
+    assert_allclose(scale(array(NAN, NAN)), [0, 0])
+
+
+def test_features_without_a_weight_do_not_count() -> None:
+    features = {"a": array(0, 1), "b": array(1, 0), "c": array(9, 0)}
+    assert_allclose(fuse(features, {"a": 2.0, "b": 0.5}), [0.5, 2.0])
+
+
+def test_the_order_is_total() -> None:
+    keys = np.array([10, 20, 30], dtype=np.int64)
+    assert_array_equal(best_first(array(1, 2, 2), keys), [2, 1, 0])
+
+
+def test_keys_hold_conversation_and_turn() -> None:
+    keys = item_keys([7, 7, 8], [0, 12, 3])
+    assert split_keys(keys) == ([7, 7, 8], [0, 12, 3])
+    assert_array_equal(spread(keys, keys[1:2], array(5)), array(NAN, 5, NAN))

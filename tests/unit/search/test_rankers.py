@@ -1,0 +1,86 @@
+"""Linear rankers, their checked weights, and the blend by the length of items."""
+
+import copy
+import json
+from importlib import resources
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from search.ranking.rankers import LengthBlendedRanker, LinearRanker, MissingFeature, long_share
+from search.ranking.weights import TABLES, WeightsError, check_weights, weights_of
+from search.retrieval.candidates import item_keys
+from search.retrieval.features import Feature, FeatureTable
+
+KEYS = item_keys([1, 1, 2], [0, 1, 0])
+
+
+def array(*values: float) -> np.ndarray:
+    return np.array(values, dtype=np.float32)
+
+
+@pytest.fixture
+def document() -> Any:
+    text = resources.files("search.ranking").joinpath("weights.json").read_text(encoding="utf-8")
+    return copy.deepcopy(json.loads(text))
+
+
+def test_every_table_weighs_exactly_its_features() -> None:
+    for name, features in TABLES.items():
+        assert weights_of(name).keys() == features
+
+
+def test_an_unknown_feature_is_an_error(document: Any) -> None:
+    document["tables"]["hybrid"]["moon_phase"] = 1.0
+    with pytest.raises(WeightsError, match="moon_phase"):
+        check_weights(document)
+
+
+def test_a_forgotten_feature_is_an_error(document: Any) -> None:
+    del document["tables"]["full_text"]["bm25"]
+    with pytest.raises(WeightsError, match="lack bm25"):
+        check_weights(document)
+
+
+@pytest.mark.parametrize("weight", ["2", -0.5, True, None, float("inf")])
+def test_a_weight_is_a_number_from_zero_on(document: Any, weight: Any) -> None:
+    document["tables"]["semantic"]["date"] = weight
+    with pytest.raises(WeightsError, match="date"):
+        check_weights(document)
+
+
+def test_a_table_that_is_missing_or_of_another_version_is_an_error(document: Any) -> None:
+    with pytest.raises(WeightsError, match="version 1"):
+        check_weights(document | {"version": 2})
+    del document["tables"]["messages"]
+    with pytest.raises(WeightsError, match="messages"):
+        check_weights(document)
+
+
+def test_a_ranker_refuses_a_table_without_a_feature_that_it_weighs() -> None:
+    ranker = LinearRanker({Feature.BM25: 1.0, Feature.DATE: 6.0})
+    table = FeatureTable(KEYS).with_columns({Feature.BM25: array(0, 4, 1)}, of={Feature.BM25})
+    with pytest.raises(MissingFeature, match="date"):
+        ranker.score(table)
+
+
+def test_what_a_query_has_not_got_counts_nothing() -> None:
+    ranker = LinearRanker({Feature.BM25: 2.0, Feature.DATE: 6.0})
+    table = FeatureTable(KEYS).with_columns({Feature.BM25: array(0, 4, 1)}, of={Feature.BM25, Feature.DATE})
+    assert_allclose(ranker.score(table), [0, 2, 0.5])
+
+
+def test_long_items_are_weighed_by_another_table_without_a_step() -> None:
+    shares = [long_share(length) for length in (0, 60, 140, 350, 760, 10_000)]
+    assert shares == sorted(shares)
+    assert (shares[0], shares[3]) == (0.0, 0.5)
+    assert shares[2] < 0.03
+    assert shares[-1] > 0.99
+    short, long = weights_of("hybrid"), weights_of("hybrid_long_items")
+    ranker = LengthBlendedRanker(short, long)
+    assert ranker.blended(0) == short
+    blended = ranker.blended(1e9)
+    assert_allclose([blended[name] for name in long], list(long.values()), atol=1e-6)
+    assert_allclose(ranker.blended(350)["bm25"], (short["bm25"] + long["bm25"]) / 2)
