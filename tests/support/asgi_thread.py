@@ -13,8 +13,8 @@ START_TIMEOUT_S = 30.0
 
 
 @contextmanager
-def running_application(application: Any, *, lifespan: str = "off") -> Iterator[str]:
-    """The address, without a slash at its end."""
+def running_application(application: Any, *, lifespan: str = "off", guarded: bool = True) -> Iterator[str]:
+    """The address, without a slash at its end. Connections are `guarded` as those of `manage.py up` are."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=256)
     config = uvicorn.Config(
         application,
@@ -23,7 +23,7 @@ def running_application(application: Any, *, lifespan: str = "off") -> Iterator[
         access_log=False,
         lifespan=lifespan,  # type: ignore[arg-type]
         timeout_graceful_shutdown=1,
-        http="convmemory.edge.connections:GuardedConnection",  # as `manage.py up` has it
+        http="convmemory.edge.connections:GuardedConnection" if guarded else "auto",
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)

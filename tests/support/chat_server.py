@@ -263,7 +263,7 @@ async def _until_gone(receive: Receive) -> None:
 def running_chat_server(**behaviour: Any) -> Iterator[ChatServer]:
     """A `ChatServer` on a free port for the time of the block; `url` ends in /v1."""
     server = ChatServer(**behaviour)
-    with running_application(server) as address:
+    with running_application(server, guarded=False) as address:
         server.url = f"{address}/v1"
         yield server
 
