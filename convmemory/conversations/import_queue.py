@@ -1,7 +1,7 @@
 """The states of imports as workers change them: claimed, running, ended, lost.
 
 A claim holds until its lease runs out and is renewed while the import runs. At most one import of an owner runs, and
-in all so many that a worker stays free for everything else.
+in all so many that a worker stays free for everything else; only a small one, which soon ends, may take that worker.
 """
 
 import uuid
@@ -25,14 +25,15 @@ LEASE = timedelta(seconds=60)
 MAX_ATTEMPTS = 5
 KEPT_FOR = timedelta(days=30)
 ORPHANED_AFTER = timedelta(hours=1)
-CLAIM_LOCK = 7_203  # of the advisory lock under which imports are claimed
+CLAIM_LOCK = 7_204  # of the advisory lock under which imports are claimed
+SMALL_BYTES = 256 * 1024  # of an upload; an archive of this size unpacks to 25 MB at most
 
 State = Import.State
 
 
-def most_at_once() -> int:
-    """How many imports may run: one worker is left for other tasks, where there are two."""
-    return max(1, settings.WORKERS - 1)
+def most_at_once(size: int) -> int:
+    """How many imports may run once one of `size` bytes is among them: a small one need not wait for large ones."""
+    return int(settings.WORKERS) if size <= SMALL_BYTES else max(1, settings.WORKERS - 1)
 
 
 def claim(import_id: int) -> Import | None:
@@ -42,9 +43,10 @@ def claim(import_id: int) -> Import | None:
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_xact_lock(%s)", [CLAIM_LOCK])
         running = list(Import.objects.filter(state=State.RUNNING).values_list("owner_id", flat=True))
-        if len(running) >= most_at_once():
-            return None
         free = Import.objects.filter(pk=import_id, state=State.QUEUED).exclude(owner_id__in=running)
+        size = free.values_list("size", flat=True).first()
+        if size is None or len(running) >= most_at_once(size):
+            return None
         free.update(
             state=State.RUNNING, run=run, lease_until=now + LEASE, started_at=now, attempts=F("attempts") + 1,
             files_read=0, messages_read=0,
@@ -102,11 +104,15 @@ def next_imports() -> list[int]:
     """Imports that can be claimed now: the oldest of each owner, those first whose owner has waited longest."""
     running = list(Import.objects.filter(state=State.RUNNING).values_list("owner_id", flat=True))
     queued = Import.objects.filter(state=State.QUEUED).exclude(owner_id__in=running)
-    oldest = dict(queued.order_by("owner_id", "pk").distinct("owner_id").values_list("owner_id", "pk"))
+    oldest = {row.owner_id: row for row in queued.order_by("owner_id", "pk").distinct("owner_id")}
     started = Import.objects.filter(owner_id__in=oldest, started_at__isnull=False)
     last = dict(started.values_list("owner_id").annotate(at=Max("started_at")).order_by())
-    in_order = sorted(oldest, key=lambda owner: (last.get(owner, timezone.now() - KEPT_FOR), oldest[owner]))
-    return [oldest[owner] for owner in in_order[: max(0, most_at_once() - len(running))]]
+    in_order = sorted(oldest.values(), key=lambda row: (last.get(row.owner_id, timezone.now() - KEPT_FOR), row.pk))
+    chosen: list[int] = []
+    for row in in_order:
+        if len(running) + len(chosen) < most_at_once(row.size):
+            chosen.append(row.pk)
+    return chosen
 
 
 def tidy() -> int:

@@ -96,7 +96,22 @@ def test_one_import_of_an_owner_runs_and_the_others_follow() -> None:
     assert enqueued().count(third.pk) == 1
 
 
-def test_a_worker_stays_free_and_owners_take_turns(settings: Any) -> None:
+def test_a_small_import_waits_for_no_large_one(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(import_queue, "SMALL_BYTES", len(LINES))
+    settings.WORKERS = 2
+    owners = [make_user() for _ in range(3)]
+    large, second_large = (queued(owner, LINES * 2) for owner in owners[:2])
+    small = queued(owners[2])
+    claim(large)
+    assert import_queue.claim(second_large.pk) is None
+    assert import_queue.next_imports() == [small.pk]
+    claim(small)
+    assert import_queue.claim(queued(make_user()).pk) is None, "there are two workers"
+    assert import_queue.next_imports() == []
+
+
+def test_a_worker_stays_free_and_owners_take_turns(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(import_queue, "SMALL_BYTES", 0)
     settings.WORKERS = 2
     ada, bob, eve = make_user(), make_user(), make_user()
     rows = [queued(owner) for owner in (ada, ada, ada, bob, eve)]
