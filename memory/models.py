@@ -103,6 +103,7 @@ class PassageTokens(models.Model):
     """The token vectors of one passage, coded by `convmemory.embeddings.token_codes`, for late interaction."""
 
     passage = models.OneToOneField(Passage, on_delete=models.CASCADE, primary_key=True, related_name="tokens")
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     vectors = models.BinaryField(help_text="one bit a dimension, token after token")
 
     def __str__(self) -> str:

@@ -36,7 +36,7 @@ class MemoryStats:
 def memory_stats(*, owner: AbstractBaseUser, conversation_id: int) -> MemoryStats:
     """One conversation's counts in the active space. Raises: NotFound."""
     conversation = get_conversation(owner=owner, conversation_id=conversation_id)
-    parameters = {"conversation": conversation.pk, "space": active_space().pk}
+    parameters = {"owner": owner.pk, "conversation": conversation.pk, "space": active_space().pk}
     with connection.cursor() as cursor:
         cursor.execute(load_sql("memory", "conversation_stats"), parameters)
         return MemoryStats(*cursor.fetchone())
@@ -44,7 +44,7 @@ def memory_stats(*, owner: AbstractBaseUser, conversation_id: int) -> MemoryStat
 
 def follow_positions(conversation: Conversation, first_turn: int) -> None:
     """Positions of records whose messages moved, from one turn on. One query."""
-    parameters = {"conversation": conversation.pk, "first_turn": first_turn}
+    parameters = {"owner": conversation.owner_id, "conversation": conversation.pk, "first_turn": first_turn}
     with connection.cursor() as cursor:
         cursor.execute(load_sql("memory", "follow_positions"), parameters)
 

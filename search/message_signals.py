@@ -115,7 +115,7 @@ def _candidates(
     owner_id: int, query: SearchQuery, turns: TurnKeys, positions: Positions, found: dict[int, _Found] | None
 ) -> list[Candidate]:
     """The messages that hold the passages; without vectors all messages of the turns, cut on the spot."""
-    rows = Message.objects.filter(conversation__owner_id=owner_id, position__range=positions)
+    rows = Message.objects.filter(owner_id=owner_id, position__range=positions)
     if found is not None:
         rows = rows.filter(pk__in=list(found))
     else:

@@ -91,7 +91,7 @@ def _part_texts(
     owner_id: int, message_ids: Iterable[int], turns: Sequence[Turn]
 ) -> dict[Turn, list[tuple[Message, tuple[Part, ...]]]]:
     """The messages of the passages, and all messages of turns that have none, by turn. One query."""
-    own = Message.objects.filter(conversation__owner_id=owner_id)
+    own = Message.objects.filter(owner_id=owner_id)
     wanted = own.filter(pk__in=set(message_ids))
     if turns:
         wanted |= own.filter(

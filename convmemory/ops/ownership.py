@@ -1,8 +1,8 @@
 """Which rows of which tables belong to a person, worked out from the models' foreign keys.
 
-A table belongs to people when a cascading foreign key leads from it to the user, directly or through
-other such tables. Nothing is listed by name, so a new model with an owner is exported and erased from
-the day it is added. Tables without such a way must be named in `SHARED`; a test holds that.
+A table belongs to people when it has a cascading foreign key to the user, which nearly all call `owner`. Nothing
+is listed by name, so a new model with an owner is exported and erased from the day it is added. Tables
+without such a key must be named in `SHARED`; tests hold both.
 """
 
 from collections.abc import Iterable, Sequence
@@ -66,7 +66,7 @@ def owned_tables() -> tuple[OwnedTable, ...]:
     order = TopologicalSorter({model: _pointing_at(model, owned) for model in owned}).static_order()
     in_order = [*(model for model in order if model is not user_model()), user_model()]
     return tuple(
-        OwnedTable(model, model._meta.db_table, _condition(model, owned), tuple(f.column for f in _fields(model)))
+        OwnedTable(model, model._meta.db_table, _condition(model), tuple(f.column for f in _fields(model)))
         for model in in_order
     )
 
@@ -103,21 +103,12 @@ def loose_references(tables: Sequence[OwnedTable]) -> list[tuple[type[models.Mod
 
 
 def _owned_models() -> set[type[models.Model]]:
-    owned = {user_model()}
-    while True:
-        more = {model for model in all_models() if model not in owned and any(True for _ in _owning_keys(model, owned))}
-        if not more:
-            return owned
-        owned |= more
+    return {user_model(), *(model for model in all_models() if _owner_keys(model))}
 
 
-def _owning_keys(model: type[models.Model], owned: Iterable[type[models.Model]]) -> Iterable[Foreign]:
-    """Foreign keys to tables of persons whose row takes this one along."""
-    return (
-        field
-        for field in foreign_keys(model)
-        if _target(field) in owned and _target(field) is not model and not _lets_go(field)
-    )
+def _owner_keys(model: type[models.Model]) -> list[Foreign]:
+    """Foreign keys to the user whose row takes this one along."""
+    return [field for field in foreign_keys(model) if _target(field) is user_model() and not _lets_go(field)]
 
 
 def _lets_go(field: Foreign) -> bool:
@@ -134,20 +125,9 @@ def _pointing_at(model: type[models.Model], owned: Iterable[type[models.Model]])
     }
 
 
-def _condition(model: type[models.Model], owned: Iterable[type[models.Model]]) -> str:
-    if model is user_model():
-        return f'"{model._meta.pk.column}" = %(owner)s'
-    keys = list(_owning_keys(model, owned))
-    direct = [field for field in keys if _target(field) is user_model()]
-    if direct:
-        return " OR ".join(f'"{field.column}" = %(owner)s' for field in direct)
-    return " OR ".join(_through(field, owned) for field in keys)
-
-
-def _through(field: Foreign, owned: Iterable[type[models.Model]]) -> str:
-    target = _target(field)
-    inner = _condition(target, owned)
-    return f'"{field.column}" IN (SELECT "{target._meta.pk.column}" FROM "{target._meta.db_table}" WHERE {inner})'  # noqa: S608
+def _condition(model: type[models.Model]) -> str:
+    columns = [model._meta.pk.column] if model is user_model() else [field.column for field in _owner_keys(model)]
+    return " OR ".join(f'"{column}" = %(owner)s' for column in columns)
 
 
 def _target(field: Foreign) -> type[models.Model]:

@@ -105,7 +105,8 @@ def fill_turns(
         texts = {number: _turn(number, maker) for number in range(count)}
         questions = [
             Message(
-                conversation=conversation, position=number, role="user", is_real_user=True, turn_number=number,
+                owner=owner, conversation=conversation, position=number, turn_number=number,
+                role="user", is_real_user=True,
                 parts=[{"type": "text", "text": texts[number].question}], content_hash=content_hash(str(number)),
             )
             for number in range(count)

@@ -16,5 +16,5 @@ passages AS (
         kind, token_count, embedding::halfvec
     FROM given
 )
-INSERT INTO memory_passagetokens (passage_id, vectors)
-SELECT id, tokens FROM given WHERE tokens IS NOT NULL
+INSERT INTO memory_passagetokens (passage_id, owner_id, vectors)
+SELECT id, %(owner)s, tokens FROM given WHERE tokens IS NOT NULL

@@ -25,7 +25,7 @@ Stored = dict[MessageRef, Message]
 
 def observe_messages(owner: User, world: World, *, mode: str, budget: int, progress: Progress) -> list[Observation]:
     """Every question that names stored messages as its evidence, recalled for as it stands."""
-    rows = Message.objects.filter(conversation__owner_id=owner.pk).select_related("conversation")
+    rows = Message.objects.filter(owner_id=owner.pk).select_related("conversation")
     stored = {(row.conversation.source_id, row.source_key): row for row in rows}
     found = []
     for number, question in enumerate(world.questions, 1):

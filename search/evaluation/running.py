@@ -87,7 +87,7 @@ def delete_worlds(dataset: str) -> int:
 
 
 def _turns_of_messages(owner: User) -> dict[tuple[str, str], tuple[int, int]]:
-    numbered = Message.objects.filter(conversation__owner_id=owner.pk, turn_number__isnull=False)
+    numbered = Message.objects.filter(owner_id=owner.pk, turn_number__isnull=False)
     rows = numbered.values_list("conversation__source_id", "source_key", "conversation_id", "turn_number")
     return {(source_id, key): (conversation_id, turn or 0) for source_id, key, conversation_id, turn in rows}
 

@@ -8,6 +8,7 @@ FROM (
     SELECT
         t.turn,
         e.id,
+        e.owner_id,
         e.embedding <=> %(vector)s::halfvec AS distance,
         row_number() OVER (PARTITION BY t.turn ORDER BY e.embedding <=> %(vector)s::halfvec) AS place
     FROM unnest(%(conversations)s::bigint[], %(turns)s::int[]) WITH ORDINALITY
@@ -16,6 +17,6 @@ FROM (
         ON e.conversation_id = t.conversation_id AND e.turn_number = t.turn_number
     WHERE e.owner_id = %(owner)s AND e.space_id = %(space)s AND e.kind = ANY(%(kinds)s)
 ) AS ranked
-INNER JOIN memory_passagetokens AS k ON k.passage_id = ranked.id
+INNER JOIN memory_passagetokens AS k ON k.passage_id = ranked.id AND k.owner_id = ranked.owner_id
 WHERE place <= %(passages)s
 GROUP BY turn

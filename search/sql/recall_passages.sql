@@ -10,8 +10,8 @@ FROM (
         ) AS in_turn
     FROM unnest(%(conversations)s::bigint[], %(turns)s::int[]) AS t (conversation_id, turn_number)
     INNER JOIN memory_passage AS e USING (conversation_id, turn_number)
-    INNER JOIN conversations_message AS m ON m.id = e.message_id
-    LEFT JOIN memory_passagetokens AS k ON k.passage_id = e.id
+    INNER JOIN conversations_message AS m ON m.id = e.message_id AND m.owner_id = e.owner_id
+    LEFT JOIN memory_passagetokens AS k ON k.passage_id = e.id AND k.owner_id = e.owner_id
     WHERE
         e.owner_id = %(owner)s AND e.space_id = %(space)s AND e.kind = ANY(%(kinds)s)
         AND m."position" BETWEEN %(first_position)s AND %(last_position)s

@@ -119,7 +119,7 @@ def _settle(draw: random.Random, tag: str, secret: str) -> Person:
         index_conversation(conversation_id=made.pk)
         person.conversations.append(made.pk)
         _talk(person, made, words)
-    person.messages = list(Message.objects.filter(conversation__owner=user).values_list("pk", flat=True))
+    person.messages = list(Message.objects.filter(owner=user).values_list("pk", flat=True))
     return person
 
 

@@ -10,5 +10,5 @@ WITH passages AS (
     INNER JOIN conversations_message AS m ON m.id = (%(messages)s::bigint[])[v.n + 1]
     RETURNING id
 )
-INSERT INTO memory_passagetokens (passage_id, vectors)
-SELECT id, substring(%(random_bytes)s::bytea FROM 1 + (id %% 997)::int FOR %(size)s) FROM passages
+INSERT INTO memory_passagetokens (passage_id, owner_id, vectors)
+SELECT id, %(owner)s, substring(%(random_bytes)s::bytea FROM 1 + (id %% 997)::int FOR %(size)s) FROM passages

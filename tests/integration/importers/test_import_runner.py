@@ -108,7 +108,7 @@ def test_a_session_that_grows_line_by_line_ends_as_if_imported_at_once(tmp_path:
     import_paths(owner=at_once, paths=[path])
     stored = [
         list(
-            Message.objects.filter(conversation__owner=owner)
+            Message.objects.filter(owner=owner)
             .order_by("position")
             .values_list("source_key", "parts", "turn_number", "is_real_user")
         )

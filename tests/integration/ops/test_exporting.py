@@ -38,8 +38,8 @@ def contents(owner: User) -> dict[str, list[Any]]:
     message = ("conversation__title", "position", "role", "is_real_user", "name", "model", "parts", "turn_number",
                "content_hash", "created_at")  # fmt: skip
     event = ("conversation__title", "line_number", "type", "level", "tool", "turn_number", "created_at", "payload")
-    messages = Message.objects.filter(conversation__owner=owner).order_by("conversation__title", "position")
-    sources = MessageSource.objects.filter(message__conversation__owner=owner)
+    messages = Message.objects.filter(owner=owner).order_by("conversation__title", "position")
+    sources = MessageSource.objects.filter(owner=owner)
     return {
         "conversations": list(mine.values_list(*conversation)),
         "messages": [_plain(row) for row in messages.values_list(*message)],
