@@ -23,6 +23,6 @@ urlpatterns = [
     path("health", health),
     path("ready", ready),
     path("api/v1/", api.urls),
-    path("admin/dashboard/", include("convmemory.ops.dashboard_views")),
+    path("admin/dashboard/", include("convmemory.ops.observability.dashboard_views")),
     path("admin/", admin.site.urls),
 ]

@@ -1,6 +1,6 @@
 """Embedding the messages that somebody asked for: request, claim, embed, and say how each ended.
 
-Most messages are embedded by the index of their conversation (`search/indexing.py`), which writes the
+Most messages are embedded by the index of their conversation (`search/indexing/active.py`), which writes the
 same records. Work here is claimed batch by batch under the conversation's lock; what was claimed when
 a worker died is found by the sweep. A message that was tried before is tried alone, so that one which
 kills its worker takes no other along.
@@ -19,16 +19,16 @@ from django.utils import timezone
 from convmemory.conversations.models import Conversation, Message
 from convmemory.conversations.reading import get_conversation, stored_message
 from convmemory.core.errors import EmbedderUnavailable, InvalidInput, NotFound
+from convmemory.core.retrying import EMBEDDING
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
-from memory.locking import derivation_lock
 from memory.models import MessageEmbedding
-from memory.passages import store_message_passages
 from memory.records import ERROR_CHARS
+from search.vectors.locking import derivation_lock
+from search.vectors.passages import store_message_passages
 
 BATCH = 64
-MAX_ATTEMPTS = 5
 MAX_REQUESTED = 1_000
 MAX_ID = 2**63 - 1
 WAITS_FOR_ANSWER = "Its turn has no answer yet: it is embedded as soon as it has one."
@@ -141,7 +141,7 @@ def embed_messages(*, conversation_id: int, message_ids: Sequence[int], deadline
 def _claim(space: EmbeddingSpace, message_ids: set[int]) -> list[Message]:
     """The next messages, their records marked as being processed: new ones together, others one by one."""
     open_records = MessageEmbedding.objects.filter(
-        space=space, message_id__in=message_ids, message__turn_number__isnull=False, attempts__lt=MAX_ATTEMPTS
+        space=space, message_id__in=message_ids, message__turn_number__isnull=False, attempts__lt=EMBEDDING.max_attempts
     ).exclude(status=MessageEmbedding.Status.COMPLETED)
     rows = list(open_records.select_related("message").order_by("attempts", "position")[:BATCH])
     batch = [row for row in rows if row.attempts == 0] or rows[:1]

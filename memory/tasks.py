@@ -5,14 +5,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from django.conf import settings
-from django_q.brokers import get_broker
 
 from convmemory.core.measuring import timed
 from convmemory.core.queueing import enqueue
+from convmemory.core.retrying import queue_is_busy
 from memory import sweeping
 from memory.embedding import embed_messages
-
-BUSY_QUEUE = 100  # with this many tasks waiting, what looks missed is most likely still in the queue
 
 
 def enqueue_embed(conversation_id: int, message_ids: Sequence[int]) -> None:
@@ -34,7 +32,7 @@ def sweep() -> dict[str, Any]:
     """Find what was missed and enqueue it; scheduled every minute."""
     with timed("sweep", label="messages") as measurement:
         given_up = sweeping.give_up_dead()
-        found = sweeping.messages_to_embed(limit=1_000) if get_broker().queue_size() < BUSY_QUEUE else {}
+        found = {} if queue_is_busy() else sweeping.messages_to_embed(limit=1_000)
         for conversation_id, message_ids in found.items():
             enqueue_embed(conversation_id, message_ids)
         measurement.items = sum(map(len, found.values()))

@@ -14,13 +14,13 @@ from convmemory.conversations.models import Conversation
 from convmemory.core.admin_lists import ConversationFilter, OwnerFilter, UptoFilter
 from convmemory.core.metadata_admin import DeletableAdmin, MetadataAdmin, Section, confirmed
 from convmemory.embeddings.spaces import active_space
-from memory.admin import neighbour_section, object_link, vector_section
-from search import reindexing
-from search.embedded_text import embedded_text
+from search.indexing import reindexing
+from search.indexing.embedded_text import embedded_text
+from search.indexing.sweeping import is_behind
 from search.models import ConversationIndex, SpaceProgress, TurnDocument, TurnEmbedding
 from search.neighbours import questions_of, turn_neighbours
-from search.sweeping import is_behind
 from search.tasks import enqueue_index
+from search.vector_admin import neighbour_section, object_link, vector_section
 
 MAX_BEHIND = 200  # conversations
 

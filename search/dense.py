@@ -12,7 +12,6 @@ from convmemory.core.sql import Asked, load_sql
 from convmemory.embeddings.cache import QUERY_CACHE_SIZE, query_vector
 from convmemory.embeddings.embedder import Vector, unit_rows
 from convmemory.embeddings.models import EmbeddingSpace
-from memory.passages import KINDS, vector_text
 from search import vector_index
 from search.candidates import TurnKeys, split_keys, turn_keys
 from search.filters import filter_sql
@@ -20,6 +19,7 @@ from search.query import kinds_in
 from search.query_text import QueryText
 from search.ranking import Scores
 from search.sign_scan import nearest_by_signs
+from search.vectors.passages import KINDS, vector_text
 
 LIMITS = {  # how many vectors each leg keeps; of passages, turns are fewer
     "passages_exact": 3_000,

@@ -18,7 +18,6 @@ from convmemory.conversations.parts import Part, spoken_text
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.cache import query_tokens
 from convmemory.embeddings.models import EmbeddingSpace
-from memory.splitting import split_message
 from search.candidates import TurnKeys, split_keys, turn_keys
 from search.dense import kinds_of, vector_parameter
 from search.late_interaction import max_sim, weighted_question
@@ -26,6 +25,7 @@ from search.passages import Place, stem, stems_of
 from search.query import SearchQuery, kinds_in
 from search.ranking import Scores, best_first, scale
 from search.signals import RankedTurns
+from search.vectors.splitting import split_message
 
 TURNS = 60
 PASSAGES_PER_MESSAGE = 6

@@ -1,4 +1,4 @@
-"""What search keeps of each turn: its lexical document and its vectors; and how far indexing has come.
+"""What search keeps of each turn: its lexical document, its vectors and its passages; and how far indexing has come.
 
 Every row is derived from messages and can be made again; every row carries its owner.
 """
@@ -10,10 +10,9 @@ from django.db import models
 from django.db.models import Q
 from pgvector.django import HalfVectorField
 
-from convmemory.conversations.models import Conversation
+from convmemory.conversations.models import Conversation, Message
 from convmemory.embeddings.models import EmbeddingSpace
-from memory.fields import signs_of
-from search.fields import OwnedWords
+from search.fields import OwnedWords, signs_of
 
 
 class TurnDocument(models.Model):
@@ -143,3 +142,82 @@ class SpaceProgress(models.Model):
 
     def __str__(self) -> str:
         return f"progress of conversation {self.conversation_id} in space {self.space_id}"
+
+
+class Passage(models.Model):
+    """One span of one part of a message, embedded with its speaker's name.
+
+    `start` and `end` count characters of the part's text. `content_hash` is the first half of the
+    SHA-256 of the embedded text: the table itself is the cache in which an equal text is found again.
+    """
+
+    class Kind(models.IntegerChoices):
+        USER = 0
+        ASSISTANT = 1
+        THINKING = 2
+        TOOL = 3
+        CALL = 4, "Tool call"
+
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="passages", db_index=False)
+    message = models.ForeignKey(Message, on_delete=models.CASCADE, related_name="passages", db_index=False)
+    content_hash = models.UUIDField()
+    space = models.ForeignKey(EmbeddingSpace, on_delete=models.CASCADE, related_name="+", db_index=False)
+    turn_number = models.PositiveIntegerField()
+    start = models.PositiveIntegerField()
+    end = models.PositiveIntegerField()
+    part_index = models.PositiveSmallIntegerField()
+    kind = models.PositiveSmallIntegerField(choices=Kind)
+    token_count = models.PositiveSmallIntegerField()
+    embedding = HalfVectorField()
+
+    class Meta:
+        db_table = "memory_passage"
+        indexes = [
+            models.Index(fields=["owner", "space", "kind"], name="passage_owner"),
+            models.Index(fields=["conversation", "turn_number"], name="passage_turn"),
+            models.Index(fields=["message"], name="passage_message"),
+            models.Index(fields=["content_hash"], name="passage_content"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.get_kind_display()} passage {self.pk} of message {self.message_id}"
+
+
+class PassageTokens(models.Model):
+    """The token vectors of one passage, coded by `convmemory.embeddings.token_codes`, for late interaction."""
+
+    passage = models.OneToOneField(Passage, on_delete=models.CASCADE, primary_key=True, related_name="tokens")
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    vectors = models.BinaryField(help_text="one bit a dimension, token after token")
+
+    class Meta:
+        db_table = "memory_passagetokens"
+
+    def __str__(self) -> str:
+        return f"tokens of passage {self.passage_id}"
+
+
+class SignBlock(models.Model):
+    """The signs of the vectors of all passages of some turns of a conversation, packed into one row.
+
+    `number` counts blocks of turns from the conversation's first. `places` holds `search.vectors.codes.PLACE` for each
+    passage, `signs` its vector's signs in the same order. A block is never changed but replaced, under another id.
+    """
+
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="+", db_index=False)
+    space = models.ForeignKey(EmbeddingSpace, on_delete=models.CASCADE, related_name="+", db_index=False)
+    number = models.PositiveIntegerField()
+    places = models.BinaryField()
+    signs = models.BinaryField()
+
+    class Meta:
+        db_table = "memory_signblock"
+        constraints = [
+            models.UniqueConstraint(fields=["conversation", "space", "number"], name="sign_block_unique"),
+        ]
+        indexes = [models.Index(fields=["owner", "space"], include=["id"], name="sign_block_owner")]
+
+    def __str__(self) -> str:
+        return f"signs {self.number} of conversation {self.conversation_id}"

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from django.db.models import Q
 
 from convmemory.core.sql import load_sql
-from memory.neighbours import Neighbour, nearest
 from search.models import TurnDocument
+from search.vectors.neighbours import Neighbour, nearest
 
 
 def turn_neighbours(embedding_id: int) -> tuple[float, list[Neighbour]]:

@@ -11,9 +11,9 @@ from convmemory.conversations.models import Message
 from convmemory.conversations.parts import Part, part_text
 from convmemory.core.sql import Asked, load_sql
 from convmemory.embeddings.models import EmbeddingSpace
-from memory.splitting import split_message
 from search.dense import kinds_of, vector_parameter
 from search.query import SearchQuery, kinds_in
+from search.vectors.splitting import split_message
 
 PASSAGES_PER_HIT = 8
 WORD_SHARE = 0.6  # how much the query's words weigh against meaning when a hit's passage is chosen

@@ -15,7 +15,7 @@ from convmemory.embeddings.models import EmbeddingSpace
 from search.candidates import TurnKeys, turn_keys
 from search.filters import conversation_conditions, turn_conditions
 from search.query_text import QueryText
-from search.sign_blocks import Blocks, Signs, ask_digest, current_blocks
+from search.vectors.blocks import Blocks, Signs, ask_digest, current_blocks
 
 Mask = NDArray[np.bool_]
 

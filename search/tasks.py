@@ -7,8 +7,8 @@ from django.conf import settings
 
 from convmemory.core.queueing import enqueue
 from convmemory.embeddings.spaces import active_space
-from search.building import build_beside
-from search.indexing import index_conversation
+from search.indexing.active import index_conversation
+from search.indexing.building import build_beside
 from search.vector_index import ensure_passage_index
 
 

@@ -14,8 +14,8 @@ from convmemory.conversations.parts import part_text, speaker_of
 from convmemory.core.errors import EmbeddingError
 from convmemory.embeddings.embedder import Vector, embed_each
 from convmemory.embeddings.spaces import active_space, embedder_for
-from memory.models import Passage
-from memory.splitting import split_message
+from search.models import Passage
+from search.vectors.splitting import split_message
 from summaries.transcript import RangeMessage
 
 MIN_WORDS = 5

@@ -16,8 +16,8 @@ from typing import Any
 from convmemory.conversations.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.parts import TextPart
 from convmemory.core.errors import InvalidInput
-from search.evaluation.files import moment, read_json
-from search.evaluation.worlds import SOURCE, MessageRef, Question, World
+from convmemory.evaluation.files import moment, read_json
+from convmemory.evaluation.worlds import SOURCE, MessageRef, Question, World
 
 QUESTIONS = Path("probing_questions") / "probing_questions.json"
 DATE_FORMATS = ("%B-%d-%Y", "%B %d, %Y", "%Y-%m-%d")

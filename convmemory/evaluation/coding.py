@@ -13,8 +13,8 @@ from typing import Any
 
 from convmemory.conversations.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.parts import Part, TextPart, ToolCallPart
-from search.evaluation.files import read_lines
-from search.evaluation.worlds import SOURCE, Question, World
+from convmemory.evaluation.files import read_lines
+from convmemory.evaluation.worlds import SOURCE, Question, World
 
 SPOKEN = frozenset({"human", "text", "tool_call"})
 Lines = list[dict[str, Any]]

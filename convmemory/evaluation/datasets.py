@@ -5,8 +5,8 @@ from itertools import islice
 from pathlib import Path
 
 from convmemory.core.errors import InvalidInput
-from search.evaluation import beam, coding, locomo, longmemeval, samples
-from search.evaluation.worlds import World
+from convmemory.evaluation import beam, coding, locomo, longmemeval, samples
+from convmemory.evaluation.worlds import World
 
 Reader = Callable[[Path], Iterator[World]]
 

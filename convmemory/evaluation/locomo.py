@@ -12,8 +12,8 @@ from typing import Any
 
 from convmemory.conversations.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.parts import TextPart
-from search.evaluation.files import moment, read_json
-from search.evaluation.worlds import SOURCE, Question, World
+from convmemory.evaluation.files import moment, read_json
+from convmemory.evaluation.worlds import SOURCE, Question, World
 
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open domain", 4: "single-hop"}
 DATE_FORMAT = "%I:%M %p on %d %B, %Y"

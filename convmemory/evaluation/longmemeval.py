@@ -12,8 +12,8 @@ from typing import Any
 
 from convmemory.conversations.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.parts import TextPart
-from search.evaluation.files import moment, read_json
-from search.evaluation.worlds import SOURCE, MessageRef, Question, World
+from convmemory.evaluation.files import moment, read_json
+from convmemory.evaluation.worlds import SOURCE, MessageRef, Question, World
 
 DATE_FORMATS = ("%Y/%m/%d (%a) %H:%M", "%Y/%m/%d %H:%M", "%Y/%m/%d")
 

@@ -11,14 +11,14 @@ from django.contrib.auth.models import User
 
 from convmemory.conversations.models import Message
 from convmemory.conversations.parts import part_text
+from convmemory.evaluation.running import Observation, Progress
+from convmemory.evaluation.worlds import MessageRef, Question, World
 from memory.context import build_memory_context
-from memory.splitting import split_message
 from search.candidates import turn_keys
-from search.evaluation.running import Observation, Progress
-from search.evaluation.worlds import MessageRef, Question, World
 from search.message_signals import message_keys
 from search.query import MAX_QUERY_CHARS, SearchQuery
 from search.recall import MAX_TOP_K, RankedMessages, choose_messages, rank_messages
+from search.vectors.splitting import split_message
 
 Stored = dict[MessageRef, Message]
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from convmemory.evaluation.fitting import Example, Weights, fit_weights, leave_one_out
+from convmemory.evaluation.metrics import Values, means, measure
+from convmemory.evaluation.running import Observation
 from search.candidates import TurnKeys, split_keys
-from search.evaluation.fitting import Example, Weights, fit_weights, leave_one_out
-from search.evaluation.metrics import Values, means, measure
-from search.evaluation.running import Observation
 from search.ranking import best_first, fuse, long_share
 
 DEPTH = 20

@@ -13,9 +13,9 @@ from django.contrib.auth.models import User
 
 from convmemory.conversations import ingest
 from convmemory.conversations.models import Conversation, Message
+from convmemory.evaluation.worlds import Question, World
 from search.candidates import TurnKeys, turn_keys
-from search.evaluation.worlds import Question, World
-from search.indexing import index_conversation
+from search.indexing.active import index_conversation
 from search.query import MAX_QUERY_CHARS, SearchQuery
 from search.ranking import Scores
 from search.signals import rank_turns

@@ -13,8 +13,8 @@ from convmemory.conversations.importers.base import FileReport, Source
 from convmemory.conversations.importers.plain import PlainImporter
 from convmemory.conversations.samples_loader import SAMPLES
 from convmemory.core.errors import InvalidInput
-from search.evaluation.files import read_lines
-from search.evaluation.worlds import SOURCE, Question, World
+from convmemory.evaluation.files import read_lines
+from convmemory.evaluation.worlds import SOURCE, Question, World
 
 
 def read(path: Path) -> Iterator[World]:

@@ -15,8 +15,8 @@ from django_q.tasks import async_task
 
 from convmemory.core.admin_lists import UptoFilter
 from convmemory.core.metadata_admin import DeletableAdmin, MetadataAdmin, confirmed
-from convmemory.ops.index_samples import error_kind
 from convmemory.ops.models import Erasure, IndexSample, SweepRun
+from convmemory.ops.observability.index_samples import error_kind
 
 admin.site.unregister([Success, Failure, Schedule])
 

@@ -12,8 +12,8 @@ from django.views.decorators.http import require_http_methods, require_safe
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from convmemory.accounts.views import PageRequest, signed_in
-from convmemory.ops.erasing import Receipt, count_rows, erase_user
-from convmemory.ops.metrics import metrics_text
+from convmemory.ops.observability.metrics import metrics_text
+from convmemory.ops.privacy.erasing import Receipt, count_rows, erase_user
 from convmemory.ops.tasks import enqueue_erasure
 
 PATIENCE_S = 10.0  # what is not deleted by then goes on in the background

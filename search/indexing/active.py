@@ -23,16 +23,14 @@ from convmemory.core.sql import load_sql
 from convmemory.embeddings.cache import embed_cached
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space, embedder_for
-from memory.locking import derivation_lock, lock_vectors
-from memory.models import Passage, SignBlock
-from memory.passages import drop_passages, store_passages
-from memory.records import follow_positions
-from search.chunking import chunk_text
-from search.models import ConversationIndex, TurnDocument, TurnEmbedding
-from search.texts import TurnTexts, searchable, turn_texts
+from search.index_signals import turns_compared
+from search.indexing.chunking import chunk_text
+from search.indexing.texts import TurnTexts, searchable, turn_texts
+from search.models import ConversationIndex, Passage, SignBlock, TurnDocument, TurnEmbedding
+from search.vectors.locking import derivation_lock, lock_vectors
+from search.vectors.passages import drop_passages, store_passages
 
 TURNS_PER_BATCH = 64
-MAX_ATTEMPTS = 5
 
 
 @dataclass(slots=True)
@@ -81,7 +79,7 @@ def _index_from(
     )
     _drop_gone_turns(conversation, state)
     first_dirty = _first_dirty(conversation, state, space)
-    follow_positions(conversation, first_dirty)
+    turns_compared.send(Conversation, conversation=conversation, first_turn=first_dirty)
     try:
         for first in range(first_dirty, conversation.turn_count, TURNS_PER_BATCH):
             if time.monotonic() > deadline:

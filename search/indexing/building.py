@@ -16,11 +16,10 @@ from convmemory.conversations.reading import messages_of_turns
 from convmemory.core.errors import EmbeddingError
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import building_space
-from memory.locking import BUILD_LOCK_CLASS, derivation_lock
-from memory.models import Passage
-from memory.passages import drop_passages
-from search.indexing import TURNS_PER_BATCH, IndexResult, embed_missing, texts_of
-from search.models import SpaceProgress, TurnEmbedding
+from search.indexing.active import TURNS_PER_BATCH, IndexResult, embed_missing, texts_of
+from search.models import Passage, SpaceProgress, TurnEmbedding
+from search.vectors.locking import BUILD_LOCK_CLASS, derivation_lock
+from search.vectors.passages import drop_passages
 
 SMALL = TURNS_PER_BATCH  # turns; what arrives in a longer conversation that is not built yet is left to the build
 

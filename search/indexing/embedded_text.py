@@ -3,8 +3,8 @@
 from convmemory.conversations.reading import messages_of_turns
 from convmemory.core.errors import EmbeddingError
 from convmemory.embeddings.spaces import embedder_for
-from search.chunking import chunk_text
-from search.indexing import texts_of
+from search.indexing.active import texts_of
+from search.indexing.chunking import chunk_text
 from search.models import TurnEmbedding
 
 

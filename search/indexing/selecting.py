@@ -14,7 +14,7 @@ from django.db.models.functions import Coalesce, Least
 from convmemory.conversations.models import Conversation
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.models import EmbeddingSpace
-from search.building import conversations_to_build
+from search.indexing.building import conversations_to_build
 from search.models import ConversationIndex, SpaceProgress
 
 Kind = Literal["missing", "stale", "failed"]

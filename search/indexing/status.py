@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import connection
 
+from convmemory.core.retrying import EMBEDDING
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.spaces import active_space
 
@@ -55,9 +56,7 @@ def index_status(*, owner: AbstractBaseUser) -> IndexStatus:
 
 def count_index(*, owner_id: int | None) -> IndexCounts:
     """The counts of one owner, or of the whole installation where it is None. One query."""
-    from search.indexing import MAX_ATTEMPTS
-
-    parameters = {"owner": owner_id, "space": active_space().pk, "max_attempts": MAX_ATTEMPTS}
+    parameters = {"owner": owner_id, "space": active_space().pk, "max_attempts": EMBEDDING.max_attempts}
     with connection.cursor() as cursor:
         cursor.execute(load_sql("search", "index_status"), parameters)
         return IndexCounts(*cursor.fetchone())

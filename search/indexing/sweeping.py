@@ -4,18 +4,14 @@ Missed: a lost signal, a killed worker, an endpoint that was down. Orphaned: row
 and rows whose owner is not their conversation's, which nobody must find.
 """
 
-from datetime import timedelta
-
 from django.db import connection
 from django.db.models import F, Q
 from django.utils import timezone
 
 from convmemory.conversations.models import Conversation
+from convmemory.core.retrying import EMBEDDING
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.spaces import active_space
-from search.indexing import MAX_ATTEMPTS
-
-RETRY_AFTER = timedelta(minutes=1)  # doubled with every attempt that failed
 
 DERIVED_TABLES = ("search_turndocument", "search_turnembedding", "memory_passage")
 
@@ -23,13 +19,10 @@ DERIVED_TABLES = ("search_turndocument", "search_turnembedding", "memory_passage
 def conversations_to_index(*, limit: int) -> list[int]:
     """Ids of conversations whose index is behind, those that wait longest first.
 
-    A conversation that failed is tried again with growing pauses, at most `MAX_ATTEMPTS` times;
+    A conversation that failed is tried again with growing pauses, as `EMBEDDING` has it;
     `manage.py reembed --only failed` tries it again after that.
     """
-    now = timezone.now()
-    due = Q(index_state=None) | Q(index_state__error="")
-    for attempt in range(1, MAX_ATTEMPTS):
-        due |= Q(index_state__attempts=attempt, index_state__updated_at__lt=now - RETRY_AFTER * 2**attempt)
+    due = Q(index_state=None) | Q(index_state__error="") | EMBEDDING.due(timezone.now(), prefix="index_state__")
     waiting = Conversation.objects.filter(is_behind() & due, turns_version__gt=0).order_by("updated_at")
     return list(waiting.values_list("pk", flat=True)[:limit])
 

@@ -1,4 +1,4 @@
-"""The blocks of signs of large owners (`memory/signs.py`) that this process has read, as arrays.
+"""The blocks of signs of large owners (`search/vectors/codes.py`) that this process has read, as arrays.
 
 Each search asks PostgreSQL for a digest of the blocks that the owner has now; where it is not that of the held
 ones, the search is sent what it does not hold. Nothing can be old: a block that changed has another id.
@@ -18,8 +18,8 @@ from convmemory.core.sql import Asked, load_sql
 from convmemory.embeddings.embedder import Vector
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.token_codes import encode_vectors
-from memory.signs import PLACE
 from search.candidates import TURN_BITS, TurnKeys
+from search.vectors.codes import PLACE
 
 HELD_BYTES = 256 * 2**20  # of all owners together; 100,000 passages take 6 MB
 HELD_S = 3_600.0  # after the last search of an owner

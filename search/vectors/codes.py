@@ -14,7 +14,7 @@ from django.db import connection
 from convmemory.conversations.models import Conversation
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.models import EmbeddingSpace
-from memory.models import SignBlock
+from search.models import SignBlock
 
 TURNS_PER_BLOCK = 32
 PLACE = np.dtype([("id", ">i8"), ("turn", ">i4"), ("kind", ">i2")])
@@ -37,7 +37,7 @@ def pack_signs(conversation: Conversation, space: EmbeddingSpace, turns: Iterabl
         "turns": TURNS_PER_BLOCK,
     }
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("memory", "pack_signs"), parameters)
+        cursor.execute(load_sql("search", "pack_signs"), parameters)
 
 
 def drop_signs(conversation: Conversation, space: EmbeddingSpace, first_turn: int) -> None:

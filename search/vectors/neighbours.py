@@ -23,7 +23,7 @@ class Neighbour:
 
 def passage_neighbours(passage_id: int) -> tuple[float, list[Neighbour]]:
     """The vector's norm and its neighbours, nearest first. One query, an exact scan of `SCANNED` rows at most."""
-    return nearest(load_sql("memory", "nearest_passages"), passage_id)
+    return nearest(load_sql("search", "nearest_passages"), passage_id)
 
 
 def nearest(statement: str, pk: int) -> tuple[float, list[Neighbour]]:

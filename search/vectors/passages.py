@@ -6,7 +6,7 @@ out of the pass that makes the passage's vector.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -25,11 +25,11 @@ from convmemory.embeddings.embedder import Embedder, TokenEmbedder, Vector, embe
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import embedder_for
 from convmemory.embeddings.token_codes import encode_vectors
-from memory.locking import lock_vectors
-from memory.models import Passage
-from memory.records import note_outcomes
-from memory.signs import drop_signs, pack_signs
-from memory.splitting import Kind, Span, split_message
+from search.index_signals import messages_embedded
+from search.models import Passage
+from search.vectors.codes import drop_signs, pack_signs
+from search.vectors.locking import lock_vectors
+from search.vectors.splitting import Kind, Span, split_message
 
 KINDS: dict[Kind, int] = {
     "user": Passage.Kind.USER,
@@ -125,7 +125,7 @@ def _replace(
         known, refused, computed = _embedded(space, drafts)
     except EmbedderUnavailable as error:
         errors = {source.message_id: str(error) for source in sources}
-        note_outcomes(conversation, space, sources, errors=errors, keep_completed=True)
+        _tell(conversation, space, sources, {}, errors, keep_completed=True)
         raise
     kept = [draft for draft in drafts if draft.digest in known]
     errors = {draft.source.message_id: refused[draft.digest] for draft in drafts if draft.digest in refused}
@@ -139,8 +139,23 @@ def _replace(
         gone.delete()
         _insert(conversation, space, kept, known)
         pack_signs(conversation, space, turns)
-        note_outcomes(conversation, space, sources, token_counts=token_counts, errors=errors)
+        _tell(conversation, space, sources, token_counts, errors)
     return len(kept), computed, errors
+
+
+def _tell(
+    conversation: Conversation,
+    space: EmbeddingSpace,
+    messages: Sequence[StoredMessage],
+    token_counts: Mapping[int, int],
+    errors: Mapping[int, str],
+    *,
+    keep_completed: bool = False,
+) -> None:
+    messages_embedded.send(
+        Conversation, conversation=conversation, space=space, messages=messages, token_counts=token_counts,
+        errors=errors, keep_completed=keep_completed,
+    )  # fmt: skip
 
 
 def _embedded(space: EmbeddingSpace, drafts: Sequence[Draft]) -> tuple[dict[UUID, Embedded], dict[UUID, str], int]:
@@ -188,13 +203,13 @@ def _insert(
         "tokens": [item.tokens for item in embedded],
     }
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("memory", "insert_passages"), parameters)
+        cursor.execute(load_sql("search", "insert_passages"), parameters)
 
 
 def _look_up(space: EmbeddingSpace, digests: list[UUID]) -> dict[UUID, Embedded]:
     """Equal texts that are embedded already, whoever's they are: a vector tells nothing of its owner."""
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("memory", "equal_passages"), [digests, space.pk])
+        cursor.execute(load_sql("search", "equal_passages"), [digests, space.pk])
         return {
             digest: Embedded(vector, token_count, bytes(tokens) if tokens else None)
             for digest, vector, token_count, tokens in cursor.fetchall()

@@ -3,7 +3,7 @@
 from django.contrib.auth.models import User
 from django.db import models
 
-from convmemory.ops.ownership import SHARED, all_models, foreign_keys, owned_tables
+from convmemory.ops.privacy.ownership import SHARED, all_models, foreign_keys, owned_tables
 
 OTHERWISE = {
     "auth.User": "is the person",

@@ -33,8 +33,8 @@ from convmemory.conversations.parts import (
     ToolResultPart,
 )
 from convmemory.embeddings.spaces import active_space
-from convmemory.ops.ownership import OwnedTable, owned_tables
-from search.indexing import index_conversation
+from convmemory.ops.privacy.ownership import OwnedTable, owned_tables
+from search.indexing.active import index_conversation
 from tests.factories import NEW_YEAR, assistant_says, exchange, make_conversation, user_says
 
 

@@ -16,9 +16,9 @@ from convmemory.accounts.models import ApiKey, ContentAccess
 from convmemory.chat.agents import create_agent
 from convmemory.chat.models import Agent, CapturedHistory, Reply
 from convmemory.conversations.models import Conversation
-from memory.models import MessageEmbedding, Passage
-from search.indexing import index_conversation
-from search.models import ConversationIndex, TurnDocument, TurnEmbedding
+from memory.models import MessageEmbedding
+from search.indexing.active import index_conversation
+from search.models import ConversationIndex, Passage, TurnDocument, TurnEmbedding
 from summaries.models import ConversationSummary
 from summaries.ordering import request_summary
 from tests.factories import exchange, make_conversation, make_user
@@ -34,7 +34,7 @@ CHANGELISTS = (
     "embeddings_embeddingspace",
     "embeddings_cachedvector",
     "memory_messageembedding",
-    "memory_passage",
+    "search_passage",
     "search_turnembedding",
     "search_turndocument",
     "search_conversationindex",
@@ -119,7 +119,7 @@ def pages_of(house: House) -> Iterator[tuple[str, str]]:
     rows = [
         ("conversations_conversation", house.conversation.pk),
         ("conversations_message", house.conversation.messages.order_by("pk")[0].pk),
-        ("memory_passage", Passage.objects.order_by("pk")[0].pk),
+        ("search_passage", Passage.objects.order_by("pk")[0].pk),
         ("search_turnembedding", TurnEmbedding.objects.order_by("pk")[0].pk),
         ("search_turndocument", TurnDocument.objects.order_by("pk")[0].pk),
         ("summaries_conversationsummary", ConversationSummary.objects.order_by("pk")[0].pk),
@@ -246,8 +246,8 @@ def test_search_looks_up_numbers_hashes_and_owners(house: House) -> None:
         ("search_turnembedding", str(row.pk), row.pk),
         ("search_turnembedding", bytes(row.content_hash).hex(), row.pk),
         ("search_turnembedding", "ada", row.pk),
-        ("memory_passage", str(passage.content_hash), passage.pk),
-        ("memory_passage", "ada", passage.pk),
+        ("search_passage", str(passage.content_hash), passage.pk),
+        ("search_passage", "ada", passage.pk),
         ("conversations_conversation", "ada", house.conversation.pk),
     ]
     for name, term, pk in found:
@@ -270,11 +270,11 @@ def test_search_looks_up_numbers_hashes_and_owners(house: House) -> None:
         ("search_conversationindex", "state=done", True),
         ("search_conversationindex", "state=stale", False),
         ("search_conversationindex", "state=failed", False),
-        ("memory_passage", "kind__exact=0", True),
+        ("search_passage", "kind__exact=0", True),
         ("memory_messageembedding", "owner=ada", True),
         ("memory_messageembedding", "owner=steve", False),
         ("memory_messageembedding", "status__exact=failed", False),
-        ("memory_passage", "kind__exact=2", False),
+        ("search_passage", "kind__exact=2", False),
         ("conversations_conversation", "status__exact=idle", True),
         ("conversations_conversation", "owner=nobody", False),
     ],

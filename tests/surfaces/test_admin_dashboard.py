@@ -16,10 +16,10 @@ from django_q.models import Failure, OrmQ, Task
 from convmemory.accounts.models import ContentAccess
 from convmemory.conversations.models import Conversation
 from convmemory.core.measuring import Measurement, report
-from convmemory.ops import measures
 from convmemory.ops.dashboard_tasks import map_turns, sample_index
 from convmemory.ops.models import IndexSample, TurnMap
-from search.indexing import index_conversation
+from convmemory.ops.observability import measures
+from search.indexing.active import index_conversation
 from search.models import ConversationIndex
 from tests.factories import exchange, make_conversation, make_user
 

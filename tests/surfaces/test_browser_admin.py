@@ -10,7 +10,7 @@ from pytest_django.live_server_helper import LiveServer
 from convmemory.accounts.models import ContentAccess
 from convmemory.conversations.models import Conversation
 from convmemory.ops.dashboard_tasks import map_turns, sample_index
-from search.indexing import index_conversation
+from search.indexing.active import index_conversation
 from search.models import TurnEmbedding
 from tests.factories import exchange, make_conversation, make_user
 from tests.surfaces.browser import Chromium, chromium_path

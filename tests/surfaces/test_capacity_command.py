@@ -8,8 +8,8 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 
 from convmemory.embeddings.spaces import active_space
-from convmemory.ops import capacity
-from convmemory.ops.synthetic import TextMaker, VectorMaker, fill_turns
+from convmemory.ops.benchmarks import capacity
+from convmemory.ops.benchmarks.synthetic import TextMaker, VectorMaker, fill_turns
 from tests.factories import make_user
 
 pytestmark = pytest.mark.django_db

@@ -9,7 +9,7 @@ from django_q.models import OrmQ
 from convmemory.conversations.models import Conversation, Message
 from memory import tasks
 from memory.models import MessageEmbedding
-from search.indexing import index_conversation
+from search.indexing.active import index_conversation
 from search.retrieval import SearchQuery, search
 from tests.factories import exchange, make_conversation, make_user
 from tests.surfaces.test_api import Api, problem_of

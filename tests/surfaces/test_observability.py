@@ -12,9 +12,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from pytest_django import Settings
 
 from convmemory.core import trace
-from convmemory.ops import measures
 from convmemory.ops.models import Measure
-from search.indexing import index_conversation
+from convmemory.ops.observability import measures
+from search.indexing.active import index_conversation
 from tests.factories import exchange, make_conversation, make_user
 from tests.surfaces.test_up import free_port
 

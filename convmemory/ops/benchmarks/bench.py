@@ -26,11 +26,11 @@ from convmemory.conversations.models import Conversation
 from convmemory.conversations.reading import EVERYTHING, Filters, messages_of_turns
 from convmemory.embeddings.cache import query_vector
 from convmemory.embeddings.spaces import active_space, embedder_for
-from convmemory.ops.synthetic import TextMaker, VectorMaker, fill_turns, messages
-from memory.passages import draft_passages
+from convmemory.ops.benchmarks.synthetic import TextMaker, VectorMaker, fill_turns, messages
 from search import vector_index
-from search.indexing import index_conversation, texts_of
+from search.indexing.active import index_conversation, texts_of
 from search.retrieval import SearchQuery, search
+from search.vectors.passages import draft_passages
 
 QUERIES = 150
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from django.db import connection
 
 from convmemory.core.sql import load_sql
-from memory.signs import TURNS_PER_BLOCK
 from search.vector_index import SCANNED_PASSAGES
+from search.vectors.codes import TURNS_PER_BLOCK
 
 MIN_ROWS_TO_MEASURE = 5_000
 PASSAGES_PER_SECOND = 520.0  # of the local model on two cores, see docs/scaling.md

@@ -12,8 +12,8 @@ from convmemory.core.sql import Asked, load_sql
 from convmemory.embeddings.embedder import Vector
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
-from convmemory.ops.benchmarks import Figure, percentile, refresh_statistics, scratch_user, search_ms
-from convmemory.ops.synthetic import PASSAGES_PER_TURN, TextMaker, VectorMaker, fill_turns
+from convmemory.ops.benchmarks.bench import Figure, percentile, refresh_statistics, scratch_user, search_ms
+from convmemory.ops.benchmarks.synthetic import PASSAGES_PER_TURN, TextMaker, VectorMaker, fill_turns
 from search import vector_index
 from search.dense import passages_statement
 from search.plans import SPOKEN_KINDS

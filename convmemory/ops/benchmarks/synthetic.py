@@ -24,10 +24,10 @@ from convmemory.core.sql import load_sql
 from convmemory.core.text import content_hash
 from convmemory.embeddings import model_folder
 from convmemory.embeddings.models import EmbeddingSpace
-from memory.signs import pack_signs
-from search.indexing import store_documents
+from search.indexing.active import store_documents
+from search.indexing.texts import TurnTexts
 from search.models import ConversationIndex
-from search.texts import TurnTexts
+from search.vectors.codes import pack_signs
 
 VOCABULARY = 20_000
 TURNS_PER_CONVERSATION = 20

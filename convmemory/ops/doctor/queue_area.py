@@ -9,9 +9,9 @@ from django.utils import timezone
 from django_q.brokers import get_broker
 from django_q.models import Failure, OrmQ, Schedule
 
-from convmemory.ops import schedules
 from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity, plural
 from convmemory.ops.models import SweepRun
+from convmemory.ops.runtime import schedules
 
 OVERDUE = timedelta(minutes=5)  # the sweep runs every minute wherever a worker lives
 WAITING = timedelta(minutes=15)

@@ -10,18 +10,17 @@ from django_q.brokers import get_broker
 
 from convmemory.conversations.ingest import release_abandoned_responses
 from convmemory.conversations.models import Conversation
+from convmemory.core.retrying import EMBEDDING
 from convmemory.core.sql import load_sql
 from convmemory.core.text import one_line
 from convmemory.embeddings.spaces import active_space
 from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity, plural
-from memory.embedding import MAX_ATTEMPTS as MESSAGE_ATTEMPTS
-from memory.models import MessageEmbedding, SignBlock
-from memory.signs import PLACE, TURNS_PER_BLOCK
-from search.indexing import MAX_ATTEMPTS
-from search.models import ConversationIndex, TurnDocument, TurnEmbedding
-from search.selecting import find_damage, mark_damage
-from search.sweeping import conversations_to_index, count_orphans, delete_orphans
+from memory.models import MessageEmbedding
+from search.indexing.selecting import find_damage, mark_damage
+from search.indexing.sweeping import conversations_to_index, count_orphans, delete_orphans
+from search.models import ConversationIndex, SignBlock, TurnDocument, TurnEmbedding
 from search.tasks import enqueue_index
+from search.vectors.codes import PLACE, TURNS_PER_BLOCK
 
 MANY = 10_000
 SHOWN_REASONS = 3
@@ -101,25 +100,26 @@ def check_stuck() -> Iterator[Finding]:
 
 
 def check_given_up() -> Iterator[Finding]:
-    failed = ConversationIndex.objects.exclude(error="").filter(attempts__gte=MAX_ATTEMPTS)
+    failed = ConversationIndex.objects.exclude(error="").filter(attempts__gte=EMBEDDING.max_attempts)
     for error, count in failed.values_list("error").annotate(count=Count("pk")).order_by("-count")[:SHOWN_REASONS]:
         yield Finding(
             "rows.given-up",
             Severity.ERROR,
-            f"{plural(count, 'conversation')} could not be indexed {MAX_ATTEMPTS} times: {one_line(error, 200)}",
+            f"{plural(count, 'conversation')} could not be indexed {EMBEDDING.max_attempts} times: "
+            f"{one_line(error, 200)}",
             "Remove the cause, then run `manage.py reembed --only failed`.",
         )
 
 
 def check_messages() -> Iterator[Finding]:
     failed = MessageEmbedding.objects.filter(
-        space=active_space(), status=MessageEmbedding.Status.FAILED, attempts__gte=MESSAGE_ATTEMPTS
+        space=active_space(), status=MessageEmbedding.Status.FAILED, attempts__gte=EMBEDDING.max_attempts
     ).count()
     if failed:
         yield Finding(
             "rows.messages-failed",
             Severity.WARNING,
-            f"{plural(failed, 'message')} could not be embedded {MESSAGE_ATTEMPTS} times and cannot be recalled.",
+            f"{plural(failed, 'message')} could not be embedded {EMBEDDING.max_attempts} times and cannot be recalled.",
             "Their records say why. Remove the cause, then POST /api/v1/conversations/{id}/memory/embed asks again.",
         )
 

@@ -12,9 +12,9 @@ from django.db import connection
 from django.utils import timezone
 
 from convmemory.core.sql import load_sql
-from convmemory.ops.charts import Bar, LineChart, Series, bars, line_chart, size_text
-from convmemory.ops.measures import BOUNDS_S, hourly, quantile_s
 from convmemory.ops.models import IndexSample
+from convmemory.ops.observability.charts import Bar, LineChart, Series, bars, line_chart, size_text
+from convmemory.ops.observability.measures import BOUNDS_S, hourly, quantile_s
 
 DAYS = 7
 SIZES = 20

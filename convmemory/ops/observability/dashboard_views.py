@@ -13,11 +13,11 @@ from django.views.decorators.http import require_POST
 
 from convmemory.accounts.content_access import may_read_content
 from convmemory.accounts.content_admin import content_page
-from convmemory.ops.charts import MAP_SIZE, map_place
-from convmemory.ops.dashboard import last_sample, panels
 from convmemory.ops.dashboard_tasks import enqueue_map, enqueue_sample
 from convmemory.ops.models import TurnMap
-from convmemory.ops.turn_maps import shown_points
+from convmemory.ops.observability.charts import MAP_SIZE, map_place
+from convmemory.ops.observability.dashboard import last_sample, panels
+from convmemory.ops.observability.turn_maps import shown_points
 
 AGES = ("oldest third", "middle third", "newest third")
 

@@ -15,7 +15,7 @@ from django_q.models import Failure
 
 from convmemory.core.sql import load_sql
 from convmemory.ops.models import IndexSample
-from search.status import count_index
+from search.indexing.status import count_index
 
 KEPT_DAYS = 30
 REASONS = 10

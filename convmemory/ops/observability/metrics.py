@@ -19,9 +19,9 @@ from redis.exceptions import RedisError
 
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.spaces import active_space
-from convmemory.ops.measures import BOUNDS_S, totals
 from convmemory.ops.models import Measure
-from search.status import count_index
+from convmemory.ops.observability.measures import BOUNDS_S, totals
+from search.indexing.status import count_index
 
 LABELS = {"search": "mode", "embedding": "kind", "task": "function", "request": "route"}
 """What the label of each measured name is called; others are called `label`."""

@@ -24,8 +24,8 @@ from convmemory.conversations.import_runner import upload_prefix
 from convmemory.core.errors import ConvMemoryError, NotFound
 from convmemory.core.sql import load_sql
 from convmemory.ops.models import Erasure
-from convmemory.ops.ownership import OwnedTable, loose_references, owned_tables
-from convmemory.ops.task_arguments import drop_finished, drop_queued
+from convmemory.ops.privacy.ownership import OwnedTable, loose_references, owned_tables
+from convmemory.ops.privacy.task_arguments import drop_finished, drop_queued
 
 BATCH = 5_000
 PASSES = 5

@@ -20,7 +20,7 @@ from django.utils import timezone
 
 from convmemory.conversations.importers.own_export import FORMAT, MANIFEST, VERSION, table_file
 from convmemory.core.errors import InvalidInput
-from convmemory.ops.ownership import OwnedTable, owned_tables
+from convmemory.ops.privacy.ownership import OwnedTable, owned_tables
 
 ROWS_PER_FETCH = 200
 SECRETS = re.compile(r"(^|_)(password|secret|api_key|key_hash|token)(_hash|_encrypted)?$|_encrypted$")

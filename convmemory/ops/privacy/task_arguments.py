@@ -17,7 +17,7 @@ from django_q.core_signing import BadSignature
 from django_q.models import OrmQ, Task
 from django_q.signing import SignedPackage
 
-from convmemory.ops.ownership import OwnedTable, owned_by_name
+from convmemory.ops.privacy.ownership import OwnedTable, owned_by_name
 
 PERSONS = ("owner", "user", "caller")
 NAMED_ELSEWHERE = frozenset({"space_id"})

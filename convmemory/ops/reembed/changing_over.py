@@ -8,8 +8,8 @@ from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space, start_building
 from convmemory.ops.reembed.progress import Progress
 from convmemory.ops.reembed.running import Totals, embed_all
-from search.selecting import KINDS, Kind, Scope, select_active, select_building
-from search.switching import NotBuilt, build_vector_index, switch_to
+from search.indexing.selecting import KINDS, Kind, Scope, select_active, select_building
+from search.indexing.switching import NotBuilt, build_vector_index, switch_to
 
 SWITCH_ATTEMPTS = 100
 RETRY_PAUSE_S = 0.5

@@ -38,8 +38,8 @@ def step(space_id: int, conversation_id: int) -> StepResult:
     """Embed one conversation in one space for at most `SLICE_S` or one batch, whichever takes longer."""
     from convmemory.core.errors import EmbedderUnavailable
     from convmemory.embeddings.models import EmbeddingSpace
-    from search.building import build_conversation
-    from search.indexing import index_conversation
+    from search.indexing.active import index_conversation
+    from search.indexing.building import build_conversation
 
     deadline = time.monotonic() + SLICE_S
     try:

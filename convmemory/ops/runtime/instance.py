@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 
 from convmemory.core.errors import ConvMemoryError
-from convmemory.ops.supervisor import kill_tree, session_members
+from convmemory.ops.runtime.supervisor import kill_tree, session_members
 
 TERMINATE_TIMEOUT_S = 3.0
 START_TIME_TOLERANCE_S = 1.0

@@ -9,17 +9,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from django.utils import timezone
-from django_q.brokers import get_broker
 from django_q.models import Failure
 
 from convmemory.conversations.ingest import release_abandoned_responses
 from convmemory.core.measuring import Measurement, report
+from convmemory.core.retrying import queue_is_busy
 from convmemory.embeddings.spaces import active_space
 from convmemory.ops.models import SweepRun
-from search.selecting import find_damage, mark_damage
-from search.sweeping import conversations_to_index, count_orphans, delete_orphans
+from search.indexing.selecting import find_damage, mark_damage
+from search.indexing.sweeping import conversations_to_index, count_orphans, delete_orphans
 
-BUSY_QUEUE = 100  # with this many tasks waiting, what looks missed is most likely still in the queue
 BATCH = 200
 KEPT_RUNS = 3_000  # two days of quick sweeps
 KEPT_FAILURES = 1_000  # django-q keeps every failed task for ever
@@ -47,7 +46,7 @@ def deep_sweep(*, enqueue: Enqueue) -> SweepRun:
 
 
 def _missed(enqueue: Enqueue) -> Swept:
-    if get_broker().queue_size() >= BUSY_QUEUE:
+    if queue_is_busy():
         return Swept()
     return _enqueue_all(conversations_to_index(limit=BATCH), enqueue)
 

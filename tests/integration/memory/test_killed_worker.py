@@ -20,8 +20,9 @@ from django_q.models import OrmQ
 
 from convmemory.embeddings.models import EmbeddingSpace
 from memory.embedding import request_embeddings
-from memory.models import MessageEmbedding, Passage
+from memory.models import MessageEmbedding
 from memory.tasks import enqueue_embed, sweep
+from search.models import Passage
 from tests.factories import exchange, make_conversation, make_user
 from tests.support.openai_server import FakeEndpoint, Fault, running_endpoint
 

@@ -5,8 +5,8 @@ import pytest
 from convmemory.conversations import ingest
 from convmemory.conversations.models import Message
 from convmemory.conversations.parts import part_text
-from memory.models import Passage, PassageTokens
-from search.indexing import index_conversation
+from search.indexing.active import index_conversation
+from search.models import Passage, PassageTokens
 from tests.factories import assistant_says, exchange, make_conversation, make_user
 
 pytestmark = pytest.mark.django_db

@@ -19,18 +19,18 @@ from pytest_django import Settings
 from convmemory.conversations import ingest
 from convmemory.conversations.models import Conversation
 from convmemory.core import conf
+from convmemory.core.retrying import EMBEDDING
 from convmemory.embeddings import spaces
 from convmemory.embeddings.models import EmbeddingSpace
-from convmemory.ops import schedules
 from convmemory.ops.doctor import disk_area
 from convmemory.ops.doctor.examining import examine, fix
 from convmemory.ops.doctor.findings import Finding, Severity
 from convmemory.ops.models import SweepRun
-from memory.embedding import MAX_ATTEMPTS as MESSAGE_ATTEMPTS
-from memory.models import MessageEmbedding, Passage, SignBlock
+from convmemory.ops.runtime import schedules
+from memory.models import MessageEmbedding
 from search import rerank_endpoint, vector_index
-from search.indexing import MAX_ATTEMPTS, index_conversation
-from search.models import ConversationIndex, TurnDocument, TurnEmbedding
+from search.indexing.active import index_conversation
+from search.models import ConversationIndex, Passage, SignBlock, TurnDocument, TurnEmbedding
 from tests.factories import exchange, make_conversation, make_user, user_says
 from tests.support.rerank_server import running_reranker
 from tests.support.tiny_bert import write_tiny_bert
@@ -156,12 +156,12 @@ def dead_writer() -> None:
 
 def given_up_conversation() -> None:
     state = ConversationIndex.objects.filter(pk=Conversation.objects.order_by("pk")[0].pk)
-    state.update(error="The endpoint answered 401", attempts=MAX_ATTEMPTS)
+    state.update(error="The endpoint answered 401", attempts=EMBEDDING.max_attempts)
 
 
 def failed_message() -> None:
     messages = MessageEmbedding.objects.filter(pk=MessageEmbedding.objects.order_by("pk")[0].pk)
-    messages.update(status="failed", attempts=MESSAGE_ATTEMPTS, error="The endpoint answered 401")
+    messages.update(status="failed", attempts=EMBEDDING.max_attempts, error="The endpoint answered 401")
 
 
 def refused_turn() -> None:

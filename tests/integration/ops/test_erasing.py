@@ -18,11 +18,11 @@ from django_q.models import OrmQ, Task
 from convmemory.conversations.import_runner import upload_prefix
 from convmemory.conversations.models import Conversation
 from convmemory.embeddings.models import CachedVector
-from convmemory.ops import erasing
-from convmemory.ops.erasing import erase_user
 from convmemory.ops.models import Erasure
-from convmemory.ops.ownership import SHARED, all_models, owned_tables
-from convmemory.ops.task_arguments import NAMED_ELSEWHERE, named_rows, table_of_parameter
+from convmemory.ops.privacy import erasing
+from convmemory.ops.privacy.erasing import erase_user
+from convmemory.ops.privacy.ownership import SHARED, all_models, owned_tables
+from convmemory.ops.privacy.task_arguments import NAMED_ELSEWHERE, named_rows, table_of_parameter
 from search.retrieval import SearchQuery, search
 from tests.factories import exchange, make_conversation, make_user
 from tests.support.persons import fill_person, rows_of, tables_with
@@ -44,7 +44,7 @@ def test_every_model_belongs_to_a_person_or_is_said_to_be_shared() -> None:
     unclear = {model._meta.label for model in all_models()} - owned - SHARED.keys()
     assert not unclear, (
         "Say whose rows these are: give the model a cascading foreign key that leads to its owner, "
-        "or name it in convmemory/ops/ownership.py SHARED with the reason"
+        "or name it in convmemory/ops/privacy/ownership.py SHARED with the reason"
     )
     assert not owned & SHARED.keys()
     assert SHARED.keys() <= {model._meta.label for model in apps.get_models(include_auto_created=True)}

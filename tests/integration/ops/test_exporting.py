@@ -16,10 +16,10 @@ from convmemory.accounts.keys import create_key
 from convmemory.accounts.models import ApiKey
 from convmemory.conversations.import_runner import import_paths
 from convmemory.conversations.models import Conversation, Event, Message, MessageSource
-from convmemory.ops.erasing import erase_user
-from convmemory.ops.exporting import SECRETS, export_user
-from convmemory.ops.ownership import owned_tables
-from search.indexing import index_conversation
+from convmemory.ops.privacy.erasing import erase_user
+from convmemory.ops.privacy.exporting import SECRETS, export_user
+from convmemory.ops.privacy.ownership import owned_tables
+from search.indexing.active import index_conversation
 from search.retrieval import SearchQuery, search
 from tests.factories import exchange, make_conversation, make_user
 from tests.support.persons import fill_person, rows_of

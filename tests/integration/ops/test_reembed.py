@@ -19,15 +19,14 @@ from convmemory.conversations.drafts import TurnDraft
 from convmemory.conversations.models import Conversation
 from convmemory.embeddings import spaces
 from convmemory.embeddings.models import CachedVector, EmbeddingSpace
-from memory.models import Passage, PassageTokens
 from search import vector_index
-from search.indexing import IndexResult, _index_from, index_conversation
-from search.models import ConversationIndex, SpaceProgress, TurnDocument, TurnEmbedding
+from search.indexing.active import IndexResult, _index_from, index_conversation
+from search.indexing.selecting import find_damage, mark_damage
+from search.indexing.status import index_status
+from search.indexing.sweeping import conversations_to_index
+from search.indexing.switching import NotBuilt, switch_to
+from search.models import ConversationIndex, Passage, PassageTokens, SpaceProgress, TurnDocument, TurnEmbedding
 from search.retrieval import SearchQuery, search
-from search.selecting import find_damage, mark_damage
-from search.status import index_status
-from search.sweeping import conversations_to_index
-from search.switching import NotBuilt, switch_to
 from search.tasks import index
 from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
 from tests.support.tiny_bert import write_tiny_bert

@@ -17,10 +17,10 @@ from pytest_django import Settings
 
 from convmemory.embeddings import spaces
 from convmemory.embeddings.models import EmbeddingSpace
-from memory.locking import BUILD_LOCK_CLASS, derivation_lock
-from search.indexing import index_conversation
+from search.indexing.active import index_conversation
 from search.models import TurnEmbedding
 from search.retrieval import SearchQuery, search
+from search.vectors.locking import BUILD_LOCK_CLASS, derivation_lock
 from tests.factories import exchange, make_conversation, make_user
 from tests.support.tiny_bert import write_tiny_bert
 

@@ -9,11 +9,12 @@ from django_q.models import OrmQ, Schedule
 
 from convmemory.conversations import ingest
 from convmemory.conversations.models import Conversation
-from convmemory.ops import schedules, sweep_tasks, sweeping
+from convmemory.core import retrying
+from convmemory.ops import sweep_tasks
 from convmemory.ops.models import SweepRun
-from memory.models import Passage, PassageTokens
-from search.indexing import index_conversation
-from search.models import ConversationIndex, TurnDocument, TurnEmbedding
+from convmemory.ops.runtime import schedules, sweeping
+from search.indexing.active import index_conversation
+from search.models import ConversationIndex, Passage, PassageTokens, TurnDocument, TurnEmbedding
 from tests.factories import exchange, make_conversation, make_user, user_says
 
 pytestmark = pytest.mark.django_db
@@ -54,7 +55,7 @@ def test_missed_work_is_handed_to_a_worker() -> None:
 
 def test_a_busy_queue_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     make_conversation(make_user(), exchange(*PAIRS))
-    monkeypatch.setattr(sweeping, "BUSY_QUEUE", 0)
+    monkeypatch.setattr(retrying, "BUSY_QUEUE", 0)
     assert quick().found["missed"] == 0
 
 

@@ -12,11 +12,11 @@ from convmemory.conversations import ingest
 from convmemory.conversations.models import Conversation
 from convmemory.core.errors import EmbedderUnavailable
 from convmemory.embeddings.cache import EmbeddedBatch, embed_cached
-from memory.locking import LOCK_CLASS
-from search.indexing import index_conversation
+from search.indexing.active import index_conversation
+from search.indexing.status import index_status
+from search.indexing.sweeping import conversations_to_index
 from search.models import ConversationIndex, TurnDocument, TurnEmbedding
-from search.status import index_status
-from search.sweeping import conversations_to_index
+from search.vectors.locking import LOCK_CLASS
 from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
 
 pytestmark = pytest.mark.django_db
@@ -93,7 +93,7 @@ def test_a_text_that_the_model_refuses_fails_alone() -> None:
         batch = embed_cached(space, texts, owner_id=owner_id)
         return EmbeddedBatch(vectors=batch.vectors, computed=batch.computed, errors={1: "too strange"})
 
-    with patch("search.indexing.embed_cached", refuse_second):
+    with patch("search.indexing.active.embed_cached", refuse_second):
         result = index_conversation(conversation_id=conversation.pk)
     assert result.failed == 1
     assert TurnEmbedding.objects.count() == 2
@@ -105,7 +105,7 @@ def test_a_text_that_the_model_refuses_fails_alone() -> None:
 def test_without_an_embedder_words_are_indexed_and_the_sweep_tries_again() -> None:
     conversation = make_conversation(make_user(), exchange(*PAIRS))
     with (
-        patch("search.indexing.embed_cached", side_effect=EmbedderUnavailable("no model")),
+        patch("search.indexing.active.embed_cached", side_effect=EmbedderUnavailable("no model")),
         pytest.raises(EmbedderUnavailable),
     ):
         index_conversation(conversation_id=conversation.pk)

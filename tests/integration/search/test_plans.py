@@ -9,7 +9,7 @@ from convmemory.conversations.reading import EVERYTHING, Filters
 from convmemory.core.sql import Asked
 from convmemory.embeddings.embedder import Vector
 from convmemory.embeddings.spaces import active_space
-from convmemory.ops.synthetic import TextMaker, VectorMaker, fill_turns
+from convmemory.ops.benchmarks.synthetic import TextMaker, VectorMaker, fill_turns
 from search import vector_index
 from search.dense import passages_statement
 from search.plans import (

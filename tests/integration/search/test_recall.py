@@ -12,7 +12,7 @@ from convmemory.conversations import ingest
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.parts import part_text
 from convmemory.core.errors import EmbedderUnavailable, InvalidInput, NotFound, SwitchedOff
-from search.indexing import index_conversation
+from search.indexing.active import index_conversation
 from search.recall import recall
 from tests.factories import exchange, make_conversation, make_user
 

@@ -13,7 +13,7 @@ from convmemory.core.cursors import encode_cursor
 from convmemory.core.errors import InvalidInput
 from convmemory.tools.registry import run_tool
 from search import rerank_endpoint
-from search.indexing import index_conversation
+from search.indexing.active import index_conversation
 from search.recall import recall
 from search.reranking import PASSAGE_CHARS, QUESTION_CHARS, key_of
 from search.retrieval import SearchQuery, SearchResults, search

@@ -12,14 +12,14 @@ from convmemory.conversations.reading import EVERYTHING, Filters
 from convmemory.core.sql import Asked
 from convmemory.embeddings.cache import query_vector
 from convmemory.embeddings.spaces import active_space
-from memory.models import Passage, SignBlock
-from memory.signs import PLACE, TURNS_PER_BLOCK
 from search import vector_index
 from search.dense import passages_statement
-from search.indexing import index_conversation
+from search.indexing.active import index_conversation
+from search.models import Passage, SignBlock
 from search.query import SearchQuery
 from search.retrieval import search
-from search.sign_blocks import HOLDER
+from search.vectors.blocks import HOLDER
+from search.vectors.codes import PLACE, TURNS_PER_BLOCK
 from tests.factories import assistant_says, exchange, make_conversation, make_user
 
 pytestmark = pytest.mark.django_db
@@ -162,7 +162,7 @@ def test_owners_that_were_searched_longest_ago_make_room(monkeypatch: pytest.Mon
         by_signs(owner)
     held = [HOLDER.get(owner.pk, active_space()) for owner in owners[:2]]
     assert held[0] is not None
-    monkeypatch.setattr("search.sign_blocks.HELD_BYTES", held[0].size * 2)
+    monkeypatch.setattr("search.vectors.blocks.HELD_BYTES", held[0].size * 2)
     by_signs(owners[0])
     by_signs(owners[2])
     assert [HOLDER.get(owner.pk, active_space()) is not None for owner in owners] == [True, False, True]
@@ -174,7 +174,7 @@ def test_what_was_not_searched_for_long_is_let_go(monkeypatch: pytest.MonkeyPatc
     for owner in owners:
         indexed(owner, EGGS)
     by_signs(owners[0])
-    monkeypatch.setattr("search.sign_blocks.HELD_S", -1.0)
+    monkeypatch.setattr("search.vectors.blocks.HELD_S", -1.0)
     by_signs(owners[1])
     assert HOLDER.get(owners[0].pk, active_space()) is None
 

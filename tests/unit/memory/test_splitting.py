@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convmemory.conversations.parts import Part, TextPart, ThinkingPart, ToolCallPart, ToolResultPart, part_text
-from memory.splitting import SENTENCE_CHARS, TOOL_CHARS, guess_language, split_message
+from search.vectors.splitting import SENTENCE_CHARS, TOOL_CHARS, guess_language, split_message
 
 
 def pieces(*parts: Part, real: bool = False, assistant: bool = True) -> list[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from convmemory.ops.capacity import MEASURED, Cost, Load, estimate
+from convmemory.ops.benchmarks.capacity import MEASURED, Cost, Load, estimate
 
 
 def test_rows_and_bytes_follow_from_the_load() -> None:

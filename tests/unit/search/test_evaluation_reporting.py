@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from convmemory.evaluation import reporting
+from convmemory.evaluation.management.commands.evaluate import build_report, lines_of
+from convmemory.evaluation.running import Observation
+from convmemory.evaluation.worlds import Question
 from search.candidates import turn_keys
-from search.evaluation import reporting
-from search.evaluation.running import Observation
-from search.evaluation.worlds import Question
-from search.management.commands.evaluate import build_report, lines_of
 
 NAN = float("nan")
 OPTIONS = {"messages": False, "held_out": 0.0, "fit": False, "ablate": False, "signals": True}

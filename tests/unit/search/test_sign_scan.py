@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from convmemory.embeddings.token_codes import encode_vectors
-from memory.signs import PLACE
-from search.sign_blocks import Signs
 from search.sign_scan import _least
+from search.vectors.blocks import Signs
+from search.vectors.codes import PLACE
 
 
 def packed(vectors: np.ndarray, first_id: int = 0) -> Signs:

@@ -10,7 +10,7 @@ from convmemory.conversations.parts import (
     tool_call_text,
 )
 from convmemory.conversations.reading import StoredMessage
-from search.texts import head_and_tail, searchable, turn_texts
+from search.indexing.texts import head_and_tail, searchable, turn_texts
 
 
 def message(role: Role, *parts: Part, real: bool = False, name: str = "") -> StoredMessage:

@@ -13,12 +13,12 @@ from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 
 from convmemory.core.errors import ConvMemoryError
-from search.evaluation import reporting
-from search.evaluation.datasets import DATASETS, read_dataset
-from search.evaluation.messages import observe_messages
-from search.evaluation.reporting import Figures, Observed
-from search.evaluation.running import Observation, delete_worlds, load_world, observe_world, scratch_user
-from search.evaluation.worlds import World
+from convmemory.evaluation import reporting
+from convmemory.evaluation.datasets import DATASETS, read_dataset
+from convmemory.evaluation.messages import observe_messages
+from convmemory.evaluation.reporting import Figures, Observed
+from convmemory.evaluation.running import Observation, delete_worlds, load_world, observe_world, scratch_user
+from convmemory.evaluation.worlds import World
 from search.query import MODES
 
 COLUMNS = ("hit@1", "hit@5", "recall@1", "recall@5", "recall@10", "recall@20", "mrr", "ndcg@10")

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from convmemory.ops.capacity import MEASURED, Estimate, Load, estimate, with_measured
+from convmemory.ops.benchmarks.capacity import MEASURED, Estimate, Load, estimate, with_measured
 
 GIB = 1024**3
 

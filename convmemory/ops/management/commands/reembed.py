@@ -30,7 +30,7 @@ from convmemory.ops.reembed.progress import Progress, duration
 from convmemory.ops.reembed.pruning import prune, retired_spaces
 from convmemory.ops.reembed.running import Totals
 from convmemory.ops.reembed.targets import checked_embedder, settings_for, target_options
-from search.selecting import KINDS, Kind, Scope, select_active, select_building
+from search.indexing.selecting import KINDS, Kind, Scope, select_active, select_building
 
 QUIET_S = 10  # between two lines of progress where nobody watches a terminal
 INTERRUPTED = 130
