@@ -6,8 +6,8 @@ class MemoryConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from memory.receivers import on_messages_embedded, on_turns_compared
-        from search.index_signals import messages_embedded, turns_compared
+        from memory.receivers import on_elements_embedded, on_items_compared
+        from search.index_signals import elements_embedded, items_compared
 
-        messages_embedded.connect(on_messages_embedded, dispatch_uid="memory.records")
-        turns_compared.connect(on_turns_compared, dispatch_uid="memory.positions")
+        elements_embedded.connect(on_elements_embedded, dispatch_uid="memory.records")
+        items_compared.connect(on_items_compared, dispatch_uid="memory.positions")

@@ -25,8 +25,11 @@ from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
 from memory.models import MessageEmbedding
 from memory.records import ERROR_CHARS
+from search.adapters.conversations import source_of
+from search.adapters.messages import element_of
+from search.models import Source
 from search.vectors.locking import derivation_lock
-from search.vectors.passages import store_message_passages
+from search.vectors.passages import store_element_passages
 
 BATCH = 64
 MAX_REQUESTED = 1_000
@@ -123,15 +126,18 @@ def embed_messages(*, conversation_id: int, message_ids: Sequence[int], deadline
     concerns and never raised, but for a database that is gone.
     """
     result = EmbedResult()
-    with derivation_lock(conversation_id) as held:
-        conversation = Conversation.objects.filter(pk=conversation_id).first() if held else None
-        if conversation is None:
-            return EmbedResult(finished=held)
+    conversation = Conversation.objects.filter(pk=conversation_id).only("owner_id").first()
+    source = conversation and source_of(owner_id=conversation.owner_id, conversation_id=conversation_id)
+    if not source:
+        return result
+    with derivation_lock(source.pk) as held:
+        if not held:
+            return EmbedResult(finished=False)
         space = active_space()
         left = set(message_ids)
         while batch := _claim(space, left):
             left -= {message.pk for message in batch}
-            _embed(conversation, space, batch, result)
+            _embed(source, space, batch, result)
             if time.monotonic() > deadline:
                 result.finished = not left
                 break
@@ -151,9 +157,9 @@ def _claim(space: EmbeddingSpace, message_ids: set[int]) -> list[Message]:
     return [row.message for row in batch]
 
 
-def _embed(conversation: Conversation, space: EmbeddingSpace, batch: Sequence[Message], result: EmbedResult) -> None:
+def _embed(source: Source, space: EmbeddingSpace, batch: Sequence[Message], result: EmbedResult) -> None:
     try:
-        failed = store_message_passages(conversation, space, [stored_message(row) for row in batch])
+        failed = store_element_passages(source, space, [element_of(stored_message(row)) for row in batch])
         result.completed += len(batch) - len(failed)
         result.failed += len(failed)
     except (OperationalError, InterfaceError):
@@ -166,7 +172,7 @@ def _embed(conversation: Conversation, space: EmbeddingSpace, batch: Sequence[Me
             _fail(space, batch, f"{type(error).__name__}: {error}", result)
         else:
             for message in batch:
-                _embed(conversation, space, [message], result)
+                _embed(source, space, [message], result)
 
 
 def _fail(space: EmbeddingSpace, batch: Sequence[Message], reason: str, result: EmbedResult) -> None:

@@ -3,27 +3,28 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from convmemory.conversations.models import Conversation
-from convmemory.conversations.reading import StoredMessage
 from convmemory.embeddings.models import EmbeddingSpace
 from memory.records import follow_positions, note_outcomes
+from search.adapters.conversations import KIND
+from search.models import Source
+from search.sources import Element
 
 
-def on_messages_embedded(
+def on_elements_embedded(
     sender: Any,
     *,
-    conversation: Conversation,
+    source: Source,
     space: EmbeddingSpace,
-    messages: Sequence[StoredMessage],
+    elements: Sequence[Element],
     token_counts: Mapping[int, int],
     errors: Mapping[int, str],
     keep_completed: bool,
     **kwargs: Any,
 ) -> None:
-    note_outcomes(
-        conversation, space, messages, token_counts=token_counts, errors=errors, keep_completed=keep_completed
-    )
+    if source.kind == KIND:
+        note_outcomes(source, space, elements, token_counts=token_counts, errors=errors, keep_completed=keep_completed)
 
 
-def on_turns_compared(sender: Any, *, conversation: Conversation, first_turn: int, **kwargs: Any) -> None:
-    follow_positions(conversation, first_turn)
+def on_items_compared(sender: Any, *, source: Source, first_item: int, **kwargs: Any) -> None:
+    if source.kind == KIND:
+        follow_positions(source, first_item)

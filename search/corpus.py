@@ -10,12 +10,13 @@ from convmemory.core.sql import Asked, load_sql
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """The owner's conversations: ids (sorted), number of turns, words spoken, passages."""
+    """The owner's sources: ids (sorted), number of items, words spoken, passages, and their own numbers."""
 
     conversations: NDArray[np.int64]
     turn_counts: NDArray[np.int64]
     lengths: NDArray[np.int64]
     passage_counts: NDArray[np.int64]
+    objects: NDArray[np.int64]
 
     @property
     def turns(self) -> int:
@@ -24,7 +25,7 @@ class Corpus:
     def passages_of(self, conversation_id: int | None) -> int:
         """How many passages one conversation has, or all of them."""
         counts = self.passage_counts
-        return int((counts if conversation_id is None else counts[self.conversations == conversation_id]).sum())
+        return int((counts if conversation_id is None else counts[self.objects == conversation_id]).sum())
 
     @property
     def mean_turn_length(self) -> float:

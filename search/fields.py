@@ -15,15 +15,15 @@ class BitsField(models.TextField):  # type: ignore[type-arg]  # generic in the s
         return "bit varying"
 
 
-def signs_of(vector: str) -> models.GeneratedField:
+def binary_code_of(vector: str) -> models.GeneratedField:
     """A stored column: one bit a dimension of the column `vector`, 1 where it is positive."""
-    signs: Any = Func(
+    code: Any = Func(
         F(vector),
         function="binary_quantize",
         template="%(function)s(%(expressions)s)::bit varying",
         output_field=BitsField(),
     )
-    return models.GeneratedField(expression=signs, output_field=BitsField(), db_persist=True)
+    return models.GeneratedField(expression=code, output_field=BitsField(), db_persist=True)
 
 
 class OwnedWords(Func):

@@ -19,9 +19,9 @@ from convmemory.core.text import storable
 from search.candidates import NO_TURNS, TURN_BITS, TurnKeys, best_of_conversation, conversation_starts, turn_keys
 from search.corpus import Corpus
 from search.filters import filter_sql
-from search.indexing.texts import searchable
 from search.query_text import QueryText
 from search.ranking import Scores, inverse_document_frequency
+from search.vectors.texts import searchable
 
 K1, B = 1.5, 0.75
 NEIGHBOUR_SHARE = 0.5

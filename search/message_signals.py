@@ -18,14 +18,16 @@ from convmemory.conversations.parts import Part, spoken_text
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.cache import query_tokens
 from convmemory.embeddings.models import EmbeddingSpace
-from search.candidates import TurnKeys, split_keys, turn_keys
+from search.adapters.conversations import KIND
+from search.adapters.messages import split_message
+from search.candidates import TURN_BITS, TurnKeys, split_keys, turn_keys
 from search.dense import kinds_of, vector_parameter
 from search.late_interaction import max_sim, weighted_question
+from search.models import Source
 from search.passages import Place, stem, stems_of
 from search.query import SearchQuery, kinds_in
 from search.ranking import Scores, best_first, scale
 from search.signals import RankedTurns
-from search.vectors.splitting import split_message
 
 TURNS = 60
 PASSAGES_PER_MESSAGE = 6
@@ -42,6 +44,7 @@ class Candidate:
     """A message of one of the best turns, with its passages nearest to the query, the nearest first."""
 
     message_id: int
+    source_id: int
     conversation_id: int
     title: str
     turn_number: int
@@ -73,9 +76,9 @@ def message_signals(
     *, owner_id: int, query: SearchQuery, ranked: RankedTurns, positions: Positions = ANYWHERE
 ) -> MessageSignals:
     """The messages of the best turns at these positions, with their signals. Two queries."""
-    best = ranked.keys[ranked.order()[:TURNS]]
+    best, conversations = _of_conversations(owner_id, ranked.keys[ranked.order()[:TURNS]])
     found = _passages(owner_id, query, ranked.space, best, positions) if ranked.space else None
-    candidates = _candidates(owner_id, query, best, positions, found)
+    candidates = _candidates(owner_id, query, best, conversations, positions, found)
     if not candidates:
         return MessageSignals()
     signals = _words(candidates, ranked.word_weights) | _of_turns(candidates, ranked)
@@ -111,27 +114,40 @@ def _passages(
     return found
 
 
+def _of_conversations(owner_id: int, turns: TurnKeys) -> tuple[TurnKeys, dict[int, int]]:
+    """The turns of conversations among these, and the conversations' sources. One query."""
+    sources = set(split_keys(turns)[0])
+    rows = Source.objects.filter(owner_id=owner_id, pk__in=sources, kind=KIND).values_list("object_id", "pk")
+    conversations = dict(rows)
+    return turns[np.isin(turns >> TURN_BITS, list(conversations.values()))], conversations
+
+
 def _candidates(
-    owner_id: int, query: SearchQuery, turns: TurnKeys, positions: Positions, found: dict[int, _Found] | None
+    owner_id: int,
+    query: SearchQuery,
+    turns: TurnKeys,
+    conversations: Mapping[int, int],
+    positions: Positions,
+    found: dict[int, _Found] | None,
 ) -> list[Candidate]:
     """The messages that hold the passages; without vectors all messages of the turns, cut on the spot."""
     rows = Message.objects.filter(owner_id=owner_id, position__range=positions)
     if found is not None:
         rows = rows.filter(pk__in=list(found))
     else:
-        conversations, numbers = split_keys(turns)
-        rows = rows.filter(conversation_id__in=set(conversations), turn_number__in=set(numbers))
+        rows = rows.filter(conversation_id__in=list(conversations), turn_number__in=set(split_keys(turns)[1]))
     wanted = set(turns.tolist())
     candidates = []
     for row in rows.select_related("conversation").order_by("conversation_id", "position"):
-        key = int(turn_keys([row.conversation_id], [row.turn_number or 0])[0])
+        source_id = conversations.get(row.conversation_id, 0)
+        key = int(turn_keys([source_id], [row.turn_number or 0])[0])
         parts = row.typed_parts
         places = found[row.pk].places if found is not None else _cut(row, parts, query)
         if places and key in wanted and row.turn_number is not None:
             title = row.conversation.title
             candidates.append(
                 Candidate(
-                    row.pk, row.conversation_id, title, row.turn_number, row.position, row.role, row.name,
+                    row.pk, source_id, row.conversation_id, title, row.turn_number, row.position, row.role, row.name,
                     row.created_at, parts, tuple(places),
                 )
             )  # fmt: skip
@@ -201,7 +217,7 @@ def _words(candidates: Sequence[Candidate], word_weights: Mapping[str, float]) -
 def _of_turns(candidates: Sequence[Candidate], ranked: RankedTurns) -> dict[str, Scores]:
     """The fused score of the message's turn, and the better one of the turns beside it."""
     keys, scores = ranked.keys, scale(ranked.scores)
-    own = turn_keys([c.conversation_id for c in candidates], [c.turn_number for c in candidates])
+    own = turn_keys([c.source_id for c in candidates], [c.turn_number for c in candidates])
     before, after = _looked_up(keys, scores, own - 1), _looked_up(keys, scores, own + 1)
     return {"turn": _looked_up(keys, scores, own), "turn_neighbours": np.maximum(before, after)}
 

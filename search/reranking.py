@@ -58,7 +58,7 @@ def document_of(hit: Hit) -> str:
 
 def key_of(hit: Hit) -> int:
     """The hit's turn as in `search.candidates`."""
-    return int(turn_keys([hit.conversation_id], [hit.turn_number])[0])
+    return int(turn_keys([hit.source_id], [hit.turn_number])[0])
 
 
 def put_first(order: NDArray[np.int64], keys: TurnKeys, placed: Sequence[int]) -> NDArray[np.int64]:

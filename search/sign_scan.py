@@ -15,7 +15,7 @@ from convmemory.embeddings.models import EmbeddingSpace
 from search.candidates import TurnKeys, turn_keys
 from search.filters import conversation_conditions, turn_conditions
 from search.query_text import QueryText
-from search.vectors.blocks import Blocks, Signs, ask_digest, current_blocks
+from search.vectors.blocks import Blocks, Codes, ask_digest, current_blocks
 
 Mask = NDArray[np.bool_]
 
@@ -41,18 +41,18 @@ def nearest_by_signs(
     blocks = current_blocks(owner_id, space, asked_digest)
     if blocks is None:
         return []
-    eligible = _of_kinds(blocks.signs, kinds)
+    eligible = _of_kinds(blocks.codes, kinds)
     if asked_others is not None:
         ((others,),) = asked_others.rows()
         eligible &= _outside(blocks, others or [])
     if filters.turns is not None:
         first, last = filters.turns
-        eligible &= (blocks.signs.turns >= first) & (blocks.signs.turns <= last)
+        eligible &= (blocks.codes.items >= first) & (blocks.codes.items <= last)
     if matching is not None:
-        eligible &= np.isin(blocks.turn_keys(), matching)
+        eligible &= np.isin(blocks.item_keys(), matching)
     candidates = np.flatnonzero(eligible)
-    found = _least(blocks.signs.distances(question)[candidates], blocks.signs.ids[candidates], limit)
-    nearest: list[int] = blocks.signs.ids[candidates[found]].tolist()
+    found = _least(blocks.codes.distances(question)[candidates], blocks.codes.ids[candidates], limit)
+    nearest: list[int] = blocks.codes.ids[candidates[found]].tolist()
     return nearest
 
 
@@ -64,15 +64,15 @@ def _least(distances: NDArray[np.uint16], ids: NDArray[np.int64], limit: int) ->
     return np.concatenate([nearer, newest[: limit - len(nearer)]])
 
 
-def _of_kinds(signs: Signs, kinds: Sequence[int]) -> Mask:
+def _of_kinds(codes: Codes, kinds: Sequence[int]) -> Mask:
     wanted = np.zeros(256, bool)
     wanted[list(kinds)] = True
-    return wanted[signs.kinds]
+    return wanted[codes.kinds]
 
 
 def _outside(blocks: Blocks, conversations: Sequence[int]) -> Mask:
     """Which passages stand in none of the conversations."""
-    return np.repeat(np.isin(blocks.conversations, conversations, invert=True), blocks.counts)
+    return np.repeat(np.isin(blocks.sources, conversations, invert=True), blocks.counts)
 
 
 def _ask_others(owner_id: int, filters: Filters) -> Asked | None:

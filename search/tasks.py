@@ -7,26 +7,26 @@ from django.conf import settings
 
 from convmemory.core.queueing import enqueue
 from convmemory.embeddings.spaces import active_space
-from search.indexing.active import index_conversation
+from search.indexing.active import index_source
 from search.indexing.building import build_beside
 from search.vector_index import ensure_passage_index
 
 
-def enqueue_index(conversation_id: int) -> None:
-    """Ask a worker to bring one conversation's index up to date."""
-    enqueue("search.tasks.index", conversation_id, group="index")
+def enqueue_index(source_id: int) -> None:
+    """Ask a worker to bring one source's index up to date."""
+    enqueue("search.tasks.index", source_id, group="index")
 
 
-def index(conversation_id: int) -> dict[str, Any]:
-    """Index one conversation, also in a space that is being built; a long one goes on in a further task."""
+def index(source_id: int) -> dict[str, Any]:
+    """Index one source, also in a space that is being built; a long one goes on in a further task."""
     deadline = time.monotonic() + settings.TASK_TIMEOUT_S / 3
     try:
-        result = index_conversation(conversation_id=conversation_id, deadline=deadline)
+        result = index_source(source_id=source_id, deadline=deadline)
     finally:
-        build_beside(conversation_id=conversation_id, deadline=deadline)
-    if not result.finished and result.turns:
-        enqueue_index(conversation_id)
-    return {"turns": result.turns, "computed": result.computed, "failed": result.failed}
+        build_beside(source_id=source_id, deadline=deadline)
+    if not result.finished and result.items:
+        enqueue_index(source_id)
+    return {"items": result.items, "computed": result.computed, "failed": result.failed}
 
 
 def build_vector_index() -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The one place that writes conversations: create, append, import again, and number the turns.
 
 Every function takes the owner, works in one transaction under a lock on the conversation's row,
-and sends `turns_changed` once that transaction has committed.
+sends `conversation_changed` in it and `turns_changed` once it has committed.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ from convmemory.conversations.drafts import ConversationDraft, MessageDraft, Tur
 from convmemory.conversations.event_log import add_events
 from convmemory.conversations.models import Conversation, Message, MessageSource
 from convmemory.conversations.parts import Role, part_to_json, spoken_text
-from convmemory.conversations.signals import response_abandoned, turns_changed
+from convmemory.conversations.signals import conversation_changed, response_abandoned, turns_changed
 from convmemory.conversations.turns import TurnMessage, is_real_user_message, number_turns
 from convmemory.core.errors import ConversationBusy, InvalidInput, NotFound
 from convmemory.core.sql import load_sql
@@ -134,6 +134,7 @@ def sync_conversation(*, owner: AbstractBaseUser, draft: ConversationDraft) -> S
         elif draft.updated_at:
             conversation.updated_at = draft.updated_at
             conversation.save(update_fields=["updated_at"])
+            _announce(conversation)
         events = add_events(conversation, draft.events)
     return SyncResult(
         conversation_id=conversation.pk,
@@ -247,6 +248,7 @@ def change_conversation(*, owner: AbstractBaseUser, conversation_id: int, values
         for name, value in values.items():
             setattr(conversation, name, one_line(storable(value), limits[name]) if name in limits else value)
         conversation.save(update_fields=list(values))
+        _announce(conversation)
     return conversation
 
 
@@ -300,7 +302,7 @@ def _locked_or_new(owner: AbstractBaseUser, draft: ConversationDraft) -> tuple[C
 
 def _new_conversation(owner: AbstractBaseUser, draft: ConversationDraft) -> Conversation:
     now = timezone.now()
-    return Conversation.objects.create(
+    conversation = Conversation.objects.create(
         owner_id=owner.pk,
         source_id=storable(draft.source_id)[:300],
         created_at=draft.created_at or now,
@@ -309,6 +311,8 @@ def _new_conversation(owner: AbstractBaseUser, draft: ConversationDraft) -> Conv
         **_headers(draft),
         **_parent(owner.pk, draft),
     )
+    _announce(conversation)
+    return conversation
 
 
 def _headers(draft: ConversationDraft) -> dict[str, str]:
@@ -335,6 +339,7 @@ def _update_headers(conversation: Conversation, draft: ConversationDraft) -> Non
         setattr(conversation, name, values[name])
     if changed:
         conversation.save(update_fields=changed)
+        _announce(conversation)
 
 
 # --- messages -------------------------------------------------------------------------------------
@@ -537,12 +542,17 @@ def _finish(conversation: Conversation, merged: _Merged, message_count: int) -> 
     if not conversation.title:
         conversation.title = _title(conversation)
     conversation.save(update_fields=["message_count", "turn_count", "turns_version", "updated_at", "title"])
+    _announce(conversation, first_turn=first_turn)
     conversation_id, owner_id = conversation.pk, conversation.owner_id
     transaction.on_commit(
         lambda: turns_changed.send(
             Conversation, conversation_id=conversation_id, owner_id=owner_id, first_turn=first_turn
         )
     )
+
+
+def _announce(conversation: Conversation, *, first_turn: int | None = None) -> None:
+    conversation_changed.send(Conversation, conversation=conversation, first_turn=first_turn)
 
 
 def _later(conversation: Conversation, newest: datetime | None, *, grown: bool) -> datetime:

@@ -14,11 +14,11 @@ from convmemory.conversations.parts import part_text
 from convmemory.evaluation.running import Observation, Progress
 from convmemory.evaluation.worlds import MessageRef, Question, World
 from memory.context import build_memory_context
+from search.adapters.messages import split_message
 from search.candidates import turn_keys
 from search.message_signals import message_keys
 from search.query import MAX_QUERY_CHARS, SearchQuery
 from search.recall import MAX_TOP_K, RankedMessages, choose_messages, rank_messages
-from search.vectors.splitting import split_message
 
 Stored = dict[MessageRef, Message]
 

@@ -14,8 +14,9 @@ from django.contrib.auth.models import User
 from convmemory.conversations import ingest
 from convmemory.conversations.models import Conversation, Message
 from convmemory.evaluation.worlds import Question, World
+from search.adapters.conversations import KIND, index_conversation
 from search.candidates import TurnKeys, turn_keys
-from search.indexing.active import index_conversation
+from search.models import Source
 from search.query import MAX_QUERY_CHARS, SearchQuery
 from search.ranking import Scores
 from search.signals import rank_turns
@@ -66,7 +67,9 @@ def load_world(owner: User, world: World, progress: Progress) -> None:
 def observe_world(owner: User, world: World, *, mode: str, progress: Progress) -> list[Observation]:
     """Every question that a stored turn answers, searched for as it stands."""
     turns = _turns_of_messages(owner)
-    ids = dict(Conversation.objects.filter(owner_id=owner.pk).values_list("source_id", "pk"))
+    sources = _sources(owner)
+    conversations = Conversation.objects.filter(owner_id=owner.pk).values_list("source_id", "pk")
+    ids = {source_id: sources[pk] for source_id, pk in conversations}
     found = []
     for number, question in enumerate(world.questions, 1):
         gold = {turns[ref] for ref in question.messages if ref in turns}
@@ -86,10 +89,16 @@ def delete_worlds(dataset: str) -> int:
     return count
 
 
+def _sources(owner: User) -> dict[int, int]:
+    """The numbers of the conversations' sources, which keys are made of."""
+    return dict(Source.objects.filter(owner_id=owner.pk, kind=KIND).values_list("object_id", "pk"))
+
+
 def _turns_of_messages(owner: User) -> dict[tuple[str, str], tuple[int, int]]:
+    sources = _sources(owner)
     numbered = Message.objects.filter(owner_id=owner.pk, turn_number__isnull=False)
     rows = numbered.values_list("conversation__source_id", "source_key", "conversation_id", "turn_number")
-    return {(source_id, key): (conversation_id, turn or 0) for source_id, key, conversation_id, turn in rows}
+    return {(source_id, key): (sources[conversation_id], turn or 0) for source_id, key, conversation_id, turn in rows}
 
 
 def _observe(

@@ -23,8 +23,8 @@ NAMES = {
     "conversations_message": "messages",
     "conversations_event": "events of agents",
     "accounts_apikey": "API keys",
-    "memory_passage": "passages with their vectors",
-    "search_turnembedding": "vectors of turns",
+    "search_passage": "passages with their vectors",
+    "search_itemembedding": "vectors of turns",
 }
 """What the page calls the tables that people know."""
 

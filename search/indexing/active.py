@@ -1,105 +1,109 @@
-"""Bringing the index of one conversation up to date: lexical documents, then passages and turn vectors.
+"""Bringing the index of one source up to date: lexical documents, then passages and item vectors.
 
-Reads messages, writes `TurnDocument`, passages, `TurnEmbedding` and `ConversationIndex`. What is unchanged is
-found by content hash and space, and costs no embedding. Work is stored batch by batch, so that a
+Reads items through the source's adapter, writes `Item`, passages, `ItemEmbedding` and `SourceIndex`. What is
+unchanged is found by content hash and space, and costs no embedding. Work is stored batch by batch, so that a
 killed run loses one batch at most; an advisory lock, which dies with its connection, keeps two
-workers from doing the same conversation at once.
+workers from doing the same source at once.
 """
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any
 
 from django.db import connection, transaction
 from django.db.models import Sum
 from django.utils import timezone
 
-from convmemory.conversations.models import Conversation
-from convmemory.conversations.reading import StoredMessage, messages_of_turns
 from convmemory.core.errors import EmbeddingError
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.cache import embed_cached
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space, embedder_for
-from search.index_signals import turns_compared
+from search.index_signals import items_compared
 from search.indexing.chunking import chunk_text
-from search.indexing.texts import TurnTexts, searchable, turn_texts
-from search.models import ConversationIndex, Passage, SignBlock, TurnDocument, TurnEmbedding
+from search.models import BinaryCodeBlock, Item, ItemEmbedding, Passage, Source, SourceIndex
+from search.sources import ItemText, adapter_of
 from search.vectors.locking import derivation_lock, lock_vectors
 from search.vectors.passages import drop_passages, store_passages
+from search.vectors.texts import ItemTexts, item_texts, searchable
 
-TURNS_PER_BATCH = 64
+ITEMS_PER_BATCH = 64
 
 
 @dataclass(slots=True)
 class IndexResult:
-    """What one run did. `finished` is False where time ran out or another worker holds the conversation."""
+    """What one run did. `finished` is False where time ran out or another worker holds the source."""
 
     finished: bool = True
-    turns: int = 0
+    items: int = 0
     computed: int = 0
     passages_computed: int = 0
     failed: int = 0
 
 
-def index_conversation(*, conversation_id: int, deadline: float = float("inf")) -> IndexResult:
-    """Index every turn of the conversation that is new, changed or missing in the active space.
+def index_source(*, source_id: int, deadline: float = float("inf")) -> IndexResult:
+    """Index every item of the source that is new, changed or missing in the active space.
 
     Stops between batches once `time.monotonic()` passes `deadline`. Raises: EmbedderUnavailable after
     the lexical documents are stored, so that full text search works without an embedder.
     """
     result = IndexResult()
-    with derivation_lock(conversation_id) as held:
+    with derivation_lock(source_id) as held:
         if not held:
             return IndexResult(finished=False)
-        while (conversation := Conversation.objects.filter(pk=conversation_id).first()) is not None:
-            state, _ = ConversationIndex.objects.get_or_create(
-                conversation=conversation, defaults={"owner_id": conversation.owner_id}
-            )
+        while (source := Source.objects.filter(pk=source_id).first()) is not None:
             space = active_space()
-            if state.indexed_version == conversation.turns_version and state.space_id == space.pk and not state.error:
+            state = state_of(source, space)
+            if state.indexed_version == source.version and not state.error:
                 break
-            if not _index_from(conversation, state, space, result, deadline):
+            if not _index_from(source, state, space, result, deadline):
                 result.finished = False
                 break
     return result
 
 
+def state_of(source: Source, space: EmbeddingSpace) -> SourceIndex:
+    """How far the source is in this space; of one that is new there, all is to be done."""
+    new = {"owner_id": source.owner_id, "noted_version": source.version, "dirty_from": 0}
+    return SourceIndex.objects.get_or_create(source=source, space=space, defaults=new)[0]
+
+
+def read_items(source: Source, first: int, last: int) -> list[ItemText]:
+    """The items `first` to `last` of the source as they are now, in order."""
+    return adapter_of(source.kind).read_range(source.owner_id, source.object_id, first, last)
+
+
 def _index_from(
-    conversation: Conversation, state: ConversationIndex, space: EmbeddingSpace, result: IndexResult, deadline: float
+    source: Source, state: SourceIndex, space: EmbeddingSpace, result: IndexResult, deadline: float
 ) -> bool:
-    """Index from the first turn that can have changed; False where time ran out."""
-    version = conversation.turns_version
-    # A change that is noted while this runs must not be overwritten, nor a switch to another space: the next round
-    # sees to it.
-    unchanged = ConversationIndex.objects.filter(
-        pk=state.pk, noted_version=state.noted_version, space_id=state.space_id
-    )
-    _drop_gone_turns(conversation, state)
-    first_dirty = _first_dirty(conversation, state, space)
-    turns_compared.send(Conversation, conversation=conversation, first_turn=first_dirty)
+    """Index from the first item that can have changed; False where time ran out."""
+    version = source.version
+    # A change that is noted while this runs must not be overwritten: the next round sees to it.
+    unchanged = SourceIndex.objects.filter(pk=state.pk, noted_version=state.noted_version)
+    _drop_gone_items(source, state)
+    first_dirty = _first_dirty(source, state)
+    items_compared.send(Source, source=source, first_item=first_dirty)
     try:
-        for first in range(first_dirty, conversation.turn_count, TURNS_PER_BATCH):
+        for first in range(first_dirty, source.item_count, ITEMS_PER_BATCH):
             if time.monotonic() > deadline:
                 return False
-            last = min(first + TURNS_PER_BATCH, conversation.turn_count) - 1
-            _index_turns(conversation, space, first, last, result)
-            unchanged.update(last_embedded_turn_number=last, dirty_from=last + 1, updated_at=timezone.now())
+            last = min(first + ITEMS_PER_BATCH, source.item_count) - 1
+            _index_items(source, space, first, last, result)
+            unchanged.update(last_item=last, dirty_from=last + 1, updated_at=timezone.now())
     except EmbeddingError as error:
-        ConversationIndex.objects.filter(pk=state.pk).update(
+        SourceIndex.objects.filter(pk=state.pk).update(
             error=str(error)[:1000], attempts=state.attempts + 1, updated_at=timezone.now()
         )
         raise
+    length = Item.objects.filter(source=source).aggregate(sum=Sum("length"))["sum"] or 0
+    Source.objects.filter(pk=source.pk).update(spoken_length=length)
     unchanged.update(
-        space=space,
         indexed_version=version,
         noted_version=version,
         dirty_from=None,
-        last_embedded_turn_number=conversation.turn_count - 1,
-        passages=Passage.objects.filter(conversation=conversation, space=space).count(),
-        spoken_length=conversation.turn_documents.aggregate(sum=Sum("length"))["sum"] or 0,
+        last_item=source.item_count - 1,
+        passages=Passage.objects.filter(source=source, space=space).count(),
         attempts=0,
         error="",
         updated_at=timezone.now(),
@@ -107,116 +111,101 @@ def _index_from(
     return True
 
 
-def _drop_gone_turns(conversation: Conversation, state: ConversationIndex) -> None:
-    """Delete what is kept of turns that the conversation had and has no more, in every space."""
-    first = conversation.turn_count
-    TurnDocument.objects.filter(conversation=conversation, turn_number__gte=first).delete()
-    TurnEmbedding.objects.filter(conversation=conversation, turn_number__gte=first).delete()
-    had_more = state.last_embedded_turn_number >= first
-    if had_more or Passage.objects.filter(conversation=conversation, turn_number__gte=first).exists():
-        packed = SignBlock.objects.filter(conversation=conversation).values("space")
-        drop_passages(conversation, first_turn=first, spaces=EmbeddingSpace.objects.filter(pk__in=packed))
+def _drop_gone_items(source: Source, state: SourceIndex) -> None:
+    """Delete what is kept of items that the source had and has no more, in every space."""
+    first = source.item_count
+    Item.objects.filter(source=source, number__gte=first).delete()
+    ItemEmbedding.objects.filter(source=source, item_number__gte=first).delete()
+    if state.last_item >= first or Passage.objects.filter(source=source, item_number__gte=first).exists():
+        packed = BinaryCodeBlock.objects.filter(source=source).values("space")
+        drop_passages(source, first_item=first, spaces=EmbeddingSpace.objects.filter(pk__in=packed))
 
 
-def _first_dirty(conversation: Conversation, state: ConversationIndex, space: EmbeddingSpace) -> int:
-    every_change_noted = state.noted_version == conversation.turns_version
-    if state.space_id == space.pk and every_change_noted and state.dirty_from is not None:
-        return state.dirty_from
-    return 0
+def _first_dirty(source: Source, state: SourceIndex) -> int:
+    every_change_noted = state.noted_version == source.version
+    return state.dirty_from if every_change_noted and state.dirty_from is not None else 0
 
 
-def _index_turns(conversation: Conversation, space: EmbeddingSpace, first: int, last: int, result: IndexResult) -> None:
-    messages = messages_of_turns(conversation, first, last)
-    turns = texts_of(messages)
-    known = dict(
-        TurnDocument.objects.filter(conversation=conversation, turn_number__range=(first, last)).values_list(
-            "turn_number", "content_hash"
-        )
-    )
-    changed = {n: texts for n, texts in turns.items() if bytes(known.get(n, b"")) != texts.content_hash}
-    store_documents(conversation, changed)
-    _note_failures(conversation, embed_missing(conversation, space, messages, turns, result))
+def _index_items(source: Source, space: EmbeddingSpace, first: int, last: int, result: IndexResult) -> None:
+    items = read_items(source, first, last)
+    texts = {item.number: item_texts(item) for item in items}
+    known = dict(Item.objects.filter(source=source, number__range=(first, last)).values_list("number", "content_hash"))
+    changed = {n: text for n, text in texts.items() if bytes(known.get(n, b"")) != text.content_hash}
+    store_documents(source, changed)
+    _note_failures(source, embed_missing(source, space, items, texts, result))
 
 
 def embed_missing(
-    conversation: Conversation,
+    source: Source,
     space: EmbeddingSpace,
-    messages: Sequence[StoredMessage],
-    turns: dict[int, TurnTexts],
+    items: Sequence[ItemText],
+    texts: dict[int, ItemTexts],
     result: IndexResult,
 ) -> dict[int, str]:
-    """Embed those of `turns` that the space lacks or holds with another content; why each failed, "" if it did not.
+    """Embed those of `items` that the space lacks or holds with another content; why each failed, "" if it did not.
 
     Raises: EmbedderUnavailable.
     """
-    embedded = TurnEmbedding.objects.filter(conversation=conversation, space=space, turn_number__in=list(turns))
-    current = {(n, bytes(digest)) for n, digest in embedded.values_list("turn_number", "content_hash")}
-    missing = {n: texts for n, texts in turns.items() if (n, texts.content_hash) not in current}
+    embedded = ItemEmbedding.objects.filter(source=source, space=space, item_number__in=list(texts))
+    current = {(n, bytes(digest)) for n, digest in embedded.values_list("item_number", "content_hash")}
+    missing = {n: text for n, text in texts.items() if (n, text.content_hash) not in current}
     if not missing:
         return {}
-    passages = store_passages(conversation, space, [m for m in messages if m.turn_number in missing], list(missing))
+    passages = store_passages(source, space, [item for item in items if item.number in missing])
     result.passages_computed += passages.computed
-    failed = _store_embeddings(conversation, space, missing, passages.errors, result)
-    result.turns += len(missing)
+    failed = _store_embeddings(source, space, missing, passages.errors, result)
+    result.items += len(missing)
     result.failed += len(failed)
     return {number: failed.get(number, "") for number in missing}
 
 
-def texts_of(messages: Iterable[StoredMessage]) -> dict[int, TurnTexts]:
-    """The texts of each turn, by turn number; `messages` are in order."""
-    return {
-        number: turn_texts(list(turn)) for number, turn in groupby(messages, key=lambda message: message.turn_number)
-    }
-
-
-def store_documents(conversation: Conversation, turns: dict[int, TurnTexts]) -> None:
-    """Insert or replace the lexical documents of these turns, in one query."""
-    if not turns:
+def store_documents(source: Source, items: dict[int, ItemTexts]) -> None:
+    """Insert or replace the lexical documents of these items, in one query."""
+    if not items:
         return
-    numbers = list(turns)
-    texts = list(turns.values())
+    texts = list(items.values())
     parameters: dict[str, Any] = {
-        "owner": conversation.owner_id,
-        "conversation": conversation.pk,
-        "turn_numbers": numbers,
-        "message_ids": [t.message_id for t in texts],
-        "questions": [t.question for t in texts],
-        "created_at": [t.created_at or conversation.created_at for t in texts],
+        "owner": source.owner_id,
+        "source": source.pk,
+        "numbers": list(items),
+        "opening_ids": [t.opening_id for t in texts],
+        "headings": [t.heading for t in texts],
+        "created_at": [t.created_at or source.created_at for t in texts],
         "hashes": [t.content_hash for t in texts],
         "lengths": [t.length for t in texts],
         **{weight: [searchable(t.lexical[weight]) for t in texts] for weight in "ABCD"},
     }
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("search", "upsert_turn_documents"), parameters)
+        cursor.execute(load_sql("search", "upsert_items"), parameters)
 
 
 def _store_embeddings(
-    conversation: Conversation,
+    source: Source,
     space: EmbeddingSpace,
-    turns: dict[int, TurnTexts],
+    items: dict[int, ItemTexts],
     errors: dict[int, str],
     result: IndexResult,
 ) -> dict[int, str]:
-    """Embed the turns' chunks and replace their rows; `errors`, of their passages, are joined by those found here."""
+    """Embed the items' chunks and replace their rows; `errors`, of their passages, are joined by those found here."""
     embedder = embedder_for(space)
     chunks = [
         (number, chunk_number, chunk)
-        for number, texts in turns.items()
+        for number, texts in items.items()
         for chunk_number, chunk in enumerate(
             chunk_text(texts.embedded, max_tokens=embedder.card.max_tokens, token_offsets=embedder.token_spans)
         )
     ]
-    batch = embed_cached(space, [chunk for _, _, chunk in chunks], owner_id=conversation.owner_id)
+    batch = embed_cached(space, [chunk for _, _, chunk in chunks], owner_id=source.owner_id)
     failed = errors | {chunks[index][0]: error for index, error in batch.errors.items()}
     token_counts = embedder.count_tokens([chunk for _, _, chunk in chunks])
     rows = [
-        TurnEmbedding(
-            owner_id=conversation.owner_id,
-            conversation=conversation,
+        ItemEmbedding(
+            owner_id=source.owner_id,
+            source=source,
             space=space,
-            turn_number=number,
+            item_number=number,
             chunk_number=chunk_number,
-            content_hash=turns[number].content_hash,
+            content_hash=items[number].content_hash,
             token_count=tokens,
             embedding=vector,
         )
@@ -224,17 +213,17 @@ def _store_embeddings(
         if number not in failed
     ]
     with transaction.atomic():
-        lock_vectors(conversation.pk, space.pk)
-        stale = TurnEmbedding.objects.filter(conversation=conversation, space=space, turn_number__in=list(turns))
+        lock_vectors(source.pk, space.pk)
+        stale = ItemEmbedding.objects.filter(source=source, space=space, item_number__in=list(items))
         stale.delete()
-        TurnEmbedding.objects.bulk_create(rows)
+        ItemEmbedding.objects.bulk_create(rows)
     result.computed += batch.computed
     return failed
 
 
-def _note_failures(conversation: Conversation, outcomes: dict[int, str]) -> None:
-    documents = TurnDocument.objects.filter(conversation=conversation)
-    documents.filter(turn_number__in=list(outcomes)).exclude(error="").update(error="")
+def _note_failures(source: Source, outcomes: dict[int, str]) -> None:
+    stored = Item.objects.filter(source=source)
+    stored.filter(number__in=list(outcomes)).exclude(error="").update(error="")
     for number, error in outcomes.items():
         if error:
-            documents.filter(turn_number=number).update(error=error[:1000])
+            stored.filter(number=number).update(error=error[:1000])

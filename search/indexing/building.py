@@ -1,6 +1,6 @@
-"""Embedding conversations in a space that is built beside the active one.
+"""Embedding sources in a space that is built beside the active one.
 
-Reads messages, writes passages, `TurnEmbedding` and `SpaceProgress`; lexical documents know no space and
+Reads items, writes passages, `ItemEmbedding` and `SourceIndex`; lexical documents know no space and
 are left alone. What the space holds already is found by content hash, so a build that was killed goes on
 where it stopped. See docs/adr/0015-reembedding-beside-the-active-space.md.
 """
@@ -11,91 +11,87 @@ import time
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
-from convmemory.conversations.models import Conversation
-from convmemory.conversations.reading import messages_of_turns
 from convmemory.core.errors import EmbeddingError
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import building_space
-from search.indexing.active import TURNS_PER_BATCH, IndexResult, embed_missing, texts_of
-from search.models import Passage, SpaceProgress, TurnEmbedding
+from search.indexing.active import ITEMS_PER_BATCH, IndexResult, embed_missing, read_items, state_of
+from search.models import ItemEmbedding, Passage, Source, SourceIndex
 from search.vectors.locking import BUILD_LOCK_CLASS, derivation_lock
 from search.vectors.passages import drop_passages
+from search.vectors.texts import item_texts
 
-SMALL = TURNS_PER_BATCH  # turns; what arrives in a longer conversation that is not built yet is left to the build
+SMALL = ITEMS_PER_BATCH  # items; what arrives in a longer source that is not built yet is left to the build
 
 logger = logging.getLogger(__name__)
 
 
-def conversations_to_build(space: EmbeddingSpace, scope: Q | None = None) -> QuerySet[Conversation]:
-    """The conversations, among those in `scope`, that the space does not hold as they are now."""
-    done = SpaceProgress.objects.filter(
-        space=space, conversation=OuterRef("pk"), indexed_version=OuterRef("turns_version"), error=""
-    )
-    return Conversation.objects.filter(scope or Q(), ~Exists(done), turns_version__gt=0)
+def sources_to_build(space: EmbeddingSpace, scope: Q | None = None) -> QuerySet[Source]:
+    """The sources, among those in `scope`, that the space does not hold as they are now."""
+    done = SourceIndex.objects.filter(space=space, source=OuterRef("pk"), indexed_version=OuterRef("version"), error="")
+    return Source.objects.filter(scope or Q(), ~Exists(done), version__gt=0)
 
 
-def build_conversation(*, conversation_id: int, space: EmbeddingSpace, deadline: float = float("inf")) -> IndexResult:
-    """Embed every turn that is missing or stale in `space`, which is not the active one.
+def build_source(*, source_id: int, space: EmbeddingSpace, deadline: float = float("inf")) -> IndexResult:
+    """Embed every item that is missing or stale in `space`, which is not the active one.
 
     Stops between batches once `time.monotonic()` passes `deadline`. Raises: EmbedderUnavailable.
     """
     result = IndexResult()
-    with derivation_lock(conversation_id, BUILD_LOCK_CLASS) as held:
+    with derivation_lock(source_id, BUILD_LOCK_CLASS) as held:
         if not held:
             return IndexResult(finished=False)
-        while (conversation := Conversation.objects.filter(pk=conversation_id).first()) is not None:
-            progress, _ = SpaceProgress.objects.get_or_create(
-                conversation=conversation, space=space, defaults={"owner_id": conversation.owner_id}
-            )
-            if progress.indexed_version == conversation.turns_version and not progress.error:
+        while (source := Source.objects.filter(pk=source_id).first()) is not None:
+            state = state_of(source, space)
+            if state.indexed_version == source.version and not state.error:
                 break
-            if not _build(conversation, progress, space, result, deadline):
+            if not _build(source, state, space, result, deadline):
                 result.finished = False
                 break
     return result
 
 
-def build_beside(*, conversation_id: int, deadline: float) -> IndexResult:
+def build_beside(*, source_id: int, deadline: float) -> IndexResult:
     """Embed what has arrived in the space that is being built, if there is one. A failure is only noted there."""
     space = building_space()
-    conversation = Conversation.objects.filter(pk=conversation_id).first()
-    if space is None or conversation is None:
+    source = Source.objects.filter(pk=source_id).first()
+    if space is None or source is None:
         return IndexResult()
-    reached = SpaceProgress.objects.filter(conversation=conversation, space=space, indexed_version__gt=0)
-    if conversation.turn_count > SMALL and not reached.exists():
+    reached = SourceIndex.objects.filter(source=source, space=space, indexed_version__gt=0)
+    if source.item_count > SMALL and not reached.exists():
         return IndexResult(finished=False)
     try:
-        return build_conversation(conversation_id=conversation_id, space=space, deadline=deadline)
+        return build_source(source_id=source_id, space=space, deadline=deadline)
     except EmbeddingError as error:
-        logger.warning("Conversation %s is not embedded in the space that is being built: %s", conversation_id, error)
+        logger.warning("Source %s is not embedded in the space that is being built: %s", source_id, error)
         return IndexResult(finished=False)
 
 
-def _build(
-    conversation: Conversation, progress: SpaceProgress, space: EmbeddingSpace, result: IndexResult, deadline: float
-) -> bool:
-    """Go through all turns; False where time ran out."""
-    version, rows = conversation.turns_version, SpaceProgress.objects.filter(pk=progress.pk)
-    gone = TurnEmbedding.objects.filter(conversation=conversation, turn_number__gte=conversation.turn_count)
-    gone.filter(space=space).delete()
-    drop_passages(conversation, first_turn=conversation.turn_count, spaces=[space])
+def _build(source: Source, state: SourceIndex, space: EmbeddingSpace, result: IndexResult, deadline: float) -> bool:
+    """Go through all items; False where time ran out."""
+    version = source.version
+    ItemEmbedding.objects.filter(source=source, space=space, item_number__gte=source.item_count).delete()
+    drop_passages(source, first_item=source.item_count, spaces=[space])
+    rows = SourceIndex.objects.filter(pk=state.pk)
+    unchanged = rows.filter(noted_version=state.noted_version)
     refused: dict[int, str] = {}
     try:
-        for first in range(0, conversation.turn_count, TURNS_PER_BATCH):
+        for first in range(0, source.item_count, ITEMS_PER_BATCH):
             if time.monotonic() > deadline:
                 return False
-            last = min(first + TURNS_PER_BATCH, conversation.turn_count) - 1
-            messages = messages_of_turns(conversation, first, last)
-            outcomes = embed_missing(conversation, space, messages, texts_of(messages), result)
+            last = min(first + ITEMS_PER_BATCH, source.item_count) - 1
+            items = read_items(source, first, last)
+            texts = {item.number: item_texts(item) for item in items}
+            outcomes = embed_missing(source, space, items, texts, result)
             refused |= {number: error for number, error in outcomes.items() if error}
-            rows.update(turns=last + 1, updated_at=timezone.now())
+            rows.update(last_item=last, updated_at=timezone.now())
     except EmbeddingError as error:
         rows.update(error=str(error)[:1000], updated_at=timezone.now())
         raise
+    unchanged.update(noted_version=version, dirty_from=None)
     rows.update(
         indexed_version=version,
-        turns=conversation.turn_count,
-        passages=Passage.objects.filter(conversation=conversation, space=space).count(),
+        last_item=source.item_count - 1,
+        passages=Passage.objects.filter(source=source, space=space).count(),
         refused=refused,
         error="",
         updated_at=timezone.now(),

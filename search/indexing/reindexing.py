@@ -9,43 +9,43 @@ from django.db import transaction
 from django.db.models import F, Q
 
 from convmemory.embeddings.spaces import active_space
-from search.models import ConversationIndex, TurnEmbedding
+from search.models import ItemEmbedding, SourceIndex
 
-STALE = b""  # the hash of no turn
+STALE = b""  # the hash of no item
 
 
-def retry_conversations(conversation_ids: Collection[int]) -> None:
-    """Have these conversations compared turn by turn again, with all their attempts before them."""
-    ConversationIndex.objects.filter(pk__in=conversation_ids).update(
+def retry_sources(source_ids: Collection[int]) -> None:
+    """Have these sources compared item by item again, with all their attempts before them."""
+    SourceIndex.objects.filter(source_id__in=source_ids, space=active_space()).update(
         indexed_version=0, noted_version=F("noted_version") + 1, dirty_from=0, attempts=0, error=""
     )
 
 
-def reembed_conversations(conversation_ids: Collection[int]) -> None:
-    """Have every turn of these conversations made again in the active space."""
-    _make_stale(Q(conversation_id__in=conversation_ids), conversation_ids)
+def reembed_sources(source_ids: Collection[int]) -> None:
+    """Have every item of these sources made again in the active space."""
+    _make_stale(Q(source_id__in=source_ids), source_ids)
 
 
-def reembed_turns(embedding_ids: Collection[int]) -> set[int]:
-    """Have these turn vectors made again; the conversations to index, those of other spaces left out."""
+def reembed_items(embedding_ids: Collection[int]) -> set[int]:
+    """Have these item vectors made again; the sources to index, those of other spaces left out."""
     chosen = Q(pk__in=embedding_ids)
-    conversations = TurnEmbedding.objects.filter(chosen, space=active_space()).values_list("conversation_id", flat=True)
-    conversation_ids = set(conversations)
-    _make_stale(chosen, conversation_ids)
-    return conversation_ids
+    sources = ItemEmbedding.objects.filter(chosen, space=active_space()).values_list("source_id", flat=True)
+    source_ids = set(sources)
+    _make_stale(chosen, source_ids)
+    return source_ids
 
 
-def delete_turn_embeddings(embedding_ids: Collection[int]) -> set[int]:
-    """Delete these turn vectors; the conversations to index, for what is missing is made again."""
-    rows = TurnEmbedding.objects.filter(pk__in=embedding_ids)
+def delete_item_embeddings(embedding_ids: Collection[int]) -> set[int]:
+    """Delete these item vectors; the sources to index, for what is missing is made again."""
+    rows = ItemEmbedding.objects.filter(pk__in=embedding_ids)
     with transaction.atomic():
-        conversation_ids = set(rows.filter(space=active_space()).values_list("conversation_id", flat=True))
+        source_ids = set(rows.filter(space=active_space()).values_list("source_id", flat=True))
         rows.delete()
-        retry_conversations(conversation_ids)
-    return conversation_ids
+        retry_sources(source_ids)
+    return source_ids
 
 
-def _make_stale(rows: Q, conversation_ids: Collection[int]) -> None:
+def _make_stale(rows: Q, source_ids: Collection[int]) -> None:
     with transaction.atomic():
-        TurnEmbedding.objects.filter(rows, space=active_space()).update(content_hash=STALE)
-        retry_conversations(conversation_ids)
+        ItemEmbedding.objects.filter(rows, space=active_space()).update(content_hash=STALE)
+        retry_sources(source_ids)

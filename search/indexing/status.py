@@ -12,7 +12,7 @@ from convmemory.embeddings.spaces import active_space
 
 @dataclass(frozen=True, slots=True)
 class IndexStatus:
-    """Counts over one owner; `pending` and `failed` are turns."""
+    """Counts over one owner; `turns` are items, messages elements, and `pending` and `failed` are items."""
 
     turns: int
     embedded_turns: int
@@ -27,13 +27,13 @@ class IndexStatus:
 
 @dataclass(frozen=True, slots=True)
 class IndexCounts:
-    """Counts over one owner or over everybody. Of the turns, `pending` wait for a worker, `given_up` belong to
-    conversations whose attempts are used up, and `failed` were refused one by one.
+    """Counts over one owner or over everybody. Of the items, `pending` wait for a worker, `given_up` belong to
+    sources whose attempts are used up, and `failed` were refused one by one.
     """
 
-    conversations: int
-    turns: int
-    messages: int
+    sources: int
+    items: int
+    elements: int
     passages: int
     pending: int
     given_up: int
@@ -41,13 +41,13 @@ class IndexCounts:
 
 
 def index_status(*, owner: AbstractBaseUser) -> IndexStatus:
-    """One query over the caller's conversations and their index states."""
+    """One query over the caller's sources and their index states."""
     counts = count_index(owner_id=owner.pk)
     failed = counts.failed + counts.given_up
     return IndexStatus(
-        turns=counts.turns,
-        embedded_turns=max(0, counts.turns - counts.pending - failed),
-        messages=counts.messages,
+        turns=counts.items,
+        embedded_turns=max(0, counts.items - counts.pending - failed),
+        messages=counts.elements,
         passages=counts.passages,
         pending=counts.pending,
         failed=failed,

@@ -1,47 +1,65 @@
 """Finding work that was missed, and rows that nothing stands behind any more.
 
-Missed: a lost signal, a killed worker, an endpoint that was down. Orphaned: rows of turns that are gone,
-and rows whose owner is not their conversation's, which nobody must find.
+Missed: a lost task, a killed worker, an endpoint that was down. Orphaned: rows of items that are gone,
+and rows whose owner is not their source's, which nobody must find.
 """
 
+from typing import Any
+
 from django.db import connection
-from django.db.models import F, Q
+from django.db.models import F, FilteredRelation, Q, QuerySet
 from django.utils import timezone
 
-from convmemory.conversations.models import Conversation
 from convmemory.core.retrying import EMBEDDING
 from convmemory.core.sql import load_sql
+from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
+from search.models import Source
+from search.sources import registered
 
-DERIVED_TABLES = ("search_turndocument", "search_turnembedding", "memory_passage")
+DERIVED_TABLES = {  # and the column that holds the item's number
+    "search_item": "number",
+    "search_itemembedding": "item_number",
+    "search_passage": "item_number",
+}
 
 
-def conversations_to_index(*, limit: int) -> list[int]:
-    """Ids of conversations whose index is behind, those that wait longest first.
-
-    A conversation that failed is tried again with growing pauses, as `EMBEDDING` has it;
-    `manage.py reembed --only failed` tries it again after that.
-    """
-    due = Q(index_state=None) | Q(index_state__error="") | EMBEDDING.due(timezone.now(), prefix="index_state__")
-    waiting = Conversation.objects.filter(is_behind() & due, turns_version__gt=0).order_by("updated_at")
-    return list(waiting.values_list("pk", flat=True)[:limit])
+def with_state(space: EmbeddingSpace) -> QuerySet[Any, Any]:
+    """All sources, each with its `state` in this space, if it has any."""
+    return Source.objects.annotate(state=FilteredRelation("index", condition=Q(index__space=space)))
 
 
 def is_behind() -> Q:
-    """The condition that a conversation's index does not show its present turns in the active space."""
-    return (
-        Q(index_state=None)
-        | ~Q(index_state__indexed_version=F("turns_version"))
-        | ~Q(index_state__space=active_space())
-    )
+    """The condition, on sources with their state, that their index does not show them as they are."""
+    return Q(state__isnull=True) | ~Q(state__indexed_version=F("version"))
+
+
+def sources_behind() -> QuerySet[Any, Any]:
+    """Sources whose index in the active space is behind, those that wait longest first."""
+    return with_state(active_space()).filter(is_behind(), version__gt=0).order_by("updated_at")
+
+
+def sources_to_index(*, limit: int) -> list[int]:
+    """Ids of sources whose index is behind and may be tried now, those that wait longest first.
+
+    A source that failed is tried again with growing pauses, as `EMBEDDING` has it;
+    `manage.py reembed --only failed` tries it again after that.
+    """
+    due = Q(state__isnull=True) | Q(state__error="") | EMBEDDING.due(timezone.now(), prefix="state__")
+    return list(sources_behind().filter(due).values_list("pk", flat=True)[:limit])
+
+
+def reconcile_sources() -> int:
+    """Put right the sources that do not say what their objects do, of every kind; how many."""
+    return sum(adapter.reconcile() for adapter in registered().values())
 
 
 def count_orphans() -> dict[str, int]:
     """Orphaned rows by table, only tables that have any. Reads every derived row."""
     counts = {}
     with connection.cursor() as cursor:
-        for table in DERIVED_TABLES:
-            cursor.execute(load_sql("search", "count_orphans").replace("{table}", table))
+        for table, number in DERIVED_TABLES.items():
+            cursor.execute(_statement("count_orphans", table, number), {"space": active_space().pk})
             counts[table] = cursor.fetchone()[0]
     return {table: count for table, count in counts.items() if count}
 
@@ -50,7 +68,11 @@ def delete_orphans() -> int:
     """Delete orphaned rows; how many. What is missing then is found as damage and made again."""
     deleted = 0
     with connection.cursor() as cursor:
-        for table in DERIVED_TABLES:
-            cursor.execute(load_sql("search", "delete_orphans").replace("{table}", table))
+        for table, number in DERIVED_TABLES.items():
+            cursor.execute(_statement("delete_orphans", table, number), {"space": active_space().pk})
             deleted += cursor.rowcount
     return deleted
+
+
+def _statement(name: str, table: str, number: str) -> str:
+    return load_sql("search", name).replace("{table}", table).replace("{number}", number)

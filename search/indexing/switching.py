@@ -1,6 +1,6 @@
 """The one step in which a space that was built becomes the one that is searched.
 
-One transaction: the active space, every conversation's index state, and which turns could not be embedded.
+One transaction: which space is active, which sources were behind in the old one, and which items the new model refused.
 Searches go on meanwhile: each asks for the active space once and reads the rows of that space alone.
 """
 
@@ -12,17 +12,17 @@ from convmemory.core.sql import load_sql
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import activate_space
 from search import vector_index
-from search.models import SpaceProgress, TurnDocument
+from search.models import Item
 
 LOCK_TIMEOUT_S = 5
 
 
 class NotBuilt(ConvMemoryError):
-    """Conversations that can be found now are not yet in the new space, or somebody works on them this moment."""
+    """Sources that can be found now are not yet in the new space, or somebody works on them this moment."""
 
-    def __init__(self, conversation_ids: list[int]) -> None:
-        self.conversation_ids = conversation_ids
-        super().__init__(f"{len(conversation_ids)} conversations are not in the new space as they are now.")
+    def __init__(self, source_ids: list[int]) -> None:
+        self.source_ids = source_ids
+        super().__init__(f"{len(source_ids)} sources are not in the new space as they are now.")
 
 
 def build_vector_index(space: EmbeddingSpace, *, like: EmbeddingSpace) -> bool:
@@ -54,14 +54,13 @@ def switch_to(space: EmbeddingSpace) -> None:
 def _switch(space: EmbeddingSpace) -> None:
     with connection.cursor() as cursor:
         cursor.execute(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT_S}s'")
-        cursor.execute("LOCK TABLE search_conversationindex IN SHARE ROW EXCLUSIVE MODE")
+        cursor.execute("LOCK TABLE search_sourceindex IN SHARE ROW EXCLUSIVE MODE")
         if not EmbeddingSpace.objects.filter(pk=space.pk, is_building=True).exists():
             raise InvalidInput(f"{space} is not being built: another process switched to it or gave it up.")
-        cursor.execute(load_sql("search", "space_laggards"), [space.pk])
+        cursor.execute(load_sql("search", "space_laggards"), {"space": space.pk})
         if laggards := [row[0] for row in cursor.fetchall()]:
             raise NotBuilt(laggards)
-        cursor.execute(load_sql("search", "take_over_progress"), [space.pk, space.pk])
-        TurnDocument.objects.exclude(error="").update(error="")
-        cursor.execute(load_sql("search", "take_over_refusals"), [space.pk])
-        SpaceProgress.objects.filter(space=space).delete()
+        cursor.execute(load_sql("search", "take_over_changes"), {"space": space.pk})
+        Item.objects.exclude(error="").update(error="")
+        cursor.execute(load_sql("search", "take_over_refusals"), {"space": space.pk})
         activate_space(space)

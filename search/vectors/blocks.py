@@ -1,4 +1,4 @@
-"""The blocks of signs of large owners (`search/vectors/codes.py`) that this process has read, as arrays.
+"""The blocks of binary codes of large owners (`search/vectors/codes.py`) that this process has read, as arrays.
 
 Each search asks PostgreSQL for a digest of the blocks that the owner has now; where it is not that of the held
 ones, the search is sent what it does not hold. Nothing can be old: a block that changed has another id.
@@ -19,7 +19,7 @@ from convmemory.embeddings.embedder import Vector
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.token_codes import encode_vectors
 from search.candidates import TURN_BITS, TurnKeys
-from search.vectors.codes import PLACE
+from search.vectors.codes import ENTRY
 
 HELD_BYTES = 256 * 2**20  # of all owners together; 100,000 passages take 6 MB
 HELD_S = 3_600.0  # after the last search of an owner
@@ -31,21 +31,21 @@ _WORD_SIZES: Sequence[type[np.unsignedinteger[Any]]] = (np.uint64, np.uint32, np
 
 
 @dataclass(frozen=True, slots=True)
-class Signs:
-    """Passages (n,) by id, turn and kind, and their signs (words, n), cut into machine words."""
+class Codes:
+    """Passages (n,) by id, item and kind, and their binary codes (words, n), cut into machine words."""
 
     ids: NDArray[np.int64]
-    turns: NDArray[np.int32]
+    items: NDArray[np.int32]
     kinds: NDArray[np.uint8]
     words: Words
 
     @classmethod
-    def unpacked(cls, places: bytes, signs: bytes) -> "Signs":
+    def unpacked(cls, entries: bytes, codes: bytes) -> "Codes":
         """What blocks hold, whose contents are joined."""
-        place = np.frombuffer(places, PLACE)
-        rows = np.frombuffer(signs, np.uint8).reshape(len(place), -1)
+        entry = np.frombuffer(entries, ENTRY)
+        rows = np.frombuffer(codes, np.uint8).reshape(len(entry), -1)
         return cls(
-            place["id"].astype(np.int64), place["turn"].astype(np.int32), place["kind"].astype(np.uint8), as_words(rows)
+            entry["id"].astype(np.int64), entry["item"].astype(np.int32), entry["kind"].astype(np.uint8), as_words(rows)
         )
 
     def __len__(self) -> int:
@@ -54,21 +54,21 @@ class Signs:
     @property
     def size(self) -> int:
         """Bytes."""
-        return self.ids.nbytes + self.turns.nbytes + self.kinds.nbytes + self.words.nbytes
+        return self.ids.nbytes + self.items.nbytes + self.kinds.nbytes + self.words.nbytes
 
-    def those(self, wanted: NDArray[np.bool_]) -> "Signs":
-        return Signs(self.ids[wanted], self.turns[wanted], self.kinds[wanted], self.words[:, wanted])
+    def those(self, wanted: NDArray[np.bool_]) -> "Codes":
+        return Codes(self.ids[wanted], self.items[wanted], self.kinds[wanted], self.words[:, wanted])
 
-    def followed_by(self, other: "Signs") -> "Signs":
-        return Signs(
+    def followed_by(self, other: "Codes") -> "Codes":
+        return Codes(
             np.concatenate([self.ids, other.ids]),
-            np.concatenate([self.turns, other.turns]),
+            np.concatenate([self.items, other.items]),
             np.concatenate([self.kinds, other.kinds]),
             np.concatenate([self.words, other.words], axis=1),
         )
 
     def distances(self, question: Vector) -> NDArray[np.uint16]:
-        """How many signs of each passage differ from those of the question (dim,): (n,)."""
+        """The Hamming distance of each passage's code from that of the question (dim,): (n,)."""
         code = np.frombuffer(encode_vectors(question[None]), np.uint8)
         differing = np.zeros(len(self), np.uint16)
         for column, word in zip(self.words, as_words(code[None])[:, 0], strict=True):
@@ -84,22 +84,22 @@ def as_words(rows: NDArray[np.uint8]) -> Words:
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """The blocks of one owner in one space, (b,): ids, conversations, numbers of passages; and the passages."""
+    """The blocks of one owner in one space, (b,): ids, sources, numbers of passages; and the passages."""
 
     digest: Digest
     ids: NDArray[np.int64]
-    conversations: NDArray[np.int64]
+    sources: NDArray[np.int64]
     counts: NDArray[np.int64]
-    signs: Signs
+    codes: Codes
 
     @property
     def size(self) -> int:
         """Bytes."""
-        return self.signs.size + 3 * self.ids.nbytes
+        return self.codes.size + 3 * self.ids.nbytes
 
-    def turn_keys(self) -> TurnKeys:
-        """The turn of each passage."""
-        return (np.repeat(self.conversations, self.counts) << TURN_BITS) | self.signs.turns
+    def item_keys(self) -> TurnKeys:
+        """The item of each passage."""
+        return (np.repeat(self.sources, self.counts) << TURN_BITS) | self.codes.items
 
 
 @dataclass(slots=True)
@@ -153,7 +153,7 @@ HOLDER = Holder()
 
 def ask_digest(owner_id: int, space: EmbeddingSpace) -> Asked:
     """Send what asks for the digest of the owner's blocks."""
-    return Asked(load_sql("search", "sign_digest"), {"owner": owner_id, "space": space.pk})
+    return Asked(load_sql("search", "code_digest"), {"owner": owner_id, "space": space.pk})
 
 
 def current_blocks(owner_id: int, space: EmbeddingSpace, asked_digest: Asked) -> Blocks | None:
@@ -174,7 +174,7 @@ def _renewed(owner_id: int, space: EmbeddingSpace, held: Blocks | None) -> Block
     """The blocks as they are now, those that are held not read again."""
     known = [] if held is None else held.ids.tolist()
     parameters = {"owner": owner_id, "space": space.pk, "held": known}
-    ((count, digest, ids, *fresh),) = Asked(load_sql("search", "sign_blocks"), parameters).rows()
+    ((count, digest, ids, *fresh),) = Asked(load_sql("search", "code_blocks"), parameters).rows()
     if not count:
         return None
     kept = None if held is None else _without_gone(held, np.isin(held.ids, ids), (count, digest))
@@ -185,23 +185,23 @@ def _renewed(owner_id: int, space: EmbeddingSpace, held: Blocks | None) -> Block
 
 
 def _read(
-    digest: Digest, ids: Sequence[int], conversations: Sequence[int], places: Sequence[bytes], signs: Sequence[bytes]
+    digest: Digest, ids: Sequence[int], sources: Sequence[int], entries: Sequence[bytes], codes: Sequence[bytes]
 ) -> Blocks:
-    counts = np.array([len(place) // PLACE.itemsize for place in places], np.int64)
-    contents = Signs.unpacked(b"".join(places), b"".join(signs))
-    return Blocks(digest, np.asarray(ids, np.int64), np.asarray(conversations, np.int64), counts, contents)
+    counts = np.array([len(entry) // ENTRY.itemsize for entry in entries], np.int64)
+    contents = Codes.unpacked(b"".join(entries), b"".join(codes))
+    return Blocks(digest, np.asarray(ids, np.int64), np.asarray(sources, np.int64), counts, contents)
 
 
 def _without_gone(blocks: Blocks, kept: NDArray[np.bool_], digest: Digest) -> Blocks:
-    signs = blocks.signs.those(np.repeat(kept, blocks.counts))
-    return Blocks(digest, blocks.ids[kept], blocks.conversations[kept], blocks.counts[kept], signs)
+    codes = blocks.codes.those(np.repeat(kept, blocks.counts))
+    return Blocks(digest, blocks.ids[kept], blocks.sources[kept], blocks.counts[kept], codes)
 
 
 def _joined(first: Blocks, then: Blocks) -> Blocks:
     return Blocks(
         then.digest,
         np.concatenate([first.ids, then.ids]),
-        np.concatenate([first.conversations, then.conversations]),
+        np.concatenate([first.sources, then.sources]),
         np.concatenate([first.counts, then.counts]),
-        first.signs.followed_by(then.signs),
+        first.codes.followed_by(then.codes),
     )

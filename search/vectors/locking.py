@@ -1,4 +1,4 @@
-"""One worker at a time writes what is derived from a conversation."""
+"""One worker at a time writes what is derived from a source."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,9 +11,9 @@ VECTORS_LOCK_CLASS = 1_000_000  # of those for the vectors in one space, whose n
 
 
 @contextmanager
-def derivation_lock(conversation_id: int, lock_class: int = LOCK_CLASS) -> Iterator[bool]:
+def derivation_lock(source_id: int, lock_class: int = LOCK_CLASS) -> Iterator[bool]:
     """Whether the lock is held, at once. It dies with its connection, so that a killed worker leaves none."""
-    keys = [lock_class, conversation_id % 2**31]
+    keys = [lock_class, source_id % 2**31]
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_try_advisory_lock(%s, %s)", keys)
         (held,) = cursor.fetchone()
@@ -24,10 +24,10 @@ def derivation_lock(conversation_id: int, lock_class: int = LOCK_CLASS) -> Itera
                 cursor.execute("SELECT pg_advisory_unlock(%s, %s)", keys)
 
 
-def lock_vectors(conversation_id: int, space_id: int) -> None:
-    """Wait until nobody else replaces vectors of this conversation in this space; held until the transaction ends.
+def lock_vectors(source_id: int, space_id: int) -> None:
+    """Wait until nobody else replaces vectors of this source in this space; held until the transaction ends.
 
     A task that still builds a space when it becomes the active one can meet another that indexes.
     """
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s, %s)", [VECTORS_LOCK_CLASS + space_id, conversation_id % 2**31])
+        cursor.execute("SELECT pg_advisory_xact_lock(%s, %s)", [VECTORS_LOCK_CLASS + space_id, source_id % 2**31])

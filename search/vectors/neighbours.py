@@ -15,9 +15,10 @@ class Neighbour:
     """Another vector of the same owner and space; `similarity` is the cosine."""
 
     pk: int
-    conversation_id: int
-    turn_number: int
-    number: int  # a passage's kind, a turn vector's chunk
+    kind: str
+    object_id: int
+    item_number: int
+    number: int  # a passage's kind, an item vector's chunk
     similarity: float
 
 
@@ -27,7 +28,7 @@ def passage_neighbours(passage_id: int) -> tuple[float, list[Neighbour]]:
 
 
 def nearest(statement: str, pk: int) -> tuple[float, list[Neighbour]]:
-    """Runs a statement of this kind: norm, id, conversation, turn, number, similarity."""
+    """Runs a statement of this kind: norm, id, kind and number of the source, item, number, similarity."""
     with connection.cursor() as cursor:
         cursor.execute(statement, {"id": pk, "scanned": SCANNED, "limit": NEIGHBOURS})
         rows = cursor.fetchall()

@@ -1,6 +1,6 @@
-"""Making and storing the passages of turns: split, look up equal texts, embed the rest.
+"""Making and storing the passages of items: split, look up equal texts, embed the rest.
 
-Reads messages, writes `Passage` and `PassageTokens`. A text that any passage of the space holds
+Writes `Passage` and `TokenVectors`. A text that any passage of the space holds
 already is copied with its token vectors, so that the same text is embedded once; token vectors come
 out of the pass that makes the passage's vector.
 """
@@ -14,9 +14,6 @@ from uuid import UUID
 from django.db import connection, transaction
 from django.db.models import Q
 
-from convmemory.conversations.models import Conversation
-from convmemory.conversations.parts import part_text, speaker_of
-from convmemory.conversations.reading import StoredMessage
 from convmemory.core.errors import EmbedderUnavailable, EmbeddingError
 from convmemory.core.measuring import timed
 from convmemory.core.sql import load_sql
@@ -25,11 +22,13 @@ from convmemory.embeddings.embedder import Embedder, TokenEmbedder, Vector, embe
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import embedder_for
 from convmemory.embeddings.token_codes import encode_vectors
-from search.index_signals import messages_embedded
-from search.models import Passage
-from search.vectors.codes import drop_signs, pack_signs
+from search.index_signals import elements_embedded
+from search.models import Passage, Source
+from search.sources import Element, ItemText, Kind
+from search.vectors.codes import drop_codes, pack_codes
 from search.vectors.locking import lock_vectors
-from search.vectors.splitting import Kind, Span, split_message
+from search.vectors.splitting import Span, split_parts
+from search.vectors.texts import passage_text
 
 KINDS: dict[Kind, int] = {
     "user": Passage.Kind.USER,
@@ -37,6 +36,7 @@ KINDS: dict[Kind, int] = {
     "thinking": Passage.Kind.THINKING,
     "tool": Passage.Kind.TOOL,
     "call": Passage.Kind.CALL,
+    "document": Passage.Kind.DOCUMENT,
 }
 
 
@@ -44,7 +44,7 @@ KINDS: dict[Kind, int] = {
 class Draft:
     """A passage before it has a vector. `text` is what is embedded: the speaker, then the span."""
 
-    source: StoredMessage
+    element: Element
     span: Span
     text: str
 
@@ -64,7 +64,7 @@ class Embedded:
 
 @dataclass(frozen=True, slots=True)
 class StoredPassages:
-    """How many passages the turns have now, how many were computed, and which turns failed and why."""
+    """How many passages the items have now, how many were computed, and which items failed and why."""
 
     passages: int
     computed: int
@@ -76,85 +76,80 @@ def passage_hash(text: str) -> UUID:
     return UUID(bytes=content_hash(text)[:16])
 
 
-def draft_passages(sources: Iterable[StoredMessage]) -> Iterator[Draft]:
-    """The passages of some messages, in order."""
-    for source in sources:
-        spans = split_message(source.parts, is_real_user=source.is_real_user, is_assistant=source.role == "assistant")
-        for span in spans:
-            said = part_text(source.parts[span.part_index])[span.start : span.end]
-            speaker = "Tool" if span.kind in ("tool", "call") else speaker_of(source.role, source.name)
-            yield Draft(source, span, f"{speaker}: {said}")
+def draft_passages(elements: Iterable[Element]) -> Iterator[Draft]:
+    """The passages of some elements, in order."""
+    for element in elements:
+        parts = {part.index: part for part in element.parts}
+        for span in split_parts(element.parts):
+            yield Draft(element, span, passage_text(element, parts[span.part_index], span.start, span.end))
 
 
-def store_passages(
-    conversation: Conversation, space: EmbeddingSpace, sources: Sequence[StoredMessage], turns: Sequence[int]
-) -> StoredPassages:
-    """Replace the passages of `turns` by those of `sources` and note each message's end, in one transaction.
+def store_passages(source: Source, space: EmbeddingSpace, items: Sequence[ItemText]) -> StoredPassages:
+    """Replace the passages of these items and tell how each element ended, in one transaction.
 
-    Raises: EmbedderUnavailable where texts must be computed and the model cannot be used now; the
-    messages are noted as failed.
+    Raises: EmbedderUnavailable where texts must be computed and the model cannot be used now; that is told, too.
     """
-    passages, computed, errors = _replace(conversation, space, sources, Q(turn_number__in=list(turns)))
-    turn_of = {source.message_id: source.turn_number for source in sources}
-    return StoredPassages(passages, computed, {turn_of[message_id]: error for message_id, error in errors.items()})
+    elements = [element for item in items for element in item.elements]
+    stale = Q(item_number__in=[item.number for item in items])
+    passages, computed, errors = _replace(source, space, elements, stale)
+    item_of = {element.element_id: element.item_number for element in elements}
+    return StoredPassages(passages, computed, {item_of[element_id]: error for element_id, error in errors.items()})
 
 
-def store_message_passages(
-    conversation: Conversation, space: EmbeddingSpace, sources: Sequence[StoredMessage]
-) -> dict[int, str]:
-    """Replace the passages of these messages alone, as `store_passages` does; which failed, and why."""
-    stale = Q(message_id__in=[source.message_id for source in sources])
-    return _replace(conversation, space, sources, stale)[2]
+def store_element_passages(source: Source, space: EmbeddingSpace, elements: Sequence[Element]) -> dict[int, str]:
+    """Replace the passages of these elements alone, as `store_passages` does; which failed, and why."""
+    stale = Q(element_id__in=[element.element_id for element in elements])
+    return _replace(source, space, elements, stale)[2]
 
 
-def drop_passages(conversation: Conversation, *, first_turn: int, spaces: Iterable[EmbeddingSpace]) -> None:
-    """Delete the passages of this turn and of all later ones in these spaces, and their signs."""
+def drop_passages(source: Source, *, first_item: int, spaces: Iterable[EmbeddingSpace]) -> None:
+    """Delete the passages of this item and of all later ones in these spaces, and their binary codes."""
     for space in spaces:
         with transaction.atomic():
-            lock_vectors(conversation.pk, space.pk)
-            Passage.objects.filter(conversation=conversation, space=space, turn_number__gte=first_turn).delete()
-            drop_signs(conversation, space, first_turn)
+            lock_vectors(source.pk, space.pk)
+            Passage.objects.filter(source=source, space=space, item_number__gte=first_item).delete()
+            drop_codes(source, space, first_item)
 
 
 def _replace(
-    conversation: Conversation, space: EmbeddingSpace, sources: Sequence[StoredMessage], stale: Q
+    source: Source, space: EmbeddingSpace, elements: Sequence[Element], stale: Q
 ) -> tuple[int, int, dict[int, str]]:
-    """How many passages there are now, how many were computed, and the error of each message that failed."""
-    drafts = list(draft_passages(sources))
+    """How many passages there are now, how many were computed, and the error of each element that failed."""
+    drafts = list(draft_passages(elements))
     try:
         known, refused, computed = _embedded(space, drafts)
     except EmbedderUnavailable as error:
-        errors = {source.message_id: str(error) for source in sources}
-        _tell(conversation, space, sources, {}, errors, keep_completed=True)
+        errors = {element.element_id: str(error) for element in elements}
+        _tell(source, space, elements, {}, errors, keep_completed=True)
         raise
     kept = [draft for draft in drafts if draft.digest in known]
-    errors = {draft.source.message_id: refused[draft.digest] for draft in drafts if draft.digest in refused}
+    errors = {draft.element.element_id: refused[draft.digest] for draft in drafts if draft.digest in refused}
     token_counts: Counter[int] = Counter()
     for draft in kept:
-        token_counts[draft.source.message_id] += known[draft.digest].token_count
+        token_counts[draft.element.element_id] += known[draft.digest].token_count
     with transaction.atomic():
-        lock_vectors(conversation.pk, space.pk)
-        gone = Passage.objects.filter(stale, conversation=conversation, space=space)
-        turns = {source.turn_number for source in sources} | set(gone.values_list("turn_number", flat=True))
+        lock_vectors(source.pk, space.pk)
+        gone = Passage.objects.filter(stale, source=source, space=space)
+        items = {element.item_number for element in elements} | set(gone.values_list("item_number", flat=True))
         gone.delete()
-        _insert(conversation, space, kept, known)
-        pack_signs(conversation, space, turns)
-        _tell(conversation, space, sources, token_counts, errors)
+        _insert(source, space, kept, known)
+        pack_codes(source, space, items)
+        _tell(source, space, elements, token_counts, errors)
     return len(kept), computed, errors
 
 
 def _tell(
-    conversation: Conversation,
+    source: Source,
     space: EmbeddingSpace,
-    messages: Sequence[StoredMessage],
+    elements: Sequence[Element],
     token_counts: Mapping[int, int],
     errors: Mapping[int, str],
     *,
     keep_completed: bool = False,
 ) -> None:
-    messages_embedded.send(
-        Conversation, conversation=conversation, space=space, messages=messages, token_counts=token_counts,
-        errors=errors, keep_completed=keep_completed,
+    elements_embedded.send(
+        Source, source=source, space=space, elements=elements, token_counts=token_counts, errors=errors,
+        keep_completed=keep_completed,
     )  # fmt: skip
 
 
@@ -181,19 +176,17 @@ def _compute(space: EmbeddingSpace, missing: dict[UUID, str], known: dict[UUID, 
     return errors
 
 
-def _insert(
-    conversation: Conversation, space: EmbeddingSpace, drafts: Sequence[Draft], known: dict[UUID, Embedded]
-) -> None:
+def _insert(source: Source, space: EmbeddingSpace, drafts: Sequence[Draft], known: dict[UUID, Embedded]) -> None:
     if not drafts:
         return
     embedded = [known[draft.digest] for draft in drafts]
     parameters: dict[str, Any] = {
-        "owner": conversation.owner_id,
-        "conversation": conversation.pk,
+        "owner": source.owner_id,
+        "source": source.pk,
         "space": space.pk,
-        "messages": [draft.source.message_id for draft in drafts],
+        "elements": [draft.element.element_id for draft in drafts],
         "hashes": [draft.digest for draft in drafts],
-        "turns": [draft.source.turn_number for draft in drafts],
+        "items": [draft.element.item_number for draft in drafts],
         "starts": [draft.span.start for draft in drafts],
         "ends": [draft.span.end for draft in drafts],
         "parts": [draft.span.part_index for draft in drafts],

@@ -1,27 +1,16 @@
-"""Cutting a message into passages: sentence-sized spans of its parts. Pure.
+"""Cutting an element into passages: sentence-sized spans of its parts. Pure.
 
 Prose is split into sentences, fenced code and tool output at lines, tool calls stay whole. Fragments
-too small to mean anything alone join their neighbour. Offsets count characters of `part_text(part)`.
+too small to mean anything alone join their neighbour. Offsets count characters of a part's text.
 """
 
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal
 
 from sentencex import get_sentence_boundaries
 
-from convmemory.conversations.parts import (
-    AttachmentPart,
-    Part,
-    TextPart,
-    ThinkingPart,
-    ToolCallPart,
-    ToolResultPart,
-    part_text,
-)
-
-Kind = Literal["user", "assistant", "thinking", "tool", "call"]  # tool: what a tool put out
+from search.sources import ElementPart, Kind
 
 TINY_CHARS = 25  # shorter fragments are merged
 SENTENCE_CHARS = 800  # longer ones are cut between words
@@ -52,7 +41,7 @@ _FUNCTION_WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Characters `start` to `end` of one part of a message."""
+    """Characters `start` to `end` of one part of an element."""
 
     kind: Kind
     part_index: int
@@ -60,35 +49,18 @@ class Span:
     end: int
 
 
-def split_message(parts: Iterable[Part], *, is_real_user: bool, is_assistant: bool) -> list[Span]:
-    """The passages of one message, in order. Text that nobody said (harness, reminders) gives none."""
-    spans: list[Span] = []
-    for index, part in enumerate(parts):
-        kind = _kind(part, is_real_user=is_real_user, is_assistant=is_assistant)
-        if kind is not None:
-            spans.extend(Span(kind, index, start, end) for start, end in _split_part(part))
-    return spans
+def split_parts(parts: Iterable[ElementPart]) -> list[Span]:
+    """The passages of one element, in order."""
+    return [Span(part.kind, part.index, start, end) for part in parts for start, end in _split_part(part)]
 
 
-def _kind(part: Part, *, is_real_user: bool, is_assistant: bool) -> Kind | None:
-    if isinstance(part, ThinkingPart):
-        return "thinking"
-    if isinstance(part, ToolCallPart):
-        return "call"
-    if isinstance(part, ToolResultPart):
-        return "tool"
-    if is_real_user:
-        return "user"
-    return "assistant" if is_assistant else None
-
-
-def _split_part(part: Part) -> Iterator[tuple[int, int]]:
-    text = part_text(part)
-    if isinstance(part, ToolCallPart):
+def _split_part(part: ElementPart) -> Iterator[tuple[int, int]]:
+    text = part.text
+    if part.kind == "call":
         yield from _trimmed(text, [(0, min(len(text), SENTENCE_CHARS))])
-    elif isinstance(part, ToolResultPart):
+    elif part.kind == "tool":
         yield from _trimmed(text, _tool_output(text))
-    elif isinstance(part, (TextPart, ThinkingPart, AttachmentPart)):
+    else:
         yield from _trimmed(text, _merge_tiny(text, _markdown(text)))
 
 

@@ -31,7 +31,7 @@ from convmemory.chat.models import Reply
 from convmemory.conversations.models import Conversation, Message
 from convmemory.core.errors import NotFound
 from convmemory.tools.registry import run_tool, tool_definitions
-from search.indexing.active import index_conversation
+from search.adapters.conversations import index_conversation
 from summaries.models import ConversationSummary
 from tests.factories import exchange, make_conversation, make_user
 from tests.support import asgi_server

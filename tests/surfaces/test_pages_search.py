@@ -16,7 +16,7 @@ from convmemory.conversations import ingest
 from convmemory.conversations.models import Conversation
 from convmemory.core.errors import EmbedderUnavailable
 from search import signals
-from search.indexing.active import index_conversation
+from search.adapters.conversations import index_conversation
 from search.retrieval import SearchQuery, search
 from search.views import Piece, mark_words, show_marks
 from tests.factories import exchange, make_conversation, make_user

@@ -28,9 +28,11 @@ from convmemory.embeddings.cache import query_vector
 from convmemory.embeddings.spaces import active_space, embedder_for
 from convmemory.ops.benchmarks.synthetic import TextMaker, VectorMaker, fill_turns, messages
 from search import vector_index
-from search.indexing.active import index_conversation, texts_of
+from search.adapters.conversations import index_conversation
+from search.adapters.messages import items_of
 from search.retrieval import SearchQuery, search
 from search.vectors.passages import draft_passages
+from search.vectors.texts import item_texts
 
 QUERIES = 150
 
@@ -116,8 +118,9 @@ def bench_embedding() -> list[Figure]:
     draft = ConversationDraft(messages=messages(1_600, TextMaker(seed=time.time_ns() % 2**31)))
     conversation = ingest.create_conversation(owner=owner, draft=draft)
     stored = messages_of_turns(conversation, 0, conversation.turn_count - 1)
-    texts = [turn.embedded for turn in texts_of(stored).values()]
-    passages = [draft.text for draft in draft_passages(stored)]
+    items = items_of(stored)
+    texts = [item_texts(item).embedded for item in items]
+    passages = [draft.text for draft in draft_passages(element for item in items for element in item.elements)]
     bare_s = _timed(lambda: embedder.embed_passages([*texts, *passages]))
     indexed_s = _timed(lambda: index_conversation(conversation_id=conversation.pk))
     return [

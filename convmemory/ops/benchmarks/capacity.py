@@ -12,7 +12,7 @@ from django.db import connection
 
 from convmemory.core.sql import load_sql
 from search.vector_index import SCANNED_PASSAGES
-from search.vectors.codes import TURNS_PER_BLOCK
+from search.vectors.codes import ITEMS_PER_BLOCK
 
 MIN_ROWS_TO_MEASURE = 5_000
 PASSAGES_PER_SECOND = 520.0  # of the local model on two cores, see docs/scaling.md
@@ -74,24 +74,24 @@ class Estimate:
         return sum(line.total for line in self.lines) + self.hnsw_bytes
 
 
-# Vectors are counted apart, so that other dimensions can be asked for: 2 bytes a dimension, their signs one bit; and of
-# blocks of signs what they hold.
+# Vectors are counted apart, so that other dimensions can be asked for: 2 bytes a dimension, their codes one bit; and of
+# blocks of codes what they hold.
 MEASURED: Mapping[str, Cost] = {
     "conversations_conversation": Cost(300, 400),
     "conversations_message": Cost(500, 211),
     "conversations_messagesource": Cost(130, 23),
-    "search_conversationindex": Cost(200, 130),
-    "search_turndocument": Cost(250, 120),
-    "search_turnembedding": Cost(216, 188),
-    "memory_passage": Cost(143, 88),
-    "memory_signblock": Cost(764, 124),
-    "memory_passagetokens": Cost(98, 23),
+    "search_sourceindex": Cost(200, 130),
+    "search_item": Cost(250, 120),
+    "search_itemembedding": Cost(216, 188),
+    "search_passage": Cost(143, 88),
+    "search_binarycodeblock": Cost(764, 124),
+    "search_tokenvectors": Cost(98, 23),
     "embeddings_cachedvector": Cost(151, 121),
     "embeddings_cachedvectoruse": Cost(52, 62),
 }
-HNSW_LINKS_BYTES = 301  # per passage, beside the signs
+HNSW_LINKS_BYTES = 301  # per passage, beside the codes
 TOKENS_PER_PASSAGE = 20
-PLACE_BYTES = 4.2  # of a passage in a block of signs, compressed
+ENTRY_BYTES = 4.2  # of a passage in a block of codes, compressed
 
 
 def estimate(load: Load, costs: Mapping[str, Cost] = MEASURED) -> Estimate:
@@ -101,7 +101,7 @@ def estimate(load: Load, costs: Mapping[str, Cost] = MEASURED) -> Estimate:
     texts = passages + _rows(load, CHUNKS_PER_TURN)
     hnsw = passages * (HNSW_LINKS_BYTES + load.dimensions // 8) if _needs_hnsw(load) else 0
     hot = {
-        "memory_passage", "memory_signblock", "search_turndocument", "search_turnembedding", "memory_passagetokens",
+        "search_passage", "search_binarycodeblock", "search_item", "search_itemembedding", "search_tokenvectors",
     }  # fmt: skip
     working_set = (
         hnsw + sum(line.index_bytes for line in lines) + sum(li.table_bytes for li in lines if li.table in hot)
@@ -110,7 +110,7 @@ def estimate(load: Load, costs: Mapping[str, Cost] = MEASURED) -> Estimate:
 
 
 def _needs_hnsw(load: Load) -> bool:
-    """Whether somebody has outgrown scans by signs; the index then holds everybody's passages."""
+    """Whether somebody has outgrown scans by codes; the index then holds everybody's passages."""
     return load.turns_per_user * load.passages_per_turn > SCANNED_PASSAGES
 
 
@@ -125,7 +125,7 @@ class _Size:
 
 
 def _tables(load: Load) -> Iterable[_Size]:
-    vector, signs = 2.0 * load.dimensions, load.dimensions / 8
+    vector, code = 2.0 * load.dimensions, load.dimensions / 8
     message_chars = load.chars_per_turn / load.messages_per_turn
     conversations = _rows(load, 1 / load.turns_per_conversation)
     messages, passages = _rows(load, load.messages_per_turn), _rows(load, load.passages_per_turn)
@@ -133,14 +133,14 @@ def _tables(load: Load) -> Iterable[_Size]:
     yield _Size("conversations_conversation", conversations)
     yield _Size("conversations_message", messages, message_chars * 1.15)  # the JSON's keys included
     yield _Size("conversations_messagesource", messages, message_chars * 0.8)  # compressed
-    yield _Size("search_conversationindex", conversations)
-    yield _Size("search_turndocument", load.turns, load.chars_per_turn * 2.1, load.chars_per_turn * 0.9)
-    yield _Size("search_turnembedding", chunks, vector + signs, signs)  # the signs in the row and in its owner's index
-    yield _Size("memory_passage", passages, vector)
-    blocks = conversations * math.ceil(load.turns_per_conversation / TURNS_PER_BLOCK)
-    yield _Size("memory_signblock", blocks, passages / max(blocks, 1) * (signs + PLACE_BYTES))
+    yield _Size("search_sourceindex", conversations)
+    yield _Size("search_item", load.turns, load.chars_per_turn * 2.1, load.chars_per_turn * 0.9)
+    yield _Size("search_itemembedding", chunks, vector + code, code)  # the code in the row and in its owner's index
+    yield _Size("search_passage", passages, vector)
+    blocks = conversations * math.ceil(load.turns_per_conversation / ITEMS_PER_BLOCK)
+    yield _Size("search_binarycodeblock", blocks, passages / max(blocks, 1) * (code + ENTRY_BYTES))
     if load.late_interaction:
-        yield _Size("memory_passagetokens", passages, TOKENS_PER_PASSAGE * load.dimensions / 8)
+        yield _Size("search_tokenvectors", passages, TOKENS_PER_PASSAGE * load.dimensions / 8)
     yield _Size("embeddings_cachedvector", chunks, vector)
     yield _Size("embeddings_cachedvectoruse", chunks)
 

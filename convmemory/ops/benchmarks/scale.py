@@ -62,7 +62,7 @@ def _fill(space: EmbeddingSpace, passages: int, maker: TextMaker, vectors: Vecto
 
 
 def _recall(space: EmbeddingSpace, owner: User, vectors: VectorMaker) -> list[Figure]:
-    """The share of the twenty nearest passages' turns that signs, and the index, find, too."""
+    """The share of the twenty nearest passages' turns that codes, and the index, find, too."""
     shares: dict[str, list[float]] = {"passages_named": [], "passages_indexed": []}
     for question in vectors.vectors(RECALL_QUERIES):
         exact = _nearest("passages_exact", space, owner, question)[:RECALL_AT]
@@ -86,12 +86,12 @@ def _bytes(space: EmbeddingSpace) -> list[Figure]:
     """Bytes per passage of each table and its indexes; token vectors apart."""
     with connection.cursor() as cursor:
         cursor.execute(load_sql("search", "bytes_per_passage"), [vector_index.index_name(space)] * 2)
-        table, indexes, signs, vectors, tokens = cursor.fetchone()
+        table, indexes, codes, vectors, tokens = cursor.fetchone()
     return [
         Figure("passage table, bytes per passage", table, "bytes"),
         Figure("its b-trees, bytes per passage", indexes, "bytes"),
-        Figure("their signs in blocks, bytes per passage", signs, "bytes"),
+        Figure("their codes in blocks, bytes per passage", codes, "bytes"),
         Figure("its vector index, bytes per passage", vectors, "bytes"),
-        Figure("passages altogether, bytes per passage", table + indexes + signs + vectors, "bytes", "<= 2,200"),
+        Figure("passages altogether, bytes per passage", table + indexes + codes + vectors, "bytes", "<= 2,200"),
         Figure("token vectors, bytes per passage", tokens, "bytes"),
     ]

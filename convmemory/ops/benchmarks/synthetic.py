@@ -24,10 +24,12 @@ from convmemory.core.sql import load_sql
 from convmemory.core.text import content_hash
 from convmemory.embeddings import model_folder
 from convmemory.embeddings.models import EmbeddingSpace
+from search.adapters.conversations import facts_of, source_of
 from search.indexing.active import store_documents
-from search.indexing.texts import TurnTexts
-from search.models import ConversationIndex
-from search.vectors.codes import pack_signs
+from search.indexing.noting import put_source
+from search.models import Source, SourceIndex
+from search.vectors.codes import pack_codes
+from search.vectors.texts import ItemTexts
 
 VOCABULARY = 20_000
 TURNS_PER_CONVERSATION = 20
@@ -107,17 +109,18 @@ def fill_turns(
             Message(
                 owner=owner, conversation=conversation, position=number, turn_number=number,
                 role="user", is_real_user=True,
-                parts=[{"type": "text", "text": texts[number].question}], content_hash=content_hash(str(number)),
+                parts=[{"type": "text", "text": texts[number].heading}], content_hash=content_hash(str(number)),
             )
             for number in range(count)
         ]  # fmt: skip
         Message.objects.bulk_create(questions)
-        store_documents(conversation, texts)
-        _copy_turn_vectors(conversation, space, count, vectors)
-        _copy_passages(conversation, space, [m.pk for m in questions for _ in range(passages_per_turn)], vectors)
-        ConversationIndex.objects.create(
-            conversation=conversation, owner=owner, space=space, indexed_version=1, noted_version=1,
-            passages=count * passages_per_turn, spoken_length=sum(text.length for text in texts.values()),
+        source = _source(conversation, sum(text.length for text in texts.values()))
+        store_documents(source, texts)
+        _copy_item_vectors(source, space, count, vectors)
+        _copy_passages(source, space, [m.pk for m in questions for _ in range(passages_per_turn)], vectors)
+        SourceIndex.objects.create(
+            source=source, owner=owner, space=space, indexed_version=1, noted_version=1, last_item=count - 1,
+            passages=count * passages_per_turn,
         )  # fmt: skip
 
 
@@ -128,33 +131,39 @@ def _conversation(owner: User, turns: int, maker: TextMaker, source_id: str) -> 
     )  # fmt: skip
 
 
-def _turn(number: int, maker: TextMaker) -> TurnTexts:
+def _source(conversation: Conversation, spoken_length: int) -> Source:
+    put_source(facts_of(conversation), first_changed=None)
+    source = source_of(owner_id=conversation.owner_id, conversation_id=conversation.pk)
+    assert source is not None
+    Source.objects.filter(pk=source.pk).update(spoken_length=spoken_length)
+    return source
+
+
+def _turn(number: int, maker: TextMaker) -> ItemTexts:
     question, answer = maker.text(15), maker.text(60)
     lexical = {"A": question, "B": answer, "C": maker.text(20), "D": maker.text(40)}
-    return TurnTexts(number, question, None, f"{question}\n{answer}", lexical)
+    return ItemTexts(number, question, None, f"{question}\n{answer}", lexical)
 
 
-def _copy_turn_vectors(conversation: Conversation, space: EmbeddingSpace, turns: int, vectors: VectorMaker) -> None:
-    columns = "owner_id, conversation_id, space_id, turn_number, chunk_number, token_count, content_hash, created_at"
-    values = f"{conversation.owner_id}, {conversation.pk}, {space.pk}, n, 0, 80, '\\x00', now()"
+def _copy_item_vectors(source: Source, space: EmbeddingSpace, items: int, vectors: VectorMaker) -> None:
+    columns = "owner_id, source_id, space_id, item_number, chunk_number, token_count, content_hash, created_at"
+    values = f"{source.owner_id}, {source.pk}, {space.pk}, n, 0, 80, '\\x00', now()"
     with connection.cursor() as cursor:
         cursor.execute("CREATE TEMP TABLE IF NOT EXISTS synthetic_vector (n int, embedding halfvec)")
         cursor.execute("TRUNCATE synthetic_vector")
-        _copy(cursor, "synthetic_vector (n, embedding)", [np.arange(turns, dtype=">i4")], vectors.vectors(turns))
+        _copy(cursor, "synthetic_vector (n, embedding)", [np.arange(items, dtype=">i4")], vectors.vectors(items))
         cursor.execute(
-            f"INSERT INTO search_turnembedding ({columns}, embedding) SELECT {values}, embedding FROM synthetic_vector"  # noqa: S608
+            f"INSERT INTO search_itemembedding ({columns}, embedding) SELECT {values}, embedding FROM synthetic_vector"  # noqa: S608
         )
 
 
-def _copy_passages(
-    conversation: Conversation, space: EmbeddingSpace, message_ids: list[int], vectors: VectorMaker
-) -> None:
+def _copy_passages(source: Source, space: EmbeddingSpace, message_ids: list[int], vectors: VectorMaker) -> None:
     """One passage for each of `message_ids`, where a message's number is its turn's number."""
     count = len(message_ids)
     size = TOKENS_PER_PASSAGE * space.dimensions // 8
     parameters: dict[str, Any] = {
-        "owner": conversation.owner_id,
-        "conversation": conversation.pk,
+        "owner": source.owner_id,
+        "source": source.pk,
         "space": space.pk,
         "messages": message_ids,
         "tokens": TOKENS_PER_PASSAGE,
@@ -165,7 +174,7 @@ def _copy_passages(
         cursor.execute("TRUNCATE synthetic_vector")
         _copy(cursor, "synthetic_vector (n, embedding)", [np.arange(count, dtype=">i4")], vectors.vectors(count))
         cursor.execute(load_sql("convmemory.ops", "synthetic_passages"), parameters)
-    pack_signs(conversation, space, range(conversation.turn_count))
+    pack_codes(source, space, range(source.item_count))
 
 
 def _copy(cursor: object, target: str, columns: list[NDArray[np.int32]], vectors: NDArray[np.float32]) -> None:

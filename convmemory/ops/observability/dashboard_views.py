@@ -18,6 +18,7 @@ from convmemory.ops.models import TurnMap
 from convmemory.ops.observability.charts import MAP_SIZE, map_place
 from convmemory.ops.observability.dashboard import last_sample, panels
 from convmemory.ops.observability.turn_maps import shown_points
+from search.sources import adapter_of
 
 AGES = ("oldest third", "middle third", "newest third")
 
@@ -78,15 +79,11 @@ def map_of(owner: User, *, is_own: bool) -> dict[str, Any]:
     for number, point in enumerate(points):
         point["cx"], point["cy"] = map_place(point["x"], point["y"])
         point["age"] = number * len(AGES) // len(points)
-        point["url"] = turn_address(point["conversation"], point["turn"], is_own=is_own)
+        adapter = adapter_of(point["kind"])
+        point["item_name"] = adapter.item_name
+        address = adapter.url if is_own else adapter.reading_url  # the product's page, or the admin's
+        point["url"] = address(point["object"], point["item"])
     return {"turn_map": found, "points": points, "size": MAP_SIZE, "ages": AGES}
-
-
-def turn_address(conversation_id: int, turn: int, *, is_own: bool) -> str:
-    """Where a point leads: the product's page for the owner, the admin's for whoever else may read it."""
-    if is_own:
-        return f"/conversations/{conversation_id}?turn={turn}"
-    return reverse("admin:conversations_conversation_content", args=[conversation_id], query={"turn": turn})
 
 
 urlpatterns = [

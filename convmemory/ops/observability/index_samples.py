@@ -28,7 +28,7 @@ def take_sample() -> IndexSample:
     counts = count_index(owner_id=None)
     names = ("space", "name", "active", "turns", "passages")
     sample = IndexSample.objects.create(
-        turns=counts.turns,
+        turns=counts.items,
         pending=counts.pending,
         failed=counts.failed + counts.given_up,
         queued=get_broker().queue_size(),

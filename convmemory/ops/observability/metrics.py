@@ -94,12 +94,12 @@ def _queue() -> Iterator[Metric]:
 def _coverage() -> Iterator[Metric]:
     space, counts = active_space(), count_index(owner_id=None)
     turns = GaugeMetricFamily("convmemory_turns", "Turns by the state of their index", labels=["state"])
-    states = {"all": counts.turns, "behind": counts.pending, "given_up": counts.given_up, "failed": counts.failed}
+    states = {"all": counts.items, "behind": counts.pending, "given_up": counts.given_up, "failed": counts.failed}
     for state, count in states.items():
         turns.add_metric([state], count)
     yield turns
-    yield GaugeMetricFamily("convmemory_conversations", "Conversations", counts.conversations)
-    yield GaugeMetricFamily("convmemory_messages", "Messages", counts.messages)
+    yield GaugeMetricFamily("convmemory_conversations", "Conversations", counts.sources)
+    yield GaugeMetricFamily("convmemory_messages", "Messages", counts.elements)
     yield GaugeMetricFamily("convmemory_passages", "Passages of the active space", counts.passages)
     yield GaugeMetricFamily("convmemory_users", "Accounts", User.objects.count())
     info = GaugeMetricFamily("convmemory_active_space_info", "The active embedding space", labels=["provider", "model"])

@@ -1,6 +1,6 @@
 """A map of one person's turns: their vectors seen along the two directions in which they differ most (PCA).
 
-Reads `TurnEmbedding`, writes one `TurnMap` row for the owner, which replaces the one before.
+Reads `ItemEmbedding`, writes one `TurnMap` row for the owner, which replaces the one before.
 """
 
 from typing import Any
@@ -60,23 +60,24 @@ def principal_plane(vectors: NDArray[np.float32]) -> tuple[NDArray[np.float32], 
 
 def shown_points(turn_map: TurnMap) -> list[dict[str, Any]]:
     """The map's points whose turns still exist, oldest first, with their questions; the caller checked the reader."""
-    places = {(conversation, turn): (x, y) for conversation, turn, x, y in turn_map.points}
+    places = {(source, item): (x, y) for source, item, x, y in turn_map.points}
     parameters: dict[str, Any] = {
         "owner": turn_map.owner_id,
-        "conversations": [conversation for conversation, _ in places],
-        "turns": [turn for _, turn in places],
+        "sources": [source for source, _ in places],
+        "items": [item for _, item in places],
     }
     with connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.ops", "map_turns"), parameters)
         rows = sorted(cursor.fetchall(), key=lambda row: (row[3], row[0], row[1]))
     return [
         {
-            "conversation": conversation,
-            "turn": turn,
-            "question": question,
+            "kind": kind,
+            "object": object_id,
+            "item": item,
+            "heading": heading,
             "at": at,
-            "x": places[conversation, turn][0],
-            "y": places[conversation, turn][1],
+            "x": places[source, item][0],
+            "y": places[source, item][1],
         }
-        for conversation, turn, question, at in rows
+        for source, item, heading, at, kind, object_id in rows
     ]

@@ -17,7 +17,7 @@ from convmemory.core.retrying import queue_is_busy
 from convmemory.embeddings.spaces import active_space
 from convmemory.ops.models import SweepRun
 from search.indexing.selecting import find_damage, mark_damage
-from search.indexing.sweeping import conversations_to_index, count_orphans, delete_orphans
+from search.indexing.sweeping import count_orphans, delete_orphans, reconcile_sources, sources_to_index
 
 BATCH = 200
 KEPT_RUNS = 3_000  # two days of quick sweeps
@@ -35,7 +35,7 @@ class Swept:
 
 
 def sweep(*, enqueue: Enqueue) -> SweepRun:
-    """Look for missed and stuck work; `enqueue` asks a worker to index a conversation."""
+    """Look for missed and stuck work; `enqueue` asks a worker to index a source."""
     return _run({"missed": lambda: _missed(enqueue), "stuck": _stuck}, deep=False)
 
 
@@ -48,7 +48,7 @@ def deep_sweep(*, enqueue: Enqueue) -> SweepRun:
 def _missed(enqueue: Enqueue) -> Swept:
     if queue_is_busy():
         return Swept()
-    return _enqueue_all(conversations_to_index(limit=BATCH), enqueue)
+    return _enqueue_all(sources_to_index(limit=BATCH), enqueue)
 
 
 def _stuck() -> Swept:
@@ -57,14 +57,16 @@ def _stuck() -> Swept:
 
 
 def _orphaned() -> Swept:
+    reconciled = reconcile_sources()
     found = sum(count_orphans().values())
-    return Swept(found, delete_orphans() if found else 0)
+    return Swept(found + reconciled, reconciled + (delete_orphans() if found else 0))
 
 
 def _stale(enqueue: Enqueue) -> Swept:
-    damages = find_damage(active_space(), ("missing", "stale"), limit=BATCH)
-    mark_damage(damages)
-    return _enqueue_all([damage.conversation_id for damage in damages], enqueue)
+    space = active_space()
+    damages = find_damage(space, ("missing", "stale"), limit=BATCH)
+    mark_damage(damages, space)
+    return _enqueue_all([damage.source_id for damage in damages], enqueue)
 
 
 def _failed_tasks() -> Swept:
@@ -73,10 +75,10 @@ def _failed_tasks() -> Swept:
     return Swept(deleted, deleted)
 
 
-def _enqueue_all(conversation_ids: list[int], enqueue: Enqueue) -> Swept:
-    for conversation_id in conversation_ids:
-        enqueue(conversation_id)
-    return Swept(len(conversation_ids), len(conversation_ids))
+def _enqueue_all(source_ids: list[int], enqueue: Enqueue) -> Swept:
+    for source_id in source_ids:
+        enqueue(source_id)
+    return Swept(len(source_ids), len(source_ids))
 
 
 def _run(kinds: Mapping[str, Callable[[], Swept]], *, deep: bool) -> SweepRun:

@@ -18,7 +18,7 @@ from memory.embedding import embed_messages, request_embeddings
 from memory.models import MessageEmbedding
 from memory.records import memory_stats
 from memory.sweeping import give_up_dead, messages_to_embed
-from search.indexing.active import index_conversation
+from search.adapters.conversations import index_conversation
 from search.models import Passage
 from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
 
@@ -50,7 +50,7 @@ def test_the_index_writes_the_records(owner: User) -> None:
         assert (record.role, record.position) == (record.message.role, record.message.position)
         assert bytes(record.content_hash) == bytes(record.message.content_hash)
         assert record.token_count == sum(
-            Passage.objects.filter(message=record.message).values_list("token_count", flat=True)
+            Passage.objects.filter(element_id=record.message_id).values_list("token_count", flat=True)
         )
     stats = memory_stats(owner=owner, conversation_id=conversation.pk)
     assert (stats.embedded, stats.pending, stats.failed) == (6, 0, 0)
@@ -69,7 +69,7 @@ def test_a_request_becomes_pending_and_then_completed_without_the_index(owner: U
     count = Passage.objects.count()
     assert count
     index_conversation(conversation_id=conversation.pk)
-    assert Passage.objects.filter(message_id__in=ids[:3]).count() == count  # replaced, not doubled
+    assert Passage.objects.filter(element_id__in=ids[:3]).count() == count  # replaced, not doubled
 
 
 def test_what_is_embedded_stays_completed_and_is_not_done_again(owner: User) -> None:
@@ -198,7 +198,7 @@ def test_what_killed_its_worker_is_tried_alone_and_given_up_in_the_end(owner: Us
         return {}
 
     assert sorted(messages_to_embed(limit=10)[conversation.pk]) == sorted(ids)
-    with patch("memory.embedding.store_message_passages", count):
+    with patch("memory.embedding.store_element_passages", count):
         embed_messages(conversation_id=conversation.pk, message_ids=ids[:2])
     assert batches == [1, 1]
     MessageEmbedding.objects.update(attempts=EMBEDDING.max_attempts, updated_at=timezone.now())

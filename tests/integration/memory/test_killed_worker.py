@@ -101,4 +101,4 @@ def test_what_a_killed_worker_was_embedding_is_found_and_completed(tmp_path: Pat
         wait_until(lambda: not statuses() & {"pending", "processing"}, log)
     assert statuses() == {"completed"}
     assert set(MessageEmbedding.objects.values_list("error", flat=True)) == {""}
-    assert Passage.objects.values("message", "part_index", "start").distinct().count() == Passage.objects.count() > 0
+    assert Passage.objects.values("element_id", "part_index", "start").distinct().count() == Passage.objects.count() > 0

@@ -19,7 +19,7 @@ from convmemory.conversations.models import Conversation, Event, Message, Messag
 from convmemory.ops.privacy.erasing import erase_user
 from convmemory.ops.privacy.exporting import SECRETS, export_user
 from convmemory.ops.privacy.ownership import owned_tables
-from search.indexing.active import index_conversation
+from search.adapters.conversations import index_conversation
 from search.retrieval import SearchQuery, search
 from tests.factories import exchange, make_conversation, make_user
 from tests.support.persons import fill_person, rows_of

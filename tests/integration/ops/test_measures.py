@@ -9,7 +9,7 @@ from django.utils import timezone
 from convmemory.core.measuring import Measurement, report, timed
 from convmemory.ops.models import Measure
 from convmemory.ops.observability import measures
-from search.indexing.active import index_conversation
+from search.adapters.conversations import index_conversation
 from search.retrieval import SearchQuery, search
 from tests.factories import exchange, make_conversation, make_user
 

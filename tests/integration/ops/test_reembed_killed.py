@@ -17,8 +17,8 @@ from pytest_django import Settings
 
 from convmemory.embeddings import spaces
 from convmemory.embeddings.models import EmbeddingSpace
-from search.indexing.active import index_conversation
-from search.models import TurnEmbedding
+from search.adapters.conversations import index_conversation
+from search.models import ItemEmbedding
 from search.retrieval import SearchQuery, search
 from search.vectors.locking import BUILD_LOCK_CLASS, derivation_lock
 from tests.factories import exchange, make_conversation, make_user
@@ -95,7 +95,7 @@ def wait_until(done: Callable[[], bool], tmp_path: Path) -> None:
 
 
 def built_rows() -> set[int]:
-    return set(TurnEmbedding.objects.filter(space__is_building=True).values_list("pk", flat=True))
+    return set(ItemEmbedding.objects.filter(space__is_building=True).values_list("pk", flat=True))
 
 
 def kill(process: "subprocess.Popen[bytes]", tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_killed_twice_it_goes_on_and_searches_see_one_space_each(model: str, tmp
     assert start(model, tmp_path).wait(TIMEOUT_S) == 0, (tmp_path / "log").read_text()
     new = spaces.active_space()
     assert new.dimensions == 64
-    assert kept <= set(TurnEmbedding.objects.filter(space=new).values_list("pk", flat=True))
+    assert kept <= set(ItemEmbedding.objects.filter(space=new).values_list("pk", flat=True))
     after = {query: answer(owner, query) for query in QUERIES}
     asked = searcher.asked
     wait_until(lambda: searcher.asked > asked + len(QUERIES) or bool(searcher.failures), tmp_path)

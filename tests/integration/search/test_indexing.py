@@ -12,12 +12,12 @@ from convmemory.conversations import ingest
 from convmemory.conversations.models import Conversation
 from convmemory.core.errors import EmbedderUnavailable
 from convmemory.embeddings.cache import EmbeddedBatch, embed_cached
-from search.indexing.active import index_conversation
+from search.adapters.conversations import index_conversation
 from search.indexing.status import index_status
-from search.indexing.sweeping import conversations_to_index
-from search.models import ConversationIndex, TurnDocument, TurnEmbedding
+from search.indexing.sweeping import reconcile_sources, sources_to_index
+from search.models import Item, ItemEmbedding, SourceIndex
 from search.vectors.locking import LOCK_CLASS
-from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
+from tests.factories import assistant_says, exchange, make_conversation, make_user, source_id, user_says
 
 pytestmark = pytest.mark.django_db
 
@@ -27,8 +27,8 @@ PAIRS = [("how do I boil an egg?", "seven minutes"), ("and potatoes?", "twenty m
 def test_every_turn_gets_a_document_and_a_vector() -> None:
     conversation = make_conversation(make_user(), exchange(*PAIRS))
     result = index_conversation(conversation_id=conversation.pk)
-    assert (result.finished, result.turns, result.computed) == (True, 3, 3)
-    assert TurnDocument.objects.count() == TurnEmbedding.objects.count() == 3
+    assert (result.finished, result.items, result.computed) == (True, 3, 3)
+    assert Item.objects.count() == ItemEmbedding.objects.count() == 3
 
 
 def test_indexing_again_computes_nothing() -> None:
@@ -45,19 +45,19 @@ def test_a_lost_signal_costs_reading_but_no_embedding() -> None:
         owner=owner, conversation_id=conversation.pk, drafts=[user_says("one"), assistant_says("two")]
     )
     result = index_conversation(conversation_id=conversation.pk)
-    assert (result.turns, result.computed) == (1, 1)
+    assert (result.items, result.computed) == (1, 1)
 
 
 def test_a_turn_that_grows_is_embedded_again() -> None:
     owner = make_user()
     conversation = make_conversation(owner, exchange(*PAIRS))
     index_conversation(conversation_id=conversation.pk)
-    before = set(TurnEmbedding.objects.values_list("pk", flat=True))
+    before = set(ItemEmbedding.objects.values_list("pk", flat=True))
     ingest.append_messages(owner=owner, conversation_id=conversation.pk, drafts=[assistant_says("one more thing")])
     result = index_conversation(conversation_id=conversation.pk)
     assert result.computed == 1
-    assert set(TurnEmbedding.objects.exclude(turn_number=2).values_list("pk", flat=True)) < before
-    assert "one more thing" in " ".join(TurnDocument.objects.get(turn_number=2).question) or result.turns == 1
+    assert set(ItemEmbedding.objects.exclude(item_number=2).values_list("pk", flat=True)) < before
+    assert "one more thing" in " ".join(Item.objects.get(number=2).heading) or result.items == 1
 
 
 def test_the_same_text_of_two_owners_is_embedded_once() -> None:
@@ -96,8 +96,8 @@ def test_a_text_that_the_model_refuses_fails_alone() -> None:
     with patch("search.indexing.active.embed_cached", refuse_second):
         result = index_conversation(conversation_id=conversation.pk)
     assert result.failed == 1
-    assert TurnEmbedding.objects.count() == 2
-    assert TurnDocument.objects.get(turn_number=1).error == "too strange"
+    assert ItemEmbedding.objects.count() == 2
+    assert Item.objects.get(number=1).error == "too strange"
     status = index_status(owner=owner)
     assert (status.pending, status.failed, status.embedded_turns) == (0, 1, 2)
 
@@ -109,22 +109,23 @@ def test_without_an_embedder_words_are_indexed_and_the_sweep_tries_again() -> No
         pytest.raises(EmbedderUnavailable),
     ):
         index_conversation(conversation_id=conversation.pk)
-    assert TurnDocument.objects.count() == 3
-    state = ConversationIndex.objects.get()
+    assert Item.objects.count() == 3
+    state = SourceIndex.objects.get()
     assert (state.error, state.attempts) == ("no model", 1)
-    assert conversations_to_index(limit=10) == []  # too soon
-    ConversationIndex.objects.update(updated_at=timezone.now() - timedelta(minutes=3))
-    assert conversations_to_index(limit=10) == [conversation.pk]
+    assert sources_to_index(limit=10) == []  # too soon
+    SourceIndex.objects.update(updated_at=timezone.now() - timedelta(minutes=3))
+    assert sources_to_index(limit=10) == [source_id(conversation)]
     index_conversation(conversation_id=conversation.pk)
-    assert conversations_to_index(limit=10) == []
+    assert sources_to_index(limit=10) == []
 
 
 def test_the_sweep_finds_what_no_signal_announced() -> None:
     conversation = make_conversation(make_user(), exchange(*PAIRS))
-    assert conversations_to_index(limit=10) == [conversation.pk]
+    assert sources_to_index(limit=10) == [source_id(conversation)]
     index_conversation(conversation_id=conversation.pk)
     Conversation.objects.update(turns_version=9)
-    assert conversations_to_index(limit=10) == [conversation.pk]
+    assert reconcile_sources() == 1
+    assert sources_to_index(limit=10) == [source_id(conversation)]
 
 
 def test_a_run_out_of_time_goes_on_where_it_stopped() -> None:
@@ -139,9 +140,9 @@ def test_two_workers_do_not_index_one_conversation_at_once() -> None:
     other = connections.create_connection("default")
     try:
         with other.cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_lock(%s, %s)", [LOCK_CLASS, conversation.pk])
+            cursor.execute("SELECT pg_advisory_lock(%s, %s)", [LOCK_CLASS, source_id(conversation)])
             assert not index_conversation(conversation_id=conversation.pk).finished
-            cursor.execute("SELECT pg_advisory_unlock(%s, %s)", [LOCK_CLASS, conversation.pk])
+            cursor.execute("SELECT pg_advisory_unlock(%s, %s)", [LOCK_CLASS, source_id(conversation)])
     finally:
         other.close()
     assert index_conversation(conversation_id=conversation.pk).finished

@@ -73,9 +73,9 @@ def test_blocks_of_signs_are_listed_through_their_owner(owners: dict[str, Any]) 
     ("index", "lost"),
     [
         ("passage_owner", {"passages_exact"}),
-        ("turn_embedding_owner", {"turns_signs"}),
-        ("sign_block_owner", {"sign_digest"}),
-        ("turn_document_owned_spoken", {"lexical_matches"}),
+        ("item_embedding_owner", {"turns_signs"}),
+        ("code_block_owner", {"code_digest"}),
+        ("item_owned_spoken", {"lexical_matches"}),
     ],
 )
 def test_a_lost_index_is_told(

@@ -15,7 +15,7 @@ from convmemory.conversations.models import Conversation
 from convmemory.conversations.parts import spoken_text
 from convmemory.core.errors import InvalidInput, NotFound
 from convmemory.core.retrying import SUMMARIES
-from search.indexing.active import index_conversation
+from search.adapters.conversations import index_conversation
 from summaries.making import Outcome, make_summary, summaries_to_make
 from summaries.models import ConversationSummary
 from summaries.ordering import delete_summary, regenerate_summary, request_summary
