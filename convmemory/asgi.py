@@ -64,7 +64,7 @@ async def _lifespan(receive: Receive, send: Send) -> None:
 def _leave_database() -> None:
     from convmemory.core import embedded
     from convmemory.core.postgres.base import close_pools
-    from convmemory.ops.measures import flush
+    from convmemory.ops.observability.measures import flush
 
     flush()
     close_pools()

@@ -51,14 +51,15 @@ INSTALLED_APPS = [
     "convmemory.accounts",
     "convmemory.embeddings",
     "convmemory.conversations",
-    "memory",
     "search",
+    "memory",
     "summaries",
     "convmemory.context",
     "convmemory.tools",
     "convmemory.chat",
     "convmemory.mcp_server",
     "convmemory.ops",
+    "convmemory.evaluation",
 ]
 
 MIDDLEWARE = [

@@ -29,7 +29,7 @@ urlpatterns = [
     path("health", health),
     path("ready", ready),
     path("api/v1/", api.urls),
-    path("admin/dashboard/", include("convmemory.ops.dashboard_views")),
+    path("admin/dashboard/", include("convmemory.ops.observability.dashboard_views")),
     path("admin/password_change/", RedirectView.as_view(pattern_name="password")),  # one form, with its pauses
     path("admin/", admin.site.urls),
 ]

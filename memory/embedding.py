@@ -1,6 +1,6 @@
 """Embedding the messages that somebody asked for: request, claim, embed, and say how each ended.
 
-Most messages are embedded by the index of their conversation (`search/indexing.py`), which writes the
+Most messages are embedded by the index of their conversation (`search/indexing/active.py`), which writes the
 same records. Work here is claimed batch by batch under the conversation's lock; what was claimed when
 a worker died is found by the sweep. A message that was tried before is tried alone, so that one which
 kills its worker takes no other along.
@@ -19,16 +19,19 @@ from django.utils import timezone
 from convmemory.conversations.models import Conversation, Message
 from convmemory.conversations.reading import get_conversation, stored_message
 from convmemory.core.errors import EmbedderUnavailable, InvalidInput, NotFound
+from convmemory.core.retrying import EMBEDDING
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
-from memory.locking import derivation_lock
 from memory.models import MessageEmbedding
-from memory.passages import store_ahead, store_message_passages
 from memory.records import ERROR_CHARS
+from search.adapters.conversations import source_of
+from search.adapters.messages import element_of
+from search.models import Source
+from search.vectors.locking import derivation_lock
+from search.vectors.passages import store_ahead, store_element_passages
 
 BATCH = 16
-MAX_ATTEMPTS = 5
 MAX_REQUESTED = 1_000
 MAX_ID = 2**63 - 1
 WAITS_FOR_ANSWER = "Its turn has no answer yet: it is embedded as soon as it has one."
@@ -124,14 +127,17 @@ def embed_messages(*, conversation_id: int, message_ids: Sequence[int], deadline
     concerns and never raised, but for a database that is gone.
     """
     result = EmbedResult()
-    with derivation_lock(conversation_id) as held:
-        conversation = Conversation.objects.filter(pk=conversation_id).first() if held else None
-        if conversation is None:
-            return EmbedResult(finished=held, busy=not held)
+    conversation = Conversation.objects.filter(pk=conversation_id).only("owner_id").first()
+    source = conversation and source_of(owner_id=conversation.owner_id, conversation_id=conversation_id)
+    if not source:
+        return result
+    with derivation_lock(source.pk) as held:
+        if not held:
+            return EmbedResult(finished=False, busy=True)
         space = active_space()
         left = set(message_ids)
         while batch := _claim(space, left):
-            if not _embed(conversation, space, batch, result, deadline):
+            if not _embed(source, space, batch, result, deadline):
                 result.finished = False
                 break
             left -= {message.pk for message in batch}
@@ -144,7 +150,7 @@ def embed_messages(*, conversation_id: int, message_ids: Sequence[int], deadline
 def _claim(space: EmbeddingSpace, message_ids: set[int]) -> list[Message]:
     """The next messages, their records marked as being processed: new ones together, others one by one."""
     open_records = MessageEmbedding.objects.filter(
-        space=space, message_id__in=message_ids, message__turn_number__isnull=False, attempts__lt=MAX_ATTEMPTS
+        space=space, message_id__in=message_ids, message__turn_number__isnull=False, attempts__lt=EMBEDDING.max_attempts
     ).exclude(status=MessageEmbedding.Status.COMPLETED)
     rows = list(open_records.select_related("message").order_by("attempts", "position")[:BATCH])
     batch = [row for row in rows if row.attempts == 0] or rows[:1]
@@ -155,15 +161,15 @@ def _claim(space: EmbeddingSpace, message_ids: set[int]) -> list[Message]:
 
 
 def _embed(
-    conversation: Conversation, space: EmbeddingSpace, batch: Sequence[Message], result: EmbedResult, deadline: float
+    source: Source, space: EmbeddingSpace, batch: Sequence[Message], result: EmbedResult, deadline: float
 ) -> bool:
     """Embed a batch; False where time ran out within long messages, which then wait for their next turn."""
     try:
-        sources = [stored_message(row) for row in batch]
-        if not store_ahead(conversation, space, sources, out_of_time=lambda: time.monotonic() > deadline).finished:
+        elements = [element_of(stored_message(row)) for row in batch]
+        if not store_ahead(source, space, elements, out_of_time=lambda: time.monotonic() > deadline).finished:
             _wait_again(space, batch)
             return False
-        failed = store_message_passages(conversation, space, sources)
+        failed = store_element_passages(source, space, elements)
         result.completed += len(batch) - len(failed)
         result.failed += len(failed)
     except (OperationalError, InterfaceError):
@@ -172,7 +178,7 @@ def _embed(
         _fail(space, batch, str(error), result)
     except Exception as error:
         if len(batch) > 1:
-            in_time = [_embed(conversation, space, [message], result, deadline) for message in batch]
+            in_time = [_embed(source, space, [message], result, deadline) for message in batch]
             return all(in_time)
         logger.exception("Message %d could not be embedded", batch[0].pk)
         _fail(space, batch, f"{type(error).__name__}: {error}", result)

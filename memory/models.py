@@ -1,4 +1,4 @@
-"""What is embedded of messages: a status record each, their passages with vectors, and the token vectors beside them.
+"""What is embedded of messages: a status record each. Their passages with vectors are the index's (`search/models.py`).
 
 Every row is derived from messages and can be made again; every row carries its owner.
 """
@@ -6,7 +6,6 @@ Every row is derived from messages and can be made again; every row carries its 
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
-from pgvector.django import HalfVectorField
 
 from convmemory.conversations.models import Conversation, Message
 from convmemory.embeddings.models import EmbeddingSpace
@@ -58,77 +57,3 @@ class MessageEmbedding(models.Model):
 
     def __str__(self) -> str:
         return f"{self.status} embedding of message {self.message_id}"
-
-
-class Passage(models.Model):
-    """One span of one part of a message, embedded with its speaker's name.
-
-    `start` and `end` count characters of the part's text. `content_hash` is the first half of the
-    SHA-256 of the embedded text: the table itself is the cache in which an owner's equal text is found again.
-    """
-
-    class Kind(models.IntegerChoices):
-        USER = 0
-        ASSISTANT = 1
-        THINKING = 2
-        TOOL = 3
-        CALL = 4, "Tool call"
-
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
-    conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="passages", db_index=False)
-    message = models.ForeignKey(Message, on_delete=models.CASCADE, related_name="passages", db_index=False)
-    content_hash = models.UUIDField()
-    space = models.ForeignKey(EmbeddingSpace, on_delete=models.CASCADE, related_name="+", db_index=False)
-    turn_number = models.PositiveIntegerField()
-    start = models.PositiveIntegerField()
-    end = models.PositiveIntegerField()
-    part_index = models.PositiveSmallIntegerField()
-    kind = models.PositiveSmallIntegerField(choices=Kind)
-    token_count = models.PositiveSmallIntegerField()
-    embedding = HalfVectorField()
-
-    class Meta:
-        indexes = [
-            models.Index(fields=["owner", "space", "kind"], name="passage_owner"),
-            models.Index(fields=["conversation", "turn_number"], name="passage_turn"),
-            models.Index(fields=["message"], name="passage_message"),
-            # With the owner, so that looking a text up takes as long however many others hold it.
-            models.Index(fields=["content_hash", "owner"], name="passage_content_owner"),
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.get_kind_display()} passage {self.pk} of message {self.message_id}"
-
-
-class PassageTokens(models.Model):
-    """The token vectors of one passage, coded by `convmemory.embeddings.token_codes`, for late interaction."""
-
-    passage = models.OneToOneField(Passage, on_delete=models.CASCADE, primary_key=True, related_name="tokens")
-    vectors = models.BinaryField(help_text="one bit a dimension, token after token")
-
-    def __str__(self) -> str:
-        return f"tokens of passage {self.passage_id}"
-
-
-class SignBlock(models.Model):
-    """The signs of the vectors of all passages of some turns of a conversation, packed into one row.
-
-    `number` counts blocks of turns from the conversation's first. `places` holds `memory.signs.PLACE` for each
-    passage, `signs` its vector's signs in the same order. A block is never changed but replaced, under another id.
-    """
-
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
-    conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="+", db_index=False)
-    space = models.ForeignKey(EmbeddingSpace, on_delete=models.CASCADE, related_name="+", db_index=False)
-    number = models.PositiveIntegerField()
-    places = models.BinaryField()
-    signs = models.BinaryField()
-
-    class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["conversation", "space", "number"], name="sign_block_unique"),
-        ]
-        indexes = [models.Index(fields=["owner", "space"], include=["id"], name="sign_block_owner")]
-
-    def __str__(self) -> str:
-        return f"signs {self.number} of conversation {self.conversation_id}"

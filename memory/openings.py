@@ -10,8 +10,8 @@ from django.db import connection
 
 from convmemory.conversations.parts import speaker_of
 from convmemory.core.sql import load_sql
-from memory.models import Passage
 from memory.recalled import Opening, RecalledPassage, Side
+from search.models import Passage
 
 OpeningKey = tuple[int, int, Side]
 """Conversation, turn number, and who said it."""

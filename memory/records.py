@@ -3,18 +3,19 @@
 A record follows the passages: it is written in the transaction that stores them.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import connection
 
-from convmemory.conversations.models import Conversation
-from convmemory.conversations.reading import StoredMessage, get_conversation
+from convmemory.conversations.reading import get_conversation
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
+from search.models import Source
+from search.sources import Element
 
 ERROR_CHARS = 1000
 
@@ -36,51 +37,40 @@ class MemoryStats:
 def memory_stats(*, owner: AbstractBaseUser, conversation_id: int) -> MemoryStats:
     """One conversation's counts in the active space. Raises: NotFound."""
     conversation = get_conversation(owner=owner, conversation_id=conversation_id)
-    parameters = {"conversation": conversation.pk, "space": active_space().pk}
+    parameters = {"owner": owner.pk, "conversation": conversation.pk, "space": active_space().pk}
     with connection.cursor() as cursor:
         cursor.execute(load_sql("memory", "conversation_stats"), parameters)
         return MemoryStats(*cursor.fetchone())
 
 
-def follow_positions(conversation: Conversation, first_turn: int) -> None:
-    """Positions of records whose messages moved, from one turn on. One query."""
-    parameters = {"conversation": conversation.pk, "first_turn": first_turn}
+def follow_positions(source: Source, first_turn: int) -> None:
+    """Positions of records whose messages moved, from one turn of a conversation on. One query."""
+    parameters = {"owner": source.owner_id, "conversation": source.object_id, "first_turn": first_turn}
     with connection.cursor() as cursor:
         cursor.execute(load_sql("memory", "follow_positions"), parameters)
 
 
-def has_record(message: StoredMessage) -> bool:
-    """Whether somebody said this: tool output, system messages and what a harness put in have no record."""
-    return message.is_real_user or message.role == "assistant"
-
-
 def note_outcomes(
-    conversation: Conversation,
+    source: Source,
     space: EmbeddingSpace,
-    messages: Iterable[StoredMessage],
+    elements: Sequence[Element],
     *,
-    token_counts: Mapping[int, int] | None = None,
-    errors: Mapping[int, str] | None = None,
+    token_counts: Mapping[int, int],
+    errors: Mapping[int, str],
     keep_completed: bool = False,
 ) -> None:
-    """Completed, or failed where `errors` names the message, in one query.
+    """Completed, or failed where `errors` names the message, in one query; only what somebody said has a record.
 
     With `keep_completed` a message that is embedded as it stands keeps its record.
     """
-    noted = [message for message in messages if has_record(message)]
-    if not noted:
-        return
-    counts, reasons = token_counts or {}, errors or {}
     parameters: dict[str, Any] = {
-        "owner": conversation.owner_id,
-        "conversation": conversation.pk,
+        "owner": source.owner_id,
+        "conversation": source.object_id,
         "space": space.pk,
-        "messages": [message.message_id for message in noted],
-        "errors": [reasons.get(message.message_id, "")[:ERROR_CHARS] for message in noted],
-        "token_counts": [counts.get(message.message_id, 0) for message in noted],
-        "roles": [message.role for message in noted],
-        "positions": [message.position for message in noted],
-        "hashes": [message.content_hash for message in noted],
+        "messages": [element.element_id for element in elements],
+        "errors": [errors.get(element.element_id, "")[:ERROR_CHARS] for element in elements],
+        "token_counts": [token_counts.get(element.element_id, 0) for element in elements],
+        "hashes": [element.digest for element in elements],
         "keep_completed": keep_completed,
     }
     with connection.cursor() as cursor:

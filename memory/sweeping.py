@@ -7,11 +7,11 @@ from django.conf import settings
 from django.db.models import Q
 from django.utils import timezone
 
+from convmemory.core.retrying import EMBEDDING
 from convmemory.embeddings.spaces import active_space
-from memory.embedding import MAX_ATTEMPTS
 from memory.models import MessageEmbedding
 
-PATIENCE = timedelta(minutes=1)  # what waits longer was missed; doubled with every attempt that failed
+PATIENCE = timedelta(minutes=1)  # what waits longer was missed
 Status = MessageEmbedding.Status
 
 
@@ -23,10 +23,9 @@ def messages_to_embed(*, limit: int, except_of: Collection[int] = ()) -> dict[in
     """
     now = timezone.now()
     due = Q(status__in=[Status.PENDING, Status.PROCESSING], updated_at__lt=now - PATIENCE)
-    for attempt in range(1, MAX_ATTEMPTS):
-        due |= Q(status=Status.FAILED, attempts=attempt, updated_at__lt=now - PATIENCE * 2**attempt)
+    due |= Q(status=Status.FAILED) & EMBEDDING.due(now)
     rows = MessageEmbedding.objects.filter(
-        due, space=active_space(), attempts__lt=MAX_ATTEMPTS, message__turn_number__isnull=False
+        due, space=active_space(), attempts__lt=EMBEDDING.max_attempts, message__turn_number__isnull=False
     ).exclude(conversation__in=except_of)
     found: dict[int, list[int]] = {}
     for conversation, message in rows.order_by("updated_at").values_list("conversation_id", "message_id")[:limit]:
@@ -38,10 +37,10 @@ def give_up_dead() -> int:
     """Fail what has used up its attempts without an end; how many."""
     quiet_since = timezone.now() - timedelta(seconds=settings.TASK_TIMEOUT_S) - PATIENCE
     dead = MessageEmbedding.objects.filter(
-        status=Status.PROCESSING, attempts__gte=MAX_ATTEMPTS, updated_at__lt=quiet_since
+        status=Status.PROCESSING, attempts__gte=EMBEDDING.max_attempts, updated_at__lt=quiet_since
     )
     return dead.update(
         status=Status.FAILED,
-        error=f"Given up after {MAX_ATTEMPTS} attempts: each time the worker died or ran out of time.",
+        error=f"Given up after {EMBEDDING.max_attempts} attempts: each time the worker died or ran out of time.",
         updated_at=timezone.now(),
     )

@@ -1,4 +1,4 @@
-"""The index in the admin: turn vectors, turn documents, and how far each conversation is indexed."""
+"""The index in the admin: sources, item vectors, lexical documents, and how far each source is indexed."""
 
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
@@ -9,24 +9,21 @@ from django.http import HttpRequest, HttpResponse
 
 from convmemory.accounts.content_access import may_read_content
 from convmemory.accounts.content_admin import ContentAdmin
-from convmemory.conversations.admin import content_link, turn_link
-from convmemory.conversations.models import Conversation
-from convmemory.core.admin_lists import ConversationFilter, OwnerFilter, UptoFilter
+from convmemory.core.admin_lists import OwnerFilter, UptoFilter
 from convmemory.core.metadata_admin import DeletableAdmin, MetadataAdmin, Section, confirmed
-from convmemory.embeddings.spaces import active_space
-from memory.admin import neighbour_section, object_link, vector_section
-from search import reindexing
-from search.embedded_text import embedded_text
-from search.models import ConversationIndex, SpaceProgress, TurnDocument, TurnEmbedding
-from search.neighbours import questions_of, turn_neighbours
-from search.sweeping import is_behind
+from search.indexing import reindexing
+from search.indexing.embedded_text import embedded_text
+from search.indexing.sweeping import sources_behind
+from search.models import Item, ItemEmbedding, Source, SourceIndex
+from search.neighbours import headings_of, item_neighbours
 from search.tasks import enqueue_index
+from search.vector_admin import SourceFilter, item_link, neighbour_section, object_link, reading_link, vector_section
 
-MAX_BEHIND = 200  # conversations
+MAX_BEHIND = 200  # sources
 
 
 class StaleFilter(admin.SimpleListFilter):
-    """Vectors of turns that changed since, as far as the notes of the changes tell: those that wait longest."""
+    """Vectors of items that changed since, as far as the notes of the changes tell: those that wait longest."""
 
     title = "state"
     parameter_name = "stale"
@@ -36,26 +33,25 @@ class StaleFilter(admin.SimpleListFilter):
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         if self.value() == "1":
-            return queryset.filter(stale_turns())
-        return queryset.exclude(stale_turns()) if self.value() == "0" else queryset
+            return queryset.filter(stale_items())
+        return queryset.exclude(stale_items()) if self.value() == "0" else queryset
 
 
-def stale_turns() -> Q:
-    """The turns from which on something changed, of the `MAX_BEHIND` conversations that wait longest.
+def stale_items() -> Q:
+    """The items from which on something changed, of the `MAX_BEHIND` sources that wait longest.
 
-    With the numbers themselves: a join would make the database look at every vector's conversation.
+    With the numbers themselves: a join would make the database look at every vector's source.
     """
-    behind = Conversation.objects.filter(is_behind(), turns_version__gt=0).order_by("updated_at")
-    from_turn = dict(behind.values_list("pk", "index_state__dirty_from")[:MAX_BEHIND])
-    changed = Q(conversation_id__in=[pk for pk, turn in from_turn.items() if not turn])
-    for pk, turn in from_turn.items():
-        if turn:
-            changed |= Q(conversation_id=pk, turn_number__gte=turn)
-    return Q(conversation_id__in=list(from_turn)) & changed
+    from_item = dict(sources_behind().values_list("pk", "state__dirty_from")[:MAX_BEHIND])
+    changed = Q(source_id__in=[pk for pk, number in from_item.items() if not number])
+    for pk, number in from_item.items():
+        if number:
+            changed |= Q(source_id=pk, item_number__gte=number)
+    return Q(source_id__in=list(from_item)) & changed
 
 
 class IndexStateFilter(admin.SimpleListFilter):
-    """How far a conversation's index is."""
+    """How far a source's index is."""
 
     title = "state"
     parameter_name = "state"
@@ -64,7 +60,7 @@ class IndexStateFilter(admin.SimpleListFilter):
         return [("stale", "Stale"), ("failed", "Failed"), ("done", "Up to date")]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        stale = ~Q(indexed_version=F("conversation__turns_version")) | ~Q(space=active_space())
+        stale = ~Q(indexed_version=F("source__version"))
         if self.value() == "failed":
             return queryset.exclude(error="")
         if self.value() == "stale":
@@ -73,7 +69,7 @@ class IndexStateFilter(admin.SimpleListFilter):
 
 
 class FailedFilter(admin.SimpleListFilter):
-    """Turns that could not be embedded."""
+    """Items that could not be embedded."""
 
     title = "state"
     parameter_name = "failed"
@@ -91,11 +87,11 @@ class ReindexingAdmin(MetadataAdmin):
     actions: Sequence[str] = ("retry", "reembed")
 
     def has_reindex_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perm("search.change_conversationindex")
+        return request.user.has_perm("search.change_sourceindex")
 
     @admin.action(permissions=["reindex"], description="Retry")
     def retry(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
-        consequence = "A worker compares their conversations turn by turn and embeds what is missing or changed."
+        consequence = "A worker compares their sources item by item and embeds what is missing or changed."
         return self._ask(request, queryset, "retry", "Retry", consequence, self.retry_rows)
 
     @admin.action(permissions=["reindex"], description="Re-embed")
@@ -104,13 +100,13 @@ class ReindexingAdmin(MetadataAdmin):
         return self._ask(request, queryset, "reembed", "Re-embed", consequence, self.reembed_rows)
 
     def retry_rows(self, rows: Sequence[Any]) -> None:
-        ids = {row.conversation_id for row in rows}
-        reindexing.retry_conversations(ids)
+        ids = {row.source_id for row in rows}
+        reindexing.retry_sources(ids)
         enqueue_all(ids)
 
     def reembed_rows(self, rows: Sequence[Any]) -> None:
-        ids = {row.conversation_id for row in rows}
-        reindexing.reembed_conversations(ids)
+        ids = {row.source_id for row in rows}
+        reindexing.reembed_sources(ids)
         enqueue_all(ids)
 
     def _ask(
@@ -125,138 +121,142 @@ class ReindexingAdmin(MetadataAdmin):
         return confirmed(self, request, queryset, action=action, verb=verb, consequence=consequence, apply=apply)
 
 
-@admin.register(TurnEmbedding)
-class TurnEmbeddingAdmin(ContentAdmin, ReindexingAdmin, DeletableAdmin):
-    list_display = ("id", "owner", "turn", "chunk_number", "short_space", "token_count", "short_hash", "created_at")
-    list_select_related = ("owner", "space")
-    list_filter = (OwnerFilter, ConversationFilter, "space", StaleFilter, UptoFilter)
-    fields = ("owner", "conversation", "turn", "chunk_number", "space", "token_count", "hash", "created_at")
-    readonly_fields = ("turn", "hash")
-    search_by = ("pk", "conversation_id", "content_hash", "owner")
-    search_help_text = "A vector's or a conversation's number, a turn's content hash, or an owner's name."
+@admin.register(ItemEmbedding)
+class ItemEmbeddingAdmin(ContentAdmin, ReindexingAdmin, DeletableAdmin):
+    list_display = ("id", "owner", "item", "chunk_number", "short_space", "token_count", "short_hash", "created_at")
+    list_select_related = ("owner", "space", "source")
+    list_filter = (OwnerFilter, SourceFilter, "space", StaleFilter, UptoFilter)
+    fields = ("owner", "source", "item", "chunk_number", "space", "token_count", "hash", "created_at")
+    readonly_fields = ("item", "hash")
+    search_by = ("pk", "source__object_id", "content_hash", "owner")
+    search_help_text = "A vector's or a conversation's number, an item's content hash, or an owner's name."
     actions = ("retry", "reembed", "delete_chosen")
     content_template = "admin/passage_content.html"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).defer("embedding")
 
-    @admin.display(description="turn")
-    def turn(self, obj: TurnEmbedding) -> str:
-        return turn_link(obj.conversation_id, obj.turn_number)
+    @admin.display(description="item")
+    def item(self, obj: ItemEmbedding) -> str:
+        return item_link(obj.source.kind, obj.source.object_id, obj.item_number)
 
     @admin.display(description="space")
-    def short_space(self, obj: TurnEmbedding) -> str:
+    def short_space(self, obj: ItemEmbedding) -> str:
         return f"{obj.space.model}, {obj.space.dimensions}"
 
     @admin.display(description="content hash")
-    def hash(self, obj: TurnEmbedding) -> str:
+    def hash(self, obj: ItemEmbedding) -> str:
         return bytes(obj.content_hash).hex() or "stale, to be made again"
 
     @admin.display(description="content hash")
-    def short_hash(self, obj: TurnEmbedding) -> str:
+    def short_hash(self, obj: ItemEmbedding) -> str:
         return bytes(obj.content_hash).hex()[:12] or "stale"
 
     def reembed_rows(self, rows: Sequence[Any]) -> None:
-        enqueue_all(reindexing.reembed_turns([row.pk for row in rows]))
+        enqueue_all(reindexing.reembed_items([row.pk for row in rows]))
 
     def delete_rows(self, rows: Sequence[Any]) -> None:
-        enqueue_all(reindexing.delete_turn_embeddings([row.pk for row in rows]))
+        enqueue_all(reindexing.delete_item_embeddings([row.pk for row in rows]))
 
-    def sections(self, request: HttpRequest, obj: TurnEmbedding) -> list[Section]:
-        norm, neighbours = turn_neighbours(obj.pk)
+    def sections(self, request: HttpRequest, obj: ItemEmbedding) -> list[Section]:
+        norm, neighbours = item_neighbours(obj.pk)
         is_readable = may_read_content(reader=request.user, owner_id=obj.owner_id)
         rows = [
             (
-                object_link("search_turnembedding", found.pk),
-                turn_link(found.conversation_id, found.turn_number),
+                object_link("search_itemembedding", found.pk),
+                item_link(found.kind, found.object_id, found.item_number),
                 found.number,
                 f"{found.similarity:.4f}",
-                content_link(found.conversation_id, found.turn_number) if is_readable else "",
+                reading_link(found.kind, found.object_id, found.item_number) if is_readable else "",
             )
             for found in neighbours
         ]
-        columns = ("Vector", "Turn", "Chunk", "Similarity", "Read")
+        columns = ("Vector", "Item", "Chunk", "Similarity", "Read")
         return [vector_section(norm, obj.space), neighbour_section(columns, rows)]
 
-    def content_of(self, request: HttpRequest, obj: TurnEmbedding) -> dict[str, Any]:
+    def content_of(self, request: HttpRequest, obj: ItemEmbedding) -> dict[str, Any]:
         text, note = embedded_text(obj)
-        neighbours = turn_neighbours(obj.pk)[1]
-        questions = questions_of((found.conversation_id, found.turn_number) for found in neighbours)
+        neighbours = item_neighbours(obj.pk)[1]
+        headings = headings_of((found.kind, found.object_id, found.item_number) for found in neighbours)
         rows = [
             (
-                turn_link(found.conversation_id, found.turn_number),
-                questions.get((found.conversation_id, found.turn_number), ""),
+                item_link(found.kind, found.object_id, found.item_number),
+                headings.get((found.kind, found.object_id, found.item_number), ""),
                 f"{found.similarity:.4f}",
             )
             for found in neighbours
         ]
-        section = neighbour_section(("Turn", "Question", "Similarity"), rows)
+        section = neighbour_section(("Item", "Heading", "Similarity"), rows)
         return {"text": text, "note": note, "sections": [section]}
 
 
-@admin.register(TurnDocument)
-class TurnDocumentAdmin(ContentAdmin, ReindexingAdmin):
-    list_display = ("id", "owner", "turn", "length", "created_at", "error")
-    list_select_related = ("owner",)
-    list_filter = (OwnerFilter, ConversationFilter, FailedFilter, UptoFilter)
-    fields = ("owner", "conversation", "turn", "message_id", "length", "hash", "created_at", "error")
-    readonly_fields = ("turn", "hash")
-    search_by = ("pk", "conversation_id", "owner")
+@admin.register(Item)
+class ItemAdmin(ContentAdmin, ReindexingAdmin):
+    list_display = ("id", "owner", "item", "length", "created_at", "error")
+    list_select_related = ("owner", "source")
+    list_filter = (OwnerFilter, SourceFilter, FailedFilter, UptoFilter)
+    fields = ("owner", "source", "item", "opening_id", "length", "hash", "created_at", "error")
+    readonly_fields = ("item", "hash")
+    search_by = ("pk", "source__object_id", "owner")
     search_help_text = "A document's or a conversation's number, or an owner's name."
     content_template = "admin/passage_content.html"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        return super().get_queryset(request).defer("spoken", "unspoken", "question")
+        return super().get_queryset(request).defer("spoken", "unspoken", "heading")
 
-    @admin.display(description="turn")
-    def turn(self, obj: TurnDocument) -> str:
-        return turn_link(obj.conversation_id, obj.turn_number)
+    @admin.display(description="item")
+    def item(self, obj: Item) -> str:
+        return item_link(obj.source.kind, obj.source.object_id, obj.number)
 
     @admin.display(description="content hash")
-    def hash(self, obj: TurnDocument) -> str:
+    def hash(self, obj: Item) -> str:
         return bytes(obj.content_hash).hex()
 
-    def content_of(self, request: HttpRequest, obj: TurnDocument) -> dict[str, Any]:
-        return {"text": obj.question, "note": "The turn's question, as hits show it."}
+    def content_of(self, request: HttpRequest, obj: Item) -> dict[str, Any]:
+        return {"text": obj.heading, "note": "The item's heading, as hits show it."}
 
 
-@admin.register(SpaceProgress)
-class SpaceProgressAdmin(MetadataAdmin):
-    """How far a space is that is built beside the active one; `manage.py reembed` works on it."""
+@admin.register(Source)
+class SourceAdmin(MetadataAdmin):
+    """What the index holds items of; title and project stay unread."""
 
-    list_display = ("id", "owner", "conversation", "space", "indexed_version", "turns", "error", "updated_at")
-    list_select_related = ("owner", "space", "conversation")
-    list_filter = (OwnerFilter, ConversationFilter, "space", UptoFilter)
+    list_display = ("id", "owner", "kind", "object_id", "item_count", "version", "archived", "updated_at")
+    list_select_related = ("owner",)
+    list_filter = (OwnerFilter, "kind", UptoFilter)
     fields = (
-        "owner", "conversation", "space", "indexed_version", "turns", "passages", "refused", "error", "updated_at"
+        "owner", "kind", "object_id", "origin", "archived", "item_count", "element_count", "version", "spoken_length",
+        "created_at", "updated_at",
     )  # fmt: skip
-    readonly_fields = ("updated_at",)
-    search_by = ("pk", "conversation_id", "owner")
-    search_help_text = "Its or a conversation's number, or an owner's name."
+    search_by = ("pk", "object_id", "owner")
+    search_help_text = "A source's or a conversation's number, or an owner's name."
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return super().get_queryset(request).defer("title", "project")
 
 
-@admin.register(ConversationIndex)
-class ConversationIndexAdmin(ReindexingAdmin):
+@admin.register(SourceIndex)
+class SourceIndexAdmin(ReindexingAdmin):
+    """How far each source is in each space; what one action marks is its state in the active space."""
+
     list_display = (
-        "conversation_id", "owner", "space", "is_up_to_date", "last_embedded_turn_number", "passages", "attempts",
-        "error", "updated_at",
+        "id", "source", "owner", "space", "is_up_to_date", "last_item", "passages", "attempts", "error", "updated_at",
     )  # fmt: skip
-    list_select_related = ("owner", "space", "conversation")
-    list_filter = (OwnerFilter, IndexStateFilter, "space", UptoFilter)
+    list_select_related = ("owner", "space", "source")
+    list_filter = (OwnerFilter, SourceFilter, IndexStateFilter, "space", UptoFilter)
     fields = (
-        "conversation", "owner", "space", "is_up_to_date", "indexed_version", "noted_version", "dirty_from",
-        "last_embedded_turn_number", "passages", "spoken_length", "attempts", "error", "updated_at",
+        "source", "owner", "space", "is_up_to_date", "indexed_version", "noted_version", "dirty_from", "last_item",
+        "passages", "refused", "attempts", "error", "updated_at",
     )  # fmt: skip
     readonly_fields = ("is_up_to_date", "updated_at")
-    search_by = ("pk", "owner")
-    search_help_text = "A conversation's number, or an owner's name."
+    search_by = ("pk", "source__object_id", "owner")
+    search_help_text = "Its or a conversation's number, or an owner's name."
 
     @admin.display(description="up to date", boolean=True)
-    def is_up_to_date(self, obj: ConversationIndex) -> bool:
-        return obj.indexed_version == obj.conversation.turns_version and not obj.error
+    def is_up_to_date(self, obj: SourceIndex) -> bool:
+        return obj.indexed_version == obj.source.version and not obj.error
 
 
-def enqueue_all(conversation_ids: Collection[int]) -> None:
-    """Ask a worker for each of these conversations."""
-    for conversation_id in sorted(conversation_ids):
-        enqueue_index(conversation_id)
+def enqueue_all(source_ids: Collection[int]) -> None:
+    """Ask a worker for each of these sources."""
+    for source_id in sorted(source_ids):
+        enqueue_index(source_id)

@@ -10,10 +10,10 @@ from ninja import P, QueryEx, Router
 from convmemory.accounts.authentication import READING, caller_of
 from convmemory.conversations.reading import Filters
 from memory.context import build_memory_context
+from search.indexing.status import IndexStatus, index_status
 from search.recall import recall
 from search.schemas import ConversationRecallIn, IndexStatusOut, RecallIn, RecallOut, SearchPage
 from search.searching import SearchQuery, SearchResults, parse_scope, search
-from search.status import IndexStatus, index_status
 
 router = Router(tags=["search"])
 

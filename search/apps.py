@@ -6,7 +6,14 @@ class SearchConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from convmemory.conversations.signals import turns_changed
-        from search.receivers import on_turns_changed
+        from django.db.models.signals import post_delete
 
-        turns_changed.connect(on_turns_changed, dispatch_uid="search.index")
+        from convmemory.conversations.models import Conversation
+        from convmemory.conversations.signals import conversation_changed, turns_changed
+        from search.adapters import conversations
+        from search.sources import register
+
+        register(conversations.ConversationAdapter())
+        conversation_changed.connect(conversations.on_conversation_changed, dispatch_uid="search.sources")
+        turns_changed.connect(conversations.on_turns_changed, dispatch_uid="search.index")
+        post_delete.connect(conversations.on_conversation_deleted, Conversation, dispatch_uid="search.deleted")

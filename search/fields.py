@@ -1,7 +1,29 @@
-"""Index expressions that Django does not have."""
+"""Column types and index expressions that neither Django nor pgvector's own fields have."""
+
+from typing import Any
 
 from django.contrib.postgres.search import SearchVectorField
-from django.db.models import Func
+from django.db import models
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import F, Func
+
+
+class BitsField(models.TextField):  # type: ignore[type-arg]  # generic in the stubs only
+    """PostgreSQL's `bit varying`, read as text of 0 and 1."""
+
+    def db_type(self, connection: BaseDatabaseWrapper) -> str:
+        return "bit varying"
+
+
+def binary_code_of(vector: str) -> models.GeneratedField:
+    """A stored column: one bit a dimension of the column `vector`, 1 where it is positive."""
+    code: Any = Func(
+        F(vector),
+        function="binary_quantize",
+        template="%(function)s(%(expressions)s)::bit varying",
+        output_field=BitsField(),
+    )
+    return models.GeneratedField(expression=code, output_field=BitsField(), db_persist=True)
 
 
 class OwnedWords(Func):

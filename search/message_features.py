@@ -15,13 +15,15 @@ from django.db import connection
 from convmemory.conversations.models import Message
 from convmemory.conversations.parts import Part, spoken_text
 from convmemory.core.sql import load_sql
-from memory.splitting import split_message
+from search.adapters.conversations import KIND
+from search.adapters.messages import split_message
+from search.models import Source
 from search.query import kinds_in
 from search.ranking.fusion import scale
 from search.ranking.late_interaction import max_sim, weighted_query_tokens
 from search.ranking.stages import RankedItems
 from search.results.passages import Place, stem, stems_of
-from search.retrieval.candidates import ItemKeys, Scores, item_keys, split_keys
+from search.retrieval.candidates import ITEM_BITS, ItemKeys, Scores, item_keys, split_keys
 from search.retrieval.features import FeatureTable, MessageFeature
 from search.retrieval.prepared import PreparedQuery
 
@@ -40,6 +42,7 @@ class Candidate:
     """A message of one of the best turns, with its passages nearest to the query, the nearest first."""
 
     message_id: int
+    source_id: int
     conversation_id: int
     title: str
     turn_number: int
@@ -68,11 +71,11 @@ class _Found:
 
 
 def message_candidates(ranked: RankedItems, positions: Positions = ANYWHERE) -> MessageCandidates:
-    """The messages of the best turns at these positions, with their features. Two queries."""
+    """The messages of the best turns at these positions, with their features. Three queries."""
     query = ranked.query
-    best = ranked.table.keys[ranked.order[:TURNS]]
+    best, conversations = _of_conversations(query.owner_id, ranked.table.keys[ranked.order[:TURNS]])
     found = _passages(query, best, positions) if query.space else None
-    candidates = _candidates(query, best, positions, found)
+    candidates = _candidates(query, best, conversations, positions, found)
     if not candidates:
         return MessageCandidates()
     columns = _word_features(candidates, ranked.word_weights) | _item_features(candidates, ranked)
@@ -107,27 +110,39 @@ def _passages(query: PreparedQuery, turns: ItemKeys, positions: Positions) -> di
     return found
 
 
+def _of_conversations(owner_id: int, turns: ItemKeys) -> tuple[ItemKeys, dict[int, int]]:
+    """The turns of conversations among these, and the conversations' sources. One query."""
+    sources = set(split_keys(turns)[0])
+    rows = Source.objects.filter(owner_id=owner_id, pk__in=sources, kind=KIND).values_list("object_id", "pk")
+    conversations = dict(rows)
+    return turns[np.isin(turns >> ITEM_BITS, list(conversations.values()))], conversations
+
+
 def _candidates(
-    query: PreparedQuery, turns: ItemKeys, positions: Positions, found: dict[int, _Found] | None
+    query: PreparedQuery,
+    turns: ItemKeys,
+    conversations: Mapping[int, int],
+    positions: Positions,
+    found: dict[int, _Found] | None,
 ) -> list[Candidate]:
     """The messages that hold the passages; without vectors all messages of the turns, cut on the spot."""
-    rows = Message.objects.filter(conversation__owner_id=query.owner_id, position__range=positions)
+    rows = Message.objects.filter(owner_id=query.owner_id, position__range=positions)
     if found is not None:
         rows = rows.filter(pk__in=list(found))
     else:
-        conversations, numbers = split_keys(turns)
-        rows = rows.filter(conversation_id__in=set(conversations), turn_number__in=set(numbers))
+        rows = rows.filter(conversation_id__in=list(conversations), turn_number__in=set(split_keys(turns)[1]))
     wanted = set(turns.tolist())
     candidates = []
     for row in rows.select_related("conversation").order_by("conversation_id", "position"):
-        key = int(item_keys([row.conversation_id], [row.turn_number or 0])[0])
+        source_id = conversations.get(row.conversation_id, 0)
+        key = int(item_keys([source_id], [row.turn_number or 0])[0])
         parts = row.typed_parts
         places = found[row.pk].places if found is not None else _cut(row, parts, query)
         if places and key in wanted and row.turn_number is not None:
             title = row.conversation.title
             candidates.append(
                 Candidate(
-                    row.pk, row.conversation_id, title, row.turn_number, row.position, row.role, row.name,
+                    row.pk, source_id, row.conversation_id, title, row.turn_number, row.position, row.role, row.name,
                     row.created_at, parts, tuple(places),
                 )
             )  # fmt: skip
@@ -198,7 +213,7 @@ def _word_features(candidates: Sequence[Candidate], word_weights: Mapping[str, f
 def _item_features(candidates: Sequence[Candidate], ranked: RankedItems) -> dict[str, Scores]:
     """The score of the message's turn, and the better one of the turns beside it."""
     keys, scores = ranked.table.keys, scale(ranked.scores)
-    own = item_keys([c.conversation_id for c in candidates], [c.turn_number for c in candidates])
+    own = item_keys([c.source_id for c in candidates], [c.turn_number for c in candidates])
     before, after = _looked_up(keys, scores, own - 1), _looked_up(keys, scores, own + 1)
     return {
         MessageFeature.ITEM_SCORE: _looked_up(keys, scores, own),

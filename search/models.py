@@ -1,6 +1,6 @@
-"""What search keeps of each turn: its lexical document and its vectors; and how far indexing has come.
+"""The index: sources with their items, what search keeps of each item, and how far indexing has come.
 
-Every row is derived from messages and can be made again; every row carries its owner.
+Every row is derived from what people wrote and can be made again; every row carries its owner.
 """
 
 from django.conf import settings
@@ -10,136 +10,209 @@ from django.db import models
 from django.db.models import Q
 from pgvector.django import HalfVectorField
 
-from convmemory.conversations.models import Conversation
 from convmemory.embeddings.models import EmbeddingSpace
-from memory.fields import signs_of
-from search.fields import OwnedWords
+from search.fields import OwnedWords, binary_code_of
 
 
-class TurnDocument(models.Model):
-    """The lexical document of one turn, and what a hit shows of it.
+class Source(models.Model):
+    """Something with numbered items: a conversation, a document. What it is, its kind's adapter knows (`sources.py`).
 
-    The weights name who said it: in `spoken` A user, B assistant and tool calls; in `unspoken` C thinking,
+    `object_id` is its number there. `version` grows whenever any item changes.
+    """
+
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    kind = models.CharField(max_length=20)
+    object_id = models.BigIntegerField()
+    title = models.CharField(max_length=300, blank=True, default="")
+    agent = models.CharField(max_length=100, blank=True, default="")
+    project = models.CharField(max_length=300, blank=True, default="")
+    origin = models.CharField(max_length=50, blank=True, default="")
+    archived = models.BooleanField(default=False)
+    created_at = models.DateTimeField()
+    updated_at = models.DateTimeField()
+    item_count = models.PositiveIntegerField(default=0)
+    element_count = models.PositiveIntegerField(default=0)
+    version = models.PositiveBigIntegerField(default=0)
+    spoken_length = models.PositiveIntegerField(default=0, help_text="Sum of the lengths of its items.")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["owner", "kind", "object_id"], name="source_unique")]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.object_id}"
+
+
+class Item(models.Model):
+    """The lexical document of one item, and what a hit shows of it.
+
+    The weights name who said it: in `spoken` A user, B assistant, documents and tool calls; in `unspoken` C thinking,
     D tool calls and output. Two columns, because most searches read only what was spoken.
     """
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
-    conversation = models.ForeignKey(
-        Conversation, on_delete=models.CASCADE, related_name="turn_documents", db_index=False
-    )
-    turn_number = models.PositiveIntegerField()
-    message_id = models.BigIntegerField(help_text="The real user message that opens the turn.")
-    question = models.CharField(max_length=300)
+    source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="items", db_index=False)
+    number = models.PositiveIntegerField()
+    opening_id = models.BigIntegerField(null=True, help_text="The element that opens the item.")
+    heading = models.CharField(max_length=300)
     created_at = models.DateTimeField()
     content_hash = models.BinaryField(max_length=32)
     length = models.PositiveIntegerField(help_text="Words of `spoken`, as full text search counts them.")
     spoken = SearchVectorField()
     unspoken = SearchVectorField()
-    error = models.TextField(blank=True, default="", help_text="Why the turn could not be embedded.")
+    error = models.TextField(blank=True, default="", help_text="Why the item could not be embedded.")
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["conversation", "turn_number"], name="turn_document_unique"),
-        ]
+        constraints = [models.UniqueConstraint(fields=["source", "number", "owner"], name="item_unique")]
         indexes = [
-            models.Index(fields=["owner", "id"], name="turn_document_newest"),
-            models.Index(fields=["id"], condition=~Q(error=""), name="turn_document_failed"),
-            GinIndex(OwnedWords("spoken"), name="turn_document_owned_spoken", fastupdate=False),
-            GinIndex(OwnedWords("unspoken"), name="turn_document_owned_unspoken", fastupdate=False),
+            models.Index(fields=["owner", "id"], name="item_newest"),
+            models.Index(fields=["id"], condition=~Q(error=""), name="item_failed"),
+            GinIndex(OwnedWords("spoken"), name="item_owned_spoken", fastupdate=False),
+            GinIndex(OwnedWords("unspoken"), name="item_owned_unspoken", fastupdate=False),
         ]
 
     def __str__(self) -> str:
-        return f"turn {self.turn_number} of conversation {self.conversation_id}"
+        return f"item {self.number} of source {self.source_id}"
 
 
-class TurnEmbedding(models.Model):
-    """The vector of one chunk of a turn in one embedding space; the best chunk of a turn counts."""
+class ItemEmbedding(models.Model):
+    """The vector of one chunk of an item in one embedding space; the best chunk of an item counts."""
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
-    conversation = models.ForeignKey(
-        Conversation, on_delete=models.CASCADE, related_name="turn_embeddings", db_index=False
-    )
+    source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="item_embeddings", db_index=False)
     space = models.ForeignKey(EmbeddingSpace, on_delete=models.CASCADE, related_name="+", db_index=False)
-    turn_number = models.PositiveIntegerField()
+    item_number = models.PositiveIntegerField()
     chunk_number = models.PositiveIntegerField(default=0)
-    content_hash = models.BinaryField(max_length=32, help_text="Of the whole turn, not of the chunk.")
+    content_hash = models.BinaryField(max_length=32, help_text="Of the whole item, not of the chunk.")
     token_count = models.PositiveIntegerField()
     embedding = HalfVectorField()
-    signs = signs_of("embedding")
+    code = binary_code_of("embedding")
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                fields=["conversation", "space", "turn_number", "chunk_number"], name="turn_embedding_unique"
+                fields=["source", "space", "item_number", "chunk_number"], name="item_embedding_unique"
             ),
         ]
         indexes = [
-            # Covers the scan over an owner's signs, which then reads no row of the table.
+            # Covers the scan over an owner's binary codes, which then reads no row of the table.
             models.Index(
                 fields=["owner", "space"],
-                include=["conversation", "turn_number", "id", "signs"],
-                name="turn_embedding_owner",
+                include=["source", "item_number", "id", "code"],
+                name="item_embedding_owner",
             ),
-            models.Index(fields=["owner", "id"], name="turn_embedding_newest"),
-            models.Index(fields=["content_hash"], name="turn_embedding_content"),
+            models.Index(fields=["owner", "id"], name="item_embedding_newest"),
+            models.Index(fields=["content_hash"], name="item_embedding_content"),
         ]
 
     def __str__(self) -> str:
-        return f"chunk {self.chunk_number} of turn {self.turn_number} of conversation {self.conversation_id}"
+        return f"chunk {self.chunk_number} of item {self.item_number} of source {self.source_id}"
 
 
-class ConversationIndex(models.Model):
-    """How far one conversation is indexed in the active space.
+class SourceIndex(models.Model):
+    """How far one source is indexed in one space.
 
-    It is up to date when `indexed_version` equals the conversation's `turns_version`. `dirty_from`
-    spares reading turns that did not change; it may be trusted only while `noted_version` shows that
-    every change was noted, else every turn's content hash is compared.
+    It is up to date when `indexed_version` equals the source's `version`. `dirty_from` spares reading items that did
+    not change; it may be trusted only while `noted_version` shows that every change was noted, else every item's
+    content hash is compared.
     """
 
-    conversation = models.OneToOneField(
-        Conversation, on_delete=models.CASCADE, primary_key=True, related_name="index_state"
-    )
+    source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="index", db_index=False)
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
-    space = models.ForeignKey(EmbeddingSpace, on_delete=models.SET_NULL, null=True, related_name="+")
+    space = models.ForeignKey(EmbeddingSpace, on_delete=models.CASCADE, related_name="+", db_index=False)
     indexed_version = models.PositiveBigIntegerField(default=0)
     noted_version = models.PositiveBigIntegerField(default=0)
     dirty_from = models.PositiveIntegerField(null=True, blank=True)
-    last_embedded_turn_number = models.IntegerField(default=-1)
-    spoken_length = models.PositiveIntegerField(default=0, help_text="Sum of the lengths of its turn documents.")
+    last_item = models.IntegerField(default=-1, help_text="The last item that was done.")
     passages = models.PositiveIntegerField(default=0)
+    refused = models.JSONField(default=dict, help_text="Why the model took an item's text not, by item number.")
     attempts = models.PositiveSmallIntegerField(default=0)
     error = models.TextField(blank=True, default="")
     updated_at = models.DateTimeField(auto_now=True)
 
     class Meta:
         verbose_name = "index state"
-        indexes = [models.Index(fields=["owner"], name="conversation_index_owner")]
+        constraints = [models.UniqueConstraint(fields=["source", "space"], name="source_index_unique")]
+        indexes = [models.Index(fields=["owner"], name="source_index_owner")]
 
     def __str__(self) -> str:
-        return f"index of conversation {self.conversation_id}"
+        return f"index of source {self.source_id} in space {self.space_id}"
 
 
-class SpaceProgress(models.Model):
-    """How far one conversation is embedded in a space that is built beside the active one.
+class Passage(models.Model):
+    """One span of one part of an element, embedded with its speaker's name.
 
-    It is up to date when `indexed_version` equals the conversation's `turns_version`. Only a short cut: the
-    rows of the space tell by themselves what is missing. The switch moves it into `ConversationIndex`.
+    `start` and `end` count characters of the part's text. `content_hash` is the first half of the
+    SHA-256 of the embedded text: the table itself is the cache in which an owner's equal text is found again.
     """
 
-    conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="+", db_index=False)
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
-    space = models.ForeignKey(EmbeddingSpace, on_delete=models.CASCADE, related_name="+")
-    indexed_version = models.PositiveBigIntegerField(default=0)
-    turns = models.PositiveIntegerField(default=0, help_text="Turns from the first on that are done.")
-    passages = models.PositiveIntegerField(default=0)
-    refused = models.JSONField(default=dict, help_text="Why the model took a turn's text not, by turn number.")
-    error = models.TextField(blank=True, default="")
-    updated_at = models.DateTimeField(auto_now=True)
+    class Kind(models.IntegerChoices):
+        USER = 0
+        ASSISTANT = 1
+        THINKING = 2
+        TOOL = 3
+        CALL = 4, "Tool call"
+        DOCUMENT = 5
+
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="passages", db_index=False)
+    element_id = models.BigIntegerField(help_text="The message, or the like, whose number the source's kind gives.")
+    content_hash = models.UUIDField()
+    space = models.ForeignKey(EmbeddingSpace, on_delete=models.CASCADE, related_name="+", db_index=False)
+    item_number = models.PositiveIntegerField()
+    start = models.PositiveIntegerField()
+    end = models.PositiveIntegerField()
+    part_index = models.PositiveSmallIntegerField()
+    kind = models.PositiveSmallIntegerField(choices=Kind)
+    token_count = models.PositiveSmallIntegerField()
+    embedding = HalfVectorField()
 
     class Meta:
-        verbose_name_plural = "space progress"
-        constraints = [models.UniqueConstraint(fields=["conversation", "space"], name="space_progress_unique")]
+        indexes = [
+            models.Index(fields=["owner", "space", "kind"], name="passage_owner"),
+            models.Index(fields=["source", "item_number"], name="passage_item"),
+            models.Index(fields=["element_id"], name="passage_element"),
+            # With the owner, so that looking a text up takes as long however many others hold it.
+            models.Index(fields=["content_hash", "owner"], name="passage_content_owner"),
+        ]
 
     def __str__(self) -> str:
-        return f"progress of conversation {self.conversation_id} in space {self.space_id}"
+        return f"{self.get_kind_display()} passage {self.pk} of element {self.element_id}"
+
+
+class TokenVectors(models.Model):
+    """The token vectors of one passage, coded by `convmemory.embeddings.token_codes`, for late interaction."""
+
+    passage = models.OneToOneField(Passage, on_delete=models.CASCADE, primary_key=True, related_name="tokens")
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    vectors = models.BinaryField(help_text="one bit a dimension, token after token")
+
+    class Meta:
+        verbose_name_plural = "token vectors"
+
+    def __str__(self) -> str:
+        return f"tokens of passage {self.passage_id}"
+
+
+class BinaryCodeBlock(models.Model):
+    """The binary codes of the vectors of all passages of some items of a source, packed into one row.
+
+    `number` counts blocks of items from the source's first. `entries` holds `search.vectors.codes.ENTRY` for each
+    passage, `codes` its vector's code in the same order. A block is never changed but replaced, under another id.
+    """
+
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="+", db_index=False)
+    space = models.ForeignKey(EmbeddingSpace, on_delete=models.CASCADE, related_name="+", db_index=False)
+    number = models.PositiveIntegerField()
+    entries = models.BinaryField()
+    codes = models.BinaryField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["source", "space", "number", "owner"], name="code_block_unique"),
+        ]
+        indexes = [models.Index(fields=["owner", "space"], include=["id"], name="code_block_owner")]
+
+    def __str__(self) -> str:
+        return f"binary codes {self.number} of source {self.source_id}"

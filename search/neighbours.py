@@ -5,19 +5,19 @@ from collections.abc import Iterable
 from django.db.models import Q
 
 from convmemory.core.sql import load_sql
-from memory.neighbours import Neighbour, nearest
-from search.models import TurnDocument
+from search.models import Item
+from search.vectors.neighbours import Neighbour, nearest
 
 
-def turn_neighbours(embedding_id: int) -> tuple[float, list[Neighbour]]:
+def item_neighbours(embedding_id: int) -> tuple[float, list[Neighbour]]:
     """The vector's norm and its neighbours, nearest first. One query, exact over a bounded number of rows."""
-    return nearest(load_sql("search", "nearest_turns"), embedding_id)
+    return nearest(load_sql("search", "nearest_items"), embedding_id)
 
 
-def questions_of(turns: Iterable[tuple[int, int]]) -> dict[tuple[int, int], str]:
-    """The questions of some (conversation, turn); the caller has checked that they may be read."""
+def headings_of(items: Iterable[tuple[str, int, int]]) -> dict[tuple[str, int, int], str]:
+    """The headings of some items (kind, object, number); the caller has checked that they may be read."""
     condition = Q(pk__in=[])
-    for conversation_id, turn in turns:
-        condition |= Q(conversation_id=conversation_id, turn_number=turn)
-    rows = TurnDocument.objects.filter(condition).values_list("conversation_id", "turn_number", "question")
-    return {(conversation_id, turn): question for conversation_id, turn, question in rows}
+    for kind, object_id, number in items:
+        condition |= Q(source__kind=kind, source__object_id=object_id, number=number)
+    rows = Item.objects.filter(condition).values_list("source__kind", "source__object_id", "number", "heading")
+    return {(kind, object_id, number): heading for kind, object_id, number, heading in rows}

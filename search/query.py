@@ -5,8 +5,8 @@ from typing import Any, Literal, get_args
 
 from convmemory.conversations.reading import EVERYTHING, Filters
 from convmemory.core.errors import InvalidInput
-from memory.splitting import Kind
 from search.query_text import QueryText, parse_query
+from search.sources import Kind
 
 Mode = Literal["hybrid", "semantic", "full_text"]
 MODES: tuple[str, ...] = get_args(Mode)

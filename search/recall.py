@@ -11,7 +11,6 @@ from typing import cast
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 
-from convmemory.conversations.models import Message
 from convmemory.conversations.parts import Role, part_text, speaker_of
 from convmemory.conversations.reading import Filters, get_conversation
 from convmemory.core.errors import InvalidInput, SwitchedOff
@@ -113,9 +112,9 @@ def _filters(owner: AbstractBaseUser, conversation_id: int | None, positions: Po
     conversation = get_conversation(owner=owner, conversation_id=conversation_id)
     if positions == ANYWHERE:
         return Filters(archived=None, conversation_id=conversation.pk)
-    numbered = Message.objects.filter(
-        conversation=conversation, position__range=positions, turn_number__isnull=False
-    ).values_list("turn_number", flat=True)
+    numbered = conversation.messages.filter(position__range=positions, turn_number__isnull=False).values_list(
+        "turn_number", flat=True
+    )
     first, last = numbered.order_by("position").first(), numbered.order_by("-position").first()
     turns = (first or 0, -1 if last is None else last)
     return Filters(archived=None, conversation_id=conversation.pk, turns=turns)

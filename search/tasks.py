@@ -2,33 +2,33 @@
 
 from typing import Any
 
-from convmemory.conversations.reading import owner_of
 from convmemory.core.fair_queue import enqueue_for, owner_task, slice_end
 from convmemory.embeddings.spaces import active_space
-from search.building import build_beside
-from search.indexing import index_conversation
-from search.sweeping import INDEX
+from search.indexing.active import index_source
+from search.indexing.building import build_beside
+from search.indexing.sweeping import INDEX
+from search.models import Source
 from search.vector_index import ensure_passage_index
 
-BUSY_PAUSE_S = 5.0  # until a conversation that somebody else works on is tried again
+BUSY_PAUSE_S = 5.0  # until a source that somebody else works on is tried again
 
 
-def enqueue_index(conversation_id: int) -> None:
-    """Ask a worker to bring one conversation's index up to date."""
-    owner_id = owner_of(conversation_id)
+def enqueue_index(source_id: int) -> None:
+    """Ask a worker to bring one source's index up to date."""
+    owner_id = Source.objects.filter(pk=source_id).values_list("owner_id", flat=True).first()
     if owner_id is not None:
-        enqueue_for(owner_id, INDEX, conversation_id, group="index")
+        enqueue_for(owner_id, INDEX, source_id, group="index")
 
 
 @owner_task
-def index(conversation_id: int) -> dict[str, Any]:
-    """Index one conversation for a slice, also in a space that is being built."""
+def index(source_id: int) -> dict[str, Any]:
+    """Index one source for a slice, also in a space that is being built."""
     deadline = slice_end()
     try:
-        result = index_conversation(conversation_id=conversation_id, deadline=deadline)
+        result = index_source(source_id=source_id, deadline=deadline)
     finally:
-        beside = build_beside(conversation_id=conversation_id, deadline=deadline)
-    done = {"turns": result.turns, "computed": result.computed, "failed": result.failed}
+        beside = build_beside(source_id=source_id, deadline=deadline)
+    done = {"items": result.items, "computed": result.computed, "failed": result.failed}
     if result.finished and beside.finished:
         return done
     return done | {"again_in_s": BUSY_PAUSE_S if result.busy or beside.busy else 0.0}

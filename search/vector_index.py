@@ -90,7 +90,7 @@ def ensure_passage_index(space: EmbeddingSpace, *, even_if_small: bool = False) 
     with connection.cursor() as cursor:
         cursor.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {name}")
         cursor.execute(
-            f"CREATE INDEX CONCURRENTLY {name} ON memory_passage USING hnsw "
+            f"CREATE INDEX CONCURRENTLY {name} ON search_passage USING hnsw "
             f"((binary_quantize(embedding::halfvec({dimensions}))::bit({dimensions})) bit_hamming_ops) "
             f"WHERE space_id = {space.pk}"
         )

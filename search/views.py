@@ -26,6 +26,7 @@ from convmemory.conversations.reading import Filters, page_of_conversations
 from convmemory.conversations.views import LIST_LIMIT, SearchBox, list_rows, project_name
 from convmemory.core.errors import InvalidInput
 from convmemory.core.text import one_line
+from search.indexing.status import IndexStatus, index_status
 from search.searching import (
     MAX_LIMIT,
     MIN_QUERY_CHARS,
@@ -36,7 +37,6 @@ from search.searching import (
     SearchResults,
     search,
 )
-from search.status import IndexStatus, index_status
 
 RESULTS_LIMIT = 20
 QUESTION_CHARS = 200

@@ -1,7 +1,7 @@
 """Working on one summary: claim it, write it, store it. Safe to run twice, and to die at any point.
 
 A claim holds until `due_at`; what a worker without the claim has made is thrown away. Trouble with an endpoint is
-tried again with growing pauses, at most `MAX_ATTEMPTS` times; the sweep finds what was lost on the way.
+tried again with growing pauses, at most `SUMMARIES.max_attempts` times; the sweep finds what was lost on the way.
 """
 
 import re
@@ -25,6 +25,7 @@ from convmemory.core.errors import (
     QuotaUsedUp,
 )
 from convmemory.core.fair_queue import slice_end
+from convmemory.core.retrying import SUMMARIES
 from convmemory.core.tokens import ESTIMATE, count_tokens
 from summaries.by_model import Progress, Written, write_summary
 from summaries.extractive import choose_sentences
@@ -33,8 +34,6 @@ from summaries.prompts import PROMPT_VERSION
 from summaries.sentences import Sentence, said_sentences, sentence_vectors
 from summaries.transcript import RangeMessage, load_range, message_text
 
-MAX_ATTEMPTS = 4
-RETRY_AFTER = timedelta(seconds=15)  # doubled with every attempt
 LONGEST_WAIT = timedelta(minutes=15)
 CLAIM_MARGIN = timedelta(seconds=60)
 
@@ -84,8 +83,10 @@ def _unfinished() -> Q:
 def _claim(summary_id: int) -> ConversationSummary | None:
     now, run = timezone.now(), uuid.uuid4()
     due = ConversationSummary.objects.filter(_unfinished(), pk=summary_id, due_at__lte=now)
-    lost = due.filter(status=State.PROCESSING, attempts__gte=MAX_ATTEMPTS)
-    lost.update(status=State.FAILED, error=f"The work on it was interrupted {MAX_ATTEMPTS} times.", updated_at=now)
+    lost = due.filter(status=State.PROCESSING, attempts__gte=SUMMARIES.max_attempts)
+    lost.update(
+        status=State.FAILED, error=f"The work on it was interrupted {SUMMARIES.max_attempts} times.", updated_at=now
+    )
     until = now + timedelta(seconds=settings.TASK_TIMEOUT_S) + CLAIM_MARGIN
     if not due.update(status=State.PROCESSING, run=run, due_at=until, attempts=F("attempts") + 1, updated_at=now):
         return None
@@ -116,8 +117,8 @@ def _store(summary: ConversationSummary, written: Written) -> Outcome | None:
 
 def _note_failure(summary: ConversationSummary, error: Exception) -> Outcome:
     may_pass = isinstance(error, (EndpointUnavailable, EmbedderUnavailable))
-    again = may_pass and summary.attempts < MAX_ATTEMPTS
-    pause = RETRY_AFTER * 2 ** (summary.attempts - 1)
+    again = may_pass and summary.attempts < SUMMARIES.max_attempts
+    pause = SUMMARIES.pause_after(summary.attempts)
     if isinstance(error, EndpointBusy) and error.retry_after_s is not None:
         pause = max(pause, timedelta(seconds=min(error.retry_after_s, LONGEST_WAIT.total_seconds())))
     told = str(error) if isinstance(error, ConvMemoryError) else f"{type(error).__name__}: {error}"

@@ -14,8 +14,9 @@ from convmemory.conversations.parts import part_text, speaker_of
 from convmemory.core.errors import EmbeddingError
 from convmemory.embeddings.embedder import Vector, embed_each
 from convmemory.embeddings.spaces import active_space, embedder_for
-from memory.models import Passage
-from memory.splitting import split_message
+from search.adapters.conversations import KIND
+from search.adapters.messages import split_message
+from search.models import Passage
 from summaries.transcript import RangeMessage
 
 MIN_WORDS = 5
@@ -78,6 +79,8 @@ def sentence_vectors(sentences: Sequence[Sentence], *, owner_id: int) -> tuple[l
 def _stored(passages: QuerySet[Passage], sentences: Sequence[Sentence]) -> dict[Place, Vector]:
     """The vectors of the passages that are these sentences, by place. One query."""
     message_ids = {sentence.message.message_id for sentence in sentences}
-    rows = passages.filter(message_id__in=message_ids, kind__in=(Passage.Kind.USER, Passage.Kind.ASSISTANT))
-    values = rows.values_list("message_id", "part_index", "start", "end", "embedding")
+    rows = passages.filter(
+        source__kind=KIND, element_id__in=message_ids, kind__in=(Passage.Kind.USER, Passage.Kind.ASSISTANT)
+    )
+    values = rows.values_list("element_id", "part_index", "start", "end", "embedding")
     return {(message, part, start, end): np.asarray(vector, np.float32) for message, part, start, end, vector in values}

@@ -10,6 +10,7 @@ from convmemory.conversations import ingest
 from convmemory.conversations.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.parts import TextPart
+from search.models import Source
 
 NEW_YEAR = datetime(2026, 1, 1, 12, tzinfo=UTC)
 _numbers = count(1)
@@ -39,3 +40,8 @@ def exchange(*pairs: tuple[str, str]) -> list[MessageDraft]:
 def make_conversation(owner: User, messages: Iterable[MessageDraft] = (), **values: object) -> Conversation:
     draft = ConversationDraft(messages=messages, created_at=NEW_YEAR, **values)  # type: ignore[arg-type]
     return ingest.create_conversation(owner=owner, draft=draft)
+
+
+def source_id(conversation: Conversation) -> int:
+    """The number of the conversation's source in the index."""
+    return Source.objects.get(owner_id=conversation.owner_id, kind="conversation", object_id=conversation.pk).pk

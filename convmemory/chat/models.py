@@ -83,7 +83,9 @@ class Reply(models.Model):
     class Meta:
         verbose_name_plural = "replies"
         constraints = [
-            models.UniqueConstraint(fields=["conversation"], condition=Q(status="running"), name="reply_running_once"),
+            models.UniqueConstraint(
+                fields=["owner", "conversation"], condition=Q(status="running"), name="reply_running_once"
+            ),
             models.CheckConstraint(
                 condition=Q(status__in=["running", "done", "stopped", "interrupted", "failed"]), name="reply_status"
             ),

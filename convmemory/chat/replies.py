@@ -14,6 +14,7 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, User
 from django.db import transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from convmemory.accounts.quota import require_quota
@@ -143,7 +144,7 @@ def beat(job: ReplyJob, received: Sequence[MessageDraft] | None) -> Pulse:
     with transaction.atomic():
         if not ingest.renew_response(owner=job.owner, conversation_id=job.conversation_id, lease=lease()):
             return Pulse.LOST
-        mine = Reply.objects.select_for_update().filter(pk=job.reply_id, status=Reply.Status.RUNNING)
+        mine = _running(job.owner.pk, job.reply_id).select_for_update()
         stops = mine.values_list("stop_requested", flat=True).first()
         if stops is None:
             transaction.set_rollback(True)
@@ -155,7 +156,7 @@ def beat(job: ReplyJob, received: Sequence[MessageDraft] | None) -> Pulse:
 
 def note_context(job: ReplyJob, context: Mapping[str, Any]) -> None:
     """Keep what the context pipeline did for this reply, for the page."""
-    Reply.objects.filter(pk=job.reply_id).update(context=dict(context))
+    Reply.objects.filter(owner_id=job.owner.pk, pk=job.reply_id).update(context=dict(context))
 
 
 def request_stop(*, owner: AbstractBaseUser, conversation_id: int) -> int:
@@ -165,7 +166,7 @@ def request_stop(*, owner: AbstractBaseUser, conversation_id: int) -> int:
     found = running.values_list("pk", flat=True).first()
     if found is None:
         raise NotFound(f"Nothing is being written in conversation {conversation_id}.")
-    Reply.objects.filter(pk=found).update(stop_requested=True)
+    running.filter(pk=found).update(stop_requested=True)
     return found
 
 
@@ -188,7 +189,7 @@ def finish_reply(job: ReplyJob, received: Sequence[MessageDraft], ending: Ending
             ingest.lock_conversation(owner=job.owner, conversation_id=job.conversation_id)
         except NotFound as error:
             raise ReplyLost(str(error)) from error
-        if not _end(job.reply_id, ending):
+        if not _end(job.owner.pk, job.reply_id, ending):
             raise ReplyLost(f"Reply {job.reply_id} was taken over.")
         conversation = ingest.finish_response(
             owner=job.owner,
@@ -200,10 +201,17 @@ def finish_reply(job: ReplyJob, received: Sequence[MessageDraft], ending: Ending
     return StoredReply(last.turn_number, last.pk) if last else StoredReply(None, None)
 
 
-def _end(reply_id: int, ending: Ending, *, keeps_partial: bool = False) -> bool:
-    running = Reply.objects.filter(pk=reply_id, status=Reply.Status.RUNNING)
+def _running(owner_id: int, reply_id: int) -> QuerySet[Reply]:
+    return Reply.objects.filter(owner_id=owner_id, pk=reply_id, status=Reply.Status.RUNNING)
+
+
+def _end(owner_id: int, reply_id: int, ending: Ending, *, keeps_partial: bool = False) -> bool:
     partial: dict[str, Any] = {} if keeps_partial else {"partial": []}
-    return bool(running.update(status=ending.status, error=ending.error, ended_at=timezone.now(), **partial))
+    return bool(
+        _running(owner_id, reply_id).update(
+            status=ending.status, error=ending.error, ended_at=timezone.now(), **partial
+        )
+    )
 
 
 def _last_message(conversation: Conversation) -> Message:
@@ -216,19 +224,21 @@ def take_over(conversation: Conversation) -> list[MessageDraft]:
     The caller holds the lock on the conversation's row and stores the messages. What of them cannot be read is
     left out, and stays in the reply's row.
     """
-    reply = Reply.objects.select_for_update().filter(conversation=conversation, status=Reply.Status.RUNNING).first()
+    mine = Reply.objects.filter(owner_id=conversation.owner_id, conversation=conversation)
+    reply = mine.filter(status=Reply.Status.RUNNING).select_for_update().first()
     if reply is None:
         return []
     received, is_whole = read_partial(reply.partial)
     if not is_whole:
         logger.error("Reply %s: some of what had been received is damaged and cannot be read", reply.pk)
-    _end(reply.pk, Ending(Reply.Status.INTERRUPTED, GONE if is_whole else GONE_DAMAGED), keeps_partial=not is_whole)
+    ending = Ending(Reply.Status.INTERRUPTED, GONE if is_whole else GONE_DAMAGED)
+    _end(reply.owner_id, reply.pk, ending, keeps_partial=not is_whole)
     return received
 
 
 def note_interruption(*, owner: AbstractBaseUser, conversation_id: int, model: str, reason: str) -> None:
     """Mark the last answer of a conversation, which another program was given, as interrupted."""
-    questions = Message.objects.filter(conversation_id=conversation_id, is_real_user=True)
+    questions = Message.objects.filter(owner_id=owner.pk, conversation_id=conversation_id, is_real_user=True)
     Reply.objects.create(
         owner_id=owner.pk,
         conversation_id=conversation_id,

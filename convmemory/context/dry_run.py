@@ -80,7 +80,7 @@ def dry_run(*, owner: AbstractBaseUser, conversation_id: int, recipe: ContextRec
     Raises: NotFound, InvalidInput.
     """
     result = preview_context(owner=owner, conversation_id=conversation_id, recipe=recipe, encoding=encoding)
-    rows = Message.objects.filter(conversation_id=conversation_id, pk__in=result.removed_ids)
+    rows = Message.objects.filter(owner_id=owner.pk, conversation_id=conversation_id, pk__in=result.removed_ids)
     places = {pk: (position, turn) for pk, position, turn in rows.values_list("pk", "position", "turn_number")}
     return DryRun(result, tuple(_rows(result, places)))
 

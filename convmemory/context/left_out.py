@@ -35,7 +35,8 @@ class LeftOutRecall:
         query = one_line(_OPERATORS.sub(" ", question), MAX_QUERY_CHARS)
         if len(query) < MIN_QUERY_CHARS:
             return ""
-        newest = Message.objects.filter(pk__in=left_out).aggregate(position=Max("position"))["position"] or 0
+        gone_messages = Message.objects.filter(owner_id=self.owner.pk, pk__in=left_out)
+        newest = gone_messages.aggregate(position=Max("position"))["position"] or 0
         try:
             found = recall(
                 owner=self.owner,

@@ -137,10 +137,9 @@ def content_link(conversation_id: int, turn: int) -> str:
 def related_links(conversation: Conversation) -> list[tuple[str, str]]:
     """Changelists of what else hangs on the conversation, whichever apps registered them."""
     links = []
-    for relation in Conversation._meta.related_objects:
-        related: Any = relation.related_model
-        page = admin.site._registry.get(related)
-        if isinstance(page, MetadataAdmin) and ConversationFilter in page.list_filter:
+    for related, page in admin.site._registry.items():
+        filters = page.list_filter if isinstance(page, MetadataAdmin) else ()
+        if any(isinstance(found, type) and issubclass(found, ConversationFilter) for found in filters):
             address = reverse(f"admin:{related._meta.app_label}_{related._meta.model_name}_changelist")
             links.append((f"{address}?conversation={conversation.pk}", str(related._meta.verbose_name_plural)))
     return links

@@ -1,7 +1,7 @@
 """The one place that writes conversations: create, append, import again, and number the turns.
 
 Every function takes the owner, works in one transaction under a lock on the conversation's row,
-and sends `turns_changed` once that transaction has committed.
+sends `conversation_changed` in it and `turns_changed` once it has committed.
 """
 
 import hashlib
@@ -10,7 +10,6 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import islice
 from typing import Any, Literal, cast
 
 from django.contrib.auth.models import AbstractBaseUser
@@ -18,14 +17,15 @@ from django.db import connection, transaction
 from django.db.models import Max, Min, OuterRef, Subquery
 from django.utils import timezone
 
-from convmemory.conversations.drafts import ConversationDraft, EventDraft, MessageDraft, TurnDraft, in_batches
-from convmemory.conversations.models import Conversation, Event, Message, MessageSource
+from convmemory.conversations.drafts import ConversationDraft, MessageDraft, TurnDraft, in_batches
+from convmemory.conversations.event_log import add_events
+from convmemory.conversations.models import Conversation, Message, MessageSource
 from convmemory.conversations.parts import Role, part_to_json, spoken_text
-from convmemory.conversations.signals import response_abandoned, turns_changed
+from convmemory.conversations.signals import conversation_changed, response_abandoned, turns_changed
 from convmemory.conversations.turns import TurnMessage, is_real_user_message, number_turns
 from convmemory.core.errors import ConversationBusy, InvalidInput, NotFound
 from convmemory.core.sql import load_sql
-from convmemory.core.text import content_hash, json_storable, one_line, storable
+from convmemory.core.text import content_hash, one_line, storable
 
 BATCH = 500
 BATCH_BYTES = 8 * 1024**2
@@ -93,7 +93,7 @@ def append_messages(*, owner: AbstractBaseUser, conversation_id: int, drafts: It
         _require_idle(conversation)
         first = conversation.message_count
         _merge_messages(conversation, drafts, append_only=True)
-    return list(Message.objects.filter(conversation=conversation, position__gte=first).order_by("position"))
+    return list(conversation.messages.filter(position__gte=first).order_by("position"))
 
 
 def put_turn(*, owner: AbstractBaseUser, conversation_id: int, turn: TurnDraft) -> PutTurn:
@@ -134,7 +134,8 @@ def sync_conversation(*, owner: AbstractBaseUser, draft: ConversationDraft) -> S
         elif draft.updated_at:
             conversation.updated_at = draft.updated_at
             conversation.save(update_fields=["updated_at"])
-        events = _add_events(conversation, draft.events)
+            _announce(conversation)
+        events = add_events(conversation, draft.events)
     return SyncResult(
         conversation_id=conversation.pk,
         created=created,
@@ -173,7 +174,7 @@ def begin_response(
             _require_idle(lock_conversation(owner=owner, conversation_id=conversation_id))
             position = _take_idle(owner, conversation_id, question, lease)
         assert position is not None
-        (message,) = _insert(conversation_id, [question], position)
+        (message,) = _insert(owner.pk, conversation_id, [question], position)
     return message.pk
 
 
@@ -247,6 +248,7 @@ def change_conversation(*, owner: AbstractBaseUser, conversation_id: int, values
         for name, value in values.items():
             setattr(conversation, name, one_line(storable(value), limits[name]) if name in limits else value)
         conversation.save(update_fields=list(values))
+        _announce(conversation)
     return conversation
 
 
@@ -300,7 +302,7 @@ def _locked_or_new(owner: AbstractBaseUser, draft: ConversationDraft) -> tuple[C
 
 def _new_conversation(owner: AbstractBaseUser, draft: ConversationDraft) -> Conversation:
     now = timezone.now()
-    return Conversation.objects.create(
+    conversation = Conversation.objects.create(
         owner_id=owner.pk,
         source_id=storable(draft.source_id)[:300],
         created_at=draft.created_at or now,
@@ -309,6 +311,8 @@ def _new_conversation(owner: AbstractBaseUser, draft: ConversationDraft) -> Conv
         **_headers(draft),
         **_parent(owner.pk, draft),
     )
+    _announce(conversation)
+    return conversation
 
 
 def _headers(draft: ConversationDraft) -> dict[str, str]:
@@ -335,6 +339,7 @@ def _update_headers(conversation: Conversation, draft: ConversationDraft) -> Non
         setattr(conversation, name, values[name])
     if changed:
         conversation.save(update_fields=changed)
+        _announce(conversation)
 
 
 # --- messages -------------------------------------------------------------------------------------
@@ -362,8 +367,9 @@ def _merge_messages(
     incoming: list[int] = []  # ids in the source's order
     next_position = conversation.message_count
     for batch in in_batches(_without_repeats(drafts), count=BATCH, size=BATCH_BYTES):
-        fresh = _split_batch(batch, known, merged)
-        rows = _insert(conversation.pk, [draft for draft in fresh if isinstance(draft, MessageDraft)], next_position)
+        fresh = _split_batch(conversation, batch, known, merged)
+        new = [draft for draft in fresh if isinstance(draft, MessageDraft)]
+        rows = _insert(conversation.owner_id, conversation.pk, new, next_position)
         if rows:
             merged.added += len(rows)
             merged.touch(next_position)
@@ -371,7 +377,7 @@ def _merge_messages(
         created = iter(rows)
         incoming.extend(next(created).pk if isinstance(item, MessageDraft) else item for item in fresh)
     if stored and merged.added:
-        _restore_order([pk for pk, _, _ in stored], incoming, merged)
+        _restore_order(conversation, [pk for pk, _, _ in stored], incoming, merged)
     if merged.first_position is not None:
         _finish(conversation, merged, next_position)
     return merged
@@ -389,7 +395,10 @@ def _without_repeats(drafts: Iterable[MessageDraft]) -> Iterator[MessageDraft]:
 
 
 def _split_batch(
-    batch: list[MessageDraft], known: dict[str, tuple[int, int, bytes]], merged: _Merged
+    conversation: Conversation,
+    batch: list[MessageDraft],
+    known: dict[str, tuple[int, int, bytes]],
+    merged: _Merged,
 ) -> list[MessageDraft | int]:
     """Each draft itself where it is new, else the id of its stored row, updated where it changed."""
     result: list[MessageDraft | int] = []
@@ -404,7 +413,7 @@ def _split_batch(
         if row.content_hash == digest:
             merged.unchanged += 1
         else:
-            _update_row(pk, row, draft)
+            _update_row(conversation, pk, row, draft)
             merged.updated += 1
             merged.touch(position)
         result.append(pk)
@@ -418,7 +427,7 @@ def _replace_turn(conversation: Conversation, turn: TurnDraft) -> bool:
     drafts = turn.messages()
     merged = _Merged()
     if all(draft.source_key in known for draft in drafts):
-        _split_batch(drafts, known, merged)
+        _split_batch(conversation, drafts, known, merged)
         if merged.first_position is not None:
             _finish(conversation, merged, conversation.message_count)
     elif [spoken_text(row.typed_parts) for row in rows] != [spoken_text(draft.parts) for draft in drafts]:
@@ -451,26 +460,31 @@ def _row(draft: MessageDraft) -> Message:
     )
 
 
-def _insert(conversation_id: int, drafts: Sequence[MessageDraft], first_position: int) -> list[Message]:
+def _insert(owner_id: int, conversation_id: int, drafts: Sequence[MessageDraft], first_position: int) -> list[Message]:
     rows = [_row(draft) for draft in drafts]
     for position, row in enumerate(rows, first_position):
+        row.owner_id = owner_id
         row.conversation_id = conversation_id
         row.position = position
     Message.objects.bulk_create(rows)
     MessageSource.objects.bulk_create(
-        MessageSource(message_id=row.pk, data=draft.raw) for row, draft in zip(rows, drafts, strict=True) if draft.raw
+        MessageSource(message_id=row.pk, owner_id=owner_id, data=draft.raw)
+        for row, draft in zip(rows, drafts, strict=True)
+        if draft.raw
     )
     return rows
 
 
-def _update_row(pk: int, row: Message, draft: MessageDraft) -> None:
+def _update_row(conversation: Conversation, pk: int, row: Message, draft: MessageDraft) -> None:
     values = ("role", "is_real_user", "name", "model", "parts", "content_hash")
-    Message.objects.filter(pk=pk).update(**{name: getattr(row, name) for name in values})
+    conversation.messages.filter(pk=pk).update(**{name: getattr(row, name) for name in values})
     if draft.raw:
-        MessageSource.objects.update_or_create(message_id=pk, defaults={"data": draft.raw})
+        MessageSource.objects.update_or_create(
+            message_id=pk, owner_id=conversation.owner_id, defaults={"data": draft.raw}
+        )
 
 
-def _restore_order(stored: list[int], incoming: list[int], merged: _Merged) -> None:
+def _restore_order(conversation: Conversation, stored: list[int], incoming: list[int], merged: _Merged) -> None:
     """Put messages that stand in the middle of the source into the middle of the conversation."""
     order = _merge_order(stored, incoming)
     known = set(stored)
@@ -480,9 +494,15 @@ def _restore_order(stored: list[int], incoming: list[int], merged: _Merged) -> N
         return
     with connection.cursor() as cursor:
         cursor.execute(
-            load_sql("convmemory.conversations", "set_positions"), [[order[position] for position in moved], moved]
+            load_sql("convmemory.conversations", "set_positions"),
+            {**_home(conversation), "messages": [order[position] for position in moved], "positions": moved},
         )
     merged.touch(moved[0])
+
+
+def _home(conversation: Conversation) -> dict[str, Any]:
+    """What a statement over the messages of one conversation looks them up by."""
+    return {"owner": conversation.owner_id, "conversation": conversation.pk}
 
 
 def _merge_order(stored: list[int], incoming: list[int]) -> list[int]:
@@ -516,12 +536,17 @@ def _finish(conversation: Conversation, merged: _Merged, message_count: int) -> 
     if not conversation.title:
         conversation.title = _title(conversation)
     conversation.save(update_fields=["message_count", "turn_count", "turns_version", "updated_at", "title"])
+    _announce(conversation, first_turn=first_turn)
     conversation_id, owner_id = conversation.pk, conversation.owner_id
     transaction.on_commit(
         lambda: turns_changed.send(
             Conversation, conversation_id=conversation_id, owner_id=owner_id, first_turn=first_turn
         )
     )
+
+
+def _announce(conversation: Conversation, *, first_turn: int | None = None) -> None:
+    conversation_changed.send(Conversation, conversation=conversation, first_turn=first_turn)
 
 
 def _later(conversation: Conversation, newest: datetime | None, *, grown: bool) -> datetime:
@@ -555,34 +580,10 @@ def renumber(conversation: Conversation, *, from_position: int) -> int:
     if changed:
         ids, values = zip(*changed, strict=True)
         with connection.cursor() as cursor:
-            cursor.execute(load_sql("convmemory.conversations", "set_turn_numbers"), [list(ids), list(values)])
+            cursor.execute(
+                load_sql("convmemory.conversations", "set_turn_numbers"),
+                {**_home(conversation), "messages": list(ids), "turns": list(values)},
+            )
     last = max((number for number in numbers if number is not None), default=first_turn - 1)
     conversation.turn_count = last + 1
     return first_turn
-
-
-# --- events ---------------------------------------------------------------------------------------
-
-
-def _add_events(conversation: Conversation, events: Iterable[EventDraft]) -> int:
-    """Append the event log's new lines; how many."""
-    last = Event.objects.filter(conversation=conversation).aggregate(line=Max("line_number"))["line"]
-    new = (event for event in events if last is None or event.line_number > last)
-    count = 0
-    while batch := list(islice(new, BATCH)):
-        Event.objects.bulk_create(
-            Event(
-                owner_id=conversation.owner_id,
-                conversation=conversation,
-                line_number=event.line_number,
-                type=one_line(storable(event.type), 100),
-                level=one_line(storable(event.level), 20),
-                tool=one_line(storable(event.tool), 100),
-                turn_number=event.turn_number,
-                created_at=event.created_at,
-                payload=json_storable(event.payload),
-            )
-            for event in batch
-        )
-        count += len(batch)
-    return count

@@ -61,6 +61,11 @@ class Conversation(models.Model):
     def get_absolute_url(self) -> str:
         return f"/conversations/{self.pk}"
 
+    @property
+    def messages(self) -> "models.QuerySet[Message]":
+        """Its messages, looked up by owner and conversation."""
+        return Message.objects.filter(owner_id=self.owner_id, conversation_id=self.pk)
+
 
 class Message(models.Model):
     """One message of a conversation; `turn_number` is null until its turn is complete."""
@@ -71,7 +76,8 @@ class Message(models.Model):
         TOOL = "tool"
         SYSTEM = "system"
 
-    conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="messages")
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="+")
     position = models.PositiveIntegerField()
     role = models.CharField(max_length=10, choices=Role)
     is_real_user = models.BooleanField(default=False, help_text="A person wrote this: it can open a turn.")
@@ -86,16 +92,20 @@ class Message(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                fields=["conversation", "position"], name="message_position_unique", deferrable=Deferrable.DEFERRED
+                fields=["owner", "conversation", "position"],
+                name="message_position_unique",
+                deferrable=Deferrable.DEFERRED,
             ),
             models.UniqueConstraint(
-                fields=["conversation", "source_key"], condition=~Q(source_key=""), name="message_source_key_unique"
+                fields=["owner", "conversation", "source_key"],
+                condition=~Q(source_key=""),
+                name="message_source_key_unique",
             ),
             models.CheckConstraint(condition=Q(role__in=["user", "assistant", "tool", "system"]), name="message_role"),
             models.CheckConstraint(condition=Q(is_real_user=False) | Q(role="user"), name="message_real_user_role"),
         ]
         indexes = [
-            models.Index(fields=["conversation", "turn_number"], name="message_turn"),
+            models.Index(fields=["owner", "conversation", "turn_number"], name="message_turn"),
         ]
 
     def __str__(self) -> str:
@@ -111,6 +121,7 @@ class MessageSource(models.Model):
     """The raw source lines of an imported message, zlib-compressed: nothing is lost."""
 
     message = models.OneToOneField(Message, on_delete=models.CASCADE, primary_key=True, related_name="source")
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     data = models.BinaryField()
 
     def __str__(self) -> str:
@@ -132,7 +143,7 @@ class Event(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["conversation", "line_number"], name="event_line_unique"),
+            models.UniqueConstraint(fields=["owner", "conversation", "line_number"], name="event_line_unique"),
         ]
         indexes = [
             models.Index(fields=["owner", "type"], name="event_owner_type"),

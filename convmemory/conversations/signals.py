@@ -12,6 +12,10 @@ from convmemory.conversations.rendering import Note
 # Arguments: conversation_id: int, owner_id: int, first_turn: int (the lowest turn number that can have changed).
 turns_changed = Signal()
 
+# Sent inside the transaction that creates or changes a conversation; not for what only its processing changes.
+# Arguments: conversation, first_turn: int | None (the lowest turn number that can have changed; None: no turn has).
+conversation_changed = Signal()
+
 # Sent inside the transaction that takes a conversation back from a writer whose lease has run out; its row is locked.
 # Argument: conversation. A receiver returns the messages (MessageDraft) that were received before the writer died.
 response_abandoned = Signal()

@@ -18,9 +18,9 @@ from convmemory.core.fair_queue import enqueue_for, function_of
 from convmemory.core.metadata_admin import DeletableAdmin, MetadataAdmin, confirmed
 from convmemory.core.models import OwnerTask
 from convmemory.core.safe_queue import is_task
-from convmemory.ops.index_samples import error_kind
 from convmemory.ops.models import Erasure, IndexSample, SweepRun
-from convmemory.ops.task_arguments import owners_of_call
+from convmemory.ops.observability.index_samples import error_kind
+from convmemory.ops.privacy.task_arguments import owners_of_call
 
 admin.site.unregister([Success, Failure, Schedule])
 

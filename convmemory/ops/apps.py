@@ -9,8 +9,8 @@ class OpsConfig(AppConfig):
 
     def ready(self) -> None:
         from convmemory.core.measuring import measured
-        from convmemory.ops import task_signals
-        from convmemory.ops.measures import on_measured
+        from convmemory.ops.observability import task_signals
+        from convmemory.ops.observability.measures import on_measured
 
         measured.connect(on_measured, dispatch_uid="ops.measures")
         task_signals.connect()

@@ -3,8 +3,8 @@
 from typing import Any
 
 from convmemory.core.queueing import enqueue
-from convmemory.ops.index_samples import take_sample
-from convmemory.ops.turn_maps import compute_map
+from convmemory.ops.observability.index_samples import take_sample
+from convmemory.ops.observability.turn_maps import compute_map
 
 
 def enqueue_sample() -> None:

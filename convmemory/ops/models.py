@@ -54,7 +54,7 @@ class IndexSample(models.Model):
 class TurnMap(models.Model):
     """Where some of one person's turns lie in the plane of their two main directions.
 
-    `points` lists `[conversation, turn, x, y]`, x and y from -1 to 1.
+    `points` lists `[source, item, x, y]`, x and y from -1 to 1.
     """
 
     owner = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from convmemory.ops import sweeping
 from convmemory.ops.models import SweepRun
+from convmemory.ops.runtime import sweeping
 from search.tasks import enqueue_index
 
 

@@ -6,8 +6,8 @@ from django.contrib.auth.models import User
 
 from convmemory.core.fair_queue import slice_end
 from convmemory.core.queueing import enqueue
-from convmemory.ops import measures
-from convmemory.ops.erasing import erase_user, unfinished
+from convmemory.ops.observability import measures
+from convmemory.ops.privacy.erasing import erase_user, unfinished
 
 
 def enqueue_erasure(user_id: int) -> None:

@@ -12,8 +12,8 @@ from django.views.decorators.http import require_http_methods, require_safe
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from convmemory.accounts.views import PageRequest, signed_in
-from convmemory.ops.erasing import Receipt, count_rows, erase_user
-from convmemory.ops.metrics import metrics_text
+from convmemory.ops.observability.metrics import metrics_text
+from convmemory.ops.privacy.erasing import Receipt, count_rows, erase_user
 from convmemory.ops.tasks import enqueue_erasure
 from convmemory.sign_in.attempts import is_password_of
 
@@ -24,8 +24,8 @@ NAMES = {
     "conversations_message": "messages",
     "conversations_event": "events of agents",
     "accounts_apikey": "API keys",
-    "memory_passage": "passages with their vectors",
-    "search_turnembedding": "vectors of turns",
+    "search_passage": "passages with their vectors",
+    "search_itemembedding": "vectors of turns",
 }
 """What the page calls the tables that people know."""
 

@@ -24,7 +24,7 @@ from convmemory.tools.definition import (
     ToolOutput,
     archive_owner,
 )
-from search.texts import head_and_tail
+from search.vectors.texts import head_and_tail
 
 MESSAGES_AT_ONCE = 50
 TOKENS_AROUND_A_MESSAGE = 20  # what role, turn and position take

@@ -3,12 +3,12 @@ INSERT INTO memory_messageembedding AS r
     (owner_id, conversation_id, space_id, message_id, status, error, attempts, token_count, role, "position",
      content_hash, created_at, updated_at)
 SELECT
-    %(owner)s, %(conversation)s, %(space)s, message_id, CASE WHEN error = '' THEN 'completed' ELSE 'failed' END, error,
-    (error <> '')::int, token_count, role, "position", content_hash, now(), now()
-FROM unnest(
-    %(messages)s::bigint[], %(errors)s::text[], %(token_counts)s::int[], %(roles)s::text[], %(positions)s::int[],
-    %(hashes)s::bytea[]
-) AS t (message_id, error, token_count, role, "position", content_hash)
+    %(owner)s, %(conversation)s, %(space)s, m.id, CASE WHEN t.error = '' THEN 'completed' ELSE 'failed' END, t.error,
+    (t.error <> '')::int, t.token_count, m.role, m."position", t.content_hash, now(), now()
+FROM unnest(%(messages)s::bigint[], %(errors)s::text[], %(token_counts)s::int[], %(hashes)s::bytea[])
+    AS t (message_id, error, token_count, content_hash)
+INNER JOIN conversations_message AS m ON m.id = t.message_id AND m.owner_id = %(owner)s
+WHERE m.is_real_user OR m.role = 'assistant'
 ON CONFLICT (message_id, space_id) DO UPDATE SET
     status = EXCLUDED.status,
     error = EXCLUDED.error,

@@ -4,7 +4,9 @@ INSERT INTO memory_messageembedding AS r
      content_hash, created_at, updated_at)
 SELECT %(owner)s, m.conversation_id, %(space)s, m.id, 'pending', '', 0, 0, m.role, m."position", m.content_hash, now(), now()
 FROM conversations_message AS m
-WHERE m.conversation_id = %(conversation)s AND m.id = ANY(%(messages)s) AND (m.is_real_user OR m.role = 'assistant')
+WHERE
+    m.owner_id = %(owner)s AND m.conversation_id = %(conversation)s AND m.id = ANY(%(messages)s)
+    AND (m.is_real_user OR m.role = 'assistant')
 ON CONFLICT (message_id, space_id) DO UPDATE SET
     status = 'pending',
     error = '',

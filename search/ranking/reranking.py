@@ -57,8 +57,8 @@ def document_of(hit: Hit) -> str:
 
 
 def key_of(hit: Hit) -> int:
-    """The hit's turn as in `search.retrieval.candidates`."""
-    return int(item_keys([hit.conversation_id], [hit.turn_number])[0])
+    """The hit's item as in `search.retrieval.candidates`."""
+    return int(item_keys([hit.source_id], [hit.turn_number])[0])
 
 
 def put_first(order: NDArray[np.int64], keys: ItemKeys, placed: Sequence[int]) -> NDArray[np.int64]:

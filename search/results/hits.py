@@ -13,6 +13,7 @@ from search.ranking.stages import RankedItems
 from search.results.passages import ShownPassage, ask_nearest, best_passages, places_of
 from search.retrieval.candidates import split_keys
 from search.retrieval.features import Feature, FeatureTable
+from search.sources import adapter_of
 
 # Which of a hit's features are named to the reader, and under which name.
 FEATURE_NAMES = {
@@ -50,10 +51,12 @@ class Hit:
     created_at: datetime
     agent: str
     project: str
+    source_id: int
+    kind: str
 
     @property
     def url(self) -> str:
-        return f"/conversations/{self.conversation_id}?turn={self.turn_number}"
+        return adapter_of(self.kind).url(self.conversation_id, self.turn_number)
 
 
 def show_hits(ranked: RankedItems, page: NDArray[np.int64]) -> list[Hit]:
@@ -66,7 +69,12 @@ def show_hits(ranked: RankedItems, page: NDArray[np.int64]) -> list[Hit]:
         nearest = ask_nearest(query, parameters) if query.space else None
         rows = {(row[0], row[1]): row[2:] for row in asked.rows()}
         candidates = places_of(nearest) if nearest else {}
-    passages = best_passages(query, candidates=candidates, turns=list(rows), weights=ranked.word_weights)
+    passages = best_passages(
+        query,
+        candidates=candidates,
+        turns={turn: (row[-2], row[-1]) for turn, row in rows.items()},
+        weights=ranked.word_weights,
+    )
     named_from = _named_from(ranked.table)
     return [
         _hit(turn, rows[turn], passages.get(turn), ranked, int(index), named_from)
@@ -83,9 +91,11 @@ def _hit(
     index: int,
     named_from: Mapping[str, float],
 ) -> Hit:
-    message_id, question, created_at, title, agent, project = row
+    message_id, question, created_at, title, agent, project, kind, object_id = row
     return Hit(
-        conversation_id=turn[0],
+        source_id=turn[0],
+        kind=kind,
+        conversation_id=object_id,
         conversation_title=title,
         turn_number=turn[1],
         message_id=message_id,

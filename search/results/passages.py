@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from convmemory.conversations.models import Message
-from convmemory.conversations.parts import Part, part_text
 from convmemory.core.sql import Asked, load_sql
-from memory.splitting import split_message
 from search.query import kinds_in
 from search.retrieval.prepared import PreparedQuery
+from search.sources import Element, ItemKey, adapter_of
+from search.vectors.splitting import split_parts
 
 PASSAGES_PER_HIT = 8
 WORD_SHARE = 0.6  # how much the query's words weigh against meaning when a hit's passage is chosen
@@ -22,7 +21,9 @@ STOP_SHARE = 0.15  # a word that weighs less than this share of the rarest is no
 MAX_WORD_CHARS = 256
 _WORD = re.compile(r"\w+")
 
-Turn = tuple[int, int]
+Turn = tuple[int, int]  # source, item
+Home = tuple[str, int]
+"""The kind of a source, and its number there."""
 Place = tuple[int, int, int, int, float]  # message, part, start, end, similarity
 
 
@@ -64,60 +65,68 @@ def best_passages(
     query: PreparedQuery,
     *,
     candidates: Mapping[Turn, Sequence[Place]],
-    turns: Sequence[Turn],
+    turns: Mapping[Turn, Home],
     weights: Mapping[str, float],
 ) -> dict[Turn, ShownPassage]:
-    """For each (conversation, turn) of the owner, the passage that answers best: one of its candidates, or of all.
+    """For each (source, item) of the owner, the passage that answers best: one of its candidates, or of all.
 
-    One query.
+    One query for each kind of source, and one more where items have no candidates.
     """
     known = {turn: candidates[turn] for turn in turns if turn in candidates}
-    bare = [turn for turn in turns if turn not in known]
-    texts = _part_texts(query.owner_id, [place[0] for places in known.values() for place in places], bare)
-    places_by_turn = known | {turn: _split(texts.get(turn, []), query) for turn in bare}
-    by_message = {message.pk: parts for rows in texts.values() for message, parts in rows}
+    bare = {turn: home for turn, home in turns.items() if turn not in known}
+    elements = _elements(query.owner_id, known, turns) | _whole_items(query.owner_id, bare)
+    places_by_turn = known | {turn: _split(elements.get(turn, {}).values(), query) for turn in bare}
     words = QueryStems(weights)
     best: dict[Turn, ShownPassage] = {}
     for turn, places in places_by_turn.items():
-        found = [(_text_at(place, by_message), place) for place in places if place[0] in by_message]
+        texts = elements.get(turn, {})
+        found = [(_text_at(place, texts), place) for place in places if place[0] in texts]
         if found:
             text, place = max(found, key=lambda passage: passage[1][-1] + WORD_SHARE * words.share_in(passage[0]))
             best[turn] = _shown(text, place, words)
     return best
 
 
-def _part_texts(
-    owner_id: int, message_ids: Iterable[int], turns: Sequence[Turn]
-) -> dict[Turn, list[tuple[Message, tuple[Part, ...]]]]:
-    """The messages of the passages, and all messages of turns that have none, by turn. One query."""
-    own = Message.objects.filter(conversation__owner_id=owner_id)
-    wanted = own.filter(pk__in=set(message_ids))
-    if turns:
-        wanted |= own.filter(
-            conversation_id__in={turn[0] for turn in turns}, turn_number__in={turn[1] for turn in turns}
-        )
-    found: dict[Turn, list[tuple[Message, tuple[Part, ...]]]] = {}
-    for message in wanted.order_by("position"):
-        key = (message.conversation_id, message.turn_number or 0)
-        found.setdefault(key, []).append((message, message.typed_parts))
-    return found
+def _elements(
+    owner_id: int, places: Mapping[Turn, Sequence[Place]], homes: Mapping[Turn, Home]
+) -> dict[Turn, dict[int, Element]]:
+    """The elements that hold the passages of each item, by id."""
+    wanted: dict[str, set[int]] = {}
+    for turn, of_turn in places.items():
+        wanted.setdefault(homes[turn][0], set()).update(place[0] for place in of_turn)
+    read = {kind: adapter_of(kind).read_elements(owner_id, ids) for kind, ids in wanted.items()}
+    return {
+        turn: {place[0]: read[homes[turn][0]][place[0]] for place in of_turn if place[0] in read[homes[turn][0]]}
+        for turn, of_turn in places.items()
+    }
 
 
-def _split(messages: Sequence[tuple[Message, tuple[Part, ...]]], query: PreparedQuery) -> list[Place]:
+def _whole_items(owner_id: int, homes: Mapping[Turn, Home]) -> dict[Turn, dict[int, Element]]:
+    """All elements of items that have no passages, by id."""
+    turns_of: dict[str, dict[ItemKey, Turn]] = {}
+    for turn, (kind, object_id) in homes.items():
+        turns_of.setdefault(kind, {})[object_id, turn[1]] = turn
+    return {
+        turns[key]: {element.element_id: element for element in item.elements}
+        for kind, turns in turns_of.items()
+        for key, item in adapter_of(kind).read_items(owner_id, list(turns)).items()
+    }
+
+
+def _split(elements: Iterable[Element], query: PreparedQuery) -> list[Place]:
     """Passages cut on the spot, where none are stored or no vector is at hand."""
     kinds = kinds_in(query.scope)
     return [
-        (message.pk, span.part_index, span.start, span.end, 0.0)
-        for message, parts in messages
-        for span in split_message(parts, is_real_user=message.is_real_user, is_assistant=message.role == "assistant")
+        (element.element_id, span.part_index, span.start, span.end, 0.0)
+        for element in elements
+        for span in split_parts(element.parts)
         if span.kind in kinds
     ]
 
 
-def _text_at(place: Place, messages: Mapping[int, tuple[Part, ...]]) -> str:
-    message_id, part_index, start, end, _ = place
-    parts = messages[message_id]
-    return part_text(parts[part_index])[start:end] if part_index < len(parts) else ""
+def _text_at(place: Place, elements: Mapping[int, Element]) -> str:
+    element_id, part_index, start, end, _ = place
+    return next((part.text[start:end] for part in elements[element_id].parts if part.index == part_index), "")
 
 
 def _shown(text: str, place: Place, words: "QueryStems") -> ShownPassage:

@@ -11,21 +11,22 @@ from convmemory.core.sql import Asked, load_sql
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """The owner's sources: ids (sorted), number of items, words spoken, passages."""
+    """The owner's sources: ids (sorted), number of items, words spoken, passages, and their own numbers."""
 
     sources: NDArray[np.int64]
     item_counts: NDArray[np.int64]
     lengths: NDArray[np.int64]
     passage_counts: NDArray[np.int64]
+    objects: NDArray[np.int64]
 
     @property
     def items(self) -> int:
         return int(self.item_counts.sum())
 
-    def passages_of(self, source_id: int | None) -> int:
-        """How many passages one source has, or all of them."""
+    def passages_of(self, object_id: int | None) -> int:
+        """How many passages the source of one object has, or all of them."""
         counts = self.passage_counts
-        return int((counts if source_id is None else counts[self.sources == source_id]).sum())
+        return int((counts if object_id is None else counts[self.objects == object_id]).sum())
 
     @property
     def mean_item_length(self) -> float:

@@ -6,9 +6,15 @@ from convmemory.conversations.reading import Filters
 from search.query_text import QueryText
 
 OF_TURN = """EXISTS (
-    SELECT FROM search_turndocument AS d
-    WHERE d.conversation_id = e.conversation_id AND d.turn_number = e.turn_number AND {condition}
+    SELECT FROM search_item AS d
+    WHERE d.source_id = e.source_id AND d.number = e.item_number AND {condition}
 )"""
+
+COLUMNS = {"agent": "agent", "project": "project", "source": "origin"}
+CONVERSATION = (
+    "SELECT id FROM search_source "
+    "WHERE owner_id = %(owner)s AND kind = 'conversation' AND object_id = %(filter_conversation)s"
+)
 
 
 def filter_sql(filters: Filters, text: QueryText, *, document: str | None) -> tuple[str, dict[str, Any]]:
@@ -20,7 +26,8 @@ def filter_sql(filters: Filters, text: QueryText, *, document: str | None) -> tu
     row = document or "e"
     conditions, parameters = conversation_conditions(filters, row)
     if filters.turns is not None:
-        conditions.append(f"{row}.turn_number BETWEEN %(first_turn)s AND %(last_turn)s")
+        number = "number" if document else "item_number"
+        conditions.append(f"{row}.{number} BETWEEN %(first_turn)s AND %(last_turn)s")
         parameters |= {"first_turn": filters.turns[0], "last_turn": filters.turns[1]}
     on_turn, turn_parameters = turn_conditions(filters, text)
     if on_turn:
@@ -37,16 +44,16 @@ def conversation_conditions(filters: Filters, row: str) -> tuple[list[str], dict
     conditions: list[str] = []
     parameters: dict[str, Any] = {}
     if filters.archived is not None:
-        archived = "SELECT id FROM conversations_conversation WHERE owner_id = %(owner)s AND archived_at IS NOT NULL"
-        conditions.append(f"{row}.conversation_id {'' if filters.archived else 'NOT '}IN ({archived})")
+        archived = "SELECT id FROM search_source WHERE owner_id = %(owner)s AND archived"
+        conditions.append(f"{row}.source_id {'' if filters.archived else 'NOT '}IN ({archived})")
     if filters.conversation_id is not None:
-        conditions.append(f"{row}.conversation_id = %(filter_conversation)s")
+        conditions.append(f"{row}.source_id = ({CONVERSATION})")
         parameters["filter_conversation"] = filters.conversation_id
     chosen = {name: value for name in ("agent", "project", "source") if (value := getattr(filters, name))}
     if chosen:
-        matching = " AND ".join(f"{name} = %(filter_{name})s" for name in chosen)
+        matching = " AND ".join(f"{COLUMNS[name]} = %(filter_{name})s" for name in chosen)
         conditions.append(
-            f"{row}.conversation_id IN (SELECT id FROM conversations_conversation "  # noqa: S608
+            f"{row}.source_id IN (SELECT id FROM search_source "  # noqa: S608
             f"WHERE owner_id = %(owner)s AND {matching})"
         )
         parameters |= {f"filter_{name}": value for name, value in chosen.items()}

@@ -12,7 +12,7 @@ from convmemory.core.sql import Asked, load_sql
 from search.retrieval.candidates import ItemKeys, item_keys
 from search.retrieval.filters import conversation_conditions, turn_conditions
 from search.retrieval.prepared import PreparedQuery
-from search.sign_blocks import Blocks, Signs, ask_digest, current_blocks
+from search.vectors.blocks import Blocks, Codes, ask_digest, current_blocks
 
 Mask = NDArray[np.bool_]
 
@@ -29,18 +29,18 @@ def nearest_by_hamming_distance(query: PreparedQuery, *, limit: int) -> list[int
     blocks = current_blocks(query.owner_id, query.active_space, asked_digest)
     if blocks is None:
         return []
-    eligible = _of_kinds(blocks.signs, query.passage_kinds)
+    eligible = _of_kinds(blocks.codes, query.passage_kinds)
     if asked_others is not None:
         ((others,),) = asked_others.rows()
         eligible &= _outside(blocks, others or [])
     if query.filters.turns is not None:
         first, last = query.filters.turns
-        eligible &= (blocks.signs.turns >= first) & (blocks.signs.turns <= last)
+        eligible &= (blocks.codes.items >= first) & (blocks.codes.items <= last)
     if matching is not None:
-        eligible &= np.isin(blocks.turn_keys(), matching)
+        eligible &= np.isin(blocks.item_keys(), matching)
     candidates = np.flatnonzero(eligible)
-    found = _least(blocks.signs.distances(query.vector)[candidates], blocks.signs.ids[candidates], limit)
-    nearest: list[int] = blocks.signs.ids[candidates[found]].tolist()
+    found = _least(blocks.codes.distances(query.vector)[candidates], blocks.codes.ids[candidates], limit)
+    nearest: list[int] = blocks.codes.ids[candidates[found]].tolist()
     return nearest
 
 
@@ -52,15 +52,15 @@ def _least(distances: NDArray[np.uint16], ids: NDArray[np.int64], limit: int) ->
     return np.concatenate([nearer, newest[: limit - len(nearer)]])
 
 
-def _of_kinds(signs: Signs, kinds: Sequence[int]) -> Mask:
+def _of_kinds(codes: Codes, kinds: Sequence[int]) -> Mask:
     wanted = np.zeros(256, bool)
     wanted[list(kinds)] = True
-    return wanted[signs.kinds]
+    return wanted[codes.kinds]
 
 
 def _outside(blocks: Blocks, sources: Sequence[int]) -> Mask:
     """Which passages stand in none of the sources."""
-    return np.repeat(np.isin(blocks.conversations, sources, invert=True), blocks.counts)
+    return np.repeat(np.isin(blocks.sources, sources, invert=True), blocks.counts)
 
 
 def _ask_others(query: PreparedQuery) -> Asked | None:

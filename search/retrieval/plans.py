@@ -9,29 +9,30 @@ from django.db.models import Max
 
 from convmemory.conversations.reading import EVERYTHING, Filters
 from convmemory.core.sql import load_sql
+from convmemory.embeddings.cache import query_embedding
 from convmemory.embeddings.models import EmbeddingSpace
 from search import vector_index
-from search.models import TurnDocument
+from search.models import Item
 from search.query_text import QueryText
 from search.retrieval.dense import dense_statement, passages_statement
 from search.retrieval.lexical import lexical_statement
-from search.retrieval.prepared import PreparedQuery, embed_query
+from search.retrieval.prepared import PreparedQuery
 
-PASSAGES, TURNS = "passage_owner", "turn_embedding_owner"
+PASSAGES, TURNS = "passage_owner", "item_embedding_owner"
 DENSE_PLANS: dict[str, tuple[str, ...]] = {  # any of them
     "passages_exact": (PASSAGES,),
-    "passages_named": ("memory_passage_pkey",),
-    "turns_exact": (TURNS, "turn_embedding_newest"),  # either begins with the owner
+    "passages_named": ("search_passage_pkey",),
+    "turns_exact": (TURNS, "item_embedding_newest"),  # either begins with the owner
     "turns_signs": (f"Index Only Scan using {TURNS}",),
 }
-LEXICAL_INDEX = "turn_document_owned_spoken"
-SIGNS_INDEX = "sign_block_owner"
+LEXICAL_INDEX = "item_owned_spoken"
+SIGNS_INDEX = "code_block_owner"
 TEXT = QueryText("some words")
 
 
 def queries_without_index(space: EmbeddingSpace) -> dict[str, str]:
     """The queries that do not use the index they should, with that index. Raises: EmbedderUnavailable."""
-    owner_id = TurnDocument.objects.aggregate(owner=Max("owner"))["owner"]
+    owner_id = Item.objects.aggregate(owner=Max("owner"))["owner"]
     if owner_id is None:
         return {}
     statements = _statements_in_use(space)
@@ -43,7 +44,7 @@ def queries_without_index(space: EmbeddingSpace) -> dict[str, str]:
     if LEXICAL_INDEX not in lexical_plan(owner_id):
         bad["lexical_matches"] = LEXICAL_INDEX
     if "passages_named" in statements and SIGNS_INDEX not in signs_plan(owner_id, space):
-        bad["sign_digest"] = SIGNS_INDEX
+        bad["code_digest"] = SIGNS_INDEX
     return bad
 
 
@@ -68,7 +69,8 @@ def is_as_expected(name: str, space: EmbeddingSpace, plan: str) -> bool:
 
 def dense_plan(name: str, owner_id: int, space: EmbeddingSpace, filters: Filters = EVERYTHING) -> str:
     """The plan of a dense retriever. Raises: EmbedderUnavailable."""
-    query = embed_query(PreparedQuery(owner_id, TEXT, filters=filters, space=space))
+    embedding = query_embedding(space, TEXT.text, owner_id=owner_id)
+    query = PreparedQuery(owner_id, TEXT, filters=filters, space=space).with_embedding(embedding)
     statement, parameters = (passages_statement if name.startswith("passages") else dense_statement)(name, query)
     forbidden = ["enable_seqscan"]
     if name == "passages_indexed":  # with few rows a sort would win where many rows leave it no chance
@@ -87,7 +89,7 @@ def lexical_plan(owner_id: int, filters: Filters = EVERYTHING) -> str:
 def signs_plan(owner_id: int, space: EmbeddingSpace) -> str:
     """The plan of what asks for the digest of an owner's blocks of signs."""
     parameters: dict[str, object] = {"owner": owner_id, "space": space.pk}
-    return _plan(load_sql("search", "sign_digest"), parameters, ["enable_seqscan", "enable_bitmapscan"])
+    return _plan(load_sql("search", "code_digest"), parameters, ["enable_seqscan", "enable_bitmapscan"])
 
 
 def _plan(statement: str, parameters: dict[str, object], forbidden: list[str]) -> str:

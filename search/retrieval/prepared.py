@@ -16,10 +16,10 @@ from convmemory.embeddings.cache import query_embedding
 from convmemory.embeddings.embedder import TokenEmbedding, Vector
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
-from memory.passages import KINDS, vector_text
 from search.query import DEFAULT_SCOPE, SearchQuery, kinds_in
 from search.query_text import QueryText
-from search.texts import searchable
+from search.vectors.passages import KINDS, vector_text
+from search.vectors.texts import searchable
 
 logger = logging.getLogger(__name__)
 

@@ -1,9 +1,11 @@
--- How many turns, words and passages each of the owner's conversations holds.
+-- How many items, words and passages each of the owner's sources holds, and their own numbers.
 SELECT
-    array_agg(c.id),
-    array_agg(c.turn_count),
-    array_agg(coalesce(i.spoken_length, 0)),
-    array_agg(coalesce(i.passages, 0))
-FROM conversations_conversation AS c
-LEFT JOIN search_conversationindex AS i ON i.conversation_id = c.id
-WHERE c.owner_id = %(owner)s AND c.turn_count > 0
+    array_agg(s.id),
+    array_agg(s.item_count),
+    array_agg(s.spoken_length),
+    array_agg(coalesce(i.passages, 0)),
+    array_agg(s.object_id)
+FROM search_source AS s
+LEFT JOIN search_sourceindex AS i
+    ON i.source_id = s.id AND i.space_id = (SELECT id FROM embeddings_embeddingspace WHERE is_active)
+WHERE s.owner_id = %(owner)s AND s.item_count > 0

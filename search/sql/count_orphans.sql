@@ -1,8 +1,8 @@
--- Rows of a derived table with a foreign owner, or of turns that are gone.
+-- Rows of a derived table with a foreign owner, or of items that are gone.
 SELECT count(*)
 FROM {table} AS r
-INNER JOIN conversations_conversation AS c ON c.id = r.conversation_id
-LEFT JOIN search_conversationindex AS i ON i.conversation_id = r.conversation_id
+INNER JOIN search_source AS s ON s.id = r.source_id
+LEFT JOIN search_sourceindex AS i ON i.source_id = r.source_id AND i.space_id = %(space)s
 WHERE
-    r.owner_id <> c.owner_id
-    OR (r.turn_number >= c.turn_count AND i.indexed_version = c.turns_version)
+    r.owner_id <> s.owner_id
+    OR (r.{number} >= s.item_count AND i.indexed_version = s.version)

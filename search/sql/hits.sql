@@ -1,7 +1,7 @@
--- What a page of results shows of the given turns of one owner.
+-- What a page of results shows of the given items of one owner.
 SELECT
-    d.conversation_id, d.turn_number, d.message_id, d.question, d.created_at, c.title, c.agent, c.project
-FROM unnest(%(conversations)s::bigint[], %(turns)s::int[]) AS t (conversation_id, turn_number)
-INNER JOIN search_turndocument AS d USING (conversation_id, turn_number)
-INNER JOIN conversations_conversation AS c ON c.id = d.conversation_id
+    d.source_id, d.number, d.opening_id, d.heading, d.created_at, s.title, s.agent, s.project, s.kind, s.object_id
+FROM unnest(%(conversations)s::bigint[], %(turns)s::int[]) AS t (source_id, number)
+INNER JOIN search_item AS d USING (source_id, number)
+INNER JOIN search_source AS s ON s.id = d.source_id
 WHERE d.owner_id = %(owner)s

@@ -8,14 +8,15 @@ FROM (
     SELECT
         t.turn,
         e.id,
+        e.owner_id,
         e.embedding <=> %(vector)s::halfvec AS distance,
         row_number() OVER (PARTITION BY t.turn ORDER BY e.embedding <=> %(vector)s::halfvec) AS place
     FROM unnest(%(conversations)s::bigint[], %(turns)s::int[]) WITH ORDINALITY
-        AS t (conversation_id, turn_number, turn)
-    INNER JOIN memory_passage AS e
-        ON e.conversation_id = t.conversation_id AND e.turn_number = t.turn_number
+        AS t (source_id, item_number, turn)
+    INNER JOIN search_passage AS e
+        ON e.source_id = t.source_id AND e.item_number = t.item_number
     WHERE e.owner_id = %(owner)s AND e.space_id = %(space)s AND e.kind = ANY(%(kinds)s)
 ) AS ranked
-INNER JOIN memory_passagetokens AS k ON k.passage_id = ranked.id
+INNER JOIN search_tokenvectors AS k ON k.passage_id = ranked.id AND k.owner_id = ranked.owner_id
 WHERE place <= %(passages)s
 GROUP BY turn

@@ -3,12 +3,12 @@
 -- and the owner's other indexes are kept from being read in its stead.
 SELECT
     term.number,
-    array_agg(d.conversation_id),
-    array_agg(d.turn_number),
+    array_agg(d.source_id),
+    array_agg(d.number),
     array_agg(ts_rank(%(weights)s::real[], d.{column}, term.query)),
     array_agg(d.length)
 FROM unnest(%(queries)s::tsquery[]) WITH ORDINALITY AS term (query, number)
-INNER JOIN search_turndocument AS d
+INNER JOIN search_item AS d
     ON (array_to_tsvector(ARRAY['owner ' || d.owner_id::text]) || d.{column}) @@ (term.query && %(owner_word)s::tsquery)
 WHERE d.owner_id + 0 = %(owner)s AND {filters}
 GROUP BY term.number

@@ -1,10 +1,8 @@
--- Note that a conversation's turns changed from some turn on.
-INSERT INTO search_conversationindex
-    (conversation_id, owner_id, indexed_version, noted_version, dirty_from, last_embedded_turn_number,
-     spoken_length, passages, attempts, error, updated_at)
-VALUES (%s, %s, 0, 1, %s, -1, 0, 0, 0, '', now())
-ON CONFLICT (conversation_id) DO UPDATE SET
-    noted_version = search_conversationindex.noted_version + 1,
-    dirty_from = least(coalesce(search_conversationindex.dirty_from, EXCLUDED.dirty_from), EXCLUDED.dirty_from),
+-- Note in every space that a source changed from some item on; where an earlier change was not noted, from the first.
+UPDATE search_sourceindex
+SET
+    noted_version = %(version)s,
+    dirty_from = CASE WHEN noted_version = %(version)s - 1 THEN least(coalesce(dirty_from, %(first)s), %(first)s) ELSE 0 END,
     attempts = 0,
     error = ''
+WHERE source_id = %(source)s

@@ -1,17 +1,17 @@
 -- The passages of some turns with their token vectors and their messages, the nearest to the query first, a few a message.
-SELECT message_id, conversation_id, "position", part_index, "start", "end", similarity, vectors
+SELECT element_id, source_id, "position", part_index, "start", "end", similarity, vectors
 FROM (
     SELECT
-        e.message_id, e.conversation_id, m."position", e.part_index, e."start", e."end", k.vectors,
+        e.element_id, e.source_id, m."position", e.part_index, e."start", e."end", k.vectors,
         1 - (e.embedding <=> %(vector)s::halfvec) AS similarity,
-        row_number() OVER (PARTITION BY e.message_id ORDER BY e.embedding <=> %(vector)s::halfvec) AS in_message,
+        row_number() OVER (PARTITION BY e.element_id ORDER BY e.embedding <=> %(vector)s::halfvec) AS in_message,
         row_number() OVER (
-            PARTITION BY e.conversation_id, e.turn_number ORDER BY e.embedding <=> %(vector)s::halfvec
+            PARTITION BY e.source_id, e.item_number ORDER BY e.embedding <=> %(vector)s::halfvec
         ) AS in_turn
-    FROM unnest(%(conversations)s::bigint[], %(turns)s::int[]) AS t (conversation_id, turn_number)
-    INNER JOIN memory_passage AS e USING (conversation_id, turn_number)
-    INNER JOIN conversations_message AS m ON m.id = e.message_id
-    LEFT JOIN memory_passagetokens AS k ON k.passage_id = e.id
+    FROM unnest(%(conversations)s::bigint[], %(turns)s::int[]) AS t (source_id, item_number)
+    INNER JOIN search_passage AS e USING (source_id, item_number)
+    INNER JOIN conversations_message AS m ON m.id = e.element_id AND m.owner_id = e.owner_id
+    LEFT JOIN search_tokenvectors AS k ON k.passage_id = e.id AND k.owner_id = e.owner_id
     WHERE
         e.owner_id = %(owner)s AND e.space_id = %(space)s AND e.kind = ANY(%(kinds)s)
         AND m."position" BETWEEN %(first_position)s AND %(last_position)s

@@ -11,7 +11,7 @@ import pytest
 
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.samples_loader import load_samples
-from search.indexing import index_conversation
+from search.adapters.conversations import index_conversation
 from search.searching import SearchQuery, search
 from tests.factories import make_user
 

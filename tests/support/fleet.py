@@ -36,18 +36,20 @@ WORDS = ("amber", "basin", "cedar", "delta", "ember", "fjord", "grove", "harbor"
 STATE = """
 SELECT
     (SELECT coalesce(sum(turn_count), 0) FROM conversations_conversation),
-    (SELECT count(*) FROM conversations_conversation AS c JOIN search_conversationindex AS i ON i.conversation_id = c.id
+    (SELECT count(*) FROM conversations_conversation AS c
+     JOIN search_source AS s ON s.kind = 'conversation' AND s.object_id = c.id
+     JOIN search_sourceindex AS i ON i.source_id = s.id
      WHERE i.indexed_version = c.turns_version AND i.error = ''),
-    (SELECT count(DISTINCT (conversation_id, turn_number)) FROM search_turnembedding)
+    (SELECT count(DISTINCT (source_id, item_number)) FROM search_itemembedding)
 """
 TWICE = """
 SELECT
-    (SELECT count(*) FROM (SELECT 1 FROM search_turnembedding
-        GROUP BY conversation_id, turn_number, chunk_number HAVING count(*) > 1) AS t),
-    (SELECT count(*) FROM (SELECT 1 FROM memory_passage
-        GROUP BY message_id, part_index, "start", kind HAVING count(*) > 1) AS p),
-    (SELECT count(*) FROM (SELECT 1 FROM memory_passage AS p
-        FULL JOIN (SELECT id FROM conversations_message WHERE turn_number IS NOT NULL) AS m ON m.id = p.message_id
+    (SELECT count(*) FROM (SELECT 1 FROM search_itemembedding
+        GROUP BY source_id, item_number, chunk_number HAVING count(*) > 1) AS t),
+    (SELECT count(*) FROM (SELECT 1 FROM search_passage
+        GROUP BY element_id, part_index, "start", kind HAVING count(*) > 1) AS p),
+    (SELECT count(*) FROM (SELECT 1 FROM search_passage AS p
+        FULL JOIN (SELECT id FROM conversations_message WHERE turn_number IS NOT NULL) AS m ON m.id = p.element_id
         WHERE p.id IS NULL OR m.id IS NULL) AS lost)
 """
 
@@ -195,7 +197,7 @@ def run(made: Fleet, *, turns: int, timeout_s: float) -> Outcome:
     doubled_turns, doubled_passages, lost = made.rows(TWICE)
     (computed,) = made.rows("SELECT coalesce(sum(items), 0) FROM ops_measure WHERE hour IS NULL AND name = 'embedding'")
     (chunks,) = made.rows("SELECT count(*) FROM embeddings_cachedvector")
-    (passages,) = made.rows("SELECT count(DISTINCT content_hash) FROM memory_passage")
+    (passages,) = made.rows("SELECT count(DISTINCT content_hash) FROM search_passage")
     all_turns, _, embedded_turns = made.rows(STATE)
     return Outcome(
         turns=all_turns,

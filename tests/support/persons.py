@@ -33,9 +33,9 @@ from convmemory.conversations.parts import (
     ToolResultPart,
 )
 from convmemory.embeddings.spaces import active_space
-from convmemory.ops.ownership import OwnedTable, owned_tables
-from search.indexing import index_conversation
-from tests.factories import NEW_YEAR, assistant_says, exchange, make_conversation, user_says
+from convmemory.ops.privacy.ownership import OwnedTable, owned_tables
+from search.adapters.conversations import index_conversation
+from tests.factories import NEW_YEAR, assistant_says, exchange, make_conversation, source_id, user_says
 
 
 def fill_person(user: User, marker: str) -> list[Conversation]:
@@ -128,10 +128,10 @@ def _account(user: User, marker: str, conversation: Conversation) -> None:
         LogEntry.objects.create(
             user=actor, content_type=kind, object_id=str(conversation.pk), object_repr=marker, action_flag=CHANGE
         )
-    async_task("search.tasks.index", conversation.pk, group="index")
+    async_task("search.tasks.index", source_id(conversation), group="index")
     now = timezone.now()
     Task.objects.create(
-        id=uuid.uuid4().hex, name="done", func="search.tasks.index", args=(conversation.pk,), kwargs={},
+        id=uuid.uuid4().hex, name="done", func="search.tasks.index", args=(source_id(conversation),), kwargs={},
         result=f"failed on {marker}", started=now, stopped=now, success=False,
     )  # fmt: skip
 

@@ -16,7 +16,7 @@ from convmemory.accounts.keys import create_key
 from convmemory.chat.agents import create_agent
 from convmemory.chat.models import Reply
 from convmemory.conversations.models import Conversation, Import, Message
-from search.indexing import index_conversation
+from search.adapters.conversations import index_conversation
 from summaries.models import ConversationSummary
 from tests.factories import exchange, make_conversation, make_user
 
@@ -93,7 +93,7 @@ def _settle(draw: random.Random, tag: str, secret: str) -> Person:
     report = {"files": [{"path": f"{words}.jsonl", "errors": [words]}], "total": {}}
     row = Import.objects.create(owner=user, name=f"{words}.zip", size=1, state="failed", error=words, report=report)
     person.imports.append(row.pk)
-    person.messages = list(Message.objects.filter(conversation__owner=user).values_list("pk", flat=True))
+    person.messages = list(Message.objects.filter(owner=user).values_list("pk", flat=True))
     return person
 
 

@@ -18,9 +18,9 @@ from convmemory.chat.agents import create_agent, options_of
 from convmemory.chat.models import Agent, CapturedHistory, Reply
 from convmemory.conversations.models import Conversation
 from convmemory.core.errors import SwitchedOff
-from memory.models import MessageEmbedding, Passage
-from search.indexing import index_conversation
-from search.models import ConversationIndex, TurnDocument, TurnEmbedding
+from memory.models import MessageEmbedding
+from search.adapters.conversations import index_conversation
+from search.models import Item, ItemEmbedding, Passage, Source, SourceIndex
 from summaries.models import ConversationSummary
 from summaries.ordering import request_summary
 from tests.factories import exchange, make_conversation, make_user
@@ -38,11 +38,11 @@ CHANGELISTS = (
     "embeddings_embeddingspace",
     "embeddings_cachedvector",
     "memory_messageembedding",
-    "memory_passage",
-    "search_turnembedding",
-    "search_turndocument",
-    "search_conversationindex",
-    "search_spaceprogress",
+    "search_passage",
+    "search_itemembedding",
+    "search_item",
+    "search_source",
+    "search_sourceindex",
     "summaries_conversationsummary",
     "chat_agent",
     "chat_reply",
@@ -126,9 +126,9 @@ def pages_of(house: House) -> Iterator[tuple[str, str]]:
     rows = [
         ("conversations_conversation", house.conversation.pk),
         ("conversations_message", house.conversation.messages.order_by("pk")[0].pk),
-        ("memory_passage", Passage.objects.order_by("pk")[0].pk),
-        ("search_turnembedding", TurnEmbedding.objects.order_by("pk")[0].pk),
-        ("search_turndocument", TurnDocument.objects.order_by("pk")[0].pk),
+        ("search_passage", Passage.objects.order_by("pk")[0].pk),
+        ("search_itemembedding", ItemEmbedding.objects.order_by("pk")[0].pk),
+        ("search_item", Item.objects.order_by("pk")[0].pk),
         ("summaries_conversationsummary", ConversationSummary.objects.order_by("pk")[0].pk),
         ("chat_agent", Agent.objects.order_by("pk")[0].pk),
         ("chat_reply", Reply.objects.order_by("pk")[0].pk),
@@ -345,14 +345,14 @@ def test_a_filter_on_content_is_refused(house: House, query: str) -> None:
 
 def test_search_looks_up_numbers_hashes_and_owners(house: House) -> None:
     client = client_of(house.staff)
-    row = TurnEmbedding.objects.order_by("pk")[0]
+    row = ItemEmbedding.objects.order_by("pk")[0]
     passage = Passage.objects.order_by("pk")[0]
     found = [
-        ("search_turnembedding", str(row.pk), row.pk),
-        ("search_turnembedding", bytes(row.content_hash).hex(), row.pk),
-        ("search_turnembedding", "ada", row.pk),
-        ("memory_passage", str(passage.content_hash), passage.pk),
-        ("memory_passage", "ada", passage.pk),
+        ("search_itemembedding", str(row.pk), row.pk),
+        ("search_itemembedding", bytes(row.content_hash).hex(), row.pk),
+        ("search_itemembedding", "ada", row.pk),
+        ("search_passage", str(passage.content_hash), passage.pk),
+        ("search_passage", "ada", passage.pk),
         ("conversations_conversation", "ada", house.conversation.pk),
     ]
     for name, term, pk in found:
@@ -366,20 +366,20 @@ def test_search_looks_up_numbers_hashes_and_owners(house: House) -> None:
 @pytest.mark.parametrize(
     ("name", "query", "is_found"),
     [
-        ("search_turnembedding", "owner=ada", True),
-        ("search_turnembedding", "owner=steve", False),
-        ("search_turnembedding", "stale=0", True),
-        ("search_turnembedding", "stale=1", False),
-        ("search_turnembedding", "upto=0", False),
-        ("search_turndocument", "failed=1", False),
-        ("search_conversationindex", "state=done", True),
-        ("search_conversationindex", "state=stale", False),
-        ("search_conversationindex", "state=failed", False),
-        ("memory_passage", "kind__exact=0", True),
+        ("search_itemembedding", "owner=ada", True),
+        ("search_itemembedding", "owner=steve", False),
+        ("search_itemembedding", "stale=0", True),
+        ("search_itemembedding", "stale=1", False),
+        ("search_itemembedding", "upto=0", False),
+        ("search_item", "failed=1", False),
+        ("search_sourceindex", "state=done", True),
+        ("search_sourceindex", "state=stale", False),
+        ("search_sourceindex", "state=failed", False),
+        ("search_passage", "kind__exact=0", True),
         ("memory_messageembedding", "owner=ada", True),
         ("memory_messageembedding", "owner=steve", False),
         ("memory_messageembedding", "status__exact=failed", False),
-        ("memory_passage", "kind__exact=2", False),
+        ("search_passage", "kind__exact=2", False),
         ("conversations_conversation", "status__exact=idle", True),
         ("conversations_conversation", "owner=nobody", False),
     ],
@@ -391,12 +391,12 @@ def test_filters(house: House, name: str, query: str, *, is_found: bool) -> None
 
 
 def test_a_turn_that_changed_is_stale(house: House) -> None:
-    Conversation.objects.filter(pk=house.conversation.pk).update(turns_version=99)
-    ConversationIndex.objects.filter(pk=house.conversation.pk).update(dirty_from=1)
-    first, second = TurnEmbedding.objects.order_by("turn_number")
-    page = client_of(house.staff).get(f"{changelist('search_turnembedding')}?stale=1").content.decode()
-    assert reverse("admin:search_turnembedding_change", args=[second.pk]) in page
-    assert reverse("admin:search_turnembedding_change", args=[first.pk]) not in page
+    Source.objects.update(version=99)
+    SourceIndex.objects.filter(source__object_id=house.conversation.pk).update(dirty_from=1)
+    first, second = ItemEmbedding.objects.order_by("item_number")
+    page = client_of(house.staff).get(f"{changelist('search_itemembedding')}?stale=1").content.decode()
+    assert reverse("admin:search_itemembedding_change", args=[second.pk]) in page
+    assert reverse("admin:search_itemembedding_change", args=[first.pk]) not in page
 
 
 @pytest.mark.parametrize("name", CHANGELISTS)
@@ -416,10 +416,10 @@ def test_a_changelist_costs_the_same_however_many_rows_there_are(
 def test_an_embedding_s_page_shows_its_neighbours_of_the_same_owner(house: House) -> None:
     stranger = make_conversation(make_user("eve"), exchange(("does zebrawood warp?", "A quokka would know.")))
     index_conversation(conversation_id=stranger.pk)
-    row, other = TurnEmbedding.objects.filter(owner=house.ada).order_by("turn_number")
-    text = client_of(house.staff).get(reverse("admin:search_turnembedding_change", args=[row.pk])).content.decode()
+    row, other = ItemEmbedding.objects.filter(owner=house.ada).order_by("item_number")
+    text = client_of(house.staff).get(reverse("admin:search_itemembedding_change", args=[row.pk])).content.decode()
     assert bytes(row.content_hash).hex() in text
-    assert reverse("admin:search_turnembedding_change", args=[other.pk]) in text
+    assert reverse("admin:search_itemembedding_change", args=[other.pk]) in text
     assert f"/conversations/{house.conversation.pk}?turn=0" in text
     assert f"/conversations/{stranger.pk}?" not in text
     assert "1.0000" in text or "0.9999" in text or "1.0001" in text
@@ -441,32 +441,32 @@ def run_action(client: Client, name: str, action: str, pk: int, *, confirm: bool
 
 
 def test_actions_need_permissions(house: House) -> None:
-    row = TurnEmbedding.objects.order_by("pk")[0]
+    row = ItemEmbedding.objects.order_by("pk")[0]
     client = client_of(house.staff)
     for action in ("retry", "reembed", "delete_chosen"):
-        run_action(client, "search_turnembedding", action, row.pk, confirm=True)
+        run_action(client, "search_itemembedding", action, row.pk, confirm=True)
     run_action(client, "accounts_apikey", "revoke", ApiKey.objects.get().pk, confirm=True)
     run_action(client, "conversations_conversation", "delete_chosen", house.conversation.pk, confirm=True)
-    assert TurnEmbedding.objects.filter(pk=row.pk, content_hash=row.content_hash).exists()
+    assert ItemEmbedding.objects.filter(pk=row.pk, content_hash=row.content_hash).exists()
     assert ApiKey.objects.get().revoked_at is None
     assert Conversation.objects.filter(pk=house.conversation.pk).exists()
     assert not LogEntry.objects.exists()
 
 
 def test_re_embedding_asks_marks_logs_and_enqueues(house: House) -> None:
-    grant(house.staff, "search.change_conversationindex")
+    grant(house.staff, "search.change_sourceindex")
     client = client_of(house.staff)
-    row = TurnEmbedding.objects.order_by("turn_number")[0]
+    row = ItemEmbedding.objects.order_by("item_number")[0]
     drop_all()
-    asked = run_action(client, "search_turnembedding", "reembed", row.pk, confirm=False)
-    assert "Re-embed 1 turn embedding?" in asked
+    asked = run_action(client, "search_itemembedding", "reembed", row.pk, confirm=False)
+    assert "Re-embed 1 item embedding?" in asked
     assert not queued()
-    run_action(client, "search_turnembedding", "reembed", row.pk, confirm=True)
-    assert queued() == [("search.tasks.index", [house.conversation.pk])]
-    assert TurnEmbedding.objects.filter(pk=row.pk).exists(), "searched until its replacement is stored"
+    run_action(client, "search_itemembedding", "reembed", row.pk, confirm=True)
+    assert queued() == [("search.tasks.index", [row.source_id])]
+    assert ItemEmbedding.objects.filter(pk=row.pk).exists(), "searched until its replacement is stored"
     result = index_conversation(conversation_id=house.conversation.pk)
-    assert (result.turns, result.finished) == (1, True)
-    fresh = TurnEmbedding.objects.get(turn_number=row.turn_number)
+    assert (result.items, result.finished) == (1, True)
+    fresh = ItemEmbedding.objects.get(item_number=row.item_number)
     assert fresh.content_hash == row.content_hash
     entry = LogEntry.objects.get()
     assert (entry.user, entry.change_message) == (house.staff, "Re-embed.")
@@ -474,24 +474,24 @@ def test_re_embedding_asks_marks_logs_and_enqueues(house: House) -> None:
 
 
 def test_retrying_gives_a_conversation_all_its_attempts_again(house: House) -> None:
-    grant(house.staff, "search.change_conversationindex")
-    state = ConversationIndex.objects.filter(pk=house.conversation.pk)
+    grant(house.staff, "search.change_sourceindex")
+    state = SourceIndex.objects.filter(source__object_id=house.conversation.pk)
     state.update(error="no answer", attempts=5, indexed_version=0)
     client = client_of(house.staff)
-    run_action(client, "search_conversationindex", "retry", house.conversation.pk, confirm=True)
+    run_action(client, "search_sourceindex", "retry", state.get().pk, confirm=True)
     assert state.get().attempts == 0
     assert index_conversation(conversation_id=house.conversation.pk).computed == 0
     assert state.get().error == ""
 
 
 def test_a_deleted_vector_is_made_again(house: House) -> None:
-    grant(house.staff, "search.delete_turnembedding")
-    row = TurnEmbedding.objects.order_by("turn_number")[0]
-    page = reverse("admin:search_turnembedding_delete", args=[row.pk])
+    grant(house.staff, "search.delete_itemembedding")
+    row = ItemEmbedding.objects.order_by("item_number")[0]
+    page = reverse("admin:search_itemembedding_delete", args=[row.pk])
     client_of(house.staff).post(page, {"post": "yes"})
-    assert not TurnEmbedding.objects.filter(pk=row.pk).exists()
-    assert index_conversation(conversation_id=house.conversation.pk).turns == 1
-    assert TurnEmbedding.objects.count() == 2
+    assert not ItemEmbedding.objects.filter(pk=row.pk).exists()
+    assert index_conversation(conversation_id=house.conversation.pk).items == 1
+    assert ItemEmbedding.objects.count() == 2
 
 
 def test_deleting_a_conversation_says_no_title(house: House) -> None:

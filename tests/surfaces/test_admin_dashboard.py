@@ -16,12 +16,12 @@ from django_q.models import Failure, OrmQ, Task
 from convmemory.accounts.models import ContentAccess
 from convmemory.conversations.models import Conversation
 from convmemory.core.measuring import Measurement, report
-from convmemory.ops import measures
 from convmemory.ops.dashboard_tasks import map_turns, sample_index
 from convmemory.ops.models import IndexSample, TurnMap
-from search.indexing import index_conversation
-from search.models import ConversationIndex
-from tests.factories import exchange, make_conversation, make_user
+from convmemory.ops.observability import measures
+from search.adapters.conversations import index_conversation
+from search.models import SourceIndex
+from tests.factories import exchange, make_conversation, make_user, source_id
 
 pytestmark = pytest.mark.django_db
 
@@ -84,7 +84,7 @@ def test_old_samples_go(ada: User) -> None:
 
 
 def test_failures_are_counted_without_what_was_written(ada: User) -> None:
-    ConversationIndex.objects.update(error="no answer from the endpoint", attempts=5, indexed_version=0)
+    SourceIndex.objects.update(error="no answer from the endpoint", attempts=5, indexed_version=0)
     frames = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    g()\n'
     error = f"bad : {frames}ValueError: zebrawood\nquokka: 1"
     now = timezone.now()
@@ -94,7 +94,7 @@ def test_failures_are_counted_without_what_was_written(ada: User) -> None:
     sample_index()
     reasons = {(row["what"], row["reason"]): row["count"] for row in IndexSample.objects.get().reasons}
     assert reasons == {
-        ("conversation", "no answer from the endpoint"): 1,
+        ("source", "no answer from the endpoint"): 1,
         ("search.tasks.index", "ValueError"): 1,
         ("search.tasks.index", "ended from outside"): 1,
     }
@@ -135,7 +135,7 @@ def test_a_map_is_the_same_each_time_and_holds_one_owner(ada: User) -> None:
     map_turns(ada.pk)
     again = TurnMap.objects.get(owner=ada)
     assert first.points == again.points
-    assert {point[0] for point in first.points} == {Conversation.objects.get(owner=ada).pk}
+    assert {point[0] for point in first.points} == {source_id(Conversation.objects.get(owner=ada))}
     assert all(-1 <= value <= 1 for point in first.points for value in point[2:])
     assert first.explained == pytest.approx(1.0), "three points lie in a plane"
     assert map_turns(make_user("nobody").pk) == {"points": 0}

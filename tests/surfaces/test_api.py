@@ -18,7 +18,7 @@ from convmemory.conversations.drafts import ConversationDraft, EventDraft
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.reading import Filters
 from convmemory.core.cursors import encode_cursor
-from search.indexing import index_conversation
+from search.adapters.conversations import index_conversation
 from search.query import SearchQuery
 from tests.factories import exchange, make_conversation, make_user
 from tests.support.importing import run_at_once

@@ -20,13 +20,13 @@ from django.conf import settings
 from convmemory.core import embedded
 from convmemory.core.errors import InvalidInput
 from convmemory.core.postgres import server
-from convmemory.ops import backup as backup_module
+from convmemory.ops.privacy import backup as backup_module
 from tests.conftest import FAST_OPTIONS
 
 FILL = """
 from django.contrib.auth.models import User
 from tests.factories import exchange, make_conversation
-from search.indexing import index_conversation
+from search.adapters.conversations import index_conversation
 ada = User.objects.create_user("ada", password="correct horse")
 conversation = make_conversation(ada, exchange(("where is the zebrafish lab?", "In Lima.")), title="Fish")
 print(index_conversation(conversation_id=conversation.pk).passages_computed)

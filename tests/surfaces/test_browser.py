@@ -12,7 +12,7 @@ from pytest_django.live_server_helper import LiveServer
 from convmemory.conversations.drafts import MessageDraft
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.parts import ToolResultPart
-from search.indexing import index_conversation
+from search.adapters.conversations import index_conversation
 from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
 from tests.surfaces.browser import Chromium, chromium_path
 

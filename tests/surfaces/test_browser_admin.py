@@ -10,8 +10,8 @@ from pytest_django.live_server_helper import LiveServer
 from convmemory.accounts.models import ContentAccess
 from convmemory.conversations.models import Conversation
 from convmemory.ops.dashboard_tasks import map_turns, sample_index
-from search.indexing import index_conversation
-from search.models import TurnEmbedding
+from search.adapters.conversations import index_conversation
+from search.models import ItemEmbedding
 from tests.factories import exchange, make_conversation, make_user
 from tests.surfaces.browser import Chromium, chromium_path
 
@@ -60,14 +60,14 @@ def expect_no_sideways_scrolling(page: Page) -> None:
 
 @pytest.mark.parametrize("size", [{}, PHONE])
 def test_every_page_fits(visit: Callable[..., None], size: dict[str, int]) -> None:
-    conversation, embedding = Conversation.objects.get(), TurnEmbedding.objects.order_by("pk")[0]
+    conversation, embedding = Conversation.objects.get(), ItemEmbedding.objects.order_by("pk")[0]
 
     def steps(page: Page) -> None:
         for address in (
             "/admin/",
             "/admin/dashboard/",
-            "/admin/search/turnembedding/",
-            f"/admin/search/turnembedding/{embedding.pk}/change/",
+            "/admin/search/itemembedding/",
+            f"/admin/search/itemembedding/{embedding.pk}/change/",
             f"/admin/conversations/conversation/{conversation.pk}/change/",
             "/admin/django_q/schedule/",
         ):
@@ -100,18 +100,18 @@ def test_from_the_dashboard_to_a_turn_on_somebody_s_map(visit: Callable[..., Non
 
 def test_filter_choose_and_re_embed(visit: Callable[..., None]) -> None:
     def steps(page: Page) -> None:
-        page.goto("/admin/search/turnembedding/")
+        page.goto("/admin/search/itemembedding/")
         page.get_by_label("owner: user name").fill("nobody")
         page.get_by_label("owner: user name").press("Enter")
-        expect(page.locator(".paginator")).to_contain_text("0 turn embeddings")
+        expect(page.locator(".paginator")).to_contain_text("0 item embeddings")
         page.get_by_role("link", name="any").click()
-        expect(page.locator(".paginator")).to_contain_text("12 turn embeddings")
+        expect(page.locator(".paginator")).to_contain_text("12 item embeddings")
         page.locator("tbody .action-select").first.check()
         page.locator("select[name=action]").select_option("reembed")
         page.get_by_role("button", name="Go").click()
-        expect(page.get_by_role("heading", name="Re-embed 1 turn embedding?")).to_be_visible()
+        expect(page.get_by_role("heading", name="Re-embed 1 item embedding?")).to_be_visible()
         page.get_by_role("button", name="Re-embed").click()
-        expect(page.locator(".messagelist")).to_contain_text("Re-embed: 1 turn embedding.")
+        expect(page.locator(".messagelist")).to_contain_text("Re-embed: 1 item embedding.")
 
     visit(steps)
-    assert TurnEmbedding.objects.filter(content_hash=b"").count() == 1
+    assert ItemEmbedding.objects.filter(content_hash=b"").count() == 1

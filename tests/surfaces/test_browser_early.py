@@ -7,7 +7,7 @@ from playwright.sync_api import Page, expect
 from pytest_django.live_server_helper import LiveServer
 
 from convmemory.conversations.models import Conversation
-from search.indexing import index_conversation
+from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation, make_user
 from tests.surfaces.browser import Chromium, chromium_path, held, is_deferred_script
 

@@ -8,8 +8,8 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 
 from convmemory.embeddings.spaces import active_space
-from convmemory.ops import capacity
-from convmemory.ops.synthetic import TextMaker, VectorMaker, fill_turns
+from convmemory.ops.benchmarks import capacity
+from convmemory.ops.benchmarks.synthetic import TextMaker, VectorMaker, fill_turns
 from tests.factories import make_user
 
 pytestmark = pytest.mark.django_db
@@ -24,27 +24,27 @@ def run(*arguments: str) -> str:
 def test_the_table_has_every_table_and_the_sums() -> None:
     text = run()
     assert "5,000,000 turns" in text
-    assert "memory_passage                          20,000,000" in text
+    assert "search_passage                          20,000,000" in text
     assert "GiB on disk" in text
     assert "hours at 520 texts a second" in text
     assert "vector index" not in text, "people with 20,000 passages are scanned"
-    assert "vector index (HNSW, signs)" in run("--passages-per-turn", "101")
+    assert "vector index (HNSW, codes)" in run("--passages-per-turn", "101")
 
 
 def test_what_is_measured_here_is_said_and_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(capacity, "MIN_ROWS_TO_MEASURE", 100)
     space = active_space()
     with connection.cursor() as cursor:  # a new file: earlier tests have left their dead rows in the old one
-        cursor.execute("TRUNCATE memory_passage CASCADE")
+        cursor.execute("TRUNCATE search_passage CASCADE")
     fill_turns(
         owner=make_user(), space=space, turns=100, maker=TextMaker(), vectors=VectorMaker(space.dimensions),
         passages_per_turn=4,
     )  # fmt: skip
     with connection.cursor() as cursor:
-        cursor.execute("ANALYZE memory_passage")
+        cursor.execute("ANALYZE search_passage")
     measured = json.loads(run("--measure", "--json"))
-    assert "memory_passage" in measured["measured"]
-    (line,) = [line for line in measured["lines"] if line["table"] == "memory_passage"]
+    assert "search_passage" in measured["measured"]
+    (line,) = [line for line in measured["lines"] if line["table"] == "search_passage"]
     assert line["table_bytes"] / line["rows"] == pytest.approx(1_026, rel=0.15)
 
 

@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 from pytest_django import Settings
 
 from convmemory.conversations.models import Conversation
-from search.indexing import index_conversation
+from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation, make_user
 from tests.support.chat_server import ChatServer, Hold, Say, Script, Think, calls, fails, says
 from tests.support.site import running_site

@@ -15,7 +15,7 @@ from pytest_django import Settings
 
 from convmemory.chat.models import Reply
 from convmemory.conversations.models import Conversation
-from search.indexing import index_conversation
+from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation, make_user
 from tests.support.chat_server import (
     Call,

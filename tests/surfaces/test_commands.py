@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 
 from convmemory.accounts.keys import user_of_key
-from search.indexing import index_conversation
+from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation, make_user
 
 pytestmark = pytest.mark.django_db

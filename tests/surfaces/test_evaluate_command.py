@@ -48,7 +48,7 @@ def test_recall_of_messages_is_measured_with_what_a_context_holds(tmp_path: Path
     figures = report["locomo"]["all"]
     assert (figures["questions"], figures["recall@5"]) == (1, 1.0)
     assert (figures["in_context_with_partners"], figures["in_context_without_partners"]) == (1.0, 1.0)
-    assert set(report["fit"]) == {"MESSAGES", "MESSAGES_LEXICAL_ONLY"}
+    assert set(report["fit"]) == {"messages", "messages_full_text"}
     small = StringIO()
     call_command("evaluate", *arguments, "--budget", "40", stdout=small, stderr=StringIO())
     assert "ctx with" in small.getvalue()

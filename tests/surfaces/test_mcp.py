@@ -18,7 +18,7 @@ from mcp.shared.exceptions import MCPError
 from convmemory.accounts.keys import create_key
 from convmemory.conversations.models import Conversation
 from convmemory.tools.registry import tool_definitions
-from search.indexing import index_conversation
+from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation, make_user
 from tests.support import asgi_server
 from tests.support.mcp_client import Session, over_http, over_stdio, stdio_server

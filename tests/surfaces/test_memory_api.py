@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from convmemory.conversations.models import Conversation, Message
 from memory import tasks
 from memory.models import MessageEmbedding
-from search.indexing import index_conversation
+from search.adapters.conversations import index_conversation
 from search.searching import SearchQuery, search
 from tests.factories import exchange, make_conversation, make_user
 from tests.support.queue import queued
@@ -187,7 +187,7 @@ def test_a_turn_is_put_once_and_replaced_where_it_reads_otherwise(api: Api, owne
     texts = [m.typed_parts[0].text for m in Message.objects.order_by("position")]  # type: ignore[union-attr]
     assert texts == ["What floats?", "Cork floats well on water.", "What sinks?", "Stones sink."]
     assert list(Message.objects.order_by("position").values_list("turn_number", flat=True)) == [0, 0, 1, 1]
-    assert index_conversation(conversation_id=number).turns == 1
+    assert index_conversation(conversation_id=number).items == 1
     hit = search(caller=owner, query=SearchQuery(text="cork on water")).hits[0]
     assert (hit.turn_number, hit.passage) == (0, "Cork floats well on water.")
 

@@ -12,9 +12,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from pytest_django import Settings
 
 from convmemory.core import trace
-from convmemory.ops import measures
 from convmemory.ops.models import Measure
-from search.indexing import index_conversation
+from convmemory.ops.observability import measures
+from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation, make_user
 from tests.surfaces.test_up import free_port
 
@@ -77,7 +77,7 @@ def test_metrics_tell_what_was_done_and_nothing_that_was_said(settings: Settings
     assert [found[f"convmemory_{name}", ""] for name in ("conversations", "messages", "users")] == [2, 6, 1]
     assert found["convmemory_queue_up", ""] == 1
     assert ("convmemory_queue_tasks", "waiting") in found
-    assert found["convmemory_table_bytes", "memory_passage"] > 0
+    assert found["convmemory_table_bytes", "search_passage"] > 0
     text = Client().get("/metrics", headers={"Authorization": "Bearer t"}).content.decode()
     for private in ("axolotl", "quaggamussel", "zebrafinch"):
         assert private not in text

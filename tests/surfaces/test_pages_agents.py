@@ -13,7 +13,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from convmemory.mcp_server.clients import setups
 from convmemory.tools.registry import tool_definitions
-from search.indexing import index_conversation
+from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation, make_user
 
 pytestmark = pytest.mark.django_db

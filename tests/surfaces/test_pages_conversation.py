@@ -127,6 +127,7 @@ def test_opening_a_conversation_of_ten_thousand_messages_takes_few_queries(
     conversation = make_conversation(owner)
     rows = (
         Message(
+            owner=owner,
             conversation=conversation,
             position=position,
             role="assistant" if position % 2 else "user",

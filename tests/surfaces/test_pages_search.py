@@ -15,7 +15,7 @@ from django.utils.html import strip_tags
 from convmemory.conversations import ingest
 from convmemory.conversations.models import Conversation
 from convmemory.core.errors import EmbedderUnavailable
-from search.indexing import index_conversation
+from search.adapters.conversations import index_conversation
 from search.retrieval import prepared
 from search.searching import SearchQuery, search
 from search.views import Piece, mark_words, show_marks

@@ -10,7 +10,7 @@ from jsonschema import validate
 
 from convmemory.accounts.keys import create_key
 from convmemory.tools.registry import tool_definitions
-from search.indexing import index_conversation
+from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation, make_user
 
 pytestmark = pytest.mark.django_db

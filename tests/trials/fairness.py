@@ -35,7 +35,7 @@ ROUNDS = 3
 SEARCHES = 40  # of a round
 INDEX_ALL = """
 from convmemory.conversations.models import Conversation
-from search.indexing import index_conversation
+from search.adapters.conversations import index_conversation
 for pk in Conversation.objects.values_list("pk", flat=True):
     index_conversation(conversation_id=pk)
 """

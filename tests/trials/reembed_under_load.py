@@ -121,9 +121,9 @@ class Trial:
         return [sys.executable, "manage.py", "reembed", *arguments]
 
     def kill_on_the_way(self) -> None:
-        from search.models import TurnEmbedding
+        from search.models import ItemEmbedding
 
-        built = TurnEmbedding.objects.filter(space__is_building=True)
+        built = ItemEmbedding.objects.filter(space__is_building=True)
         for share in KILL_AT:
             with (self.folder / "log").open("ab") as log:
                 arguments = ("--model", str(self.folder / "new"), "--workers", str(self.workers))
@@ -186,7 +186,7 @@ class Trial:
 
     def judge(self, before: dict[str, Answer], after: dict[str, Answer]) -> None:
         from convmemory.embeddings.spaces import active_space
-        from search.models import TurnEmbedding
+        from search.models import ItemEmbedding
 
         say(f"{dict(self.counts)}, the slowest {self.slowest_s:.2f} s; {len(self.arrived)} conversations arrived")
         assert set(self.counts) <= {"searches", "searches over 1 s"}
@@ -194,9 +194,9 @@ class Trial:
             mixed = self.answers[query] - {before[query], after[query]}
             assert not mixed, f"{query}: {len(mixed)} answers are of neither space alone"
             assert before[query] != after[query]
-        embedded = TurnEmbedding.objects.filter(space=active_space(), conversation__in=self.arrived)
+        embedded = ItemEmbedding.objects.filter(space=active_space(), source__object_id__in=self.arrived)
         assert embedded.count() == len(self.arrived)
-        total = TurnEmbedding.objects.filter(space=active_space()).count()
+        total = ItemEmbedding.objects.filter(space=active_space()).count()
         assert total == self.turns + len(self.arrived), total
         say(f"every answer from exactly one space; {total:,} turns in the new one")
 

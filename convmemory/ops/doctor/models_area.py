@@ -16,7 +16,7 @@ from convmemory.embeddings.spaces import active_space, building_space, default_e
 from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity
 from convmemory.ops.reembed.pruning import retired_spaces
 from convmemory.ops.reembed.targets import PROBE, settings_for
-from search.models import SpaceProgress
+from search.models import SourceIndex
 from search.ranking.rerank_endpoint import RerankOptions, rerank
 from search.ranking.reranking import PASSAGE_CHARS, QUESTION_CHARS
 
@@ -99,7 +99,7 @@ def check_building() -> Iterator[Finding]:
     space = building_space()
     if space is None:
         return
-    newest = SpaceProgress.objects.filter(space=space).order_by("-updated_at").first()
+    newest = SourceIndex.objects.filter(space=space).order_by("-updated_at").first()
     if newest is None or newest.updated_at < timezone.now() - ABANDONED:
         yield Finding(
             "models.build-abandoned",

@@ -9,10 +9,10 @@ from django_q.brokers import get_broker
 from django_q.models import Failure, Schedule
 
 from convmemory.core.fair_queue import tasks_in_work, waiting_tasks
-from convmemory.ops import schedules
 from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity, plural
 from convmemory.ops.models import SweepRun
-from convmemory.ops.waiting import oldest_arrival, waiting_count
+from convmemory.ops.observability.waiting import oldest_arrival, waiting_count
+from convmemory.ops.runtime import schedules
 
 OVERDUE = timedelta(minutes=5)  # the sweep runs every minute wherever a worker lives
 WAITING = timedelta(minutes=15)

@@ -9,18 +9,17 @@ from django.utils import timezone
 
 from convmemory.conversations.ingest import release_abandoned_responses
 from convmemory.conversations.models import Conversation
+from convmemory.core.retrying import EMBEDDING
 from convmemory.core.sql import load_sql
 from convmemory.core.text import one_line
 from convmemory.embeddings.spaces import active_space
 from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity, plural
-from memory.embedding import MAX_ATTEMPTS as MESSAGE_ATTEMPTS
-from memory.models import MessageEmbedding, SignBlock
-from memory.signs import PLACE, TURNS_PER_BLOCK
-from search.indexing import MAX_ATTEMPTS
-from search.models import ConversationIndex, TurnDocument, TurnEmbedding
-from search.selecting import find_damage, mark_damage
-from search.sweeping import conversations_to_index, count_orphans, delete_orphans
+from memory.models import MessageEmbedding
+from search.indexing.selecting import find_damage, mark_damage
+from search.indexing.sweeping import count_orphans, delete_orphans, sources_to_index
+from search.models import BinaryCodeBlock, Item, ItemEmbedding, SourceIndex
 from search.tasks import enqueue_index
+from search.vectors.codes import ENTRY, ITEMS_PER_BLOCK
 
 MANY = 10_000
 SHOWN_REASONS = 3
@@ -40,30 +39,31 @@ def check_orphans() -> Iterator[Finding]:
         yield Finding(
             "rows.orphaned",
             Severity.ERROR,
-            f"Rows of turns that are gone, or with an owner who is not their conversation's: {told}.",
+            f"Rows of items that are gone, or with an owner who is not their source's: {told}.",
             "`manage.py doctor --fix` deletes them; the deep sweep does so every hour.",
             lambda: f"{plural(delete_orphans(), 'row')} deleted.",
         )
 
 
 def check_damage() -> Iterator[Finding]:
-    damages = find_damage(active_space(), ("missing", "stale"))
+    space = active_space()
+    damages = find_damage(space, ("missing", "stale"))
     if damages:
-        turns = sum(damage.turns for damage in damages)
+        items = sum(damage.items for damage in damages)
         yield Finding(
             "rows.stale",
             Severity.WARNING,
-            f"{plural(turns, 'turn')} of {plural(len(damages), 'conversation')} count as embedded, but their vectors "
+            f"{plural(items, 'item')} of {plural(len(damages), 'source')} count as embedded, but their vectors "
             "are missing or of another content.",
             "Run `manage.py reembed`, or `manage.py doctor --fix`, which hands them to the sweep.",
-            lambda: f"{plural(mark_damage(damages), 'conversation')} marked: the sweep takes them up.",
+            lambda: f"{plural(mark_damage(damages, space), 'source')} marked: the sweep takes them up.",
         )
 
 
 def check_passages() -> Iterator[Finding]:
     space = active_space()
     with connection.cursor() as cursor:
-        parameters = {"space": space.pk, "place_bytes": PLACE.itemsize, "turns": TURNS_PER_BLOCK}
+        parameters = {"space": space.pk, "entry_bytes": ENTRY.itemsize, "items": ITEMS_PER_BLOCK}
         cursor.execute(load_sql("convmemory.ops", "passages_lost"), parameters)
         lost = [row[0] for row in cursor.fetchall()]
     if not lost:
@@ -71,15 +71,15 @@ def check_passages() -> Iterator[Finding]:
 
     def index_again() -> str:
         with transaction.atomic():
-            TurnEmbedding.objects.filter(conversation__in=lost, space=space).delete()
-            SignBlock.objects.filter(conversation__in=lost, space=space).delete()
-            ConversationIndex.objects.filter(pk__in=lost).update(indexed_version=0, dirty_from=None)
-        return f"{plural(len(lost), 'conversation')} will be indexed again."
+            ItemEmbedding.objects.filter(source__in=lost, space=space).delete()
+            BinaryCodeBlock.objects.filter(source__in=lost, space=space).delete()
+            SourceIndex.objects.filter(source__in=lost, space=space).update(indexed_version=0, dirty_from=None)
+        return f"{plural(len(lost), 'source')} will be indexed again."
 
     yield Finding(
         "rows.passages-lost",
         Severity.ERROR,
-        f"{plural(len(lost), 'conversation')} have other passages, or other blocks of their signs, than was stored.",
+        f"{plural(len(lost), 'source')} have other passages, or other blocks of their codes, than was stored.",
         "`manage.py doctor --fix` has them indexed again; only what is missing is computed.",
         index_again,
     )
@@ -100,54 +100,55 @@ def check_stuck() -> Iterator[Finding]:
 
 
 def check_given_up() -> Iterator[Finding]:
-    failed = ConversationIndex.objects.exclude(error="").filter(attempts__gte=MAX_ATTEMPTS)
+    states = SourceIndex.objects.filter(space=active_space())
+    failed = states.exclude(error="").filter(attempts__gte=EMBEDDING.max_attempts)
     for error, count in failed.values_list("error").annotate(count=Count("pk")).order_by("-count")[:SHOWN_REASONS]:
         yield Finding(
             "rows.given-up",
             Severity.ERROR,
-            f"{plural(count, 'conversation')} could not be indexed {MAX_ATTEMPTS} times: {one_line(error, 200)}",
+            f"{plural(count, 'source')} could not be indexed {EMBEDDING.max_attempts} times: {one_line(error, 200)}",
             "Remove the cause, then run `manage.py reembed --only failed`.",
         )
 
 
 def check_messages() -> Iterator[Finding]:
     failed = MessageEmbedding.objects.filter(
-        space=active_space(), status=MessageEmbedding.Status.FAILED, attempts__gte=MESSAGE_ATTEMPTS
+        space=active_space(), status=MessageEmbedding.Status.FAILED, attempts__gte=EMBEDDING.max_attempts
     ).count()
     if failed:
         yield Finding(
             "rows.messages-failed",
             Severity.WARNING,
-            f"{plural(failed, 'message')} could not be embedded {MESSAGE_ATTEMPTS} times and cannot be recalled.",
+            f"{plural(failed, 'message')} could not be embedded {EMBEDDING.max_attempts} times and cannot be recalled.",
             "Their records say why. Remove the cause, then POST /api/v1/conversations/{id}/memory/embed asks again.",
         )
 
 
 def check_refused() -> Iterator[Finding]:
-    refused = TurnDocument.objects.exclude(error="").count()
+    refused = Item.objects.exclude(error="").count()
     if refused:
         yield Finding(
             "rows.refused",
             Severity.NOTICE,
-            f"{plural(refused, 'turn')} the model refused; they are found by their words only.",
+            f"{plural(refused, 'item')} the model refused; they are found by their words only.",
             "With another model, or after a repair: `manage.py reembed --only failed`.",
         )
 
 
 def check_behind() -> Iterator[Finding]:
-    behind = conversations_to_index(limit=MANY)
+    behind = sources_to_index(limit=MANY)
     if not behind:
         return
 
     def enqueue_all() -> str:
-        for conversation_id in behind:
-            enqueue_index(conversation_id)
-        return f"{plural(len(behind), 'conversation')} handed to the workers."
+        for source_id in behind:
+            enqueue_index(source_id)
+        return f"{plural(len(behind), 'source')} handed to the workers."
 
     yield Finding(
         "rows.behind",
         Severity.WARNING,
-        f"{plural(len(behind), 'conversation')} are not indexed as they are, though no task waits.",
+        f"{plural(len(behind), 'source')} are not indexed as they are, though no task waits.",
         "See that workers run (queue.no-worker): their sweep takes it up. `manage.py reembed` does it without them.",
         enqueue_all,
     )

@@ -8,8 +8,8 @@ from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space, start_building
 from convmemory.ops.reembed.progress import Progress
 from convmemory.ops.reembed.running import Totals, embed_all
-from search.selecting import KINDS, Kind, Scope, select_active, select_building
-from search.switching import NotBuilt, build_vector_index, switch_to
+from search.indexing.selecting import KINDS, Kind, Scope, select_active, select_building
+from search.indexing.switching import NotBuilt, build_vector_index, switch_to
 
 SWITCH_ATTEMPTS = 100
 RETRY_PAUSE_S = 0.5
@@ -19,7 +19,7 @@ ShowProgress = Callable[[Progress], None]
 
 
 class ReembedFailed(ConvMemoryError):
-    """Some conversations could not be embedded; the message names the first."""
+    """Some sources could not be embedded; the message names the first."""
 
 
 def refresh(
@@ -45,7 +45,7 @@ def change_over(space: EmbeddingSpace, *, workers: int, show: ShowProgress, tell
     Raises:
         InvalidInput: another space is being built.
         EmbedderUnavailable: the model cannot be used now; run again to go on.
-        ReembedFailed: some conversations cannot be embedded, or arrive faster than they are.
+        ReembedFailed: some sources cannot be embedded, or arrive faster than they are.
     """
     start_building(space)
     totals = Totals()
@@ -60,23 +60,21 @@ def change_over(space: EmbeddingSpace, *, workers: int, show: ShowProgress, tell
         else:
             return totals
     raise ReembedFailed(
-        "Conversations change faster than they are embedded, so the old space is still searched. "
+        "Sources change faster than they are embedded, so the old space is still searched. "
         "Run the same command again when less arrives; it goes on where it stopped."
     )
 
 
-def _embed(
-    conversations: dict[int, int], space: EmbeddingSpace, totals: Totals, workers: int, show: ShowProgress
-) -> None:
-    if not conversations:
+def _embed(sources: dict[int, int], space: EmbeddingSpace, totals: Totals, workers: int, show: ShowProgress) -> None:
+    if not sources:
         return
-    progress = Progress(sum(conversations.values()), time.monotonic)
+    progress = Progress(sum(sources.values()), time.monotonic)
 
-    def on_progress(turns: int) -> None:
-        progress.add(turns)
+    def on_progress(items: int) -> None:
+        progress.add(items)
         show(progress)
 
-    embed_all(conversations, space, totals, workers=min(workers, len(conversations)), on_progress=on_progress)
+    embed_all(sources, space, totals, workers=min(workers, len(sources)), on_progress=on_progress)
     if totals.errors:
         first, reason = next(iter(totals.errors.items()))
-        raise ReembedFailed(f"{len(totals.errors)} conversations failed, the first one is {first}: {reason}")
+        raise ReembedFailed(f"{len(totals.errors)} sources failed, the first one is {first}: {reason}")

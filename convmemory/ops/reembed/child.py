@@ -8,16 +8,16 @@ from dataclasses import dataclass
 
 from convmemory.core.background import step_back
 
-SLICE_S = 20.0  # a long conversation reports this often how far it is
+SLICE_S = 20.0  # a long source reports this often how far it is
 PARENT_POLL_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """What one step did with one conversation. `unavailable` says why the model cannot be used at all."""
+    """What one step did with one source. `unavailable` says why the model cannot be used at all."""
 
     finished: bool
-    turns: int = 0
+    items: int = 0
     computed: int = 0
     failed: int = 0
     error: str = ""
@@ -34,26 +34,26 @@ def prepare(parent_pid: int) -> None:
     django.setup()
 
 
-def step(space_id: int, conversation_id: int) -> StepResult:
-    """Embed one conversation in one space for at most `SLICE_S` or one batch, whichever takes longer."""
+def step(space_id: int, source_id: int) -> StepResult:
+    """Embed one source in one space for at most `SLICE_S` or one batch, whichever takes longer."""
     from convmemory.core.errors import EmbedderUnavailable
     from convmemory.core.safe_tracebacks import safe_message
     from convmemory.embeddings.models import EmbeddingSpace
-    from search.building import build_conversation
-    from search.indexing import index_conversation
+    from search.indexing.active import index_source
+    from search.indexing.building import build_source
 
     deadline = time.monotonic() + SLICE_S
     try:
         space = EmbeddingSpace.objects.get(pk=space_id)
         if space.is_active:
-            done = index_conversation(conversation_id=conversation_id, deadline=deadline)
+            done = index_source(source_id=source_id, deadline=deadline)
         else:
-            done = build_conversation(conversation_id=conversation_id, space=space, deadline=deadline)
+            done = build_source(source_id=source_id, space=space, deadline=deadline)
     except EmbedderUnavailable as error:
         return StepResult(finished=False, unavailable=str(error))
-    except Exception as error:  # one bad conversation must not stop the others; it is reported
+    except Exception as error:  # one bad source must not stop the others; it is reported
         return StepResult(finished=True, error=safe_message(error))
-    return StepResult(done.finished, done.turns, done.computed + done.passages_computed, done.failed)
+    return StepResult(done.finished, done.items, done.computed + done.passages_computed, done.failed)
 
 
 def _end_with(parent_pid: int) -> None:

@@ -18,43 +18,43 @@ NO_SPACE = -1
 class Estimate:
     """`texts` and `tokens` are at most: texts that are the same, or cached, cost nothing.
 
-    `tokens` were counted by the model of the active space; `unknown_turns` have no rows to count from.
+    `tokens` were counted by the model of the active space; `unknown_items` have no rows to count from.
     """
 
-    conversations: int
-    turns: int
+    sources: int
+    items: int
     texts: int
     tokens: int
-    unknown_turns: int
+    unknown_items: int
 
     @property
-    def known_turns(self) -> int:
-        return self.turns - self.unknown_turns
+    def known_items(self) -> int:
+        return self.items - self.unknown_items
 
 
-def estimate(conversations: Mapping[int, int], *, target: EmbeddingSpace | None, active: EmbeddingSpace) -> Estimate:
-    """For conversations (ids with their numbers of turns) in `target`, which may not exist yet. One query."""
+def estimate(sources: Mapping[int, int], *, target: EmbeddingSpace | None, active: EmbeddingSpace) -> Estimate:
+    """For sources (ids with their numbers of items) in `target`, which may not exist yet. One query."""
     parameters: dict[str, Any] = {
-        "conversations": list(conversations),
+        "sources": list(sources),
         "target": target.pk if target else NO_SPACE,
         "known": active.pk,
     }
     with connection.cursor() as cursor:
         cursor.execute(load_sql("search", "embedding_estimate"), parameters)
         todo, counted, texts, tokens, documents = cursor.fetchone()
-    never_indexed = max(0, sum(conversations.values()) - documents)
-    return Estimate(len(conversations), todo + never_indexed, texts, tokens, todo - counted + never_indexed)
+    never_indexed = max(0, sum(sources.values()) - documents)
+    return Estimate(len(sources), todo + never_indexed, texts, tokens, todo - counted + never_indexed)
 
 
 def estimate_lines(found: Estimate, options: EmbeddingOptions) -> list[str]:
     """The estimate as sentences."""
-    lines = [f"{found.conversations:,} conversations, {found.turns:,} turns to embed."]
-    if found.known_turns:
+    lines = [f"{found.sources:,} sources, {found.items:,} items to embed."]
+    if found.known_items:
         lines.append(
-            f"At most {found.texts:,} texts with some {found.tokens:,} tokens for {found.known_turns:,} turns."
+            f"At most {found.texts:,} texts with some {found.tokens:,} tokens for {found.known_items:,} items."
         )
-    if found.unknown_turns:
-        lines.append(f"{found.unknown_turns:,} turns have no vectors yet to estimate from.")
+    if found.unknown_items:
+        lines.append(f"{found.unknown_items:,} items have no vectors yet to estimate from.")
     price = prices.price_usd(model=options.model, base_url=options.base_url, tokens=found.tokens)
     if options.provider == LOCAL:
         lines.append("The model runs here: it costs nothing but time.")

@@ -6,7 +6,7 @@ WIDTH = 24
 
 
 class Progress:
-    """Counts turns against a total; the rate is that of this run."""
+    """Counts items against a total; the rate is that of this run."""
 
     def __init__(self, total: int, clock: Callable[[], float]) -> None:
         """`clock` gives seconds."""
@@ -15,8 +15,8 @@ class Progress:
         self._clock = clock
         self._started = clock()
 
-    def add(self, turns: int) -> None:
-        self.done = min(self.total, self.done + turns)
+    def add(self, items: int) -> None:
+        self.done = min(self.total, self.done + items)
 
     def line(self) -> str:
         share = self.done / self.total if self.total else 1.0
@@ -24,7 +24,7 @@ class Progress:
         elapsed_s = self._clock() - self._started
         rate = self.done / elapsed_s if elapsed_s > 0 else 0.0
         left = f"{duration((self.total - self.done) / rate)} left" if rate else "…"
-        return f"[{bar:.<{WIDTH}}] {share:4.0%}  {self.done:,} of {self.total:,} turns  {rate:,.1f}/s  {left}"
+        return f"[{bar:.<{WIDTH}}] {share:4.0%}  {self.done:,} of {self.total:,} items  {rate:,.1f}/s  {left}"
 
 
 def duration(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""Embedding many conversations by several processes: bounded, and nothing lost when any of them dies.
+"""Embedding many sources by several processes: bounded, and nothing lost when any of them dies.
 
 A process stores what it has embedded batch by batch, so the next run goes on from the rows.
 """
@@ -19,7 +19,7 @@ from convmemory.ops.reembed.child import StepResult, prepare, step
 
 WINDOW = 2  # steps handed out in advance, per worker
 HELD_PAUSE_S = 0.2
-HELD_ATTEMPTS = 50  # how often a conversation is tried that another process is at
+HELD_ATTEMPTS = 50  # how often a source is tried that another process is at
 
 Submit = Callable[[int, int], "Future[StepResult]"]
 
@@ -33,33 +33,33 @@ class WorkerDied(ConvMemoryError):
 
 @dataclass(slots=True)
 class Totals:
-    """What a run did. `computed` counts texts that the model was asked for; `errors` are by conversation."""
+    """What a run did. `computed` counts texts that the model was asked for; `errors` are by source."""
 
-    conversations: int = 0
-    turns: int = 0
+    sources: int = 0
+    items: int = 0
     computed: int = 0
     failed: int = 0
     errors: dict[int, str] = field(default_factory=dict)
     held: int = 0
 
-    def add(self, conversation_id: int, result: StepResult) -> None:
-        self.turns += result.turns
+    def add(self, source_id: int, result: StepResult) -> None:
+        self.items += result.items
         self.computed += result.computed
         self.failed += result.failed
-        self.conversations += result.finished
+        self.sources += result.finished
         if result.error:
-            self.errors[conversation_id] = result.error
+            self.errors[source_id] = result.error
 
 
 def embed_all(
-    conversations: Mapping[int, int],
+    sources: Mapping[int, int],
     space: EmbeddingSpace,
     totals: Totals,
     *,
     workers: int,
     on_progress: Callable[[int], None],
 ) -> None:
-    """Embed the conversations (ids with their numbers of turns) in `space`; `on_progress` gets turns done.
+    """Embed the sources (ids with their numbers of items) in `space`; `on_progress` gets items done.
 
     Raises:
         EmbedderUnavailable: the model cannot be used now; what was embedded stays.
@@ -67,7 +67,7 @@ def embed_all(
     """
     with _submitter(workers) as submit:
         try:
-            _feed(submit, deque(conversations), conversations, space, totals, WINDOW * workers, on_progress)
+            _feed(submit, deque(sources), sources, space, totals, WINDOW * workers, on_progress)
         except BrokenProcessPool as error:
             raise WorkerDied from error
 
@@ -75,7 +75,7 @@ def embed_all(
 def _feed(
     submit: Submit,
     waiting: deque[int],
-    turn_counts: Mapping[int, int],
+    item_counts: Mapping[int, int],
     space: EmbeddingSpace,
     totals: Totals,
     window: int,
@@ -86,27 +86,27 @@ def _feed(
     told: dict[int, int] = {}
     while waiting or running:
         while waiting and len(running) < window:
-            conversation_id = waiting.popleft()
-            running[submit(space.pk, conversation_id)] = conversation_id
+            source_id = waiting.popleft()
+            running[submit(space.pk, source_id)] = source_id
         for future in wait(running, return_when=FIRST_COMPLETED).done:
-            conversation_id = running.pop(future)
+            source_id = running.pop(future)
             result = future.result()
             if result.unavailable:
                 raise EmbedderUnavailable(result.unavailable)
-            totals.add(conversation_id, result)
-            done = turn_counts[conversation_id] - told.get(conversation_id, 0) if result.finished else result.turns
-            told[conversation_id] = told.get(conversation_id, 0) + done
+            totals.add(source_id, result)
+            done = item_counts[source_id] - told.get(source_id, 0) if result.finished else result.items
+            told[source_id] = told.get(source_id, 0) + done
             on_progress(done)
-            if not result.finished and _may_go_on(conversation_id, result, held, totals):
-                waiting.append(conversation_id)
+            if not result.finished and _may_go_on(source_id, result, held, totals):
+                waiting.append(source_id)
 
 
-def _may_go_on(conversation_id: int, result: StepResult, held: dict[int, int], totals: Totals) -> bool:
+def _may_go_on(source_id: int, result: StepResult, held: dict[int, int], totals: Totals) -> bool:
     """Whether to try on: always after a slice, a bounded number of times where another process holds it."""
-    if result.turns or result.computed:
+    if result.items or result.computed:
         return True
-    held[conversation_id] = held.get(conversation_id, 0) + 1
-    if held[conversation_id] < HELD_ATTEMPTS:
+    held[source_id] = held.get(source_id, 0) + 1
+    if held[source_id] < HELD_ATTEMPTS:
         time.sleep(HELD_PAUSE_S)
         return True
     totals.held += 1
@@ -123,12 +123,12 @@ def _submitter(workers: int) -> Iterator[Submit]:
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(workers, mp_context=context, initializer=prepare, initargs=(os.getpid(),))
     try:
-        yield lambda space_id, conversation_id: pool.submit(step, space_id, conversation_id)
+        yield lambda space_id, source_id: pool.submit(step, space_id, source_id)
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _now(space_id: int, conversation_id: int) -> "Future[StepResult]":
+def _now(space_id: int, source_id: int) -> "Future[StepResult]":
     future: Future[StepResult] = Future()
-    future.set_result(step(space_id, conversation_id))
+    future.set_result(step(space_id, source_id))
     return future

@@ -14,7 +14,7 @@ from convmemory.embeddings.options import LOCAL, OPENAI, EmbeddingOptions
 from convmemory.embeddings.spaces import open_embedder
 
 PROBE = "A short sentence."
-BITS = 8  # signs of token vectors are stored in whole bytes
+BITS = 8  # codes of token vectors are stored in whole bytes
 
 
 def target_options(*, provider: str = "", model: str = "", dimensions: int = 0, base_url: str = "") -> EmbeddingOptions:

@@ -14,7 +14,7 @@ from pytest_django import Settings
 from convmemory.accounts.models import ModelUse
 from convmemory.accounts.quota import estimated_tokens, metered, require_quota, reserve, settle, use_today
 from convmemory.core.errors import QuotaUsedUp
-from convmemory.ops.erasing import count_rows, erase_user
+from convmemory.ops.privacy.erasing import count_rows, erase_user
 from summaries.making import make_summary, summaries_to_make
 from summaries.models import ConversationSummary
 from summaries.ordering import regenerate_summary, request_summary

@@ -19,7 +19,7 @@ from convmemory.chat.replies import begin_reply, start_conversation
 from convmemory.conversations import ingest
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.signals import response_abandoned
-from convmemory.ops import sweeping
+from convmemory.ops.runtime import sweeping
 from tests.factories import assistant_says, make_user
 
 pytestmark = pytest.mark.django_db

@@ -12,7 +12,7 @@ from convmemory.context.wire import wire_messages
 from convmemory.conversations import ingest
 from convmemory.conversations.parts import spoken_text
 from convmemory.core.errors import InvalidInput, NotFound
-from search.indexing import index_conversation
+from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation, make_user, user_says
 
 pytestmark = pytest.mark.django_db

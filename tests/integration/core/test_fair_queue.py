@@ -21,8 +21,8 @@ from redis.exceptions import RedisError
 from convmemory.core import fair_queue
 from convmemory.core.fair_queue import claim, enqueue_for, revive, tickets_wanted, work
 from convmemory.core.models import OwnerTask
-from convmemory.ops import task_signals
-from convmemory.ops.task_arguments import drop_queued
+from convmemory.ops.observability import task_signals
+from convmemory.ops.privacy.task_arguments import drop_queued
 from tests.factories import make_user
 from tests.support.fleet import free_port, wait_until
 

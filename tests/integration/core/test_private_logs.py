@@ -31,12 +31,12 @@ from convmemory.core.errors import EmbedderUnavailable
 from convmemory.core.logs import JsonFormatter, PlainFormatter
 from convmemory.core.postgres import server
 from convmemory.core.safe_tracebacks import quoted, safe_traceback
-from convmemory.embeddings.models import EmbeddingSpace
-from convmemory.ops.erasing import erase_user
-from convmemory.ops.index_samples import failure_reasons
-from search.models import ConversationIndex
+from convmemory.embeddings.spaces import active_space
+from convmemory.ops.observability.index_samples import failure_reasons
+from convmemory.ops.privacy.erasing import erase_user
+from search.models import SourceIndex
 from tests.conftest import FAST_OPTIONS
-from tests.factories import exchange, make_conversation, make_user
+from tests.factories import exchange, make_conversation, make_user, source_id
 
 MARKER = "zebrafinch"
 TABLE = "CREATE TABLE note (id int PRIMARY KEY, said varchar(40) UNIQUE, number int CHECK (number > 0), document jsonb)"
@@ -283,7 +283,7 @@ def test_the_history_of_tasks_says_where_and_not_what(
     fail: Callable[[], None], written: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("django.db.close_old_connections", lambda: None)
-    monkeypatch.setattr(search.tasks, "index", lambda conversation_id: fail())
+    monkeypatch.setattr(search.tasks, "index", lambda source_id: fail())
     tasks: Queue[Any] = Queue()
     results: Queue[Any] = Queue()
     now = make_user().date_joined
@@ -320,8 +320,8 @@ def test_samples_of_the_index_keep_no_quotes() -> None:
     ada = make_user("ada")
     conversation = make_conversation(ada, exchange(("a", "b")))
     said = f"The endpoint answered 400: it does not take the request ({quoted(MARKER)})."
-    ConversationIndex.objects.create(
-        conversation=conversation, owner=ada, error=said, space=EmbeddingSpace.objects.first()
+    SourceIndex.objects.update_or_create(
+        source_id=source_id(conversation), owner=ada, space=active_space(), defaults={"error": said}
     )
     (reason,) = failure_reasons()
     assert reason["reason"] == "The endpoint answered 400: it does not take the request (“…”)."

@@ -32,8 +32,8 @@ from django_q.worker import worker
 
 from convmemory.core import safe_queue
 from convmemory.ops.doctor.examining import examine
-from convmemory.ops.index_samples import failure_reasons
-from convmemory.ops.task_arguments import drop_finished, drop_queued
+from convmemory.ops.observability.index_samples import failure_reasons
+from convmemory.ops.privacy.task_arguments import drop_finished, drop_queued
 from tests.factories import make_user
 
 pytestmark = pytest.mark.django_db
@@ -179,7 +179,7 @@ def test_a_redis_list_with_a_signed_pickle_is_passed_over(harm: Path, monkeypatc
 
     monkeypatch.setattr(Redis, "get_connection", staticmethod(lambda list_key=None: Connection()))
     broker = Redis()
-    monkeypatch.setattr("convmemory.ops.task_arguments.get_broker", lambda: broker)
+    monkeypatch.setattr("convmemory.ops.privacy.task_arguments.get_broker", lambda: broker)
     assert drop_queued(make_user("ada").pk) == 0
     tasks: Queue[Any] = Queue()
     stop = Event()
@@ -251,7 +251,7 @@ def test_the_state_of_a_cluster_goes_through_the_broker() -> None:
 
 
 def test_every_task_that_is_scheduled_may_run() -> None:
-    from convmemory.ops.schedules import SCHEDULES
+    from convmemory.ops.runtime.schedules import SCHEDULES
 
     for func, _ in SCHEDULES.values():
         assert safe_queue.find_task(func), func

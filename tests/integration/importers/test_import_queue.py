@@ -20,7 +20,7 @@ from convmemory.conversations.import_process import Ending
 from convmemory.conversations.imports import queue_import
 from convmemory.conversations.models import Conversation, Import, Message
 from convmemory.core.errors import InvalidInput, TooLarge, TooManyAtOnce
-from convmemory.ops.schedules import SCHEDULES
+from convmemory.ops.runtime.schedules import SCHEDULES
 from tests.factories import make_user
 from tests.support.importing import run_here, uploads
 

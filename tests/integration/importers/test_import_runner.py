@@ -110,7 +110,7 @@ def test_a_session_that_grows_line_by_line_ends_as_if_imported_at_once(tmp_path:
     import_paths(owner=at_once, paths=[path])
     stored = [
         list(
-            Message.objects.filter(conversation__owner=owner)
+            Message.objects.filter(owner=owner)
             .order_by("position")
             .values_list("source_key", "parts", "turn_number", "is_real_user")
         )
@@ -284,9 +284,9 @@ def test_large_messages_are_stored_in_small_batches(monkeypatch: pytest.MonkeyPa
     sizes: list[int] = []
     insert = ingest._insert
 
-    def counted(conversation_id: int, drafts: Any, first_position: int) -> Any:
+    def counted(owner_id: int, conversation_id: int, drafts: Any, first_position: int) -> Any:
         sizes.append(len(drafts))
-        return insert(conversation_id, drafts, first_position)
+        return insert(owner_id, conversation_id, drafts, first_position)
 
     monkeypatch.setattr(ingest, "_insert", counted)
     make_conversation(make_user(), [user_says("x" * 600, source_key=str(number)) for number in range(5)])

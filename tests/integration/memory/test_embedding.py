@@ -13,11 +13,13 @@ from convmemory.conversations.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.models import Conversation, Message
 from convmemory.conversations.parts import TextPart, ToolResultPart
 from convmemory.core.errors import EmbedderUnavailable, InvalidInput, NotFound
-from memory.embedding import MAX_ATTEMPTS, embed_messages, request_embeddings
-from memory.models import MessageEmbedding, Passage
+from convmemory.core.retrying import EMBEDDING
+from memory.embedding import embed_messages, request_embeddings
+from memory.models import MessageEmbedding
 from memory.records import memory_stats
 from memory.sweeping import give_up_dead, messages_to_embed
-from search.indexing import index_conversation
+from search.adapters.conversations import index_conversation
+from search.models import Passage
 from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
 
 pytestmark = pytest.mark.django_db
@@ -48,7 +50,7 @@ def test_the_index_writes_the_records(owner: User) -> None:
         assert (record.role, record.position) == (record.message.role, record.message.position)
         assert bytes(record.content_hash) == bytes(record.message.content_hash)
         assert record.token_count == sum(
-            Passage.objects.filter(message=record.message).values_list("token_count", flat=True)
+            Passage.objects.filter(element_id=record.message_id).values_list("token_count", flat=True)
         )
     stats = memory_stats(owner=owner, conversation_id=conversation.pk)
     assert (stats.embedded, stats.pending, stats.failed) == (6, 0, 0)
@@ -67,7 +69,7 @@ def test_a_request_becomes_pending_and_then_completed_without_the_index(owner: U
     count = Passage.objects.count()
     assert count
     index_conversation(conversation_id=conversation.pk)
-    assert Passage.objects.filter(message_id__in=ids[:3]).count() == count  # replaced, not doubled
+    assert Passage.objects.filter(element_id__in=ids[:3]).count() == count  # replaced, not doubled
 
 
 def test_what_is_embedded_stays_completed_and_is_not_done_again(owner: User) -> None:
@@ -155,8 +157,8 @@ def test_without_a_model_records_fail_and_are_tried_again_with_growing_pauses(ow
     conversation = make_conversation(owner, exchange(*PAIRS[:1]))
     ids = ids_of(conversation)
     request_embeddings(owner=owner, conversation_id=conversation.pk, message_ids=ids)
-    for attempt in range(1, MAX_ATTEMPTS + 1):
-        with patch("memory.passages.embedder_for", side_effect=EmbedderUnavailable("no model")):
+    for attempt in range(1, EMBEDDING.max_attempts + 1):
+        with patch("search.vectors.passages.embedder_for", side_effect=EmbedderUnavailable("no model")):
             while set(MessageEmbedding.objects.values_list("attempts", flat=True)) != {attempt}:
                 embed_messages(conversation_id=conversation.pk, message_ids=ids)
         assert set(MessageEmbedding.objects.values_list("status", "error")) == {("failed", "no model")}
@@ -164,7 +166,7 @@ def test_without_a_model_records_fail_and_are_tried_again_with_growing_pauses(ow
         for age, found in ((pause * 0.9, {}), (pause * 1.1, {conversation.pk: sorted(ids)})):
             MessageEmbedding.objects.update(updated_at=timezone.now() - age)
             due = {home: sorted(numbers) for home, numbers in messages_to_embed(limit=10).items()}
-            assert due == (found if attempt < MAX_ATTEMPTS else {})
+            assert due == (found if attempt < EMBEDDING.max_attempts else {})
     request_embeddings(owner=owner, conversation_id=conversation.pk, message_ids=ids)  # somebody asks anew
     assert embed_messages(conversation_id=conversation.pk, message_ids=ids).completed == 2
 
@@ -175,7 +177,7 @@ def test_the_index_notes_that_there_was_no_model(owner: User) -> None:
     more = [user_says("Another?"), assistant_says("Another one.")]
     ingest.append_messages(owner=owner, conversation_id=conversation.pk, drafts=more)
     with (
-        patch("memory.passages.embedder_for", side_effect=EmbedderUnavailable("no model")),
+        patch("search.vectors.passages.embedder_for", side_effect=EmbedderUnavailable("no model")),
         pytest.raises(EmbedderUnavailable),
     ):
         index_conversation(conversation_id=conversation.pk)
@@ -196,10 +198,10 @@ def test_what_killed_its_worker_is_tried_alone_and_given_up_in_the_end(owner: Us
         return {}
 
     assert sorted(messages_to_embed(limit=10)[conversation.pk]) == sorted(ids)
-    with patch("memory.embedding.store_message_passages", count):
+    with patch("memory.embedding.store_element_passages", count):
         embed_messages(conversation_id=conversation.pk, message_ids=ids[:2])
     assert batches == [1, 1]
-    MessageEmbedding.objects.update(attempts=MAX_ATTEMPTS, updated_at=timezone.now())
+    MessageEmbedding.objects.update(attempts=EMBEDDING.max_attempts, updated_at=timezone.now())
     assert give_up_dead() == 0  # somebody may still be at it
     MessageEmbedding.objects.update(updated_at=long_ago)
     assert give_up_dead() == 6

@@ -19,8 +19,9 @@ from django.utils import timezone
 
 from convmemory.embeddings.models import EmbeddingSpace
 from memory.embedding import request_embeddings
-from memory.models import MessageEmbedding, Passage
+from memory.models import MessageEmbedding
 from memory.tasks import enqueue_embed, sweep
+from search.models import Passage
 from tests.factories import exchange, make_conversation, make_user
 from tests.support.openai_server import FakeEndpoint, Fault, running_endpoint
 from tests.support.queue import drop_all
@@ -100,4 +101,4 @@ def test_what_a_killed_worker_was_embedding_is_found_and_completed(tmp_path: Pat
         wait_until(lambda: not statuses() & {"pending", "processing"}, log)
     assert statuses() == {"completed"}
     assert set(MessageEmbedding.objects.values_list("error", flat=True)) == {""}
-    assert Passage.objects.values("message", "part_index", "start").distinct().count() == Passage.objects.count() > 0
+    assert Passage.objects.values("element_id", "part_index", "start").distinct().count() == Passage.objects.count() > 0

@@ -5,8 +5,8 @@ import pytest
 from convmemory.conversations import ingest
 from convmemory.conversations.models import Message
 from convmemory.conversations.parts import part_text
-from memory.models import Passage, PassageTokens
-from search.indexing import index_conversation
+from search.adapters.conversations import index_conversation
+from search.models import Passage, TokenVectors
 from tests.factories import assistant_says, exchange, make_conversation, make_user
 
 pytestmark = pytest.mark.django_db
@@ -23,8 +23,9 @@ PAIRS = [
 def test_every_sentence_is_a_passage_that_names_its_place() -> None:
     conversation = make_conversation(make_user(), exchange(*PAIRS))
     index_conversation(conversation_id=conversation.pk)
-    passages = Passage.objects.select_related("message").order_by("message__position", "start")
-    texts = [part_text(p.message.typed_parts[p.part_index])[p.start : p.end] for p in passages]
+    passages = Passage.objects.order_by("element_id", "start")
+    parts = {message.pk: message.typed_parts for message in conversation.messages}
+    texts = [part_text(parts[p.element_id][p.part_index])[p.start : p.end] for p in passages]
     assert texts[:2] == ["How long do I boil an egg?", "I like it soft in the middle."]
     assert all(p.owner_id == conversation.owner_id for p in passages)
     assert all(len(p.tokens.vectors) == 48 * p.token_count for p in passages)
@@ -40,7 +41,7 @@ def test_growing_a_turn_computes_only_what_is_new() -> None:
     )
     result = index_conversation(conversation_id=conversation.pk)
     assert result.passages_computed == 1
-    assert Passage.objects.count() == PassageTokens.objects.count() == before + 1
+    assert Passage.objects.count() == TokenVectors.objects.count() == before + 1
 
 
 def test_equal_texts_of_an_owner_are_not_computed_again() -> None:
@@ -51,7 +52,7 @@ def test_equal_texts_of_an_owner_are_not_computed_again() -> None:
     ]
     assert computed[0] > 0
     assert computed[1] == 0
-    assert Passage.objects.values("conversation").distinct().count() == 2
+    assert Passage.objects.values("source").distinct().count() == 2
 
 
 def test_a_turn_that_vanishes_takes_its_passages_along() -> None:
@@ -63,4 +64,4 @@ def test_a_turn_that_vanishes_takes_its_passages_along() -> None:
     conversation.turn_count, conversation.turns_version = 1, conversation.turns_version + 1
     conversation.save()
     index_conversation(conversation_id=conversation.pk)
-    assert set(Passage.objects.values_list("turn_number", flat=True)) == {0}
+    assert set(Passage.objects.values_list("item_number", flat=True)) == {0}

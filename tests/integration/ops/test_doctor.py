@@ -19,18 +19,18 @@ from pytest_django import Settings
 from convmemory.conversations import ingest
 from convmemory.conversations.models import Conversation
 from convmemory.core import conf
+from convmemory.core.retrying import EMBEDDING
 from convmemory.embeddings import spaces
 from convmemory.embeddings.models import EmbeddingSpace
-from convmemory.ops import schedules
 from convmemory.ops.doctor import disk_area
 from convmemory.ops.doctor.examining import examine, fix
 from convmemory.ops.doctor.findings import Finding, Severity
 from convmemory.ops.models import SweepRun
-from memory.embedding import MAX_ATTEMPTS as MESSAGE_ATTEMPTS
-from memory.models import MessageEmbedding, Passage, SignBlock
+from convmemory.ops.runtime import schedules
+from memory.models import MessageEmbedding
 from search import vector_index
-from search.indexing import MAX_ATTEMPTS, index_conversation
-from search.models import ConversationIndex, TurnDocument, TurnEmbedding
+from search.adapters.conversations import index_conversation
+from search.models import BinaryCodeBlock, Item, ItemEmbedding, Passage, SourceIndex
 from search.ranking import rerank_endpoint
 from tests.factories import exchange, make_conversation, make_user, user_says
 from tests.support.queue import drop_all
@@ -86,7 +86,7 @@ def invalid_vector_index() -> None:
 
 
 def dropped_index() -> None:
-    execute("DROP INDEX turn_embedding_owner")
+    execute("DROP INDEX item_embedding_owner")
 
 
 def outgrown_scans(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,33 +119,33 @@ def retired_space() -> None:
 
 
 def rows_of_gone_turns() -> None:
-    Passage.objects.filter(turn_number=1).update(turn_number=9)
-    ConversationIndex.objects.update(passages=Passage.objects.count() // 2)
+    Passage.objects.filter(item_number=1).update(item_number=9)
+    SourceIndex.objects.update(passages=Passage.objects.count() // 2)
 
 
 def row_with_foreign_owner() -> None:
-    first, second = TurnDocument.objects.filter(turn_number=0).order_by("pk")
-    TurnDocument.objects.filter(pk=first.pk).update(owner=second.owner_id)
+    first, second = Item.objects.filter(number=0).order_by("pk")
+    Item.objects.filter(pk=first.pk).update(owner=second.owner_id)
 
 
 def stale_vector() -> None:
-    TurnEmbedding.objects.filter(turn_number=1).update(content_hash=b"other")
+    ItemEmbedding.objects.filter(item_number=1).update(content_hash=b"other")
 
 
 def lost_passages() -> None:
-    Passage.objects.filter(turn_number=1).delete()
+    Passage.objects.filter(item_number=1).delete()
 
 
 def lost_signs() -> None:
-    SignBlock.objects.order_by("pk")[0].delete()
+    BinaryCodeBlock.objects.order_by("pk")[0].delete()
 
 
 def signs_of_another_owner() -> None:
-    SignBlock.objects.filter(pk=SignBlock.objects.order_by("pk")[0].pk).update(owner=make_user())
+    BinaryCodeBlock.objects.filter(pk=BinaryCodeBlock.objects.order_by("pk")[0].pk).update(owner=make_user())
 
 
 def signs_of_gone_turns() -> None:
-    block = SignBlock.objects.order_by("pk")[0]
+    block = BinaryCodeBlock.objects.order_by("pk")[0]
     block.pk, block.number = None, 9
     block.save(force_insert=True)
 
@@ -157,18 +157,18 @@ def dead_writer() -> None:
 
 
 def given_up_conversation() -> None:
-    state = ConversationIndex.objects.filter(pk=Conversation.objects.order_by("pk")[0].pk)
-    state.update(error="The endpoint answered 401", attempts=MAX_ATTEMPTS)
+    state = SourceIndex.objects.filter(source__object_id=Conversation.objects.order_by("pk")[0].pk)
+    state.update(error="The endpoint answered 401", attempts=EMBEDDING.max_attempts)
 
 
 def failed_message() -> None:
     messages = MessageEmbedding.objects.filter(pk=MessageEmbedding.objects.order_by("pk")[0].pk)
-    messages.update(status="failed", attempts=MESSAGE_ATTEMPTS, error="The endpoint answered 401")
+    messages.update(status="failed", attempts=EMBEDDING.max_attempts, error="The endpoint answered 401")
 
 
 def refused_turn() -> None:
-    TurnDocument.objects.filter(turn_number=1).update(error="too strange")
-    TurnEmbedding.objects.filter(turn_number=1).delete()
+    Item.objects.filter(number=1).update(error="too strange")
+    ItemEmbedding.objects.filter(item_number=1).delete()
 
 
 def missed_conversation() -> None:
@@ -226,7 +226,7 @@ def undo_unapplied_migration() -> None:
 
 
 def undo_dropped_index() -> None:
-    execute("CREATE INDEX IF NOT EXISTS turn_embedding_owner ON search_turnembedding (owner_id, space_id)")
+    execute("CREATE INDEX IF NOT EXISTS item_embedding_owner ON search_itemembedding (owner_id, space_id)")
 
 
 class Fault(NamedTuple):
@@ -303,7 +303,7 @@ def test_the_exit_code_is_that_of_the_worst_finding() -> None:
 def test_orphaned_rows_are_deleted_and_what_is_missing_then_is_made_again() -> None:
     rows_of_gone_turns()
     list(fix(examine()))
-    assert not Passage.objects.filter(turn_number=9).exists()
+    assert not Passage.objects.filter(item_number=9).exists()
     assert ids() == ["rows.passages-lost"]
     list(fix(examine()))
     for conversation in Conversation.objects.all():

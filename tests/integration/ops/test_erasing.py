@@ -21,13 +21,13 @@ from convmemory.conversations.import_runner import upload_prefix
 from convmemory.conversations.imports import queue_import
 from convmemory.conversations.models import Conversation
 from convmemory.embeddings.models import CachedVector
-from convmemory.ops import erasing
-from convmemory.ops.erasing import erase_user
 from convmemory.ops.models import Erasure
-from convmemory.ops.ownership import SHARED, all_models, owned_tables
-from convmemory.ops.task_arguments import NAMED_ELSEWHERE, named_rows, table_of_parameter
+from convmemory.ops.privacy import erasing
+from convmemory.ops.privacy.erasing import erase_user
+from convmemory.ops.privacy.ownership import SHARED, all_models, owned_tables
+from convmemory.ops.privacy.task_arguments import NAMED_ELSEWHERE, named_rows, table_of_parameter
 from search.searching import SearchQuery, search
-from tests.factories import exchange, make_conversation, make_user
+from tests.factories import exchange, make_conversation, make_user, source_id
 from tests.support.importing import uploads
 from tests.support.persons import fill_person, rows_of, tables_with
 
@@ -36,6 +36,8 @@ pytestmark = pytest.mark.django_db
 ADA, BOB = "zebrafinch", "quaggamussel"
 LAST_ROWS = "DELETE FROM conversations_conversation WHERE"
 AFTER_THE_ROWS = 'FROM "django_q_ormq"'  # the step between a person's rows and the person
+LOOSE = {"conversations_message": ("element_id", "opening_id"), "conversations_conversation": ("object_id",)}
+"""Columns that name rows of a table without a foreign key, and under another name."""
 REFERENCES = """
 SELECT c.conrelid::regclass::text, a.attname
 FROM pg_constraint AS c
@@ -49,7 +51,7 @@ def test_every_model_belongs_to_a_person_or_is_said_to_be_shared() -> None:
     unclear = {model._meta.label for model in all_models()} - owned - SHARED.keys()
     assert not unclear, (
         "Say whose rows these are: give the model a cascading foreign key that leads to its owner, "
-        "or name it in convmemory/ops/ownership.py SHARED with the reason"
+        "or name it in convmemory/ops/privacy/ownership.py SHARED with the reason"
     )
     assert not owned & SHARED.keys()
     assert SHARED.keys() <= {model._meta.label for model in apps.get_models(include_auto_created=True)}
@@ -81,7 +83,7 @@ def _tasks() -> list[Any]:
 def test_nothing_of_the_person_is_left_and_nothing_of_others_is_missing() -> None:
     ada, bob = make_user(ADA), make_user(BOB)
     fill_person(bob, BOB)
-    conversations = fill_person(ada, ADA)
+    erased = source_id(fill_person(ada, ADA)[0])
     assert all(rows_of(table, user) for table in owned_tables() for user in (ada, bob))
     assert {"conversations_message", "django_admin_log", "auth_user"} <= tables_with([ADA]).keys()
     before = {table.name: rows_of(table, bob) for table in owned_tables()}
@@ -95,9 +97,9 @@ def test_nothing_of_the_person_is_left_and_nothing_of_others_is_missing() -> Non
     assert {name: count for name, count in _rows_that_name(ids).items() if count} == {}
     assert not [s for s in Session.objects.all() if s.get_decoded().get("_auth_user_id") == str(ada.pk)]
     named = [row for task in Task.objects.all() for row in named_rows(task.func, task.args, task.kwargs)]
-    assert {row.pk for row in named} == {conversations_of(bob)[0]}
-    assert [q.task["args"][0] for q in OrmQ.objects.all()] == [conversations_of(bob)[0]]
-    assert conversations[0].pk not in {row.pk for row in named}
+    assert {row.pk for row in named} == {sources_of(bob)[0]}
+    assert [q.task["args"][0] for q in OrmQ.objects.all()] == [sources_of(bob)[0]]
+    assert erased not in {row.pk for row in named}
     before["django_admin_log"] -= 1  # Bob's entry about a conversation of Ada's
     assert {table.name: rows_of(table, bob) for table in owned_tables()} == before
     assert _cached_of(bob) == shared_entry
@@ -107,8 +109,8 @@ def test_nothing_of_the_person_is_left_and_nothing_of_others_is_missing() -> Non
     assert receipt.deleted["conversations_conversation"] == 4
 
 
-def conversations_of(user: User) -> list[int]:
-    return list(Conversation.objects.filter(owner=user).order_by("pk").values_list("pk", flat=True))
+def sources_of(user: User) -> list[int]:
+    return [source_id(conversation) for conversation in Conversation.objects.filter(owner=user).order_by("pk")]
 
 
 def _cached_of(user: User) -> set[bytes]:
@@ -133,13 +135,13 @@ def _rows_that_name(ids: dict[Any, list[Any]]) -> dict[str, int]:
             columns = set(cursor.fetchall())
             cursor.execute(
                 "SELECT table_name, column_name FROM information_schema.columns "
-                "WHERE table_schema = 'public' AND column_name = %s AND data_type = 'bigint'",
-                [f"{table.model._meta.model_name}_id"],
+                "WHERE table_schema = 'public' AND column_name = ANY(%s) AND data_type = 'bigint'",
+                [[f"{table.model._meta.model_name}_id", *LOOSE.get(table.name, ())]],
             )
             for name, column in columns | set(cursor.fetchall()):
                 cursor.execute(f'SELECT count(*) FROM {name} WHERE "{column}" = ANY(%s)', [keys])
                 (found[f"{name}.{column}"],) = cursor.fetchone()
-    assert "search_turndocument.message_id" in found
+    assert {"search_item.opening_id", "search_passage.element_id"} <= found.keys()
     return found
 
 

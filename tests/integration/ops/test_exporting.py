@@ -16,10 +16,10 @@ from convmemory.accounts.keys import create_key
 from convmemory.accounts.models import ApiKey
 from convmemory.conversations.import_runner import import_paths
 from convmemory.conversations.models import Conversation, Event, Message, MessageSource
-from convmemory.ops.erasing import erase_user
-from convmemory.ops.exporting import SECRETS, export_user
-from convmemory.ops.ownership import owned_tables
-from search.indexing import index_conversation
+from convmemory.ops.privacy.erasing import erase_user
+from convmemory.ops.privacy.exporting import SECRETS, export_user
+from convmemory.ops.privacy.ownership import owned_tables
+from search.adapters.conversations import index_conversation
 from search.searching import SearchQuery, search
 from tests.factories import exchange, make_conversation, make_user
 from tests.support.importing import run_at_once
@@ -39,8 +39,8 @@ def contents(owner: User) -> dict[str, list[Any]]:
     message = ("conversation__title", "position", "role", "is_real_user", "name", "model", "parts", "turn_number",
                "content_hash", "created_at")  # fmt: skip
     event = ("conversation__title", "line_number", "type", "level", "tool", "turn_number", "created_at", "payload")
-    messages = Message.objects.filter(conversation__owner=owner).order_by("conversation__title", "position")
-    sources = MessageSource.objects.filter(message__conversation__owner=owner)
+    messages = Message.objects.filter(owner=owner).order_by("conversation__title", "position")
+    sources = MessageSource.objects.filter(owner=owner)
     return {
         "conversations": list(mine.values_list(*conversation)),
         "messages": [_plain(row) for row in messages.values_list(*message)],

@@ -7,9 +7,9 @@ from django.db import connection
 from django.utils import timezone
 
 from convmemory.core.measuring import Measurement, report, timed
-from convmemory.ops import measures
 from convmemory.ops.models import Measure
-from search.indexing import index_conversation
+from convmemory.ops.observability import measures
+from search.adapters.conversations import index_conversation
 from search.searching import SearchQuery, search
 from tests.factories import exchange, make_conversation, make_user
 

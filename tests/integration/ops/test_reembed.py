@@ -11,6 +11,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.db import connection
+from django.db.models import F
 from django.utils import timezone
 from pytest_django import Settings
 
@@ -19,17 +20,17 @@ from convmemory.conversations.drafts import TurnDraft
 from convmemory.conversations.models import Conversation
 from convmemory.embeddings import spaces
 from convmemory.embeddings.models import CachedVector, EmbeddingSpace
-from memory.models import Passage, PassageTokens
 from search import vector_index
-from search.indexing import IndexResult, _index_from, index_conversation
-from search.models import ConversationIndex, SpaceProgress, TurnDocument, TurnEmbedding
+from search.adapters.conversations import index_conversation
+from search.indexing.active import IndexResult, _index_from
+from search.indexing.selecting import find_damage, mark_damage
+from search.indexing.status import index_status
+from search.indexing.sweeping import sources_to_index
+from search.indexing.switching import NotBuilt, switch_to
+from search.models import Item, ItemEmbedding, Passage, Source, SourceIndex, TokenVectors
 from search.searching import SearchQuery, search
-from search.selecting import find_damage, mark_damage
-from search.status import index_status
-from search.sweeping import conversations_to_index
-from search.switching import NotBuilt, switch_to
 from search.tasks import index
-from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
+from tests.factories import assistant_says, exchange, make_conversation, make_user, source_id, user_says
 from tests.support.tiny_bert import write_tiny_bert
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -72,9 +73,9 @@ def computed(output: str) -> int:
 
 def rows(space: EmbeddingSpace) -> tuple[int, int, int]:
     return (
-        TurnEmbedding.objects.filter(space=space).count(),
+        ItemEmbedding.objects.filter(space=space).count(),
         Passage.objects.filter(space=space).count(),
-        PassageTokens.objects.filter(passage__space=space).count(),
+        TokenVectors.objects.filter(passage__space=space).count(),
     )
 
 
@@ -94,8 +95,8 @@ def test_everything_moves_to_the_new_space_and_nothing_is_computed_twice(owner: 
     assert computed(output) > 0
     assert len(found_by(owner)) == 12
     assert index_status(owner=owner).pending == 0
-    assert conversations_to_index(limit=10) == []
-    assert not SpaceProgress.objects.exists()
+    assert sources_to_index(limit=10) == []
+    assert SourceIndex.objects.filter(space=new, indexed_version=F("source__version")).count() == 3
     assert f"EMBEDDING_MODEL_PATH={models['new']}" in output
     assert computed(reembed("--model", models["new"])) == 0
     assert computed(reembed()) == 0  # back to the model of the settings, whose rows are still there
@@ -107,8 +108,8 @@ def test_the_new_model_is_found_again_though_the_settings_name_the_old_one(owner
     spaces._opened.reset()  # as in a process that starts afterwards
     assert spaces.embedder_for(spaces.active_space()).card.dimensions == 64
     conversation = make_conversation(owner, exchange(("mat?", "cat.")))
-    index(conversation.pk)
-    assert TurnEmbedding.objects.get(conversation=conversation).space == spaces.active_space()
+    index(source_id(conversation))
+    assert ItemEmbedding.objects.get(source__object_id=conversation.pk).space == spaces.active_space()
     assert (conversation.pk, 0) in found_by(owner, "mat? cat.")
 
 
@@ -122,9 +123,9 @@ def test_what_arrives_while_a_space_is_built_is_embedded_in_both(owner: User, mo
     ingest.append_messages(owner=owner, conversation_id=first.pk, drafts=[user_says("new?"), assistant_says("yes.")])
     arrived = make_conversation(owner, exchange(("the mat?", "a cat.")))
     for conversation in (first, arrived):
-        index(conversation.pk)
+        index(source_id(conversation))
     assert rows(building)[0] == 4 + 1 + 1
-    assert TurnEmbedding.objects.filter(space=spaces.active_space()).count() == 12 + 1 + 1
+    assert ItemEmbedding.objects.filter(space=spaces.active_space()).count() == 12 + 1 + 1
     reembed("--model", models["new"])
     assert spaces.active_space() == building
     assert rows(building)[0] == 14
@@ -138,10 +139,10 @@ def test_a_missing_old_model_does_not_keep_what_arrives_from_the_new_space(
     EmbeddingSpace.objects.filter(is_active=True).update(location="")
     conversation = make_conversation(owner, exchange(("the mat?", "a cat.")))
     with pytest.raises(Exception, match="model cannot be had"):
-        index(conversation.pk)
+        index(source_id(conversation))
     reembed("--model", models["new"])
     assert index_status(owner=owner).pending == 4 - 3  # the new one: the sweep brings its documents up to date
-    index(conversation.pk)
+    index(source_id(conversation))
     assert (conversation.pk, 0) in found_by(owner, "the mat? a cat.")
 
 
@@ -154,9 +155,8 @@ def test_the_switch_waits_for_what_only_the_old_space_has(owner: User, models: d
     index_conversation(conversation_id=first.pk)
     with pytest.raises(NotBuilt) as refusal:
         switch_to(building)
-    assert refusal.value.conversation_ids == [first.pk]
+    assert refusal.value.source_ids == [source_id(first)]
     assert spaces.active_space() != building
-    assert ConversationIndex.objects.filter(space=building).count() == 0
     reembed("--model", models["new"])
     assert spaces.active_space() == building
 
@@ -175,10 +175,10 @@ def test_turns_that_waited_at_the_switch_are_indexed_though_more_arrive(owner: U
     switch_to(building)
     append_turns(owner, first, "after the switch?")
     index_conversation(conversation_id=first.pk)
-    embedded = TurnEmbedding.objects.filter(conversation=first, space=building)
-    assert sorted(embedded.values_list("turn_number", flat=True)) == list(range(7))
-    assert TurnDocument.objects.filter(conversation=first).count() == 7
-    untouched = ConversationIndex.objects.exclude(conversation=first)
+    embedded = ItemEmbedding.objects.filter(source__object_id=first.pk, space=building)
+    assert sorted(embedded.values_list("item_number", flat=True)) == list(range(7))
+    assert Item.objects.filter(source__object_id=first.pk).count() == 7
+    untouched = SourceIndex.objects.filter(space=building).exclude(source__object_id=first.pk)
     assert list(untouched.values_list("dirty_from", flat=True)) == [None, None]
 
 
@@ -191,27 +191,27 @@ def test_a_run_that_began_before_the_switch_claims_nothing_of_the_new_space(
     assert building
     first = Conversation.objects.order_by("pk")[0]
     append_turns(owner, first, "one that waits?")
-    before = ConversationIndex.objects.get(conversation=first)
+    before = SourceIndex.objects.get(source__object_id=first.pk, space=old)
     switch_to(building)
-    first.refresh_from_db()
-    assert _index_from(first, before, old, IndexResult(), float("inf"))
-    state = ConversationIndex.objects.get(conversation=first)
-    assert (state.space, state.dirty_from) == (building, 0)
+    source = Source.objects.get(pk=source_id(first))
+    assert _index_from(source, before, old, IndexResult(), float("inf"))
+    state = SourceIndex.objects.get(source=source, space=building)
+    assert (state.indexed_version < source.version, state.dirty_from) == (True, 0)
     index_conversation(conversation_id=first.pk)
-    assert TurnEmbedding.objects.filter(conversation=first, space=building).count() == 5
+    assert ItemEmbedding.objects.filter(source__object_id=first.pk, space=building).count() == 5
 
 
 def test_marking_damage_forgets_no_change_that_was_noted_meanwhile(owner: User) -> None:
     first = Conversation.objects.order_by("pk")[0]
-    TurnEmbedding.objects.filter(conversation=first, turn_number=3).delete()
+    ItemEmbedding.objects.filter(source__object_id=first.pk, item_number=3).delete()
     found = find_damage(spaces.active_space(), ("missing",))
     ingest.put_turn(owner=owner, conversation_id=first.pk, turn=TurnDraft(4, "new?", "yes."))
-    ConversationIndex.objects.filter(conversation=first).update(dirty_from=1)
-    assert mark_damage(found) == 1
-    assert ConversationIndex.objects.get(conversation=first).dirty_from == 1
+    SourceIndex.objects.filter(source__object_id=first.pk).update(dirty_from=1)
+    assert mark_damage(found, spaces.active_space()) == 1
+    assert SourceIndex.objects.get(source__object_id=first.pk).dirty_from == 1
     index_conversation(conversation_id=first.pk)
-    assert mark_damage(found) == 1
-    assert ConversationIndex.objects.get(conversation=first).dirty_from == 3
+    assert mark_damage(found, spaces.active_space()) == 1
+    assert SourceIndex.objects.get(source__object_id=first.pk).dirty_from == 3
 
 
 def test_a_changed_turn_is_stale_in_the_new_space(owner: User, models: dict[str, str]) -> None:
@@ -220,57 +220,58 @@ def test_a_changed_turn_is_stale_in_the_new_space(owner: User, models: dict[str,
     ingest.append_messages(owner=owner, conversation_id=first.pk, drafts=[assistant_says("one more thing.")])
     index_conversation(conversation_id=first.pk)
     output = reembed("--model", models["new"], "--only", "stale")
-    assert "1 conversations, 1 turns embedded" in output
+    assert "1 sources, 1 items embedded" in output
     assert "Only a part" in output
 
 
 @pytest.mark.parametrize(
     ("only", "damage"),
     [
-        ("missing", lambda rows: rows.filter(turn_number=2).delete()),
-        ("stale", lambda rows: rows.filter(turn_number=2).update(content_hash=b"other")),
+        ("missing", lambda rows: rows.filter(item_number=2).delete()),
+        ("stale", lambda rows: rows.filter(item_number=2).update(content_hash=b"other")),
     ],
 )
 def test_damage_in_the_active_space_is_found_and_repaired(owner: User, only: str, damage: Any) -> None:
-    damage(TurnEmbedding.objects.all())
+    damage(ItemEmbedding.objects.all())
     for other in {"missing", "stale", "failed"} - {only}:
-        assert "0 conversations, 0 turns" in reembed("--only", other)
-    assert "3 conversations, 3 turns to embed" in reembed("--only", only, "--dry-run")
+        assert "0 sources, 0 items" in reembed("--only", other)
+    assert "3 sources, 3 items to embed" in reembed("--only", only, "--dry-run")
     output = reembed("--only", only)
-    assert "3 conversations, 3 turns embedded, 0 embeddings computed" in output  # their texts are in the cache
-    assert TurnEmbedding.objects.filter(turn_number=2).exclude(content_hash=b"other").count() == 3
+    assert "3 sources, 3 items embedded, 0 embeddings computed" in output  # their texts are in the cache
+    assert ItemEmbedding.objects.filter(item_number=2).exclude(content_hash=b"other").count() == 3
     assert computed(reembed()) == 0
 
 
 def test_failed_turns_are_tried_again(owner: User) -> None:
-    TurnEmbedding.objects.filter(turn_number=1).delete()
-    TurnDocument.objects.filter(turn_number=1).update(error="refused")
-    ConversationIndex.objects.filter(conversation=Conversation.objects.first()).update(error="down", attempts=5)
+    ItemEmbedding.objects.filter(item_number=1).delete()
+    Item.objects.filter(number=1).update(error="refused")
+    SourceIndex.objects.filter(source=Source.objects.order_by("pk")[0]).update(error="down", attempts=5)
     reembed("--only", "failed")
-    assert TurnEmbedding.objects.count() == 12
-    assert not TurnDocument.objects.exclude(error="").exists()
-    assert not ConversationIndex.objects.exclude(error="").exists()
+    assert ItemEmbedding.objects.count() == 12
+    assert not Item.objects.exclude(error="").exists()
+    assert not SourceIndex.objects.exclude(error="").exists()
 
 
 def test_the_scope_limits_what_is_embedded(owner: User, models: dict[str, str]) -> None:
     other = make_user()
     index_conversation(conversation_id=make_conversation(other, exchange(*PAIRS)).pk)
-    Conversation.objects.filter(owner=other).update(updated_at=timezone.now())
+    Source.objects.filter(owner=other).update(updated_at=timezone.now())
     yesterday = (timezone.now() - timedelta(days=1)).date().isoformat()
-    assert "1 conversations, 3 turns" in reembed("--model", models["new"], "--since", yesterday, "--dry-run")
+    assert "1 sources, 3 items" in reembed("--model", models["new"], "--since", yesterday, "--dry-run")
     reembed("--model", models["new"], "--user", other.username)
-    assert set(SpaceProgress.objects.values_list("owner_id", flat=True)) == {other.pk}
+    built = SourceIndex.objects.filter(space__is_building=True)
+    assert set(built.values_list("owner_id", flat=True)) == {other.pk}
 
 
 def test_a_dry_run_counts_and_prices_and_writes_nothing(owner: User, models: dict[str, str]) -> None:
     output = reembed("--model", models["new"], "--dry-run")
-    assert "3 conversations, 12 turns to embed." in output
+    assert "3 sources, 12 items to embed." in output
     assert "costs nothing but time" in output
-    assert re.search(r"At most \d+ texts with some \d+ tokens for 12 turns", output)
+    assert re.search(r"At most \d+ texts with some \d+ tokens for 12 items", output)
     assert "US dollars" in reembed("--model", "text-embedding-3-small", "--dry-run")
     assert EmbeddingSpace.objects.count() == 1
     reembed("--model", models["new"], "--user", owner.username)
-    assert "0 conversations, 0 turns to embed." in reembed("--model", models["new"], "--dry-run")
+    assert "0 sources, 0 items to embed." in reembed("--model", models["new"], "--dry-run")
 
 
 def test_the_vector_index_of_the_new_space_is_built_before_the_switch(owner: User, models: dict[str, str]) -> None:
@@ -310,7 +311,7 @@ def test_a_build_that_is_given_up_leaves_search_alone(owner: User, models: dict[
 
 def test_turns_that_the_new_model_refuses_are_told_after_the_switch(owner: User, models: dict[str, str]) -> None:
     reembed("--model", models["new"], "--user", owner.username)
-    SpaceProgress.objects.filter(conversation=Conversation.objects.first()).update(refused={"1": "too strange"})
-    TurnDocument.objects.filter(turn_number=0).update(error="refused by the old model")
+    SourceIndex.objects.filter(source=Source.objects.order_by("pk")[0]).update(refused={"1": "too strange"})
+    Item.objects.filter(number=0).update(error="refused by the old model")
     reembed("--model", models["new"])
-    assert list(TurnDocument.objects.exclude(error="").values_list("turn_number", "error")) == [(1, "too strange")]
+    assert list(Item.objects.exclude(error="").values_list("number", "error")) == [(1, "too strange")]

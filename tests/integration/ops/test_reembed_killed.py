@@ -17,10 +17,10 @@ from pytest_django import Settings
 
 from convmemory.embeddings import spaces
 from convmemory.embeddings.models import EmbeddingSpace
-from memory.locking import BUILD_LOCK_CLASS, derivation_lock
-from search.indexing import index_conversation
-from search.models import TurnEmbedding
+from search.adapters.conversations import index_conversation
+from search.models import ItemEmbedding
 from search.searching import SearchQuery, search
+from search.vectors.locking import BUILD_LOCK_CLASS, derivation_lock
 from tests.factories import exchange, make_conversation, make_user
 from tests.support.tiny_bert import write_tiny_bert
 
@@ -95,7 +95,7 @@ def wait_until(done: Callable[[], bool], tmp_path: Path) -> None:
 
 
 def built_rows() -> set[int]:
-    return set(TurnEmbedding.objects.filter(space__is_building=True).values_list("pk", flat=True))
+    return set(ItemEmbedding.objects.filter(space__is_building=True).values_list("pk", flat=True))
 
 
 def kill(process: "subprocess.Popen[bytes]", tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_killed_twice_it_goes_on_and_searches_see_one_space_each(model: str, tmp
     assert start(model, tmp_path).wait(TIMEOUT_S) == 0, (tmp_path / "log").read_text()
     new = spaces.active_space()
     assert new.dimensions == 64
-    assert kept <= set(TurnEmbedding.objects.filter(space=new).values_list("pk", flat=True))
+    assert kept <= set(ItemEmbedding.objects.filter(space=new).values_list("pk", flat=True))
     after = {query: answer(owner, query) for query in QUERIES}
     asked = searcher.asked
     wait_until(lambda: searcher.asked > asked + len(QUERIES) or bool(searcher.failures), tmp_path)
@@ -144,6 +144,6 @@ def test_killed_twice_it_goes_on_and_searches_see_one_space_each(model: str, tmp
         assert len(before[query]) == len(after[query]) == 20
         assert searcher.answers[query] == {before[query], after[query]}
     assert start(model, tmp_path).wait(TIMEOUT_S) == 0
-    assert (tmp_path / "log").read_text().strip().endswith("0 turns refused, 0 s.")
+    assert (tmp_path / "log").read_text().strip().endswith("0 items refused, 0 s.")
     assert ", 0 embeddings computed" in (tmp_path / "log").read_text().splitlines()[-1]
     assert EmbeddingSpace.objects.count() == 2

@@ -9,13 +9,13 @@ from django_q.models import Schedule
 
 from convmemory.conversations import ingest
 from convmemory.conversations.models import Conversation
-from convmemory.ops import schedules, sweep_tasks, sweeping
+from convmemory.ops import sweep_tasks
 from convmemory.ops.models import SweepRun
-from memory.models import Passage, PassageTokens
-from search.indexing import index_conversation
-from search.models import ConversationIndex, TurnDocument, TurnEmbedding
+from convmemory.ops.runtime import schedules, sweeping
+from search.adapters.conversations import index_conversation
+from search.models import Item, ItemEmbedding, Passage, SourceIndex, TokenVectors
 from search.tasks import enqueue_index
-from tests.factories import exchange, make_conversation, make_user, user_says
+from tests.factories import exchange, make_conversation, make_user, source_id, user_says
 from tests.support.queue import queued
 
 pytestmark = pytest.mark.django_db
@@ -50,19 +50,19 @@ def test_missed_work_is_handed_to_a_worker() -> None:
     conversation = make_conversation(make_user(), exchange(*PAIRS))
     asked: list[int] = []
     run = sweeping.sweep(enqueue=asked.append)
-    assert asked == [conversation.pk]
+    assert asked == [source_id(conversation)]
     assert (run.found["missed"], run.fixed["missed"], run.deep) == (1, 1, False)
 
 
 def test_what_waits_in_the_queue_is_not_missed() -> None:
     ada, bob = make_user(), make_user()
-    asked = [make_conversation(ada, exchange(*PAIRS)).pk for _ in range(3)]
-    missed = make_conversation(bob, exchange(*PAIRS)).pk
-    for conversation_id in asked:
-        enqueue_index(conversation_id)
+    asked = [make_conversation(ada, exchange(*PAIRS)) for _ in range(3)]
+    missed = make_conversation(bob, exchange(*PAIRS))
+    for conversation in asked:
+        enqueue_index(source_id(conversation))
     found: list[int] = []
     assert sweeping.sweep(enqueue=found.append).found["missed"] == 1
-    assert found == [missed]
+    assert found == [source_id(missed)]
 
 
 def test_a_response_whose_writer_died_is_taken_back_not_busy_for_ever() -> None:
@@ -76,41 +76,42 @@ def test_a_response_whose_writer_died_is_taken_back_not_busy_for_ever() -> None:
 
 def test_rows_of_turns_that_are_gone_are_deleted() -> None:
     conversation = indexed()
-    for model in (TurnDocument, TurnEmbedding, Passage):
-        model._default_manager.filter(turn_number=1).update(turn_number=7)
-    passages = Passage.objects.filter(turn_number=7).count()
+    Item.objects.filter(number=1).update(number=7)
+    for model in (ItemEmbedding, Passage):
+        model._default_manager.filter(item_number=1).update(item_number=7)
+    passages = Passage.objects.filter(item_number=7).count()
     run = deep()
     assert run.fixed["orphaned"] == 1 + 1 + passages
-    assert set(PassageTokens.objects.values_list("passage__turn_number", flat=True)) == {0}
-    assert conversation.turn_documents.count() == 1
+    assert set(TokenVectors.objects.values_list("passage__item_number", flat=True)) == {0}
+    assert Item.objects.filter(source=source_id(conversation)).count() == 1
 
 
 def test_a_row_with_a_foreign_owner_is_deleted_and_made_again_for_its_owner() -> None:
     conversation, other = indexed(), make_user()
-    TurnEmbedding.objects.filter(turn_number=1).update(owner=other)
+    ItemEmbedding.objects.filter(item_number=1).update(owner=other)
     asked: list[int] = []
     run = deep(asked)
-    assert (run.fixed["orphaned"], run.found["stale"], asked) == (1, 1, [conversation.pk])
-    assert index_conversation(conversation_id=conversation.pk).turns == 1
-    assert set(TurnEmbedding.objects.values_list("owner", flat=True)) == {conversation.owner_id}
+    assert (run.fixed["orphaned"], run.found["stale"], asked) == (1, 1, [source_id(conversation)])
+    assert index_conversation(conversation_id=conversation.pk).items == 1
+    assert set(ItemEmbedding.objects.values_list("owner", flat=True)) == {conversation.owner_id}
 
 
 @pytest.mark.parametrize("change", [lambda rows: rows.delete(), lambda rows: rows.update(content_hash=b"other")])
 def test_missing_and_stale_vectors_are_made_again(change: Any) -> None:
     conversation = indexed()
-    change(TurnEmbedding.objects.filter(turn_number=1))
+    change(ItemEmbedding.objects.filter(item_number=1))
     asked: list[int] = []
     assert deep(asked).found["stale"] == 1
-    assert asked == [conversation.pk]
-    assert ConversationIndex.objects.get().dirty_from == 1
-    assert index_conversation(conversation_id=conversation.pk).turns == 1
+    assert asked == [source_id(conversation)]
+    assert SourceIndex.objects.get().dirty_from == 1
+    assert index_conversation(conversation_id=conversation.pk).items == 1
     assert deep().found["stale"] == 0
 
 
 def test_a_refused_turn_is_not_tried_for_ever() -> None:
     indexed()
-    TurnEmbedding.objects.filter(turn_number=1).delete()
-    TurnDocument.objects.filter(turn_number=1).update(error="too strange")
+    ItemEmbedding.objects.filter(item_number=1).delete()
+    Item.objects.filter(number=1).update(error="too strange")
     assert deep().found["stale"] == 0
 
 

@@ -12,15 +12,14 @@ from convmemory.conversations import ingest
 from convmemory.conversations.models import Conversation
 from convmemory.core.errors import EmbedderUnavailable
 from convmemory.embeddings.cache import EmbeddedBatch, embed_cached
-from memory import passages
-from memory.locking import LOCK_CLASS
-from memory.models import Passage
-from search import batches, indexing
-from search.indexing import IndexResult, index_conversation
-from search.models import ConversationIndex, TurnDocument, TurnEmbedding
-from search.status import index_status
-from search.sweeping import conversations_to_index
-from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
+from search.adapters.conversations import index_conversation
+from search.indexing import active, batches
+from search.indexing.status import index_status
+from search.indexing.sweeping import reconcile_sources, sources_to_index
+from search.models import Item, ItemEmbedding, Passage, Source, SourceIndex
+from search.vectors import passages
+from search.vectors.locking import LOCK_CLASS
+from tests.factories import assistant_says, exchange, make_conversation, make_user, source_id, user_says
 
 pytestmark = pytest.mark.django_db
 
@@ -30,8 +29,8 @@ PAIRS = [("how do I boil an egg?", "seven minutes"), ("and potatoes?", "twenty m
 def test_every_turn_gets_a_document_and_a_vector() -> None:
     conversation = make_conversation(make_user(), exchange(*PAIRS))
     result = index_conversation(conversation_id=conversation.pk)
-    assert (result.finished, result.turns, result.computed) == (True, 3, 3)
-    assert TurnDocument.objects.count() == TurnEmbedding.objects.count() == 3
+    assert (result.finished, result.items, result.computed) == (True, 3, 3)
+    assert Item.objects.count() == ItemEmbedding.objects.count() == 3
 
 
 def test_indexing_again_computes_nothing() -> None:
@@ -48,19 +47,19 @@ def test_a_lost_signal_costs_reading_but_no_embedding() -> None:
         owner=owner, conversation_id=conversation.pk, drafts=[user_says("one"), assistant_says("two")]
     )
     result = index_conversation(conversation_id=conversation.pk)
-    assert (result.turns, result.computed) == (1, 1)
+    assert (result.items, result.computed) == (1, 1)
 
 
 def test_a_turn_that_grows_is_embedded_again() -> None:
     owner = make_user()
     conversation = make_conversation(owner, exchange(*PAIRS))
     index_conversation(conversation_id=conversation.pk)
-    before = set(TurnEmbedding.objects.values_list("pk", flat=True))
+    before = set(ItemEmbedding.objects.values_list("pk", flat=True))
     ingest.append_messages(owner=owner, conversation_id=conversation.pk, drafts=[assistant_says("one more thing")])
     result = index_conversation(conversation_id=conversation.pk)
     assert result.computed == 1
-    assert set(TurnEmbedding.objects.exclude(turn_number=2).values_list("pk", flat=True)) < before
-    assert "one more thing" in " ".join(TurnDocument.objects.get(turn_number=2).question) or result.turns == 1
+    assert set(ItemEmbedding.objects.exclude(item_number=2).values_list("pk", flat=True)) < before
+    assert "one more thing" in " ".join(Item.objects.get(number=2).heading) or result.items == 1
 
 
 def test_the_same_text_of_an_owner_is_embedded_once() -> None:
@@ -96,11 +95,11 @@ def test_a_text_that_the_model_refuses_fails_alone() -> None:
         batch = embed_cached(space, texts, owner_id=owner_id)
         return EmbeddedBatch(vectors=batch.vectors, computed=batch.computed, errors={1: "too strange"})
 
-    with patch("search.indexing.embed_cached", refuse_second):
+    with patch("search.indexing.active.embed_cached", refuse_second):
         result = index_conversation(conversation_id=conversation.pk)
     assert result.failed == 1
-    assert TurnEmbedding.objects.count() == 2
-    assert TurnDocument.objects.get(turn_number=1).error == "too strange"
+    assert ItemEmbedding.objects.count() == 2
+    assert Item.objects.get(number=1).error == "too strange"
     status = index_status(owner=owner)
     assert (status.pending, status.failed, status.embedded_turns) == (0, 1, 2)
 
@@ -108,50 +107,51 @@ def test_a_text_that_the_model_refuses_fails_alone() -> None:
 def test_without_an_embedder_words_are_indexed_and_the_sweep_tries_again() -> None:
     conversation = make_conversation(make_user(), exchange(*PAIRS))
     with (
-        patch("search.indexing.embed_cached", side_effect=EmbedderUnavailable("no model")),
+        patch("search.indexing.active.embed_cached", side_effect=EmbedderUnavailable("no model")),
         pytest.raises(EmbedderUnavailable),
     ):
         index_conversation(conversation_id=conversation.pk)
-    assert TurnDocument.objects.count() == 3
-    state = ConversationIndex.objects.get()
+    assert Item.objects.count() == 3
+    state = SourceIndex.objects.get()
     assert (state.error, state.attempts) == ("no model", 1)
-    assert conversations_to_index(limit=10) == []  # too soon
-    ConversationIndex.objects.update(updated_at=timezone.now() - timedelta(minutes=3))
-    assert conversations_to_index(limit=10) == [conversation.pk]
+    assert sources_to_index(limit=10) == []  # too soon
+    SourceIndex.objects.update(updated_at=timezone.now() - timedelta(minutes=3))
+    assert sources_to_index(limit=10) == [source_id(conversation)]
     index_conversation(conversation_id=conversation.pk)
-    assert conversations_to_index(limit=10) == []
+    assert sources_to_index(limit=10) == []
 
 
 def test_the_sweep_finds_what_no_signal_announced() -> None:
     conversation = make_conversation(make_user(), exchange(*PAIRS))
-    assert conversations_to_index(limit=10) == [conversation.pk]
+    assert sources_to_index(limit=10) == [source_id(conversation)]
     index_conversation(conversation_id=conversation.pk)
     Conversation.objects.update(turns_version=9)
-    assert conversations_to_index(limit=10) == [conversation.pk]
+    assert reconcile_sources() == 1
+    assert sources_to_index(limit=10) == [source_id(conversation)]
 
 
 def test_a_run_out_of_time_goes_on_where_it_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "BATCH_CHARS", 1)
     conversation = make_conversation(make_user(), exchange(*PAIRS))
     runs = [index_conversation(conversation_id=conversation.pk, deadline=0) for _ in PAIRS]
-    assert [(run.turns, run.computed, run.finished) for run in runs] == [(1, 1, False), (1, 1, False), (1, 1, True)]
+    assert [(run.items, run.computed, run.finished) for run in runs] == [(1, 1, False), (1, 1, False), (1, 1, True)]
 
 
 def test_a_run_out_of_time_gets_on_where_changes_were_not_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "BATCH_CHARS", 1)
     conversation = make_conversation(make_user(), exchange(*PAIRS))
-    ConversationIndex.objects.all().delete()
+    SourceIndex.objects.all().delete()
     runs = [index_conversation(conversation_id=conversation.pk, deadline=0) for _ in PAIRS]
-    assert [(run.turns, run.finished) for run in runs] == [(1, False), (1, False), (1, True)]
+    assert [(run.items, run.finished) for run in runs] == [(1, False), (1, False), (1, True)]
 
 
 def test_one_huge_turn_is_indexed_in_several_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(passages, "AHEAD", 4)
-    monkeypatch.setattr(indexing, "CHUNKS_AHEAD", 2)
+    monkeypatch.setattr(active, "CHUNKS_AHEAD", 2)
     text = " ".join(f"Sentence number {number} says that lake {number} is deep and cold." for number in range(120))
     conversation = make_conversation(make_user(), exchange(("How deep are the lakes?", text)))
     whole = make_conversation(make_user(), exchange(("How deep are the lakes? ", text)))
-    runs: list[IndexResult] = []
+    runs: list[active.IndexResult] = []
     while not runs or not runs[-1].finished:
         runs.append(index_conversation(conversation_id=conversation.pk, deadline=0))
     index_conversation(conversation_id=whole.pk)
@@ -159,24 +159,24 @@ def test_one_huge_turn_is_indexed_in_several_goes(monkeypatch: pytest.MonkeyPatc
     assert all(run.computed + run.passages_computed <= 4 for run in runs[:-1])
     columns = ("start", "end", "kind", "content_hash")
     found, expected = (
-        sorted(Passage.objects.filter(conversation=c).values_list(*columns)) for c in (conversation, whole)
+        sorted(Passage.objects.filter(source=source_id(c)).values_list(*columns)) for c in (conversation, whole)
     )
     assert len(found) == len(set(found)) > 100
     assert len(found) == len(expected)
-    assert TurnEmbedding.objects.filter(conversation=conversation).count() > 2
+    assert ItemEmbedding.objects.filter(source=source_id(conversation)).count() > 2
 
 
 @pytest.mark.parametrize("sizes", [[10] * 200, [5_000, 20_000, 10, 10], [40_000], [8_000] * 5])
 def test_batches_are_bounded_by_what_is_embedded(sizes: list[int]) -> None:
     conversation = make_conversation(make_user(), exchange(*((f"q{n}", "x" * size) for n, size in enumerate(sizes))))
-    found = list(batches.batches_of_turns(conversation, 0))
+    found = list(batches.batches_of_items(Source.objects.get(pk=source_id(conversation)), 0))
     assert [batch.first for batch in found[1:]] == [batch.last + 1 for batch in found[:-1]]
     assert (found[0].first, found[-1].last) == (0, len(sizes) - 1)
     for batch in found:
         of_batch = sizes[batch.first : batch.last + 1]
-        assert len(of_batch) <= batches.TURNS_PER_BATCH
+        assert len(of_batch) <= batches.ITEMS_PER_BATCH
         assert len(of_batch) == 1 or sum(of_batch) <= batches.BATCH_CHARS
-        assert {message.turn_number for message in batch.messages} == set(range(batch.first, batch.last + 1))
+        assert {item.number for item in batch.items} == set(range(batch.first, batch.last + 1))
 
 
 @pytest.mark.django_db(transaction=True)
@@ -185,9 +185,9 @@ def test_two_workers_do_not_index_one_conversation_at_once() -> None:
     other = connections.create_connection("default")
     try:
         with other.cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_lock(%s, %s)", [LOCK_CLASS, conversation.pk])
+            cursor.execute("SELECT pg_advisory_lock(%s, %s)", [LOCK_CLASS, source_id(conversation)])
             assert not index_conversation(conversation_id=conversation.pk).finished
-            cursor.execute("SELECT pg_advisory_unlock(%s, %s)", [LOCK_CLASS, conversation.pk])
+            cursor.execute("SELECT pg_advisory_unlock(%s, %s)", [LOCK_CLASS, source_id(conversation)])
     finally:
         other.close()
     assert index_conversation(conversation_id=conversation.pk).finished

@@ -13,11 +13,10 @@ from convmemory.conversations.models import Conversation
 from convmemory.embeddings.local import LocalEmbedder
 from convmemory.embeddings.spaces import active_space
 from convmemory.ops.reembed.estimate import estimate
-from memory.models import Passage
-from search.indexing import index_conversation
-from search.models import TurnEmbedding
+from search.adapters.conversations import index_conversation
+from search.models import ItemEmbedding, Passage
 from search.searching import SearchQuery, search
-from tests.factories import exchange, make_conversation, make_user
+from tests.factories import exchange, make_conversation, make_user, source_id
 
 pytestmark = pytest.mark.django_db
 
@@ -81,8 +80,8 @@ def test_asking_what_another_asked_computes_as_much_as_asking_it_first(asked: li
 
 def test_an_estimate_counts_equal_texts_of_two_owners_twice() -> None:
     both = [store(make_user(name)) for name in ("ada", "bob")]
-    one = estimate({both[0].pk: 1}, target=None, active=active_space())
-    two = estimate({conversation.pk: 1 for conversation in both}, target=None, active=active_space())
+    one = estimate({source_id(both[0]): 1}, target=None, active=active_space())
+    two = estimate({source_id(conversation): 1 for conversation in both}, target=None, active=active_space())
     assert (two.texts, two.tokens) == (2 * one.texts, 2 * one.tokens)
 
 
@@ -95,5 +94,5 @@ def test_equal_texts_of_two_owners_have_equal_vectors() -> None:
 
 def _vectors(owner: User) -> list[list[float]]:
     passages = Passage.objects.filter(owner=owner).order_by("pk").values_list("embedding", flat=True)
-    turns = TurnEmbedding.objects.filter(owner=owner).values_list("embedding", flat=True)
-    return [list(vector) for vector in (*passages, *turns)]
+    items = ItemEmbedding.objects.filter(owner=owner).values_list("embedding", flat=True)
+    return [list(vector) for vector in (*passages, *items)]

@@ -5,7 +5,7 @@ import time
 import pytest
 from django.db import connection
 
-from search.texts import searchable
+from search.vectors.texts import searchable
 
 UNITS = [
     "a_",

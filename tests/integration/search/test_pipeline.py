@@ -5,12 +5,12 @@ from datetime import timedelta
 
 import pytest
 
-from search.indexing import index_conversation
+from search.adapters.conversations import index_conversation
 from search.pipeline import PIPELINE, Pipeline, PipelineError, rank_items
 from search.query import SearchQuery
 from search.ranking.stages import Rankers
 from search.retrieval.candidates import split_keys
-from tests.factories import NEW_YEAR, assistant_says, exchange, make_conversation, make_user, user_says
+from tests.factories import NEW_YEAR, assistant_says, exchange, make_conversation, make_user, source_id, user_says
 from tests.integration.search.toy_ranker import SingleFeatureRanker
 from tests.integration.search.toy_retriever import RECENCY, NewestRetriever
 
@@ -29,7 +29,7 @@ def test_a_retriever_and_a_ranker_are_added_without_touching_the_others() -> Non
     pipeline = Pipeline((*PIPELINE.retrievers, NewestRetriever()), rankers)
     ranked = rank_items(owner_id=owner.pk, query=SearchQuery(text="newest", mode="full_text"), pipeline=pipeline)
     sources, _ = split_keys(ranked.table.keys[ranked.order])
-    assert sources == [made[1].pk, made[2].pk, made[0].pk]
+    assert sources == [source_id(made[number]) for number in (1, 2, 0)]
 
 
 def test_the_toy_retriever_keeps_to_its_owner() -> None:

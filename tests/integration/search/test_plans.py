@@ -9,7 +9,7 @@ from convmemory.conversations.reading import EVERYTHING, Filters
 from convmemory.core.sql import Asked
 from convmemory.embeddings.embedder import TokenEmbedding, Vector
 from convmemory.embeddings.spaces import active_space
-from convmemory.ops.synthetic import TextMaker, VectorMaker, fill_turns
+from convmemory.ops.benchmarks.synthetic import TextMaker, VectorMaker, fill_turns
 from search import vector_index
 from search.query import SearchQuery
 from search.query_text import QueryText
@@ -73,9 +73,9 @@ def test_blocks_of_signs_are_listed_through_their_owner(owners: dict[str, Any]) 
     ("index", "lost"),
     [
         ("passage_owner", {"passages_exact"}),
-        ("turn_embedding_owner", {"turns_signs"}),
-        ("sign_block_owner", {"sign_digest"}),
-        ("turn_document_owned_spoken", {"lexical_matches"}),
+        ("item_embedding_owner", {"turns_signs"}),
+        ("code_block_owner", {"code_digest"}),
+        ("item_owned_spoken", {"lexical_matches"}),
     ],
 )
 def test_a_lost_index_is_told(

@@ -12,12 +12,12 @@ from pytest_django import Settings
 from convmemory.core.cursors import encode_cursor
 from convmemory.core.errors import InvalidInput
 from convmemory.tools.registry import run_tool
-from search.indexing import index_conversation
+from search.adapters.conversations import index_conversation
 from search.ranking import rerank_endpoint
 from search.ranking.reranking import PASSAGE_CHARS, QUESTION_CHARS, key_of
 from search.recall import recall
 from search.searching import SearchQuery, SearchResults, search
-from tests.factories import exchange, make_conversation, make_user
+from tests.factories import exchange, make_conversation, make_user, source_id
 from tests.support.rerank_server import RerankServer, running_reranker
 
 pytestmark = pytest.mark.django_db
@@ -205,10 +205,10 @@ def test_a_forged_cursor_brings_nobody_elses_turns(owner: User, server: RerankSe
     index_conversation(conversation_id=theirs.pk)
     own = [key_of(hit) for hit in find(owner, limit=2).hits]
     query = SearchQuery(text="boiled egg", limit=50)
-    place = [0, theirs.pk << 24, 2**63, 10**30, 0, *own]
+    place = [0, source_id(theirs) << 24, 2**63, 10**30, 0, *own]
     found = search(caller=owner, query=query, cursor=encode_cursor(query.identity, place))
     assert sorted(turns(found)) == list(range(TURNS))
-    assert {hit.conversation_id for hit in found.hits} == {own[0] >> 24}
+    assert {hit.source_id for hit in found.hits} == {own[0] >> 24}
 
 
 @pytest.mark.parametrize("place", [[0, 5, 5], [2, 5, 6], [0, -1], [0, "5"], [0, *range(51)]])

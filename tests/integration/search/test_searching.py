@@ -16,7 +16,7 @@ from convmemory.conversations.models import Conversation
 from convmemory.conversations.parts import TextPart, ThinkingPart, ToolCallPart, ToolResultPart
 from convmemory.conversations.reading import Filters
 from convmemory.core.errors import EmbedderUnavailable, InvalidInput
-from search.indexing import index_conversation
+from search.adapters.conversations import index_conversation
 from search.searching import MODES, SearchQuery, SearchResults, search
 from tests.factories import exchange, make_conversation, make_user
 

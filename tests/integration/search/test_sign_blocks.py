@@ -11,15 +11,15 @@ from convmemory.conversations.models import Conversation, Message
 from convmemory.conversations.reading import EVERYTHING, Filters
 from convmemory.core.sql import Asked
 from convmemory.embeddings.spaces import active_space
-from memory.models import Passage, SignBlock
-from memory.signs import PLACE, TURNS_PER_BLOCK
 from search import vector_index
-from search.indexing import index_conversation
+from search.adapters.conversations import index_conversation
+from search.models import BinaryCodeBlock, Passage
 from search.query import SCOPES, SearchQuery
 from search.retrieval.dense import passages_statement
 from search.retrieval.prepared import PreparedQuery, embed_query
 from search.searching import search
-from search.sign_blocks import HOLDER
+from search.vectors.blocks import HOLDER
+from search.vectors.codes import ENTRY, ITEMS_PER_BLOCK
 from tests.factories import assistant_says, exchange, make_conversation, make_user
 
 pytestmark = pytest.mark.django_db
@@ -77,17 +77,17 @@ def test_every_change_is_seen_by_a_process_that_holds_the_signs() -> None:
 
 def test_a_block_holds_its_turns_and_is_replaced_whole() -> None:
     owner = make_user()
-    conversation = indexed(owner, *[EGGS] * (TURNS_PER_BLOCK + 1))
-    blocks = list(SignBlock.objects.filter(conversation=conversation).order_by("number"))
+    conversation = indexed(owner, *[EGGS] * (ITEMS_PER_BLOCK + 1))
+    blocks = list(BinaryCodeBlock.objects.filter(source__object_id=conversation.pk).order_by("number"))
     assert [block.number for block in blocks] == [0, 1]
-    places = [np.frombuffer(block.places, PLACE) for block in blocks]
-    assert set(places[0]["turn"]) == set(range(TURNS_PER_BLOCK))
-    assert set(places[1]["turn"]) == {TURNS_PER_BLOCK}
+    places = [np.frombuffer(block.entries, ENTRY) for block in blocks]
+    assert set(places[0]["item"]) == set(range(ITEMS_PER_BLOCK))
+    assert set(places[1]["item"]) == {ITEMS_PER_BLOCK}
     named = sorted(np.concatenate([place["id"] for place in places]).tolist())
     assert named == sorted(Passage.objects.values_list("pk", flat=True))
     ingest.append_messages(owner=owner, conversation_id=conversation.pk, drafts=[assistant_says("And serve it warm.")])
     index_conversation(conversation_id=conversation.pk)
-    after = dict(SignBlock.objects.filter(conversation=conversation).values_list("number", "pk"))
+    after = dict(BinaryCodeBlock.objects.filter(source__object_id=conversation.pk).values_list("number", "pk"))
     assert after[0] == blocks[0].pk
     assert after[1] > blocks[1].pk
 
@@ -131,9 +131,9 @@ def test_nobody_finds_passages_of_others_even_in_a_forged_block() -> None:
     owner, other = make_user(), make_user()
     indexed(owner, TRAINS)
     indexed(other, EGGS)
-    block = SignBlock.objects.get(owner=other)
+    block = BinaryCodeBlock.objects.get(owner=other)
     assert by_signs(owner, text="boil an egg") == exactly(owner, text="boil an egg")
-    SignBlock.objects.filter(pk=block.pk).update(owner=owner)
+    BinaryCodeBlock.objects.filter(pk=block.pk).update(owner=owner)
     assert by_signs(owner, text="boil an egg") == exactly(owner, text="boil an egg")
     hits = search(caller=owner, query=SearchQuery(text="boil an egg")).hits
     assert {hit.conversation_id for hit in hits} <= set(
@@ -163,7 +163,7 @@ def test_owners_that_were_searched_longest_ago_make_room(monkeypatch: pytest.Mon
         by_signs(owner)
     held = [HOLDER.get(owner.pk, active_space()) for owner in owners[:2]]
     assert held[0] is not None
-    monkeypatch.setattr("search.sign_blocks.HELD_BYTES", held[0].size * 2)
+    monkeypatch.setattr("search.vectors.blocks.HELD_BYTES", held[0].size * 2)
     by_signs(owners[0])
     by_signs(owners[2])
     assert [HOLDER.get(owner.pk, active_space()) is not None for owner in owners] == [True, False, True]
@@ -175,7 +175,7 @@ def test_what_was_not_searched_for_long_is_let_go(monkeypatch: pytest.MonkeyPatc
     for owner in owners:
         indexed(owner, EGGS)
     by_signs(owners[0])
-    monkeypatch.setattr("search.sign_blocks.HELD_S", -1.0)
+    monkeypatch.setattr("search.vectors.blocks.HELD_S", -1.0)
     by_signs(owners[1])
     assert HOLDER.get(owners[0].pk, active_space()) is None
 
@@ -191,10 +191,10 @@ def test_nothing_is_held_of_an_owner_who_has_nothing_left() -> None:
 
 def test_turns_that_are_gone_leave_no_places_behind() -> None:
     owner = make_user()
-    conversation = indexed(owner, *[EGGS] * (2 * TURNS_PER_BLOCK + 3))
+    conversation = indexed(owner, *[EGGS] * (2 * ITEMS_PER_BLOCK + 3))
     Message.objects.filter(conversation=conversation, turn_number__gt=0).delete()
     Conversation.objects.filter(pk=conversation.pk).update(turn_count=1, turns_version=conversation.turns_version + 1)
     index_conversation(conversation_id=conversation.pk)
-    (block,) = SignBlock.objects.filter(conversation=conversation)
-    named = np.frombuffer(block.places, PLACE)["id"].tolist()
+    (block,) = BinaryCodeBlock.objects.filter(source__object_id=conversation.pk)
+    named = np.frombuffer(block.entries, ENTRY)["id"].tolist()
     assert named == list(Passage.objects.order_by("pk").values_list("pk", flat=True)) != []

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from search.models import TurnDocument
+from search.models import Item
 from search.retrieval.candidates import item_keys
 from search.retrieval.corpus import Corpus, PendingCorpus
 from search.retrieval.prepared import PreparedQuery
@@ -33,8 +33,8 @@ class PendingNewest:
     limit: int
 
     def read(self, query: PreparedQuery, corpus: Corpus) -> Candidates:
-        rows = TurnDocument.objects.filter(owner_id=query.owner_id).order_by("-created_at", "-id")[: self.limit]
-        found = list(rows.values_list("conversation_id", "turn_number"))
+        rows = Item.objects.filter(owner_id=query.owner_id).order_by("-created_at", "-id")[: self.limit]
+        found = list(rows.values_list("source_id", "number"))
         keys = item_keys([source for source, _ in found], [item for _, item in found])
         recency = np.linspace(1, 0, len(keys), dtype=np.float32)
         order = np.argsort(keys)

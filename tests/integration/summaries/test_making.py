@@ -14,8 +14,9 @@ from convmemory.context.values import ContextRecipe
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.parts import spoken_text
 from convmemory.core.errors import InvalidInput, NotFound
-from search.indexing import index_conversation
-from summaries.making import MAX_ATTEMPTS, Outcome, make_summary, summaries_to_make
+from convmemory.core.retrying import SUMMARIES
+from search.adapters.conversations import index_conversation
+from summaries.making import Outcome, make_summary, summaries_to_make
 from summaries.models import ConversationSummary
 from summaries.ordering import delete_summary, regenerate_summary, request_summary
 from summaries.prompts import PROMPT_VERSION
@@ -122,7 +123,7 @@ def test_trouble_is_tried_again_and_not_for_ever(
 ) -> None:
     endpoint.key = "another"
     summary = ask(owner, conversation)
-    for attempt in range(1, MAX_ATTEMPTS):
+    for attempt in range(1, SUMMARIES.max_attempts):
         outcome = make_summary(summary_id=summary.pk)
         assert outcome == Outcome("pending", again_in_s=15 * 2 ** (attempt - 1))
         assert make_summary(summary_id=summary.pk) is None  # not due yet
@@ -131,7 +132,7 @@ def test_trouble_is_tried_again_and_not_for_ever(
         assert summaries_to_make(limit=5) == [summary.pk]
     assert make_summary(summary_id=summary.pk) == Outcome("failed")
     summary.refresh_from_db()
-    assert summary.attempts == MAX_ATTEMPTS
+    assert summary.attempts == SUMMARIES.max_attempts
     assert "set CHAT_API_KEY" in summary.error
     wake(summary)
     assert summaries_to_make(limit=5) == []
@@ -160,7 +161,7 @@ def test_a_lost_worker_is_found_and_after_some_times_given_up(owner: User, conve
     wake(summary)
     assert summaries_to_make(limit=5) == [summary.pk]
     assert make_summary(summary_id=summary.pk) == Outcome("completed")
-    rows.update(status="processing", attempts=MAX_ATTEMPTS)
+    rows.update(status="processing", attempts=SUMMARIES.max_attempts)
     wake(summary)
     assert make_summary(summary_id=summary.pk) is None
     summary.refresh_from_db()

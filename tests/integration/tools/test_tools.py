@@ -11,7 +11,7 @@ from convmemory.conversations.parts import AttachmentPart, TextPart, ThinkingPar
 from convmemory.core.errors import EmbedderUnavailable, InvalidInput, NotFound, SwitchedOff
 from convmemory.core.tokens import ESTIMATE, count_tokens
 from convmemory.tools.registry import run_tool
-from search.indexing import index_conversation
+from search.adapters.conversations import index_conversation
 from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
 
 pytestmark = pytest.mark.django_db

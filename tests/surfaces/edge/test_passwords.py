@@ -18,7 +18,7 @@ from django.db import connection
 from django.test import Client
 from pytest_django import Settings
 
-from convmemory.ops.first_start import create_admin
+from convmemory.ops.runtime.first_start import create_admin
 from convmemory.sign_in import hashing
 from convmemory.sign_in.attempts import PAIR
 from convmemory.sign_in.hashing import HashingBusy, HashingPool

@@ -34,16 +34,17 @@ from convmemory.core.fence import fenced, quoted, visible
 from convmemory.core.text import content_hash, cut, json_storable, one_line, storable
 from convmemory.core.tokens import ESTIMATE, count_tokens, cut_to_tokens, token_spans
 from convmemory.embeddings.local import _encodable
+from convmemory.evaluation.beam import _without_plan_mark
 from memory.context import build_memory_context
 from memory.recalled import RecalledMessage, RecalledPassage
-from memory.splitting import guess_language, split_message
-from search.chunking import chunk_text
-from search.evaluation.beam import _without_plan_mark
+from search.adapters.messages import items_of, split_message
+from search.indexing.chunking import chunk_text
 from search.query_text import parse_query
 from search.ranking.dates import named_period
 from search.ranking.late_interaction import token_weights
 from search.results.passages import QueryStems, stem, stems_of
-from search.texts import head_and_tail, parseable, searchable, turn_texts
+from search.vectors.splitting import guess_language
+from search.vectors.texts import head_and_tail, item_texts, parseable, searchable
 from search.views import mark_words, show_marks
 from summaries.prompts import part_messages
 from summaries.sentences import said_sentences
@@ -199,18 +200,18 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "convmemory.core.tokens cut": lambda text: cut_to_tokens(text, 50, encoding=ESTIMATE),
     "convmemory.core.tokens vocabulary": lambda text: _BYTES.decode_with_offsets(_BYTES.encode_ordinary(text)),
     "convmemory.embeddings.local": _encodable,
+    "convmemory.evaluation.beam": _without_plan_mark,
     "memory.context": _recalled,
-    "memory.splitting": _split,
-    "memory.splitting language": guess_language,
-    "search.chunking": lambda text: chunk_text(
+    "search.indexing.chunking": lambda text: chunk_text(
         text, max_tokens=256, token_offsets=lambda text: token_spans(text, encoding=ESTIMATE)
     ),
     "search.ranking.dates": _query,
-    "search.evaluation.beam": _without_plan_mark,
     "search.ranking.late_interaction": lambda text: token_weights(text, [(0, 1)], {"a": 1.0}),
     "search.results.passages": lambda text: (stems_of(text), stem(text), QueryStems({"a": 1.0}).places_in(text)),
-    "search.texts": lambda text: (searchable(text), parseable(text), head_and_tail(text, 4_000)),
-    "search.texts turn": lambda text: turn_texts([_stored(text)]).length,
+    "search.vectors.splitting": _split,
+    "search.vectors.splitting language": guess_language,
+    "search.vectors.texts": lambda text: (searchable(text), parseable(text), head_and_tail(text, 4_000)),
+    "search.vectors.texts item": lambda text: [item_texts(item).length for item in items_of([_stored(text)])],
     "search.views": lambda text: (mark_words(text, "some words of mine"), show_marks(text, [(0, 1)])),
     "summaries.prompts": lambda text: part_messages(text, number=1, count=1, max_tokens=100),
     "summaries.sentences": lambda text: said_sentences([_range_message(text)]),

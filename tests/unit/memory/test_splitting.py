@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convmemory.conversations.parts import Part, TextPart, ThinkingPart, ToolCallPart, ToolResultPart, part_text
-from memory.splitting import SENTENCE_CHARS, TOOL_CHARS, guess_language, split_message
+from search.adapters.messages import split_message
+from search.vectors.splitting import SENTENCE_CHARS, TOOL_CHARS, guess_language
 
 
 def pieces(*parts: Part, real: bool = False, assistant: bool = True) -> list[tuple[str, str]]:

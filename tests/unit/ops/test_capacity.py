@@ -2,20 +2,20 @@
 
 import pytest
 
-from convmemory.ops.capacity import MEASURED, Cost, Load, estimate
+from convmemory.ops.benchmarks.capacity import MEASURED, Cost, Load, estimate
 
 
 def test_rows_and_bytes_follow_from_the_load() -> None:
     result = estimate(Load(users=10, turns_per_user=1_000))
     lines = {line.table: line for line in result.lines}
-    assert lines["memory_passage"].rows == 40_000
+    assert lines["search_passage"].rows == 40_000
     assert lines["conversations_message"].rows == 20_000
     assert lines["conversations_conversation"].rows == 500
-    assert lines["memory_passage"].table_bytes == pytest.approx(40_000 * 911, rel=0.001)
-    assert lines["memory_passage"].index_bytes == 40_000 * 88
-    assert lines["memory_signblock"].rows == 500
-    assert lines["memory_signblock"].total == 500 * (764 + 124 + 80 * 52.2)
-    assert lines["memory_passagetokens"].total == pytest.approx(40_000 * 1_081, rel=0.001)
+    assert lines["search_passage"].table_bytes == pytest.approx(40_000 * 911, rel=0.001)
+    assert lines["search_passage"].index_bytes == 40_000 * 88
+    assert lines["search_binarycodeblock"].rows == 500
+    assert lines["search_binarycodeblock"].total == 500 * (764 + 124 + 80 * 52.2)
+    assert lines["search_tokenvectors"].total == pytest.approx(40_000 * 1_081, rel=0.001)
     assert result.embed_hours == pytest.approx(53_000 / 520 / 3_600)
     assert result.total_bytes == sum(line.total for line in result.lines)
     assert 0 < result.working_set_bytes < result.total_bytes
@@ -38,13 +38,13 @@ def test_a_wider_model_costs_its_vectors_and_no_token_vectors_cost_none() -> Non
     narrow, wide = (
         estimate(Load(users=1, turns_per_user=1_000, dimensions=d, late_interaction=False)) for d in (384, 1536)
     )
-    assert "memory_passagetokens" not in {line.table for line in narrow.lines}
+    assert "search_tokenvectors" not in {line.table for line in narrow.lines}
     vectors = 4_000 + 2 * 1_300  # passages, turns' chunks and their cache entries
     signs = 4_000 + 2 * 1_300  # of passages in blocks, of turns in the row and in the index
     assert wide.total_bytes - narrow.total_bytes == vectors * 2 * 1_152 + signs * 1_152 // 8
 
 
 def test_measured_bytes_take_the_place_of_the_defaults() -> None:
-    costs = {**MEASURED, "memory_passage": Cost(0, 0)}
-    line = next(li for li in estimate(Load(1, 1_000), costs).lines if li.table == "memory_passage")
+    costs = {**MEASURED, "search_passage": Cost(0, 0)}
+    line = next(li for li in estimate(Load(1, 1_000), costs).lines if li.table == "search_passage")
     assert (line.table_bytes, line.index_bytes) == (4_000 * 768, 0)

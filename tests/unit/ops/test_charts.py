@@ -3,8 +3,17 @@
 import numpy as np
 import pytest
 
-from convmemory.ops.charts import Series, bars, line_chart, map_place, nice_ticks, path_of, short_number, size_text
-from convmemory.ops.turn_maps import principal_plane
+from convmemory.ops.observability.charts import (
+    Series,
+    bars,
+    line_chart,
+    map_place,
+    nice_ticks,
+    path_of,
+    short_number,
+    size_text,
+)
+from convmemory.ops.observability.turn_maps import principal_plane
 
 
 @pytest.mark.parametrize(

@@ -18,13 +18,13 @@ def test_the_progress_line_tells_share_rate_and_time_left() -> None:
     moments = iter([0.0, 10.0])
     progress = Progress(400, lambda: next(moments))
     progress.add(100)
-    assert progress.line() == "[######..................]  25%  100 of 400 turns  10.0/s  30 s left"
+    assert progress.line() == "[######..................]  25%  100 of 400 items  10.0/s  30 s left"
 
 
 def test_progress_never_passes_its_total() -> None:
     progress = Progress(10, lambda: 0.0)
     progress.add(25)
-    assert progress.line().startswith("[########################] 100%  10 of 10 turns")
+    assert progress.line().startswith("[########################] 100%  10 of 10 items")
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(4.4, "4 s"), (200, "3 min 20 s"), (7_500, "2 h 5 min")])

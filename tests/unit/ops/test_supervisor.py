@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 import psutil
 import pytest
 
-from convmemory.ops.supervisor import Backoff, ChildSpec, LinePrefixer, Supervisor, session_members
+from convmemory.ops.runtime.supervisor import Backoff, ChildSpec, LinePrefixer, Supervisor, session_members
 
 
 class TestBackoff:
@@ -158,7 +158,7 @@ def test_a_child_is_told_when_the_supervisor_dies() -> None:
         pytest.skip("the kernel call is Linux's")
     code = """
 import os, signal, sys, threading
-from convmemory.ops.supervisor import ChildSpec, Supervisor
+from convmemory.ops.runtime.supervisor import ChildSpec, Supervisor
 child = [sys.executable, "-c", "import os, time; print(os.getpid(), flush=True); time.sleep(60)"]
 def write(line):
     print(line.split()[-1], flush=True)

@@ -10,8 +10,8 @@ import pytest
 from convmemory.conversations.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.parts import TextPart, ToolCallPart
 from convmemory.core.errors import InvalidInput
-from search.evaluation.datasets import read_dataset
-from search.evaluation.worlds import World
+from convmemory.evaluation.datasets import read_dataset
+from convmemory.evaluation.worlds import World
 
 SAMPLES = Path(__file__).parents[2] / "retrieval"
 

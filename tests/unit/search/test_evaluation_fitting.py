@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from search.evaluation.fitting import Example, fit_weights, leave_one_out
+from convmemory.evaluation.fitting import Example, fit_weights, leave_one_out
 from search.ranking.fusion import fuse
 
 NAMES = ("telling", "noise", "misleading")

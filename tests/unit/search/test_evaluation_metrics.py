@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from search.evaluation.metrics import hit, means, measure, ndcg, ranked, recall, reciprocal_rank
+from convmemory.evaluation.metrics import hit, means, measure, ndcg, ranked, recall, reciprocal_rank
 
 FOUND = ["a", "b", "c", "d"]
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from search.evaluation import reporting
-from search.evaluation.running import Observation
-from search.evaluation.worlds import Question
-from search.management.commands.evaluate import build_report, lines_of
+from convmemory.evaluation import reporting
+from convmemory.evaluation.management.commands.evaluate import build_report, lines_of
+from convmemory.evaluation.running import Observation
+from convmemory.evaluation.worlds import Question
 from search.retrieval.candidates import item_keys
 from search.retrieval.features import Feature
 

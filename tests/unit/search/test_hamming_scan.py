@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 
 from convmemory.embeddings.token_codes import encode_vectors
-from memory.signs import PLACE
 from search.retrieval.hamming_scan import _least
-from search.sign_blocks import Signs
+from search.vectors.blocks import Codes
+from search.vectors.codes import ENTRY
 
 
-def packed(vectors: np.ndarray, first_id: int = 0) -> Signs:
-    places = np.zeros(len(vectors), PLACE)
+def packed(vectors: np.ndarray, first_id: int = 0) -> Codes:
+    places = np.zeros(len(vectors), ENTRY)
     places["id"] = np.arange(first_id, first_id + len(vectors))
-    places["turn"], places["kind"] = 7, 4
-    return Signs.unpacked(places.tobytes(), encode_vectors(vectors))
+    places["item"], places["kind"] = 7, 4
+    return Codes.unpacked(places.tobytes(), encode_vectors(vectors))
 
 
 @pytest.mark.parametrize("dimensions", [384, 96, 48, 12])
@@ -22,7 +22,7 @@ def test_the_distance_is_the_number_of_signs_that_differ(dimensions: int) -> Non
     question, signs = vectors[0], packed(vectors)
     expected = ((vectors > 0) != (question > 0)).sum(axis=1)
     assert signs.distances(question).tolist() == expected.tolist()
-    assert (signs.ids[3], signs.turns[3], signs.kinds[3]) == (3, 7, 4)
+    assert (signs.ids[3], signs.items[3], signs.kinds[3]) == (3, 7, 4)
 
 
 def test_pieces_that_are_joined_are_the_whole() -> None:

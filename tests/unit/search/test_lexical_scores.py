@@ -10,7 +10,7 @@ from search.retrieval.lexical import _source_features, inverse_document_frequenc
 
 def test_one_rare_word_outweighs_common_ones_where_its_idf_counts_twice() -> None:
     conversations = np.arange(1, 11)
-    corpus = Corpus(conversations, np.ones(10, np.int64), np.full(10, 100), np.full(10, 5))
+    corpus = Corpus(conversations, np.ones(10, np.int64), np.full(10, 100), np.full(10, 5), conversations)
     keys = item_keys(conversations.tolist(), [0] * 10)
     common = np.array([0, 2, 2, 2, 2, 2, 2, 0, 0, 0], np.float32)  # each of three words in six conversations
     rare = np.zeros(10, np.float32)

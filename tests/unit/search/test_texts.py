@@ -15,11 +15,25 @@ from convmemory.conversations.parts import (
     tool_call_text,
 )
 from convmemory.conversations.reading import StoredMessage
-from search.texts import _IDENTIFIER, MAX_TOKEN_CHARS, head_and_tail, parseable, searchable, turn_texts
+from search.adapters.messages import items_of
+from search.vectors.texts import (
+    _IDENTIFIER,
+    MAX_TOKEN_CHARS,
+    ItemTexts,
+    head_and_tail,
+    item_texts,
+    parseable,
+    searchable,
+)
 
 
 def message(role: Role, *parts: Part, real: bool = False, name: str = "") -> StoredMessage:
     return StoredMessage(1, 0, role, real, name, parts)
+
+
+def texts_of(messages: list[StoredMessage]) -> ItemTexts:
+    (item,) = items_of(messages)
+    return item_texts(item)
 
 
 TURN = [
@@ -36,21 +50,19 @@ TURN = [
 
 
 def test_the_embedded_text_holds_speech_and_calls_but_no_thinking_and_no_results() -> None:
-    assert turn_texts(TURN).embedded == (
+    assert texts_of(TURN).embedded == (
         "User: why is it slow?\n\nAssistant: Let me look.\nBash command:ls\n\nAssistant: It lacks an index."
     )
 
 
 def test_a_named_speaker_is_named() -> None:
-    texts = turn_texts(
-        [message("user", TextPart("hi"), real=True, name="Ada"), message("assistant", TextPart("hello"))]
-    )
+    texts = texts_of([message("user", TextPart("hi"), real=True, name="Ada"), message("assistant", TextPart("hello"))])
     assert texts.embedded == "Ada: hi\n\nAssistant: hello"
     assert texts.lexical["A"] == "Ada\nhi"
 
 
 def test_each_kind_has_its_weight() -> None:
-    lexical = turn_texts(TURN).lexical
+    lexical = texts_of(TURN).lexical
     assert lexical["A"] == "why is it slow?"
     assert "lacks an index" in lexical["B"]
     assert "Bash command:ls" in lexical["B"]
@@ -59,7 +71,7 @@ def test_each_kind_has_its_weight() -> None:
 
 
 def test_injected_user_messages_are_not_spoken() -> None:
-    texts = turn_texts([*TURN, message("user", TextPart("<reminder>be nice</reminder>"))])
+    texts = texts_of([*TURN, message("user", TextPart("<reminder>be nice</reminder>"))])
     assert "reminder" not in texts.embedded + "".join(texts.lexical.values())
 
 
@@ -79,8 +91,8 @@ def test_long_output_keeps_head_and_tail() -> None:
 
 def test_a_changed_word_changes_the_hash() -> None:
     other = [*TURN[:3], message("assistant", TextPart("It lacks a key."))]
-    assert turn_texts(TURN).content_hash != turn_texts(other).content_hash
-    assert turn_texts(TURN).content_hash == turn_texts(list(TURN)).content_hash
+    assert texts_of(TURN).content_hash != texts_of(other).content_hash
+    assert texts_of(TURN).content_hash == texts_of(list(TURN)).content_hash
 
 
 def test_identifiers_are_findable_by_their_parts() -> None:

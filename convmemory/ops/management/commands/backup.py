@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from convmemory.core.errors import ConvMemoryError
-from convmemory.ops.backup import back_up
+from convmemory.ops.privacy.backup import back_up
 
 
 class Command(BaseCommand):

@@ -6,8 +6,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from convmemory.ops.benchmarks import BENCHMARKS
-from convmemory.ops.scale_benchmark import bench_scale
+from convmemory.ops.benchmarks.bench import BENCHMARKS
+from convmemory.ops.benchmarks.scale import bench_scale
 
 NAMES = [*BENCHMARKS, "scale"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from convmemory.ops.capacity import MEASURED, Estimate, Load, estimate, with_measured
+from convmemory.ops.benchmarks.capacity import MEASURED, Estimate, Load, estimate, with_measured
 
 GIB = 1024**3
 
@@ -45,7 +45,7 @@ class Command(BaseCommand):
             sizes = f"{line.table_bytes / GIB:>14,.2f}{line.index_bytes / GIB:>14,.2f}"
             self.stdout.write(f"{line.table:<32}{line.rows:>18,}{sizes}")
         if result.hnsw_bytes:
-            self.stdout.write(f"{'vector index (HNSW, signs)':<32}{'':>18}{'':>14}{result.hnsw_bytes / GIB:>14,.2f}")
+            self.stdout.write(f"{'vector index (HNSW, codes)':<32}{'':>18}{'':>14}{result.hnsw_bytes / GIB:>14,.2f}")
         self.stdout.write(f"{'together':<32}{'':>18}{result.total_bytes / GIB:>14,.2f} GiB on disk")
         at_least = f"{result.hnsw_bytes / GIB:,.2f} GiB for the vector index at least, " if result.hnsw_bytes else ""
         self.stdout.write(f"memory: {at_least}{result.working_set_bytes / GIB:,.2f} GiB for all that a search can read")

@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from convmemory.core.errors import ConvMemoryError
-from convmemory.ops.erasing import Receipt, count_rows, erase_user, user_to_erase
+from convmemory.ops.privacy.erasing import Receipt, count_rows, erase_user, user_to_erase
 
 
 class Command(BaseCommand):

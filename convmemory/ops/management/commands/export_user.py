@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from convmemory.accounts.users import user_named
 from convmemory.core.errors import ConvMemoryError
-from convmemory.ops.exporting import export_user
+from convmemory.ops.privacy.exporting import export_user
 
 
 class Command(BaseCommand):

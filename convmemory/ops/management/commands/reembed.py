@@ -30,7 +30,9 @@ from convmemory.ops.reembed.progress import Progress, duration
 from convmemory.ops.reembed.pruning import prune, retired_spaces
 from convmemory.ops.reembed.running import Totals
 from convmemory.ops.reembed.targets import checked_embedder, settings_for, target_options
-from search.selecting import KINDS, Kind, Scope, select_active, select_building
+from search.adapters.conversations import KIND
+from search.indexing.selecting import KINDS, Kind, Scope, select_active, select_building
+from search.models import Source
 
 QUIET_S = 10  # between two lines of progress where nobody watches a terminal
 INTERRUPTED = 130
@@ -106,10 +108,10 @@ class Command(BaseCommand):
         active = active_space()
         space = EmbeddingSpace.objects.filter(**space_key(open_embedder(target).card)).first()
         if space == active:
-            conversations = select_active(active, scope, kinds, mark=False)
+            sources = select_active(active, scope, kinds, mark=False)
         else:
-            conversations = select_building(space or EmbeddingSpace(pk=0), scope, kinds)
-        for line in estimate_lines(estimate(conversations, target=space, active=active), target):
+            sources = select_building(space or EmbeddingSpace(pk=0), scope, kinds)
+        for line in estimate_lines(estimate(sources, target=space, active=active), target):
             self.stdout.write(line)
 
     def _cancel(self) -> None:
@@ -130,11 +132,11 @@ class Command(BaseCommand):
         if sys.stderr.isatty():
             self.stderr.write("")
         self.stdout.write(
-            f"{totals.conversations:,} conversations, {totals.turns:,} turns embedded, {totals.computed:,} embeddings "
-            f"computed, {totals.failed:,} turns refused, {duration(seconds)}."
+            f"{totals.sources:,} sources, {totals.items:,} items embedded, {totals.computed:,} embeddings "
+            f"computed, {totals.failed:,} items refused, {duration(seconds)}."
         )
         if totals.held:
-            self.stdout.write(f"{totals.held:,} conversations are being worked on by another process.")
+            self.stdout.write(f"{totals.held:,} sources are being worked on by another process.")
 
     def _tell_what_is_next(self, space: EmbeddingSpace, old: EmbeddingSpace, *, partly: bool) -> None:
         if partly:
@@ -160,7 +162,15 @@ class Command(BaseCommand):
 
 def _scope(options: dict[str, Any]) -> Scope:
     owner = user_named(options["user"]).pk if options["user"] else None
-    return Scope(owner, options["conversation"], options["since"])
+    return Scope(owner, _source_id(options["conversation"]), options["since"])
+
+
+def _source_id(conversation_id: int | None) -> int | None:
+    """The conversation's source; -1, which none has, for a conversation that is not there."""
+    if conversation_id is None:
+        return None
+    found = Source.objects.filter(kind=KIND, object_id=conversation_id).values_list("pk", flat=True)
+    return found.first() or -1
 
 
 def _moment(text: str) -> datetime:

@@ -23,9 +23,9 @@ from django.db.utils import ProgrammingError
 from convmemory.core import conf, embedded
 from convmemory.core.errors import ConvMemoryError
 from convmemory.core.postgres.base import close_pools
-from convmemory.ops.first_start import ADMIN_NAME, create_admin
-from convmemory.ops.instance import Instance
-from convmemory.ops.supervisor import STOP_SIGNALS, ChildSpec, Supervisor
+from convmemory.ops.runtime.first_start import ADMIN_NAME, create_admin
+from convmemory.ops.runtime.instance import Instance
+from convmemory.ops.runtime.supervisor import STOP_SIGNALS, ChildSpec, Supervisor
 
 DATABASE_STOP_TIMEOUT_S = 2  # of the 10 s that a stop may take; the children have 5.5
 WEB_GRACE_S = 5

@@ -16,7 +16,7 @@ from django.core.management.base import BaseCommand
 
 from convmemory.core.background import step_back
 from convmemory.core.errors import ConvMemoryError
-from convmemory.ops import first_start, schedules
+from convmemory.ops.runtime import first_start, schedules
 
 logger = logging.getLogger(__name__)
 

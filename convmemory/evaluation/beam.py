@@ -1,0 +1,106 @@
+"""BEAM: very long chats in batches, with probing questions for ten abilities.
+
+Every chat folder (`chat.json` and `probing_questions/probing_questions.json`) is a world, every batch a
+conversation; `path` is such a folder or one that holds some. The evidence are the messages that
+`source_chat_ids` names; questions that name none, or an id that several messages carry, are left out, and
+so are those of abstention. Source: mohammadtavakoli78/BEAM, `chats/100K` and its like.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from convmemory.conversations.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.parts import TextPart
+from convmemory.core.errors import InvalidInput
+from convmemory.evaluation.files import moment, read_json
+from convmemory.evaluation.worlds import SOURCE, MessageRef, Question, World
+
+QUESTIONS = Path("probing_questions") / "probing_questions.json"
+DATE_FORMATS = ("%B-%d-%Y", "%B %d, %Y", "%Y-%m-%d")
+_PLAN_MARK = re.compile(r"->->[\d,\s]++$")  # left in user messages by the generator
+
+Messages = list[dict[str, Any]]
+
+
+def read(path: Path) -> Iterator[World]:
+    """One world a chat. Raises: InvalidInput."""
+    folders = [path] if (path / "chat.json").is_file() else [file.parent for file in path.glob("*/chat.json")]
+    if not folders:
+        raise InvalidInput(f"{path} holds no chat: give a folder with chat.json, or one with such folders in it.")
+    for folder in sorted(folders, key=lambda folder: (len(folder.name), folder.name)):
+        batches = list(_batches(read_json(folder / "chat.json")))
+        homes = _homes(folder.name, batches)
+        asked = read_json(folder / QUESTIONS)
+        questions = (
+            _question(folder.name, ability, entry, homes) for ability, entries in asked.items() for entry in entries
+        )
+        answerable = tuple(question for question in questions if question.messages)
+        yield World(folder.name, partial(_drafts, folder.name, batches), answerable)
+
+
+def _batches(chat: Any) -> Iterator[Messages]:
+    """The messages of each batch; the longest chats nest their batches in plans."""
+    if isinstance(chat, Mapping) and "turns" in chat:
+        yield [message for turn in chat["turns"] for message in turn]
+    elif isinstance(chat, Mapping):
+        for value in chat.values():
+            yield from _batches(value)
+    elif isinstance(chat, Sequence) and not isinstance(chat, str):
+        for value in chat:
+            yield from _batches(value)
+
+
+def _homes(name: str, batches: Sequence[Messages]) -> dict[int, MessageRef]:
+    """Where the message of each id stands; ids that several messages carry are left out."""
+    counts = Counter(message["id"] for messages in batches for message in messages)
+    return {
+        message["id"]: (f"{name}/{number}", str(place))
+        for number, messages in enumerate(batches)
+        for place, message in enumerate(messages)
+        if counts[message["id"]] == 1
+    }
+
+
+def _question(name: str, ability: str, entry: Mapping[str, Any], homes: Mapping[int, MessageRef]) -> Question:
+    ids = set(_flat(entry.get("source_chat_ids")))
+    known = ids <= homes.keys() and ability != "abstention"
+    messages = frozenset(homes[number] for number in ids) if known else frozenset()
+    return Question(text=entry["question"], category=ability, fold=name, messages=messages)
+
+
+def _flat(value: Any) -> Iterator[int]:
+    """The ids in a number, a list or a dictionary of lists."""
+    if isinstance(value, int):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _flat(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _flat(item)
+
+
+def _drafts(name: str, batches: Sequence[Messages]) -> Iterator[ConversationDraft]:
+    for number, messages in enumerate(batches):
+        anchor = next((message["time_anchor"] for message in messages if message.get("time_anchor")), "")
+        when = moment(anchor, *DATE_FORMATS)
+        drafts = [
+            MessageDraft(
+                role="user" if message["role"] == "user" else "assistant",
+                parts=(TextPart(_without_plan_mark(message["content"])),),
+                created_at=when,
+                source_key=str(place),
+            )
+            for place, message in enumerate(messages)
+        ]
+        title = f"Batch {number + 1}"
+        yield ConversationDraft(drafts, source=SOURCE, source_id=f"{name}/{number}", title=title, created_at=when)
+
+
+def _without_plan_mark(text: str) -> str:
+    mark = _PLAN_MARK.search(text)
+    return text[: mark.start()].rstrip() if mark else text

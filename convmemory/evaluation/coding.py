@@ -1,0 +1,78 @@
+"""Coding agents' runs: a folder with `messages.jsonl.gz` and `queries.jsonl`.
+
+Every repository is a world, every recorded run a conversation. A query is a commit subject, an intent, a
+lesson or an open item; its answer is any turn that holds one of the messages it was written down from.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from convmemory.conversations.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.parts import Part, TextPart, ToolCallPart
+from convmemory.evaluation.files import read_lines
+from convmemory.evaluation.worlds import SOURCE, Question, World
+
+SPOKEN = frozenset({"human", "text", "tool_call"})
+Lines = list[dict[str, Any]]
+
+
+def read(path: Path) -> Iterator[World]:
+    """One world a repository. Raises: InvalidInput."""
+    runs: dict[str, dict[str, Lines]] = defaultdict(lambda: defaultdict(list))
+    for line in read_lines(path / "messages.jsonl.gz"):
+        kept = runs[line["repo"]][line["session"]]
+        if line["kind"] in SPOKEN and line["text"].strip():
+            kept.append(line)
+    queries: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for query in read_lines(path / "queries.jsonl"):
+        queries[query["repo"]].append(query)
+    for repository, sessions in runs.items():
+        homes = _homes(sessions)
+        questions = (_question(query, homes) for query in queries[repository])
+        yield World(repository.rsplit("/", 1)[-1], partial(_drafts, sessions), tuple(questions))
+
+
+def _homes(sessions: Mapping[str, Lines]) -> dict[str, set[str]]:
+    """The runs that hold each message: some tools number the lines of each run anew."""
+    homes: dict[str, set[str]] = defaultdict(set)
+    for session, lines in sessions.items():
+        for line in lines:
+            homes[line["uuid"]].add(session)
+    return homes
+
+
+def _question(query: Mapping[str, Any], homes: Mapping[str, set[str]]) -> Question:
+    """Where the query names its run, only that run's messages are right."""
+    named = {query["gold_session"]} if query.get("gold_session") else None
+    found = ((session, uuid) for uuid in query["gold_uuids"] for session in homes.get(uuid, ()))
+    messages = frozenset((session, uuid) for session, uuid in found if named is None or session in named)
+    return Question(
+        text=query["query"],
+        category=query["type"],
+        fold=min((session for session, _ in messages), default=""),
+        messages=messages,
+    )
+
+
+def _drafts(sessions: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[ConversationDraft]:
+    for number, (session, lines) in enumerate(sessions.items(), 1):
+        messages = [
+            MessageDraft(role=line["role"], parts=(_part(line),), created_at=_time(line), source_key=line["uuid"])
+            for line in lines
+        ]
+        yield ConversationDraft(messages, source=SOURCE, source_id=session, title=f"Run {number}")
+
+
+def _part(line: Mapping[str, Any]) -> Part:
+    if line["kind"] != "tool_call":
+        return TextPart(line["text"])
+    name, _, rest = line["text"].partition(" ")
+    return ToolCallPart(id=line["uuid"], name=name, input={"arguments": rest})
+
+
+def _time(line: Mapping[str, Any]) -> datetime | None:
+    return datetime.fromisoformat(line["ts"]) if line["ts"] else None

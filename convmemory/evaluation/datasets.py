@@ -1,0 +1,29 @@
+"""The evaluation sets by name. None of them is shipped: the user points to the files."""
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+
+from convmemory.core.errors import InvalidInput
+from convmemory.evaluation import beam, coding, locomo, longmemeval, samples
+from convmemory.evaluation.worlds import World
+
+Reader = Callable[[Path], Iterator[World]]
+
+DATASETS: dict[str, Reader] = {
+    "locomo": locomo.read,
+    "longmemeval": longmemeval.read,
+    "beam": beam.read,
+    "coding": coding.read,
+    "samples": samples.read,
+}
+
+
+def read_dataset(name: str, path: Path, *, limit: int | None = None) -> Iterator[World]:
+    """The worlds of a set, the first `limit` of them. Raises: InvalidInput where a file is not what it should be."""
+    if not path.exists():
+        raise InvalidInput(f"There is no file or folder {path}.")
+    try:
+        yield from islice(DATASETS[name](path), limit)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InvalidInput(f"{path} is not in the format of {name}: {type(error).__name__} {error}") from error

@@ -1,0 +1,66 @@
+"""LoCoMo: long conversations of two people in dated sittings, questions labelled with messages.
+
+Every sample is a world, every sitting a conversation, speaker_a the user and speaker_b the assistant.
+Questions of category 5 have no answer and are left out. Source: snap-research/LoCoMo, `locomo10.json`.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from convmemory.conversations.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.parts import TextPart
+from convmemory.evaluation.files import moment, read_json
+from convmemory.evaluation.worlds import SOURCE, Question, World
+
+CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open domain", 4: "single-hop"}
+DATE_FORMAT = "%I:%M %p on %d %B, %Y"
+_SESSION = re.compile(r"session_\d+")
+_DIALOG_ID = re.compile(r"D(\d+):\d+")
+
+
+def read(path: Path) -> Iterator[World]:
+    """One world a sample. Raises: InvalidInput."""
+    for sample in read_json(path):
+        name = str(sample["sample_id"])
+        questions = (_question(name, entry) for entry in sample["qa"] if entry.get("category") in CATEGORIES)
+        yield World(name, partial(_drafts, name, sample["conversation"]), tuple(questions))
+
+
+def _question(name: str, entry: Mapping[str, Any]) -> Question:
+    found = [match for text in entry.get("evidence", []) for match in _DIALOG_ID.finditer(text)]
+    return Question(
+        text=entry["question"],
+        category=CATEGORIES[entry["category"]],
+        fold=name,
+        messages=frozenset((f"{name}/{match[1]}", match[0]) for match in found),
+    )
+
+
+def _drafts(name: str, conversation: Mapping[str, Any]) -> Iterator[ConversationDraft]:
+    numbers = [int(key.removeprefix("session_")) for key in conversation if _SESSION.fullmatch(key)]
+    for number in sorted(numbers):
+        messages = conversation[f"session_{number}"]
+        if not messages:
+            continue
+        when = moment(conversation[f"session_{number}_date_time"], DATE_FORMAT)
+        drafts = [
+            MessageDraft(
+                role="user" if message["speaker"] == conversation["speaker_a"] else "assistant",
+                parts=(TextPart(_text(message)),),
+                name=message["speaker"],
+                created_at=when,
+                source_key=message["dia_id"],
+            )
+            for message in messages
+        ]
+        yield ConversationDraft(
+            drafts, source=SOURCE, source_id=f"{name}/{number}", title=f"Sitting {number}", created_at=when
+        )
+
+
+def _text(message: Mapping[str, Any]) -> str:
+    caption = message.get("blip_caption")
+    return f"{message['text']} [image: {caption}]" if caption else str(message["text"])

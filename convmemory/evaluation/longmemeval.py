@@ -1,0 +1,63 @@
+"""LongMemEval: each question has a haystack of chat sessions of its own.
+
+Every question is a world, every session of its haystack a conversation. The evidence are the messages
+marked `has_answer`, or all messages of the answer sessions where none is marked. Questions without an
+answer (`..._abs`) are left out. Source: xiaowu0162/LongMemEval, `longmemeval_s.json` and its like.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from convmemory.conversations.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.parts import TextPart
+from convmemory.evaluation.files import moment, read_json
+from convmemory.evaluation.worlds import SOURCE, MessageRef, Question, World
+
+DATE_FORMATS = ("%Y/%m/%d (%a) %H:%M", "%Y/%m/%d %H:%M", "%Y/%m/%d")
+
+
+def read(path: Path) -> Iterator[World]:
+    """One world a question. Raises: InvalidInput."""
+    for entry in read_json(path):
+        name = str(entry["question_id"])
+        if name.endswith("_abs"):
+            continue
+        question = Question(
+            text=entry["question"], category=entry["question_type"], fold=name, messages=_evidence(entry)
+        )
+        yield World(name, partial(_drafts, entry), (question,))
+
+
+def _sessions(entry: Mapping[str, Any]) -> Iterator[tuple[str, str, str, list[dict[str, Any]]]]:
+    """(id within the haystack, the session's own id, date, messages); a session can stand in a haystack twice."""
+    columns = (entry["haystack_session_ids"], entry["haystack_dates"], entry["haystack_sessions"])
+    for number, (own_id, date, messages) in enumerate(zip(*columns, strict=True)):
+        yield f"{entry['question_id']}/{number}", own_id, date, messages
+
+
+def _evidence(entry: Mapping[str, Any]) -> frozenset[MessageRef]:
+    answers = set(entry["answer_session_ids"])
+    sessions = [(source_id, messages) for source_id, own_id, _, messages in _sessions(entry) if own_id in answers]
+    refs = {
+        (source_id, str(place)): bool(message.get("has_answer"))
+        for source_id, messages in sessions
+        for place, message in enumerate(messages)
+    }
+    return frozenset(ref for ref, marked in refs.items() if marked) or frozenset(refs)
+
+
+def _drafts(entry: Mapping[str, Any]) -> Iterator[ConversationDraft]:
+    for source_id, own_id, date, messages in _sessions(entry):
+        when = moment(date, *DATE_FORMATS)
+        drafts = [
+            MessageDraft(
+                role="user" if message["role"] == "user" else "assistant",
+                parts=(TextPart(message["content"]),),
+                created_at=when,
+                source_key=str(place),
+            )
+            for place, message in enumerate(messages)
+        ]
+        yield ConversationDraft(drafts, source=SOURCE, source_id=source_id, title=own_id, created_at=when)

@@ -1,0 +1,185 @@
+"""`manage.py evaluate DATASET --data PATH`: how much of an evaluation set the search finds.
+
+Loads the set into scratch users, indexes it, asks its questions, prints the figures and deletes the users.
+"""
+
+import json
+from argparse import ArgumentParser, ArgumentTypeError
+from pathlib import Path
+from statistics import quantiles
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.core.management.base import BaseCommand, CommandError
+
+from convmemory.core.errors import ConvMemoryError
+from convmemory.evaluation import reporting
+from convmemory.evaluation.datasets import DATASETS, read_dataset
+from convmemory.evaluation.messages import observe_messages
+from convmemory.evaluation.reporting import Figures, Observed
+from convmemory.evaluation.running import Observation, delete_worlds, load_world, observe_world, scratch_user
+from convmemory.evaluation.worlds import World
+from search.query import MODES
+
+COLUMNS = ("hit@1", "hit@5", "recall@1", "recall@5", "recall@10", "recall@20", "mrr", "ndcg@10")
+CONVERSATION_COLUMNS = ("conversation_hit@1", "conversation_hit@5")
+WIDTH = 34
+
+
+class Command(BaseCommand):
+    help = "Measure search on evaluation sets that you point to: locomo, longmemeval, beam, coding, samples."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("dataset", nargs="+", choices=sorted(DATASETS), help="one or more, fitted together")
+        parser.add_argument("--data", nargs="+", type=Path, required=True, help="the file or folder of each set")
+        parser.add_argument("--mode", choices=MODES, default="hybrid")
+        parser.add_argument("--messages", action="store_true", help="measure recall of messages, not search of turns")
+        parser.add_argument("--budget", type=int, default=2000, help="tokens of the context that --messages fills")
+        parser.add_argument("--features", action="store_true", help="show each feature alone, too")
+        parser.add_argument("--fit", action="store_true", help="fit new weights and show what they give")
+        parser.add_argument("--ablate", action="store_true", help="fit without each feature in turn")
+        parser.add_argument("--held-out", type=_share, default=0.0, help="share of folds that --fit must not see")
+        parser.add_argument("--limit", type=int, help="only so many users of each set")
+        parser.add_argument("--json", action="store_true", help="print one JSON object")
+        parser.add_argument("--keep", action="store_true", help="keep the scratch users for the next run")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if len(options["dataset"]) != len(options["data"]):
+            raise CommandError("Give one --data path for each data set, in the same order.")
+        try:
+            observed = {
+                name: self._observe(name, path, options)
+                for name, path in zip(options["dataset"], options["data"], strict=True)
+            }
+        except ConvMemoryError as error:
+            raise CommandError(str(error)) from error
+        report = build_report(observed, options)
+        if options["json"]:
+            self.stdout.write(json.dumps(report))
+        else:
+            self.stdout.write("\n".join(lines_of(report)))
+
+    def _observe(self, name: str, path: Path, options: dict[str, Any]) -> list[Observation]:
+        """The set is done user by user, so that of a large one no more than one user is stored at a time."""
+        found: list[Observation] = []
+        try:
+            for world in read_dataset(name, path, limit=options["limit"]):
+                owner = scratch_user(name, world)
+                load_world(owner, world, self._progress)
+                found += self._ask(owner, world, options)
+                if not options["keep"]:
+                    owner.delete()
+        finally:
+            if not options["keep"]:
+                delete_worlds(name)
+        if not found:
+            raise CommandError(f"No question of {name} is answered by a stored turn: is {path} the right one?")
+        return found
+
+    def _ask(self, owner: User, world: World, options: dict[str, Any]) -> list[Observation]:
+        if options["messages"]:
+            budget = options["budget"]
+            return observe_messages(owner, world, mode=options["mode"], budget=budget, progress=self._progress)
+        return observe_world(owner, world, mode=options["mode"], progress=self._progress)
+
+    def _progress(self, done: str, number: int, count: int) -> None:
+        if self.stderr.isatty():
+            self.stderr.write(f"\r{done} {number}{f' of {count}' if count else ''}   ", ending="")
+
+
+def build_report(observed: Observed, options: dict[str, Any]) -> dict[str, Any]:
+    """Everything that was asked for, as JSON values."""
+    share = options["held_out"]
+    known = {
+        name: [o for o in rows if not reporting.is_held_out(name, o.question.fold, share)]
+        for name, rows in observed.items()
+    }
+    report: dict[str, Any] = {name: _of_set(rows, known[name], options) for name, rows in observed.items()}
+    if options["fit"]:
+        tables, main = _tables(options)
+        report["fit"] = reporting.fit_tables(known, tables)
+        weights = report["fit"][main]["weights"]
+        for name, rows in observed.items():
+            if held_out := _held_out(rows, known[name]):
+                report[name][f"held out, {main} fitted"] = reporting.figures(held_out, reporting.weighted(weights))
+    if options["ablate"]:
+        _, main = _tables(options)
+        report["ablation"] = reporting.ablation(known, main)
+    return report
+
+
+def _tables(options: dict[str, Any]) -> tuple[reporting.Tables, str]:
+    """The weight tables that are fitted, and the one that decides."""
+    return (reporting.OF_MESSAGES, "messages") if options["messages"] else (reporting.OF_TURNS, "hybrid")
+
+
+def _of_set(rows: list[Observation], known: list[Observation], options: dict[str, Any]) -> dict[str, Any]:
+    times = [o.milliseconds for o in rows]
+    found: dict[str, Any] = {
+        "all": reporting.figures(rows, reporting.as_searched),
+        "categories": reporting.by_category(rows, reporting.as_searched),
+        "milliseconds": {"p50": round(_percentile(times, 50), 1), "p95": round(_percentile(times, 95), 1)},
+    }
+    if held_out := _held_out(rows, known):
+        found["development"] = reporting.figures(known, reporting.as_searched)
+        found["held out"] = reporting.figures(held_out, reporting.as_searched)
+    if options["features"]:
+        found["features"] = reporting.each_feature(known)
+    return found
+
+
+def _held_out(rows: list[Observation], known: list[Observation]) -> list[Observation]:
+    seen = {id(o) for o in known}
+    return [o for o in rows if id(o) not in seen]
+
+
+def _percentile(values: list[float], percent: int) -> float:
+    return quantiles(values, n=100, method="inclusive")[percent - 1] if len(values) > 1 else values[0]
+
+
+def _share(text: str) -> float:
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share < 1:
+        raise ArgumentTypeError(f"{text} is no share: use 0 up to 0.9.")
+    return share
+
+
+# --- as text --------------------------------------------------------------------------------------
+
+
+def lines_of(report: dict[str, Any]) -> list[str]:
+    """The report as tables."""
+    lines: list[str] = []
+    for name, found in report.items():
+        if name == "fit":
+            for table, fit in found.items():
+                lines += ["", f"{table} = {fit['weights']}"]
+                lines += _table({f"{s}, {how}": f for how in ("fitted", "left out") for s, f in fit[how].items()})
+        elif name == "ablation":
+            lines += ["", "fitted without"]
+            lines += _table({f"{feature}, {s}": f for feature, sets in found.items() for s, f in sets.items()})
+        else:
+            lines += ["", f"{name}: {found['all']['questions']} questions, {found['milliseconds']} ms"]
+            rows = {key: f for key, f in found.items() if isinstance(f, dict) and "mrr" in f}
+            lines += _table(rows | found["categories"] | found.get("features", {}))
+    return lines[1:]
+
+
+def _table(rows: dict[str, Figures]) -> list[str]:
+    more = sorted({name for values in rows.values() for name in values if name.startswith("in_context")})
+    columns = (*COLUMNS, *CONVERSATION_COLUMNS, *more)
+    heads = [_head(column) for column in columns]
+    lines = ["".join([" " * WIDTH, f"{'n':>6}", *(f"{head:>13}" for head in heads)])]
+    for label, values in rows.items():
+        cells = (f"{values.get(column, 0.0):>13.4f}" for column in columns)
+        lines.append("".join([f"{label:<{WIDTH}}", f"{values['questions']:>6.0f}", *cells]))
+    return lines
+
+
+def _head(column: str) -> str:
+    for long, short in (("conversation_", "conv. "), ("recall", "rec"), ("in_context_", "ctx "), ("_partners", "")):
+        column = column.replace(long, short)
+    return column

@@ -1,0 +1,76 @@
+"""Running the questions of a world through recall: which messages come, and what of the evidence a context holds.
+
+An observation has the same shape as one of turns; its keys are (conversation, position) of messages.
+"""
+
+import time
+from collections.abc import Iterable
+
+import numpy as np
+from django.contrib.auth.models import User
+
+from convmemory.conversations.models import Message
+from convmemory.conversations.parts import part_text
+from convmemory.evaluation.running import Observation, Progress
+from convmemory.evaluation.worlds import MessageRef, Question, World
+from memory.context import build_memory_context
+from search.adapters.messages import split_message
+from search.message_features import message_keys
+from search.query import MAX_QUERY_CHARS, SearchQuery
+from search.recall import MAX_TOP_K, RankedMessages, choose_messages, rank_messages
+from search.retrieval.candidates import item_keys
+
+Stored = dict[MessageRef, Message]
+
+
+def observe_messages(owner: User, world: World, *, mode: str, budget: int, progress: Progress) -> list[Observation]:
+    """Every question that names stored messages as its evidence, recalled for as it stands."""
+    rows = Message.objects.filter(owner_id=owner.pk).select_related("conversation")
+    stored = {(row.conversation.source_id, row.source_key): row for row in rows}
+    found = []
+    for number, question in enumerate(world.questions, 1):
+        evidence = [stored[ref] for ref in question.messages if ref in stored]
+        if evidence:
+            found.append(_observe(owner, question, evidence, mode, budget))
+        progress("recalled", number, len(world.questions))
+    return found
+
+
+def _observe(owner: User, question: Question, evidence: list[Message], mode: str, budget: int) -> Observation:
+    query = SearchQuery(text=question.text[:MAX_QUERY_CHARS], mode=mode)
+    started = time.perf_counter()
+    ranked = rank_messages(owner.pk, query)
+    milliseconds = (time.perf_counter() - started) * 1000
+    return Observation(
+        question=question,
+        gold=np.unique(item_keys([m.conversation_id for m in evidence], [m.position for m in evidence])),
+        gold_conversations=frozenset(message.conversation_id for message in evidence),
+        keys=ranked.found.table.keys,
+        features=ranked.found.table.columns,
+        order=message_keys(ranked.candidates),
+        milliseconds=milliseconds,
+        more=_in_context(query, ranked, evidence, budget),
+    )
+
+
+def _in_context(
+    query: SearchQuery, ranked: RankedMessages, evidence: Iterable[Message], budget: int
+) -> dict[str, float]:
+    """1 where every evidence message stands whole in the context that fits the budget, else 0."""
+    results = choose_messages(query.text, ranked, top_k=MAX_TOP_K, threshold=0.0).messages
+    wanted = [_folded(text) for message in evidence for text in _passages(message)]
+    shares = {}
+    for name, partners in (("with_partners", True), ("without_partners", False)):
+        text = _folded(build_memory_context(results, budget, partners=partners).text)
+        shares[f"in_context_{name}"] = float(all(passage in text for passage in wanted))
+    return shares
+
+
+def _passages(message: Message) -> Iterable[str]:
+    parts = message.typed_parts
+    for span in split_message(parts, is_real_user=message.is_real_user, is_assistant=message.role == "assistant"):
+        yield part_text(parts[span.part_index])[span.start : span.end]
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,121 @@
+"""Running the questions of a world through search, with every feature kept.
+
+Writes scratch users `evaluate-...` with the world's conversations, through the same ingest and indexing
+as everybody's; reads what was found for each question.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from django.contrib.auth.models import User
+
+from convmemory.conversations import ingest
+from convmemory.conversations.models import Conversation, Message
+from convmemory.evaluation.worlds import Question, World
+from search.adapters.conversations import KIND, index_conversation
+from search.models import Source
+from search.pipeline import rank_items
+from search.query import MAX_QUERY_CHARS, SearchQuery
+from search.retrieval.candidates import ItemKeys, Scores, item_keys
+
+PREFIX = "evaluate-"
+RETRY_S = 0.5  # another worker holds the conversation
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is being done, how many are done, and how many there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """A question with its right turns, the candidates' features, and the candidates in the order of the search.
+
+    `mean_turn_length` is that of the world, in words; `more` are further figures of this question, by name.
+    """
+
+    question: Question
+    gold: ItemKeys
+    gold_conversations: frozenset[int]
+    keys: ItemKeys
+    features: Mapping[str, Scores]
+    order: ItemKeys
+    milliseconds: float
+    mean_turn_length: float = 0.0
+    more: Mapping[str, float] = field(default_factory=dict)
+
+
+def scratch_user(dataset: str, world: World) -> User:
+    """The user that holds the world, made where it does not exist."""
+    return User.objects.get_or_create(username=f"{PREFIX}{dataset}-{world.name}"[:150])[0]
+
+
+def load_world(owner: User, world: World, progress: Progress) -> None:
+    """Store and index what is new or changed; what is there already costs no embedding."""
+    current = []
+    for number, draft in enumerate(world.drafts(), 1):
+        current.append(ingest.sync_conversation(owner=owner, draft=draft).conversation_id)
+        progress("stored", number, 0)
+    Conversation.objects.filter(owner_id=owner.pk).exclude(pk__in=current).delete()
+    for number, conversation_id in enumerate(current, 1):
+        while not index_conversation(conversation_id=conversation_id).finished:
+            time.sleep(RETRY_S)
+        progress("indexed", number, len(current))
+
+
+def observe_world(owner: User, world: World, *, mode: str, progress: Progress) -> list[Observation]:
+    """Every question that a stored turn answers, searched for as it stands."""
+    turns = _turns_of_messages(owner)
+    sources = _sources(owner)
+    conversations = Conversation.objects.filter(owner_id=owner.pk).values_list("source_id", "pk")
+    ids = {source_id: sources[pk] for source_id, pk in conversations}
+    found = []
+    for number, question in enumerate(world.questions, 1):
+        gold = {turns[ref] for ref in question.messages if ref in turns}
+        gold |= {(ids[source_id], turn) for source_id, turn in question.turns if source_id in ids}
+        homes = {ids[ref[0]] for ref in [*question.messages, *question.turns] if ref[0] in ids}
+        if gold:
+            found.append(_observe(owner, question, gold, frozenset(homes), mode))
+        progress("searched", number, len(world.questions))
+    return found
+
+
+def delete_worlds(dataset: str) -> int:
+    """Delete the scratch users of a set with everything of theirs; how many there were."""
+    users = User.objects.filter(username__startswith=f"{PREFIX}{dataset}-")
+    count = users.count()
+    users.delete()
+    return count
+
+
+def _sources(owner: User) -> dict[int, int]:
+    """The numbers of the conversations' sources, which keys are made of."""
+    return dict(Source.objects.filter(owner_id=owner.pk, kind=KIND).values_list("object_id", "pk"))
+
+
+def _turns_of_messages(owner: User) -> dict[tuple[str, str], tuple[int, int]]:
+    sources = _sources(owner)
+    numbered = Message.objects.filter(owner_id=owner.pk, turn_number__isnull=False)
+    rows = numbered.values_list("conversation__source_id", "source_key", "conversation_id", "turn_number")
+    return {(source_id, key): (sources[conversation_id], turn or 0) for source_id, key, conversation_id, turn in rows}
+
+
+def _observe(
+    owner: User, question: Question, gold: set[tuple[int, int]], homes: frozenset[int], mode: str
+) -> Observation:
+    query = SearchQuery(text=question.text[:MAX_QUERY_CHARS], mode=mode)
+    started = time.perf_counter()
+    result = rank_items(owner_id=owner.pk, query=query)
+    keys = result.table.keys
+    order = keys[result.order]
+    milliseconds = (time.perf_counter() - started) * 1000
+    return Observation(
+        question=question,
+        gold=np.unique(item_keys([turn[0] for turn in gold], [turn[1] for turn in gold])),
+        gold_conversations=homes,
+        keys=keys,
+        features=result.table.columns,
+        order=order,
+        milliseconds=milliseconds,
+        mean_turn_length=result.table.mean_item_length,
+    )

@@ -1,0 +1,185 @@
+"""What `make bench` measures: speeds as figures and as ratios within one run.
+
+Each benchmark fills what it needs into the database at hand (a scratch one: `make bench` gives it
+its own folder) and returns named figures.
+"""
+
+import json
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
+from dataclasses import dataclass, replace
+from functools import partial
+from io import StringIO
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+from django.contrib.auth.models import User
+from django.db import connection, transaction
+
+from convmemory.conversations import ingest
+from convmemory.conversations.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.import_runner import import_paths
+from convmemory.conversations.models import Conversation
+from convmemory.conversations.reading import EVERYTHING, Filters, messages_of_turns
+from convmemory.embeddings.cache import query_vector
+from convmemory.embeddings.spaces import active_space, embedder_for
+from convmemory.ops.benchmarks.synthetic import TextMaker, VectorMaker, fill_turns, messages
+from search import vector_index
+from search.adapters.conversations import index_conversation
+from search.adapters.messages import items_of
+from search.searching import SearchQuery, search
+from search.vectors.passages import draft_passages
+from search.vectors.texts import item_texts
+
+QUERIES = 150
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One measured value, and what it should be."""
+
+    name: str
+    value: float
+    unit: str
+    goal: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name:<62} {self.value:>10.2f} {self.unit:<12} {self.goal}"
+
+
+def scratch_user(name: str) -> User:
+    """A fresh user; whatever an earlier run left of the same name is deleted."""
+    User.objects.filter(username=name).delete()
+    return User.objects.create_user(name)
+
+
+def bench_numbering() -> list[Figure]:
+    """One more turn on a conversation of 10,000 messages."""
+    owner = scratch_user("bench-numbering")
+    draft = ConversationDraft(messages=messages(10_000, TextMaker()))
+    conversation = ingest.create_conversation(owner=owner, draft=draft)
+    append_ms, number_ms = [], []
+    for _ in range(30):
+        started = time.perf_counter()
+        more = list(messages(4, TextMaker()))
+        ingest.append_messages(owner=owner, conversation_id=conversation.pk, drafts=[without_key(m) for m in more])
+        append_ms.append((time.perf_counter() - started) * 1000)
+        with transaction.atomic():
+            conversation.refresh_from_db()
+            conversation.messages.filter(position__gte=conversation.message_count - 4).update(turn_number=None)
+            started = time.perf_counter()
+            ingest.renumber(conversation, from_position=conversation.message_count - 4)
+            number_ms.append((time.perf_counter() - started) * 1000)
+    with transaction.atomic():
+        started = time.perf_counter()
+        ingest.renumber(conversation, from_position=0)
+        whole_ms = (time.perf_counter() - started) * 1000
+    return [
+        Figure("numbering one more turn, 10,000 messages, median", median(number_ms), "ms", "< 10"),
+        Figure("append of a turn as a whole (lock to commit), median", median(append_ms), "ms", "< 100"),
+        Figure("numbering all 10,000 messages again", whole_ms, "ms"),
+    ]
+
+
+def without_key(draft: MessageDraft) -> MessageDraft:
+    """The draft without its source key, so that it can be appended again and again."""
+    return replace(draft, source_key="")
+
+
+def bench_import() -> list[Figure]:
+    """Importing 20,000 messages of JSON lines, without embedding."""
+    owner = scratch_user("bench-import")
+    maker = TextMaker()
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(10):
+            lines = [
+                json.dumps({"role": role, "content": maker.text(40)})
+                for _ in range(1_000)
+                for role in ("user", "assistant")
+            ]
+            Path(folder, f"{number}.jsonl").write_text("\n".join(lines), encoding="utf-8")
+        started = time.perf_counter()
+        with redirect_stdout(StringIO()):
+            import_paths(owner=owner, paths=[Path(folder)])
+        seconds = time.perf_counter() - started
+    count = sum(Conversation.objects.filter(owner=owner).values_list("message_count", flat=True))
+    return [Figure("import without embedding", count / seconds, "messages/s", ">= 2,000")]
+
+
+def bench_embedding() -> list[Figure]:
+    """Indexing 400 turns, against a bare loop of the model over the same texts."""
+    owner = scratch_user("bench-embedding")
+    space = active_space()
+    embedder = embedder_for(space)
+    embedder.embed_passages(["warm up"])
+    draft = ConversationDraft(messages=messages(1_600, TextMaker(seed=time.time_ns() % 2**31)))
+    conversation = ingest.create_conversation(owner=owner, draft=draft)
+    stored = messages_of_turns(conversation, 0, conversation.turn_count - 1)
+    items = items_of(stored)
+    texts = [item_texts(item).embedded for item in items]
+    passages = [draft.text for draft in draft_passages(element for item in items for element in item.elements)]
+    bare_s = _timed(lambda: embedder.embed_passages([*texts, *passages]))
+    indexed_s = _timed(lambda: index_conversation(conversation_id=conversation.pk))
+    return [
+        Figure("bare model over the turns and passages of 400 turns", (len(texts) + len(passages)) / bare_s, "texts/s"),
+        Figure("indexing the same turns", (len(texts) + len(passages)) / indexed_s, "texts/s"),
+        Figure("indexing against the bare model", bare_s / indexed_s, "ratio", ">= 0.9"),
+    ]
+
+
+def _timed(run: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    run()
+    return time.perf_counter() - started
+
+
+def bench_search(turns: int = 20_000) -> list[Figure]:
+    """Search of one owner with 20,000 turns of four passages; every query is embedded anew."""
+    owner = scratch_user("bench-search")
+    maker = TextMaker()
+    space = active_space()
+    vectors = VectorMaker(space.dimensions)
+    fill_turns(owner=owner, space=space, turns=turns, maker=maker, vectors=vectors, passages_per_turn=4)
+    vector_index.ensure_passage_index(space)
+    refresh_statistics()
+    figures = [Figure("embedding a query, p50", percentile(_query_ms(owner, maker), 50), "ms")]
+    for mode in ("hybrid", "semantic", "full_text"):
+        values = search_ms(owner, maker, mode)
+        goal = "< 50" if mode == "hybrid" else ""
+        figures.append(Figure(f"{mode} search, {turns:,} turns of one owner, p50", percentile(values, 50), "ms"))
+        figures.append(Figure(f"{mode} search, {turns:,} turns of one owner, p95", percentile(values, 95), "ms", goal))
+    return figures
+
+
+def refresh_statistics() -> None:
+    """What autovacuum does in a running installation."""
+    with connection.cursor() as cursor:
+        cursor.execute("VACUUM ANALYZE")
+
+
+def _query_ms(owner: User, maker: TextMaker) -> list[float]:
+    space = active_space()
+    questions = [maker.question() for _ in range(QUERIES)]
+    return [_timed(partial(query_vector, space, question, owner_id=owner.pk)) * 1000 for question in questions]
+
+
+def search_ms(owner: User, maker: TextMaker, mode: str = "hybrid", filters: Filters = EVERYTHING) -> list[float]:
+    """Milliseconds of each of some searches, all different, after one to warm up; pages must be full."""
+    queries = [SearchQuery(text=maker.question(), mode=mode, filters=filters) for _ in range(QUERIES)]
+    search(caller=owner, query=queries[0])
+    return [_timed(partial(search, caller=owner, query=query)) * 1000 for query in queries[1:]]
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    return float(np.percentile(np.asarray(values), share))
+
+
+BENCHMARKS: dict[str, Callable[[], list[Figure]]] = {
+    "numbering": bench_numbering,
+    "import": bench_import,
+    "embedding": bench_embedding,
+    "search": bench_search,
+}

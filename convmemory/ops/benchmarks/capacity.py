@@ -1,0 +1,177 @@
+"""What an installation of a given size needs: rows, bytes by table and index, hours of embedding, memory.
+
+Pure arithmetic over measured bytes per row (docs/scaling.md says how they were measured). With the sizes of
+a running installation in their place (`measured_costs`) the figures are its own.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from django.db import connection
+
+from convmemory.core.sql import load_sql
+from search.vector_index import SCANNED_PASSAGES
+from search.vectors.codes import ITEMS_PER_BLOCK
+
+MIN_ROWS_TO_MEASURE = 5_000
+PASSAGES_PER_SECOND = 520.0  # of the local model on two cores, see docs/scaling.md
+CHUNKS_PER_TURN = 1.3
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What is stored. `chars_per_turn` is the text of all of a turn's messages."""
+
+    users: int
+    turns_per_user: int
+    passages_per_turn: float = 4.0
+    messages_per_turn: float = 2.0
+    chars_per_turn: int = 1_000
+    turns_per_conversation: float = 20.0
+    dimensions: int = 384
+    late_interaction: bool = True
+    texts_per_second: float = PASSAGES_PER_SECOND
+
+    @property
+    def turns(self) -> int:
+        return self.users * self.turns_per_user
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Bytes per row of a table and of its b-tree and GIN indexes."""
+
+    table: float
+    indexes: float
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One table of the estimate."""
+
+    table: str
+    rows: int
+    table_bytes: int
+    index_bytes: int
+
+    @property
+    def total(self) -> int:
+        return self.table_bytes + self.index_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a load comes to. Memory: the HNSW index, where there is one, must be in it, the working set should be."""
+
+    lines: tuple[Line, ...]
+    hnsw_bytes: int
+    embed_hours: float
+    working_set_bytes: int
+
+    @property
+    def total_bytes(self) -> int:
+        return sum(line.total for line in self.lines) + self.hnsw_bytes
+
+
+# Vectors are counted apart, so that other dimensions can be asked for: 2 bytes a dimension, their codes one bit; and of
+# blocks of codes what they hold.
+MEASURED: Mapping[str, Cost] = {
+    "conversations_conversation": Cost(300, 400),
+    "conversations_message": Cost(500, 211),
+    "conversations_messagesource": Cost(130, 23),
+    "search_sourceindex": Cost(200, 130),
+    "search_item": Cost(250, 120),
+    "search_itemembedding": Cost(216, 188),
+    "search_passage": Cost(143, 88),
+    "search_binarycodeblock": Cost(764, 124),
+    "search_tokenvectors": Cost(98, 23),
+    "embeddings_cachedvector": Cost(161, 144),
+}
+HNSW_LINKS_BYTES = 301  # per passage, beside the codes
+TOKENS_PER_PASSAGE = 20
+ENTRY_BYTES = 4.2  # of a passage in a block of codes, compressed
+
+
+def estimate(load: Load, costs: Mapping[str, Cost] = MEASURED) -> Estimate:
+    """Rows and bytes of every large table, the vector index, hours of embedding on one machine, memory."""
+    lines = tuple(_line(size, costs[size.table]) for size in _tables(load))
+    passages = _rows(load, load.passages_per_turn)
+    texts = passages + _rows(load, CHUNKS_PER_TURN)
+    hnsw = passages * (HNSW_LINKS_BYTES + load.dimensions // 8) if _needs_hnsw(load) else 0
+    hot = {
+        "search_passage", "search_binarycodeblock", "search_item", "search_itemembedding", "search_tokenvectors",
+    }  # fmt: skip
+    working_set = (
+        hnsw + sum(line.index_bytes for line in lines) + sum(li.table_bytes for li in lines if li.table in hot)
+    )
+    return Estimate(lines, hnsw, texts / load.texts_per_second / 3_600, working_set)
+
+
+def _needs_hnsw(load: Load) -> bool:
+    """Whether somebody has outgrown scans by codes; the index then holds everybody's passages."""
+    return load.turns_per_user * load.passages_per_turn > SCANNED_PASSAGES
+
+
+@dataclass(frozen=True, slots=True)
+class _Size:
+    """Rows of a table, and what a row and its index entries take because of the texts' lengths and the vectors."""
+
+    table: str
+    rows: int
+    table_extra: float = 0.0
+    index_extra: float = 0.0
+
+
+def _tables(load: Load) -> Iterable[_Size]:
+    vector, code = 2.0 * load.dimensions, load.dimensions / 8
+    message_chars = load.chars_per_turn / load.messages_per_turn
+    conversations = _rows(load, 1 / load.turns_per_conversation)
+    messages, passages = _rows(load, load.messages_per_turn), _rows(load, load.passages_per_turn)
+    chunks = _rows(load, CHUNKS_PER_TURN)
+    yield _Size("conversations_conversation", conversations)
+    yield _Size("conversations_message", messages, message_chars * 1.15)  # the JSON's keys included
+    yield _Size("conversations_messagesource", messages, message_chars * 0.8)  # compressed
+    yield _Size("search_sourceindex", conversations)
+    yield _Size("search_item", load.turns, load.chars_per_turn * 2.1, load.chars_per_turn * 0.9)
+    yield _Size("search_itemembedding", chunks, vector + code, code)  # the code in the row and in its owner's index
+    yield _Size("search_passage", passages, vector)
+    blocks = conversations * math.ceil(load.turns_per_conversation / ITEMS_PER_BLOCK)
+    yield _Size("search_binarycodeblock", blocks, passages / max(blocks, 1) * (code + ENTRY_BYTES))
+    if load.late_interaction:
+        yield _Size("search_tokenvectors", passages, TOKENS_PER_PASSAGE * load.dimensions / 8)
+    yield _Size("embeddings_cachedvector", chunks, vector)
+
+
+def _rows(load: Load, per_turn: float) -> int:
+    return round(load.turns * per_turn)
+
+
+def _line(size: _Size, cost: Cost) -> Line:
+    return Line(
+        size.table,
+        size.rows,
+        round(size.rows * (cost.table + size.table_extra)),
+        round(size.rows * (cost.indexes + size.index_extra)),
+    )
+
+
+def measured_costs(load: Load) -> dict[str, Cost]:
+    """Bytes per row of this installation's tables, where they have rows enough; what hangs on the load taken off.
+
+    Row counts are the planner's, so that nothing is scanned.
+    """
+    extras = {size.table: size for size in _tables(load)}
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("convmemory.ops", "bytes_per_row"), [list(extras), MIN_ROWS_TO_MEASURE])
+        found = cursor.fetchall()
+    return {
+        name: Cost(max(table - extras[name].table_extra, 0.0), max(indexes - extras[name].index_extra, 0.0))
+        for name, table, indexes in found
+    }
+
+
+def with_measured(load: Load) -> tuple[Estimate, list[str]]:
+    """The estimate with this installation's own bytes per row where they are known, and for which tables."""
+    own = measured_costs(load)
+    return estimate(load, {**MEASURED, **own}), sorted(own)

@@ -1,0 +1,97 @@
+"""`manage.py bench scale`: search at 100,000 and, with `--passages 1000000`, a million synthetic passages.
+
+Three kinds of owners share the tables: a small one, a large one, and others that fill the rest.
+"""
+
+import numpy as np
+from django.contrib.auth.models import User
+from django.db import connection
+
+from convmemory.conversations.reading import Filters
+from convmemory.core.sql import Asked, load_sql
+from convmemory.embeddings.embedder import TokenEmbedding, Vector
+from convmemory.embeddings.models import EmbeddingSpace
+from convmemory.embeddings.spaces import active_space
+from convmemory.ops.benchmarks.bench import Figure, percentile, refresh_statistics, scratch_user, search_ms
+from convmemory.ops.benchmarks.synthetic import PASSAGES_PER_TURN, TextMaker, VectorMaker, fill_turns
+from search import vector_index
+from search.query_text import QueryText
+from search.retrieval.dense import passages_statement
+from search.retrieval.prepared import PreparedQuery
+
+SMALL, LARGE = 2_000, 100_000
+RECALL_QUERIES = 40
+RECALL_AT = 20
+
+
+def bench_scale(passages: int) -> list[Figure]:
+    """Latencies, recall of the dense leg through the index, and bytes per passage."""
+    space = active_space()
+    maker, vectors = TextMaker(), VectorMaker(space.dimensions)
+    owners = _fill(space, passages, maker, vectors)
+    vector_index.ensure_passage_index(space)
+    refresh_statistics()
+    figures = []
+    for name, count in (("small", SMALL), ("large", min(LARGE, passages))):
+        values = search_ms(owners[name], maker)
+        label = f"hybrid, owner with {count:,} of {passages:,} passages"
+        goal = "<= 40" if name == "small" else "<= 80"
+        figures += [Figure(f"{label}, p50", percentile(values, 50), "ms")]
+        figures += [Figure(f"{label}, p95", percentile(values, 95), "ms", goal)]
+    filtered = search_ms(owners["large"], maker, filters=Filters(agent="a"))
+    figures += [Figure("the same with a filter on half of it, p95", percentile(filtered, 95), "ms", "<= 80")]
+    vector_index.ensure_passage_index(space, even_if_small=True)
+    figures += _recall(space, owners["large"], vectors)
+    return figures + _bytes(space)
+
+
+def _fill(space: EmbeddingSpace, passages: int, maker: TextMaker, vectors: VectorMaker) -> dict[str, User]:
+    owners: dict[str, User] = {}
+    left = passages
+    plan = [("small", SMALL), ("large", LARGE)]
+    plan += [(f"other-{number}", LARGE) for number in range(passages // LARGE + 1)]
+    for name, wanted in plan:
+        count = min(wanted, left)
+        if count <= 0:
+            break
+        owners[name] = scratch_user(f"bench-scale-{name}")
+        turns = count // PASSAGES_PER_TURN
+        fill_turns(owner=owners[name], space=space, turns=turns, maker=maker, vectors=vectors)
+        left -= count
+    return owners
+
+
+def _recall(space: EmbeddingSpace, owner: User, vectors: VectorMaker) -> list[Figure]:
+    """The share of the twenty nearest passages' turns that codes, and the index, find, too."""
+    shares: dict[str, list[float]] = {"passages_named": [], "passages_indexed": []}
+    for question in vectors.vectors(RECALL_QUERIES):
+        exact = _nearest("passages_exact", space, owner, question)[:RECALL_AT]
+        for name, found_of in shares.items():
+            found = _nearest(name, space, owner, question)
+            found_of.append(len(set(exact) & set(found)) / max(len(exact), 1))
+    return [
+        Figure(f"recall@{RECALL_AT} of {name} against exact", float(np.mean(values)), "share", ">= 0.98")
+        for name, values in shares.items()
+    ]
+
+
+def _nearest(name: str, space: EmbeddingSpace, owner: User, question: Vector) -> list[tuple[int, int]]:
+    """The turns of the passages that a statement finds, nearest first."""
+    query = PreparedQuery(owner.pk, QueryText(""), space=space).with_embedding(TokenEmbedding.of_vector(question))
+    ((conversations, turns, scores),) = Asked(*passages_statement(name, query)).rows()
+    return [(conversations[i], turns[i]) for i in np.argsort(scores)[::-1]]
+
+
+def _bytes(space: EmbeddingSpace) -> list[Figure]:
+    """Bytes per passage of each table and its indexes; token vectors apart."""
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("search", "bytes_per_passage"), [vector_index.index_name(space)] * 2)
+        table, indexes, codes, vectors, tokens = cursor.fetchone()
+    return [
+        Figure("passage table, bytes per passage", table, "bytes"),
+        Figure("its b-trees, bytes per passage", indexes, "bytes"),
+        Figure("their codes in blocks, bytes per passage", codes, "bytes"),
+        Figure("its vector index, bytes per passage", vectors, "bytes"),
+        Figure("passages altogether, bytes per passage", table + indexes + codes + vectors, "bytes", "<= 2,200"),
+        Figure("token vectors, bytes per passage", tokens, "bytes"),
+    ]

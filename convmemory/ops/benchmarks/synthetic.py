@@ -1,0 +1,195 @@
+"""Synthetic archives for benchmarks: words drawn by Zipf's law, vectors around common topics.
+
+Vectors are copied straight into the tables that search reads, because embedding a million passages
+would take hours and the speed of search does not depend on what the vectors mean.
+"""
+
+import json
+import random
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from django.contrib.auth.models import User
+from django.db import connection
+from django.utils import timezone
+from numpy.typing import NDArray
+
+from convmemory.conversations.drafts import MessageDraft
+from convmemory.conversations.models import Conversation, Message
+from convmemory.conversations.parts import TextPart, ToolCallPart, ToolResultPart
+from convmemory.core.sql import load_sql
+from convmemory.core.text import content_hash
+from convmemory.embeddings import model_folder
+from convmemory.embeddings.models import EmbeddingSpace
+from search.adapters.conversations import facts_of, source_of
+from search.indexing.active import store_documents
+from search.indexing.noting import put_source
+from search.models import Source, SourceIndex
+from search.vectors.codes import pack_codes
+from search.vectors.texts import ItemTexts
+
+VOCABULARY = 20_000
+TURNS_PER_CONVERSATION = 20
+PASSAGES_PER_TURN = 8
+TOKENS_PER_PASSAGE = 20
+TOPICS = 500
+COPY_HEADER = b"PGCOPY\n\xff\r\n\x00" + bytes(8)
+COPY_END = b"\xff\xff"
+
+
+@lru_cache(maxsize=1)
+def vocabulary(size: int = VOCABULARY) -> tuple[str, ...]:
+    """English words, the frequent ones first: those of the default model, whose vocabulary is in that order."""
+    path = model_folder.model_file(model_folder.default_folder(), "tokenizer.json")
+    numbers: dict[str, int] = json.loads(path.read_text(encoding="utf-8"))["model"]["vocab"]
+    words = [word for word in sorted(numbers, key=numbers.__getitem__) if word.isascii() and word.isalpha()]
+    return tuple(word for word in words if len(word) > 1)[:size]
+
+
+class TextMaker:
+    """Sentences with word frequencies by Zipf's law, repeatable from a seed."""
+
+    def __init__(self, seed: int = 1) -> None:
+        self.words = vocabulary()
+        self.cumulative = list(np.cumsum(1.0 / np.arange(1, len(self.words) + 1)))
+        self.random = random.Random(seed)  # noqa: S311 - repeatable on purpose
+
+    def text(self, words: int) -> str:
+        return " ".join(self.random.choices(self.words, cum_weights=self.cumulative, k=words)) + "."
+
+    def question(self) -> str:
+        """A query of eight words as people ask: most of them frequent, two of them rare."""
+        rare = self.random.choices(self.words[500:], k=2)
+        return " ".join([*rare, *self.text(6)[:-1].split()])
+
+
+def messages(count: int, maker: TextMaker) -> Iterator[MessageDraft]:
+    """A coding agent's messages: question, tool call, tool output, answer."""
+    for number in range(0, count, 4):
+        yield MessageDraft("user", (TextPart(maker.text(15)),), source_key=f"{number}")
+        call = ToolCallPart(f"t{number}", "Bash", {"command": maker.text(6)})
+        yield MessageDraft("assistant", (TextPart(maker.text(12)), call), source_key=f"{number + 1}")
+        result = ToolResultPart(f"t{number}", maker.text(60))
+        yield MessageDraft("user", (result,), source_key=f"{number + 2}")
+        yield MessageDraft("assistant", (TextPart(maker.text(50)),), source_key=f"{number + 3}")
+
+
+class VectorMaker:
+    """Unit vectors around a fixed number of topics, as texts of an archive lie."""
+
+    def __init__(self, dimensions: int, seed: int = 1) -> None:
+        self.generator = np.random.default_rng(seed)
+        self.topics = self.generator.standard_normal((TOPICS, dimensions), dtype=np.float32)
+
+    def vectors(self, count: int) -> NDArray[np.float32]:
+        noise = self.generator.standard_normal((count, self.topics.shape[1]), dtype=np.float32)
+        vectors = self.topics[self.generator.integers(0, TOPICS, count)] + 0.9 * noise
+        unit: NDArray[np.float32] = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        return unit
+
+
+def fill_turns(
+    *,
+    owner: User,
+    space: EmbeddingSpace,
+    turns: int,
+    maker: TextMaker,
+    vectors: VectorMaker,
+    passages_per_turn: int = PASSAGES_PER_TURN,
+) -> None:
+    """Give `owner` this many indexed turns, twenty to a conversation."""
+    for first in range(0, turns, TURNS_PER_CONVERSATION):
+        count = min(TURNS_PER_CONVERSATION, turns - first)
+        conversation = _conversation(owner, count, maker, f"{owner.pk}-{first}")
+        texts = {number: _turn(number, maker) for number in range(count)}
+        questions = [
+            Message(
+                owner=owner, conversation=conversation, position=number, turn_number=number,
+                role="user", is_real_user=True,
+                parts=[{"type": "text", "text": texts[number].heading}], content_hash=content_hash(str(number)),
+            )
+            for number in range(count)
+        ]  # fmt: skip
+        Message.objects.bulk_create(questions)
+        source = _source(conversation, sum(text.length for text in texts.values()))
+        store_documents(source, texts)
+        _copy_item_vectors(source, space, count, vectors)
+        _copy_passages(source, space, [m.pk for m in questions for _ in range(passages_per_turn)], vectors)
+        SourceIndex.objects.create(
+            source=source, owner=owner, space=space, indexed_version=1, noted_version=1, last_item=count - 1,
+            passages=count * passages_per_turn,
+        )  # fmt: skip
+
+
+def _conversation(owner: User, turns: int, maker: TextMaker, source_id: str) -> Conversation:
+    return Conversation.objects.create(
+        owner=owner, title=maker.text(4), source="synthetic", source_id=source_id, agent=maker.random.choice("ab"),
+        created_at=datetime(2026, 1, 1, tzinfo=UTC), updated_at=timezone.now(), turn_count=turns, turns_version=1,
+    )  # fmt: skip
+
+
+def _source(conversation: Conversation, spoken_length: int) -> Source:
+    put_source(facts_of(conversation), first_changed=None)
+    source = source_of(owner_id=conversation.owner_id, conversation_id=conversation.pk)
+    assert source is not None
+    Source.objects.filter(pk=source.pk).update(spoken_length=spoken_length)
+    return source
+
+
+def _turn(number: int, maker: TextMaker) -> ItemTexts:
+    question, answer = maker.text(15), maker.text(60)
+    lexical = {"A": question, "B": answer, "C": maker.text(20), "D": maker.text(40)}
+    return ItemTexts(number, question, None, f"{question}\n{answer}", lexical)
+
+
+def _copy_item_vectors(source: Source, space: EmbeddingSpace, items: int, vectors: VectorMaker) -> None:
+    columns = "owner_id, source_id, space_id, item_number, chunk_number, token_count, content_hash, created_at"
+    values = f"{source.owner_id}, {source.pk}, {space.pk}, n, 0, 80, '\\x00', now()"
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE TEMP TABLE IF NOT EXISTS synthetic_vector (n int, embedding halfvec)")
+        cursor.execute("TRUNCATE synthetic_vector")
+        _copy(cursor, "synthetic_vector (n, embedding)", [np.arange(items, dtype=">i4")], vectors.vectors(items))
+        cursor.execute(
+            f"INSERT INTO search_itemembedding ({columns}, embedding) SELECT {values}, embedding FROM synthetic_vector"  # noqa: S608
+        )
+
+
+def _copy_passages(source: Source, space: EmbeddingSpace, message_ids: list[int], vectors: VectorMaker) -> None:
+    """One passage for each of `message_ids`, where a message's number is its turn's number."""
+    count = len(message_ids)
+    size = TOKENS_PER_PASSAGE * space.dimensions // 8
+    parameters: dict[str, Any] = {
+        "owner": source.owner_id,
+        "source": source.pk,
+        "space": space.pk,
+        "messages": message_ids,
+        "tokens": TOKENS_PER_PASSAGE,
+        "size": size,
+        "random_bytes": vectors.generator.bytes(size + 1_000),
+    }
+    with connection.cursor() as cursor:
+        cursor.execute("TRUNCATE synthetic_vector")
+        _copy(cursor, "synthetic_vector (n, embedding)", [np.arange(count, dtype=">i4")], vectors.vectors(count))
+        cursor.execute(load_sql("convmemory.ops", "synthetic_passages"), parameters)
+    pack_codes(source, space, range(source.item_count))
+
+
+def _copy(cursor: object, target: str, columns: list[NDArray[np.int32]], vectors: NDArray[np.float32]) -> None:
+    """COPY rows of fixed-width columns and one halfvec in PostgreSQL's binary format."""
+    dimensions = vectors.shape[1]
+    fields: list[tuple[str, str] | tuple[str, str, int]] = [("count", ">i2")]
+    for number, column in enumerate(columns):
+        fields += [(f"length{number}", ">i4"), (f"value{number}", column.dtype.str)]
+    fields += [("size", ">i4"), ("dimensions", ">i2"), ("unused", ">i2"), ("vector", ">f2", dimensions)]
+    rows = np.zeros(len(vectors), dtype=np.dtype(fields))
+    rows["count"] = len(columns) + 1
+    for number, column in enumerate(columns):
+        rows[f"length{number}"], rows[f"value{number}"] = column.dtype.itemsize, column
+    rows["size"], rows["dimensions"], rows["vector"] = 4 + 2 * dimensions, dimensions, vectors
+    with cursor.copy(f"COPY {target} FROM STDIN (FORMAT binary)") as copy:  # type: ignore[attr-defined]
+        copy.write(COPY_HEADER)
+        copy.write(rows.tobytes())
+        copy.write(COPY_END)

@@ -1,0 +1,94 @@
+"""The dashboard's pages in the admin: figures for staff, and the map of one person's turns behind the permission."""
+
+from typing import Any
+
+from django.contrib import admin, messages
+from django.contrib.auth.models import User
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.template.response import TemplateResponse
+from django.urls import path, reverse
+from django.views.decorators.http import require_POST
+
+from convmemory.accounts.content_access import may_read_content
+from convmemory.accounts.content_admin import content_page
+from convmemory.ops.dashboard_tasks import enqueue_map, enqueue_sample
+from convmemory.ops.models import TurnMap
+from convmemory.ops.observability.charts import MAP_SIZE, map_place
+from convmemory.ops.observability.dashboard import last_sample, panels
+from convmemory.ops.observability.turn_maps import shown_points
+from search.sources import adapter_of
+
+AGES = ("oldest third", "middle third", "newest third")
+
+
+def dashboard(request: HttpRequest) -> HttpResponse:
+    """Coverage, backlog, throughput, latency, failures and sizes."""
+    context = {
+        **admin.site.each_context(request),
+        "title": "Dashboard",
+        "sample": last_sample(),
+        "panels": panels(),
+    }
+    return TemplateResponse(request, "admin/dashboard.html", context)
+
+
+@require_POST
+def measure_now(request: HttpRequest) -> HttpResponse:
+    """Ask a worker to measure the index."""
+    enqueue_sample()
+    messages.info(request, "A worker measures the index; load this page again in a moment.")
+    return redirect("dashboard")
+
+
+def turn_map(request: HttpRequest) -> HttpResponse:
+    """The map of the turns of `?owner=`, who is the reader where none is named."""
+    name = request.GET.get("owner", "").strip() or request.user.get_username()
+    owner = User.objects.filter(username=name).first()
+    if owner is None:
+        messages.error(request, "There is no such user.")
+        return redirect("dashboard")
+    return content_page(
+        request,
+        site=admin.site,
+        owner_id=owner.pk,
+        owner_name=owner.get_username(),
+        what="the map of turns",
+        template="admin/turn_map.html",
+        content=lambda: map_of(owner, is_own=owner.pk == request.user.pk),
+        frame={"title": f"Map of the turns of {owner.get_username()}", "owner": owner},
+    )
+
+
+@require_POST
+def compute_map(request: HttpRequest) -> HttpResponse:
+    """Ask a worker for a new map."""
+    owner = User.objects.filter(username=request.POST.get("owner", "")).first()
+    if owner is None or not may_read_content(reader=request.user, owner_id=owner.pk):
+        raise PermissionDenied
+    enqueue_map(owner.pk)
+    messages.info(request, "A worker computes the map; load this page again in a moment.")
+    return redirect(reverse("turn-map", query={"owner": owner.get_username()}))
+
+
+def map_of(owner: User, *, is_own: bool) -> dict[str, Any]:
+    """The stored map of one person with links to the turns, for its template."""
+    found = TurnMap.objects.filter(owner=owner).select_related("space").first()
+    points = shown_points(found) if found else []
+    for number, point in enumerate(points):
+        point["cx"], point["cy"] = map_place(point["x"], point["y"])
+        point["age"] = number * len(AGES) // len(points)
+        adapter = adapter_of(point["kind"])
+        point["item_name"] = adapter.item_name
+        address = adapter.url if is_own else adapter.reading_url  # the product's page, or the admin's
+        point["url"] = address(point["object"], point["item"])
+    return {"turn_map": found, "points": points, "size": MAP_SIZE, "ages": AGES}
+
+
+urlpatterns = [
+    path("", admin.site.admin_view(dashboard), name="dashboard"),
+    path("measure", admin.site.admin_view(measure_now), name="measure-index"),
+    path("map", admin.site.admin_view(turn_map), name="turn-map"),
+    path("map/compute", admin.site.admin_view(compute_map), name="compute-map"),
+]

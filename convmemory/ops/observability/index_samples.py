@@ -1,0 +1,65 @@
+"""Measuring the index of the whole installation, in a task, so that the dashboard scans nothing.
+
+Reads every app's tables, writes `IndexSample`.
+"""
+
+import re
+from collections import Counter
+from datetime import timedelta
+from typing import Any
+
+from django.db import connection
+from django.utils import timezone
+from django_q.models import Failure
+
+from convmemory.core.sql import load_sql
+from convmemory.ops.models import IndexSample
+from convmemory.ops.observability.waiting import waiting_count
+from search.indexing.status import count_index
+
+KEPT_DAYS = 30
+REASONS = 10
+TASKS_READ = 200
+ERROR_CLASS = re.compile(r"[A-Za-z_][\w.]*")
+
+
+def take_sample() -> IndexSample:
+    """Count once, store it, and drop samples older than `KEPT_DAYS`."""
+    counts = count_index(owner_id=None)
+    names = ("space", "name", "active", "turns", "passages")
+    sample = IndexSample.objects.create(
+        turns=counts.items,
+        pending=counts.pending,
+        failed=counts.failed + counts.given_up,
+        queued=waiting_count(),
+        spaces=[dict(zip(names, row, strict=True)) for row in _rows("space_coverage", {})],
+        reasons=failure_reasons(),
+    )
+    IndexSample.objects.filter(taken_at__lt=timezone.now() - timedelta(days=KEPT_DAYS)).delete()
+    return sample
+
+
+def failure_reasons() -> list[dict[str, Any]]:
+    """What failed and why: of the index by its message, of tasks by the kind of error alone."""
+    found = [
+        {"what": what, "reason": reason, "count": count}
+        for what, reason, count in _rows("failure_reasons", {"limit": REASONS})
+    ]
+    tasks = Counter((task.func, error_kind(task.result)) for task in Failure.objects.order_by("-stopped")[:TASKS_READ])
+    found += [{"what": func, "reason": reason, "count": count} for (func, reason), count in tasks.most_common(REASONS)]
+    return found
+
+
+def error_kind(result: object) -> str:
+    """The class of a failed task's error. Its message stays away: it can quote what somebody wrote."""
+    _, found, frames = str(result or "").rpartition("Traceback (most recent call last):\n")
+    after_frames = next((line for line in frames.splitlines() if line and not line.startswith(" ")), "")
+    name = ERROR_CLASS.match(after_frames) if found else None
+    return name.group() if name else "ended from outside"
+
+
+def _rows(name: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("convmemory.ops", name), parameters)
+        found: list[tuple[Any, ...]] = cursor.fetchall()
+        return found

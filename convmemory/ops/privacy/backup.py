@@ -1,0 +1,286 @@
+"""Backups of the embedded database: one file, verified before anything is changed, restored whole or not at all.
+
+A backup is a zip file with `dump.pgc` (what pg_dump writes, streamed through) and `manifest.json` with its
+checksum and the number of rows of each table in the same snapshot. A restore fills a new database,
+compares the rows, and only then gives it the name of the old one. It does not trust the dump (`safe_restore.py`).
+"""
+
+import contextlib
+import hashlib
+import json
+import subprocess
+import tempfile
+import time
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import psycopg
+from django.db import connection, connections
+from django.db.migrations.loader import MigrationLoader
+from django.utils import timezone
+from psycopg import sql
+
+from convmemory.core.errors import ConvMemoryError, InvalidInput
+from convmemory.core.postgres import server
+from convmemory.core.postgres.base import close_pools
+from convmemory.core.private_files import new_private_file
+from convmemory.ops.privacy.safe_restore import entries_to_restore, new_database, restoring_role, take_over
+
+FORMAT = "convmemory-backup"
+VERSION = 1
+DUMP, MANIFEST = "dump.pgc", "manifest.json"
+CHUNK_BYTES = 1024 * 1024
+LEAVING_S = 5.0
+TABLES = """
+SELECT c.relname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p') AND n.nspname = 'public' ORDER BY c.relname
+"""
+OTHERS = """
+SELECT count(*) FROM pg_stat_activity
+WHERE datname = %s AND backend_type = 'client backend' AND pid <> pg_backend_pid()
+"""
+
+
+class BackupFailed(ConvMemoryError):
+    """A program of PostgreSQL failed or what it made is not whole; the message says why. Nothing was changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class BackupReport:
+    """Bytes of the file, and rows in all tables."""
+
+    size: int
+    rows: int
+
+
+def back_up(*, path: Path) -> BackupReport:
+    """Write a backup to `path`, for its owner alone; it appears there when it is whole. The product may run meanwhile.
+
+    Raises: InvalidInput where the file exists or the database is not the embedded one, BackupFailed.
+    """
+    target = _embedded_target()
+    if path.exists():
+        raise InvalidInput(f"{path} exists already: name another file.")
+    draft = path.with_name(f"{path.name}.partial")
+    try:
+        with (
+            _snapshot(target) as (snapshot, facts),
+            new_private_file(draft) as output,
+            zipfile.ZipFile(output, "w", zipfile.ZIP_STORED) as archive,
+        ):
+            with archive.open(DUMP, "w", force_zip64=True) as file:
+                facts["dump"] = _dump(target, snapshot, file)
+            archive.writestr(MANIFEST, json.dumps(facts, indent=1))
+        draft.rename(path)
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be written: {error.strerror or error}.") from error
+    finally:
+        draft.unlink(missing_ok=True)
+    return BackupReport(path.stat().st_size, sum(facts["rows"].values()))
+
+
+def restore(*, path: Path, force: bool = False) -> BackupReport:
+    """Replace the database by the one in the backup. The old one stays until the new one is complete.
+
+    Raises: InvalidInput where the backup is damaged, newer than this program or holds what could run code, where the
+    database holds accounts and `force` is not given, or where the product runs; BackupFailed.
+    """
+    target = _embedded_target()
+    manifest = verify(path)
+    if not force and not _is_empty():
+        raise InvalidInput(
+            "The database holds accounts or conversations: `--force` replaces all of it by the backup. "
+            "Keep what is there first with `manage.py backup`."
+        )
+    connections.close_all()
+    close_pools()
+    name = str(target["dbname"])
+    fresh, old = f"{name}_restored", f"{name}_replaced"
+    with psycopg.connect(**{**target, "dbname": "postgres"}, autocommit=True) as admin:
+        _refuse_while_in_use(admin, name)
+        for leftover in (fresh, old):
+            _drop(admin, leftover)
+        with restoring_role(admin) as role:
+            try:
+                new_database(admin, target, fresh, role)
+                _fill({**target, "dbname": fresh, "user": role}, path, manifest)
+                take_over({**target, "dbname": fresh}, role)
+                _swap(admin, name, fresh, old)
+            finally:
+                _drop(admin, fresh)
+        _drop(admin, old)
+    return BackupReport(path.stat().st_size, sum(manifest["rows"].values()))
+
+
+def verify(path: Path) -> dict[str, Any]:
+    """The manifest of a backup that is whole and that this program can read. Raises: InvalidInput."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            manifest: dict[str, Any] = json.loads(archive.read(MANIFEST))
+            if manifest.get("format") != FORMAT or manifest.get("version") != VERSION:
+                raise InvalidInput(f"{path} is no backup that this version reads.")
+            with archive.open(DUMP) as file:
+                digest = _digest(file)
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be read: {error.strerror or error}.") from error
+    except (zipfile.BadZipFile, EOFError, KeyError, ValueError, NotImplementedError) as error:
+        raise InvalidInput(f"{path} is damaged or no backup: {error}. Nothing was changed.") from error
+    if digest != manifest["dump"]["sha256"]:
+        raise InvalidInput(f"{path} is damaged: its checksum is not the one it was written with. Nothing was changed.")
+    unknown = {tuple(migration) for migration in manifest["migrations"]} - set(_known_migrations())
+    if unknown:
+        raise InvalidInput(
+            f"{path} is of a newer version (with the migration {'.'.join(min(unknown))}): update convmemory first."
+        )
+    return manifest
+
+
+def _digest(file: IO[bytes]) -> str:
+    digest = hashlib.sha256()
+    while chunk := file.read(CHUNK_BYTES):
+        digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _embedded_target() -> dict[str, Any]:
+    if not connection.settings_dict.get("EMBEDDED_PATH"):
+        raise InvalidInput(
+            "DATABASE_URL names a server of your own: back it up with its own pg_dump, which knows its version."
+        )
+    params = connection.get_connection_params()
+    return {name: params[name] for name in ("host", "port", "user", "dbname") if name in params}
+
+
+@contextlib.contextmanager
+def _snapshot(target: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """A snapshot that pg_dump reads, too, and the facts about it."""
+    with psycopg.connect(**target) as reader:
+        reader.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        reader.read_only = True
+        snapshot = _value(reader, "SELECT pg_export_snapshot()")
+        yield (
+            str(snapshot),
+            {
+                "format": FORMAT,
+                "version": VERSION,
+                "created_at": timezone.now().isoformat(),
+                "postgres": _value(reader, "SHOW server_version"),
+                "vector": _value(reader, "SELECT extversion FROM pg_extension WHERE extname = 'vector'"),
+                "migrations": reader.execute("SELECT app, name FROM django_migrations ORDER BY id").fetchall(),
+                "rows": _count_rows(reader),
+            },
+        )
+
+
+def _value(reader: psycopg.Connection, statement: str) -> Any:
+    row = reader.execute(sql.SQL(statement)).fetchone()
+    return row[0] if row else None
+
+
+def _count_rows(reader: psycopg.Connection) -> dict[str, int]:
+    tables = [name for (name,) in reader.execute(TABLES).fetchall()]
+    counts = {}
+    for name in tables:
+        row = reader.execute(sql.SQL("SELECT count(*) FROM public.{}").format(sql.Identifier(name))).fetchone()
+        counts[name] = int(row[0]) if row else 0
+    return counts
+
+
+def _program(name: str, target: Mapping[str, Any]) -> list[str]:
+    address = ["--host", str(target["host"]), "--port", str(target["port"]), "--username", str(target["user"])]
+    return [str(server.binary(name)), *address, "--no-password"]
+
+
+def _dump(target: Mapping[str, Any], snapshot: str, file: IO[bytes]) -> dict[str, Any]:
+    command = [*_program("pg_dump", target), "--format=custom", "--no-owner", f"--snapshot={snapshot}"]
+    digest, size = hashlib.sha256(), 0
+    with _running([*command, str(target["dbname"])], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        while chunk := process.stdout.read(CHUNK_BYTES):
+            digest.update(chunk)
+            size += len(chunk)
+            file.write(chunk)
+    return {"sha256": digest.hexdigest(), "size": size}
+
+
+def _fill(target: Mapping[str, Any], path: Path, manifest: dict[str, Any]) -> None:
+    """Restore the dump into an empty database and compare its rows with the manifest's."""
+    command = [*_program("pg_restore", target), "--no-owner", "--no-privileges", "--single-transaction"]
+    with tempfile.TemporaryDirectory() as folder:  # its owner's alone
+        listing, chosen = Path(folder, "entries"), Path(folder, "chosen")
+        _feed([str(server.binary("pg_restore")), "--list", "--file", str(listing)], path)
+        chosen.write_text(entries_to_restore(listing.read_text("utf-8", "replace")), encoding="utf-8")
+        _feed([*command, "--use-list", str(chosen), "--dbname", str(target["dbname"])], path)
+    with psycopg.connect(**target, autocommit=True) as reader:
+        if _count_rows(reader) != manifest["rows"]:
+            raise BackupFailed("The restored tables do not hold the rows of the backup. The old database is unchanged.")
+
+
+def _feed(command: list[str], path: Path) -> None:
+    """Run a program with the dump as its input."""
+    with (
+        zipfile.ZipFile(path) as archive,
+        archive.open(DUMP) as file,
+        _running(command, stdin=subprocess.PIPE) as process,
+    ):
+        assert process.stdin is not None
+        with contextlib.suppress(BrokenPipeError), process.stdin:  # it has read enough, or its message says why not
+            while chunk := file.read(CHUNK_BYTES):
+                process.stdin.write(chunk)
+
+
+@contextlib.contextmanager
+def _running(command: list[str], **pipes: Any) -> Iterator[subprocess.Popen[bytes]]:
+    """A program of PostgreSQL. Raises: BackupFailed with its last words where it fails."""
+    with subprocess.Popen(command, stderr=subprocess.PIPE, **pipes) as process:  # noqa: S603
+        try:
+            yield process
+        except BaseException:
+            process.kill()
+            raise
+        assert process.stderr is not None
+        message = process.stderr.read().decode("utf-8", "replace").strip()
+        if process.wait():
+            raise BackupFailed(f"{Path(command[0]).name} failed: {message[-1_000:]}. Nothing was changed.")
+
+
+def _is_empty() -> bool:
+    with connection.cursor() as cursor:
+        tables = set(connection.introspection.table_names(cursor))
+        for name in {"auth_user", "conversations_conversation"} & tables:
+            cursor.execute(f"SELECT EXISTS (SELECT 1 FROM {name})")  # noqa: S608
+            if cursor.fetchone()[0]:
+                return False
+    return True
+
+
+def _refuse_while_in_use(admin: psycopg.Connection, name: str) -> None:
+    deadline = time.monotonic() + LEAVING_S
+    while (row := admin.execute(OTHERS, [name]).fetchone()) and row[0] and time.monotonic() < deadline:
+        time.sleep(0.1)  # a connection that was closed a moment ago may still be ending
+    if row and row[0]:
+        raise InvalidInput(f"{row[0]} connections use the database: stop `manage.py up` and other commands first.")
+
+
+def _swap(admin: psycopg.Connection, name: str, fresh: str, old: str) -> None:
+    """Give the new database the old one's name; both renamings or none."""
+    rename = sql.SQL("ALTER DATABASE {} RENAME TO {}")
+    admin.execute(rename.format(sql.Identifier(name), sql.Identifier(old)))
+    try:
+        admin.execute(rename.format(sql.Identifier(fresh), sql.Identifier(name)))
+    except psycopg.Error:
+        admin.execute(rename.format(sql.Identifier(old), sql.Identifier(name)))
+        raise
+
+
+def _drop(admin: psycopg.Connection, name: str) -> None:
+    admin.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+def _known_migrations() -> Iterator[tuple[str, str]]:
+    loader = MigrationLoader(None, ignore_no_migrations=True)
+    assert loader.disk_migrations is not None
+    yield from loader.disk_migrations

@@ -1,0 +1,230 @@
+"""Erasing a person: every row, vector, cache entry, session, key, task and file of theirs.
+
+What belongs to them is known from the models (`ownership.py`). Rows go in batches, each its own
+transaction, the person's own row last: a run that is killed is finished by running it again.
+"""
+
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import AbstractBaseUser, User
+from django.contrib.contenttypes.models import ContentType
+from django.contrib.sessions.models import Session
+from django.db import IntegrityError, connection, models, transaction
+from django.utils import timezone
+
+from convmemory.conversations.import_runner import upload_prefix
+from convmemory.core.errors import ConvMemoryError, NotFound
+from convmemory.core.postgres import server
+from convmemory.core.sql import load_sql
+from convmemory.ops.models import Erasure
+from convmemory.ops.privacy.ownership import OwnedTable, loose_references, owned_tables
+from convmemory.ops.privacy.task_arguments import drop_finished, drop_queued
+
+BATCH = 5_000
+PASSES = 5
+RESUME_AFTER = timedelta(minutes=10)
+
+
+class StillInUse(ConvMemoryError):
+    """New rows of the person keep arriving: something still writes for them. Stop it and erase again."""
+
+
+@dataclass(slots=True)
+class Receipt:
+    """What one run deleted, by table or kind. `finished` is False where its time ran out before the end."""
+
+    username: str
+    deleted: dict[str, int] = field(default_factory=dict)
+    finished: bool = False
+
+    def add(self, name: str, count: int) -> None:
+        if count:
+            self.deleted[name] = self.deleted.get(name, 0) + count
+
+    @property
+    def total(self) -> int:
+        return sum(self.deleted.values())
+
+
+class _OutOfTime(Exception):
+    pass
+
+
+def user_to_erase(username: str) -> User:
+    """The person of that name, active or half erased. Raises: NotFound."""
+    try:
+        return User.objects.get(username=username)
+    except User.DoesNotExist:
+        raise NotFound(f"There is no user {username!r}: nothing is left to erase.") from None
+
+
+def shut_out(*, user: AbstractBaseUser) -> Receipt:
+    """Let the person in no more, by password, key or session, and mark the erasure as under way."""
+    receipt = Receipt(user.get_username())
+    Erasure.objects.get_or_create(user_id=user.pk)
+    User.objects.filter(pk=user.pk).update(is_active=False)
+    receipt.add("django_session", _drop_sessions(user.pk))
+    return receipt
+
+
+def erase_user(*, user: AbstractBaseUser, deadline: float = float("inf")) -> Receipt:
+    """Delete everything that belongs to the person; until `time.monotonic()` passes `deadline`.
+
+    Raises: StillInUse where rows keep arriving.
+    """
+    receipt = shut_out(user=user)
+    try:
+        _erase(user.pk, receipt, deadline)
+    except _OutOfTime:
+        return receipt
+    receipt.finished = True
+    return receipt
+
+
+def unfinished() -> list[int]:
+    """Persons whose erasure was begun a while ago and is not done."""
+    begun = timezone.now() - RESUME_AFTER
+    return list(Erasure.objects.filter(requested_at__lt=begun).values_list("user_id", flat=True))
+
+
+def count_rows(user: AbstractBaseUser) -> dict[str, int]:
+    """How many rows of each table are the person's."""
+    counts = {}
+    with connection.cursor() as cursor:
+        for table in owned_tables():
+            cursor.execute(f"SELECT count(*) FROM {table.name} WHERE {table.condition}", {"owner": user.pk})  # noqa: S608
+            (counts[table.name],) = cursor.fetchone()
+    return {name: count for name, count in counts.items() if count}
+
+
+def _erase(owner_id: int, receipt: Receipt, deadline: float) -> None:
+    receipt.add("queued tasks", drop_queued(owner_id))
+    receipt.add("finished tasks", drop_finished(owner_id))
+    receipt.add("django_admin_log", _drop_log_entries(owner_id))
+    receipt.add("files", _drop_files(owner_id))
+    receipt.add("logs of the embedded server", _clear_server_log())
+    *tables, person = owned_tables()
+    tables = [table for table in tables if table.model is not Erasure]
+    for _ in range(PASSES):
+        try:
+            _drop_rows(tables, owner_id, receipt, deadline)
+            receipt.add("queued tasks", drop_queued(owner_id))
+            receipt.add("finished tasks", drop_finished(owner_id))
+            with transaction.atomic():  # together: an erasure without its mark would never be finished
+                receipt.add(person.name, _drop_person(person, owner_id))
+            return
+        except IntegrityError:
+            continue  # a worker has just written for this person
+    raise StillInUse("Rows of this person keep arriving: stop what writes them, then erase again.")
+
+
+def _drop_rows(tables: list[OwnedTable], owner_id: int, receipt: Receipt, deadline: float) -> None:
+    for model, key, rows in loose_references([*tables, owned_tables()[-1]]):
+        _let_go(model, key, rows, owner_id)
+    for table in tables:
+        for count in _in_batches("drop_owned", table, owner_id):
+            receipt.add(table.name, count)
+            if count:  # each run gets on
+                _look_at_the_clock(deadline)
+
+
+def _drop_person(person: OwnedTable, owner_id: int) -> int:
+    Erasure.objects.filter(user_id=owner_id).delete()
+    with connection.cursor() as cursor:
+        cursor.execute(f"DELETE FROM {person.name} WHERE {person.condition}", {"owner": owner_id})  # noqa: S608
+        count: int = cursor.rowcount
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+    return count
+
+
+def _in_batches(name: str, table: OwnedTable, owner_id: int) -> Iterator[int]:
+    statement = load_sql("convmemory.ops", name).format(table=table.name, condition=table.condition)
+    while True:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute(statement, {"owner": owner_id, "batch": BATCH})
+            count = cursor.rowcount
+        yield count
+        if count < BATCH:
+            return
+
+
+def _let_go(model: type[models.Model], key: models.ForeignKey[Any, Any], rows: str, owner_id: int) -> None:
+    """Set a nullable reference to rows of the person to null, in those of the model's rows."""
+    target = next(table for table in owned_tables() if table.model is key.related_model)
+    column, table, pk = key.column, model._meta.db_table, target.model._meta.pk.column
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f'UPDATE {table} SET "{column}" = NULL WHERE {rows} AND "{column}" IN '  # noqa: S608
+            f'(SELECT "{pk}" FROM {target.name} WHERE {target.condition})',
+            {"owner": owner_id},
+        )
+
+
+def _drop_sessions(owner_id: int) -> int:
+    """Sessions hold the user inside their signed data, so that each has to be opened."""
+    mine = [
+        session.pk
+        for session in Session.objects.iterator(chunk_size=1_000)
+        if session.get_decoded().get("_auth_user_id") == str(owner_id)
+    ]
+    count: int = Session.objects.filter(pk__in=mine).delete()[0]
+    return count
+
+
+def _drop_log_entries(owner_id: int) -> int:
+    """Entries of the admin's log about rows of the person; their text names the row."""
+    dropped = 0
+    for table in owned_tables():
+        kind = ContentType.objects.filter(app_label=table.model._meta.app_label, model=table.model._meta.model_name)
+        entries = LogEntry.objects.filter(content_type__in=kind)
+        if not entries.exists():
+            continue
+        statement = load_sql("convmemory.ops", "drop_log_entries").format(
+            table=table.name, condition=table.condition, pk=table.model._meta.pk.column
+        )
+        with connection.cursor() as cursor:
+            cursor.execute(statement, {"owner": owner_id, "kind": kind.get().pk})
+            dropped += cursor.rowcount
+    return dropped
+
+
+def _drop_files(owner_id: int) -> int:
+    """Folders that an upload left in the temporary folder when its process was killed, and stored files."""
+    folders = list(Path(tempfile.gettempdir()).glob(f"{upload_prefix(owner_id)}*"))
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
+    return len(folders) + sum(_drop_stored_files(table, owner_id) for table in owned_tables())
+
+
+def _clear_server_log() -> int:
+    """What the embedded server logged before it kept texts out of its log, or was told to by an administrator."""
+    folder = connection.settings_dict.get("EMBEDDED_PATH")
+    return server.clear_log(Path(folder)) if folder else 0
+
+
+def _drop_stored_files(table: OwnedTable, owner_id: int) -> int:
+    dropped = 0
+    for file_field in (f for f in table.model._meta.concrete_fields if isinstance(f, models.FileField)):
+        with connection.cursor() as cursor:
+            cursor.execute(
+                f'SELECT "{file_field.column}" FROM {table.name} WHERE {table.condition}',  # noqa: S608
+                {"owner": owner_id},
+            )
+            names = [name for (name,) in cursor.fetchall() if name]
+        for name in filter(file_field.storage.exists, names):
+            file_field.storage.delete(name)
+            dropped += 1
+    return dropped
+
+
+def _look_at_the_clock(deadline: float) -> None:
+    if time.monotonic() > deadline:
+        raise _OutOfTime

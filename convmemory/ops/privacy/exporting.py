@@ -1,0 +1,120 @@
+"""Everything that an installation holds of one person, as one zip archive that `import_conversations` reads.
+
+One snapshot: all tables are read in one REPEATABLE READ transaction, row by row through server-side
+cursors, so that memory stays flat. What would let somebody act as the person (passwords, hashes of
+keys, sessions) is left out. The format is described in docs/export-format.md.
+"""
+
+import json
+import re
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from django.contrib.auth.models import AbstractBaseUser
+from django.db import connection, transaction
+from django.utils import timezone
+
+from convmemory.conversations.importers.own_export import FORMAT, MANIFEST, VERSION, table_file
+from convmemory.core.errors import InvalidInput
+from convmemory.core.private_files import new_private_file
+from convmemory.ops.privacy.ownership import OwnedTable, owned_tables
+
+ROWS_PER_FETCH = 200
+SECRETS = re.compile(r"(^|_)(password|secret|api_key|key_hash|token)(_hash|_encrypted)?$|_encrypted$")
+"""Columns that are never exported, by their names."""
+
+ABOUT_OTHERS = {"django_admin_log": ("object_repr", "change_message")}
+"""Columns by table that can hold what belongs to somebody else: a title that an administrator has seen."""
+
+# The reader walks these side by side, so they stand in the order of the conversations.
+ORDERS = {
+    "conversations_conversation": "id",
+    "conversations_message": "conversation_id, position",
+    "conversations_messagesource": (
+        "(SELECT m.conversation_id FROM conversations_message AS m WHERE m.id = message_id), "
+        "(SELECT m.position FROM conversations_message AS m WHERE m.id = message_id)"
+    ),
+    "conversations_event": "conversation_id, line_number",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ExportReport:
+    """Rows by table, and the size of the archive in bytes."""
+
+    rows: dict[str, int]
+    size: int
+
+
+def export_user(*, user: AbstractBaseUser, path: Path) -> ExportReport:
+    """Write the person's archive to `path`, for its owner alone. It appears there when it is whole.
+
+    Raises: InvalidInput where the file exists or cannot be written.
+    """
+    if path.exists():
+        raise InvalidInput(f"{path} exists already: name another file.")
+    draft = path.with_name(f"{path.name}.partial")
+    rows: dict[str, int] = {}
+    try:
+        with (
+            _snapshot(),
+            new_private_file(draft) as output,
+            zipfile.ZipFile(output, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive,
+        ):
+            for table in sorted(owned_tables(), key=lambda table: table.name):
+                rows[table.name] = _write_table(archive, table, user.pk)
+            archive.writestr(MANIFEST, json.dumps(_manifest(user, rows), indent=1))
+        draft.rename(path)
+    except OSError as error:
+        raise InvalidInput(f"{path} cannot be written: {error.strerror or error}.") from error
+    finally:
+        draft.unlink(missing_ok=True)
+    return ExportReport(rows=rows, size=path.stat().st_size)
+
+
+def exported_columns(table: OwnedTable) -> list[str]:
+    left_out = ABOUT_OTHERS.get(table.name, ())
+    return [column for column in table.columns if not SECRETS.search(column) and column not in left_out]
+
+
+@contextmanager
+def _snapshot() -> Iterator[None]:
+    nested = connection.in_atomic_block
+    with transaction.atomic():
+        if not nested:
+            with connection.cursor() as cursor:
+                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        yield
+
+
+def _write_table(archive: zipfile.ZipFile, table: OwnedTable, owner_id: int) -> int:
+    columns = ", ".join(f't."{column}"' for column in exported_columns(table))
+    order = ORDERS.get(table.name)
+    statement = (
+        f"SELECT row_to_json(r)::text FROM (SELECT {columns} FROM {table.name} AS t "  # noqa: S608
+        f"WHERE {table.condition}{f' ORDER BY {order}' if order else ''}) AS r"
+    )
+    count = 0
+    with archive.open(table_file(table.name), "w", force_zip64=True) as file, connection.chunked_cursor() as cursor:
+        cursor.cursor.itersize = ROWS_PER_FETCH
+        cursor.execute(statement, {"owner": owner_id})
+        for (row,) in cursor:
+            file.write(row.encode() + b"\n")
+            count += 1
+    return count
+
+
+def _manifest(user: AbstractBaseUser, rows: dict[str, int]) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "username": user.get_username(),
+        "exported_at": timezone.now().isoformat(),
+        "tables": {
+            table.name: {"rows": rows[table.name], "columns": exported_columns(table)} for table in owned_tables()
+        },
+    }

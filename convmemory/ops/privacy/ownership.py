@@ -1,0 +1,139 @@
+"""Which rows of which tables belong to a person, worked out from the models' foreign keys.
+
+A table belongs to people when it has a cascading foreign key to the user, which nearly all call `owner`. Nothing
+is listed by name, so a new model with an owner is exported and erased from the day it is added. Tables
+without such a key must be named in `SHARED`; tests hold both.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from graphlib import TopologicalSorter
+from typing import Any
+
+from django.apps import apps
+from django.conf import settings
+from django.db import models
+
+SHARED = {
+    "auth.Group": "names of roles",
+    "auth.Group_permissions": "rights of roles",
+    "auth.Permission": "names of rights",
+    "contenttypes.ContentType": "names of tables",
+    "django_q.OrmQ": "queued tasks name rows in their arguments: `task_arguments.py` finds them",
+    "django_q.Schedule": "periodic tasks of the installation",
+    "django_q.Task": "finished tasks name rows in their arguments: `task_arguments.py` finds them",
+    "embeddings.EmbeddingSpace": "models, not texts",
+    "ops.IndexSample": "counts over everybody, and messages of the index's own errors",
+    "ops.Measure": "counts without any text",
+    "ops.SweepRun": "counts without any text",
+    "sign_in.PasswordFailures": "counts under keyed hashes, gone a day after the last wrong password",
+    "sessions.Session": "holds the user inside its signed data: `erasing.py` looks there",
+}
+"""Models that no foreign key ties to a person, and why that is right or who takes care of it."""
+
+Foreign = models.ForeignKey[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedTable:
+    """A table with rows of persons. `condition` selects those of one, with one parameter `%(owner)s`."""
+
+    model: type[models.Model]
+    name: str
+    condition: str
+    columns: tuple[str, ...]
+
+    @property
+    def label(self) -> str:
+        return self.model._meta.label
+
+
+def user_model() -> type[models.Model]:
+    return apps.get_model(settings.AUTH_USER_MODEL)
+
+
+def all_models() -> list[type[models.Model]]:
+    """Every model with a table of its own."""
+    found = apps.get_models(include_auto_created=True)
+    return [model for model in found if model._meta.managed and not model._meta.proxy]
+
+
+@cache
+def owned_tables() -> tuple[OwnedTable, ...]:
+    """The tables that hold rows of persons, those that point at others before those; the user's own is the last."""
+    owned = _owned_models()
+    order = TopologicalSorter({model: _pointing_at(model, owned) for model in owned}).static_order()
+    in_order = [*(model for model in order if model is not user_model()), user_model()]
+    return tuple(
+        OwnedTable(model, model._meta.db_table, _condition(model), tuple(f.column for f in _fields(model)))
+        for model in in_order
+    )
+
+
+@cache
+def owned_by_name() -> dict[str, OwnedTable]:
+    """The tables by their models' lower-case names, as arguments called `<name>_id` mean them."""
+    return {table.model._meta.model_name or "": table for table in owned_tables()}
+
+
+def foreign_keys(model: type[models.Model]) -> list[Foreign]:
+    """The model's foreign keys and one-to-one fields."""
+    return [field for field in _fields(model) if isinstance(field, models.ForeignKey)]
+
+
+def loose_references(tables: Sequence[OwnedTable]) -> list[tuple[type[models.Model], Foreign, str]]:
+    """Nullable foreign keys to set to null before rows of `tables` can go, and in which rows ("TRUE": in all).
+
+    Those of tables that are not owned, of a table to itself, and of one whose rows go after the row they name;
+    and those of other people's rows that only mention the person.
+    """
+    place = {table.model: number for number, table in enumerate(tables)}
+    found: list[tuple[type[models.Model], Foreign, str]] = []
+    for model in all_models():
+        for field in foreign_keys(model):
+            if not field.null or _target(field) not in place:
+                continue
+            number = place.get(model, len(place))
+            if number >= place[_target(field)]:
+                found.append((model, field, "TRUE"))
+            elif _lets_go(field):
+                found.append((model, field, f"({tables[number].condition}) IS NOT TRUE"))
+    return found
+
+
+def _owned_models() -> set[type[models.Model]]:
+    return {user_model(), *(model for model in all_models() if _owner_keys(model))}
+
+
+def _owner_keys(model: type[models.Model]) -> list[Foreign]:
+    """Foreign keys to the user whose row takes this one along."""
+    return [field for field in foreign_keys(model) if _target(field) is user_model() and not _lets_go(field)]
+
+
+def _lets_go(field: Foreign) -> bool:
+    """Whether the row stays when the one that it names goes."""
+    return field.remote_field.on_delete in (models.SET_NULL, models.SET_DEFAULT)
+
+
+def _pointing_at(model: type[models.Model], owned: Iterable[type[models.Model]]) -> set[type[models.Model]]:
+    """The owned models whose rows cannot outlive the row of `model` that they name: they go first."""
+    return {
+        other
+        for other in owned
+        if other is not model and any(_target(f) is model and not (f.null and _lets_go(f)) for f in foreign_keys(other))
+    }
+
+
+def _condition(model: type[models.Model]) -> str:
+    columns = [model._meta.pk.column] if model is user_model() else [field.column for field in _owner_keys(model)]
+    return " OR ".join(f'"{column}" = %(owner)s' for column in columns)
+
+
+def _target(field: Foreign) -> type[models.Model]:
+    target: type[models.Model] = field.related_model
+    return target
+
+
+def _fields(model: type[models.Model]) -> list[Any]:
+    return [field for field in model._meta.local_concrete_fields if field.column]

@@ -1,0 +1,143 @@
+"""Which rows of persons a task names in its arguments, by the names of its function's parameters.
+
+`conversation_id` means a conversation, `owner_id` a person. Used to find what the queue and its history
+still say of somebody; a test holds that every task's parameters can be understood.
+"""
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import connection
+from django_q.brokers import get_broker
+from django_q.brokers.redis_broker import Redis
+from django_q.core_signing import BadSignature
+from django_q.models import OrmQ, Task
+from django_q.signing import SignedPackage
+
+from convmemory.core.models import OwnerTask
+from convmemory.core.safe_queue import find_task
+from convmemory.ops.privacy.ownership import OwnedTable, owned_by_name
+
+PERSONS = ("owner", "user", "caller")
+NAMED_ELSEWHERE = frozenset({"space_id"})
+"""Parameters that name no row of a person."""
+
+BATCH = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class NamedRow:
+    """A row that a task names."""
+
+    table: OwnedTable
+    pk: int
+
+
+def named_rows(func: str | Callable[..., Any], args: Iterable[Any], kwargs: Mapping[str, Any]) -> list[NamedRow]:
+    """The rows that a call of this function with these arguments is about."""
+    found = find_task(func) if isinstance(func, str) else func
+    if found is None:
+        return []
+    try:
+        bound = inspect.signature(found).bind_partial(*args, **kwargs).arguments
+    except (TypeError, ValueError):
+        return []
+    return [
+        NamedRow(table, pk)
+        for name, value in bound.items()
+        if (table := table_of_parameter(name))
+        for pk in (value if isinstance(value, (list, tuple)) else [value])
+        if isinstance(pk, int)
+    ]
+
+
+def owners_of_call(func: str, args: Iterable[Any], kwargs: Mapping[str, Any]) -> set[int]:
+    """The people whose rows a call is about; a call that names the people themselves is the installation's own."""
+    found: set[int] = set()
+    for row in named_rows(func, args, kwargs):
+        if hasattr(row.table.model, "owner"):
+            found |= set(row.table.model._default_manager.filter(pk=row.pk).values_list("owner_id", flat=True))
+    return found
+
+
+def table_of_parameter(name: str) -> OwnedTable | None:
+    """The table that a parameter called `<name>_id` or `<name>_ids` names a row of."""
+    stem = name.removesuffix("s").removesuffix("_id")
+    if stem == name.removesuffix("s") or name in NAMED_ELSEWHERE:
+        return None
+    tables = owned_by_name()
+    if stem in PERSONS:
+        return tables["user"]
+    word = stem.replace("_", "")
+    matching = [table for model, table in tables.items() if model.endswith(word)]
+    return tables.get(word) or (matching[0] if len(matching) == 1 else None)
+
+
+def drop_queued(owner_id: int) -> int:
+    """Take tasks that name rows of this person, or rows that are gone, out of the queue; how many."""
+    dropped: int = OwnerTask.objects.filter(owner_id=owner_id).delete()[0]
+    broker = get_broker()
+    if isinstance(broker, Redis):
+        entries = broker.connection.lrange(broker.list_key, 0, -1)
+        payloads = [(payload, _unpacked(payload.decode())) for payload in entries]
+        about = _about(payloads, owner_id)
+        return dropped + sum(int(broker.connection.lrem(broker.list_key, 0, payload)) for payload in about)
+    for batch in _batches(OrmQ.objects.order_by("pk").values_list("pk", "payload").iterator()):
+        payloads = [(pk, _unpacked(payload)) for pk, payload in batch]
+        dropped += OrmQ.objects.filter(pk__in=_about(payloads, owner_id)).delete()[0]
+    return dropped
+
+
+def drop_finished(owner_id: int) -> int:
+    """Forget finished and failed tasks that name rows of this person, or rows that are gone; how many.
+
+    Those whose arguments cannot be read go, too: they may name the person.
+    """
+    dropped = 0
+    for batch in _batches(Task.objects.order_by("pk").values_list("pk", "func", "args", "kwargs").iterator()):
+        unreadable = [pk for pk, _, args, kwargs in batch if args is None or kwargs is None]
+        calls = [(pk, named_rows(func, args or (), kwargs or {})) for pk, func, args, kwargs in batch]
+        dropped += Task.objects.filter(pk__in=[*unreadable, *_about(calls, owner_id)]).delete()[0]
+    return dropped
+
+
+def _unpacked(payload: str) -> list[NamedRow]:
+    try:
+        task = SignedPackage.loads(payload)
+    except (BadSignature, TypeError):
+        return []  # of another installation on the same Redis
+    return named_rows(task["func"], task.get("args", ()), task.get("kwargs", {}))
+
+
+def _about(calls: list[tuple[Any, list[NamedRow]]], owner_id: int) -> list[Any]:
+    """The keys of those calls that name a row of the person, or one that no longer exists."""
+    by_table: dict[OwnedTable, set[int]] = {}
+    for _, rows in calls:
+        for row in rows:
+            by_table.setdefault(row.table, set()).add(row.pk)
+    kept = {table: _others(table, pks, owner_id) for table, pks in by_table.items()}
+    return [key for key, rows in calls if any(row.pk not in kept[row.table] for row in rows)]
+
+
+def _others(table: OwnedTable, pks: set[int], owner_id: int) -> set[int]:
+    """Which of these rows exist and are not the person's."""
+    column = table.model._meta.pk.column
+    statement = (
+        f'SELECT "{column}" FROM {table.name} WHERE "{column}" = ANY(%(pks)s) AND ({table.condition}) IS NOT TRUE'  # noqa: S608
+    )
+    with connection.cursor() as cursor:
+        cursor.execute(statement, {"pks": sorted(pks), "owner": owner_id})
+        return {pk for (pk,) in cursor.fetchall()}
+
+
+def _batches(rows: Iterable[Any]) -> Iterator[list[Any]]:
+    batch: list[Any] = []
+    for row in rows:
+        batch.append(row)
+        if len(batch) == BATCH:
+            yield batch
+            batch = []
+    if batch:
+        yield batch

@@ -1,0 +1,103 @@
+"""Self-repair: finds work that was missed, stuck, stale or orphaned, puts it right, and keeps counts.
+
+The quick sweep looks at index states alone and runs every minute; the deep one reads the rows themselves.
+Both may run at once on several machines: all they do is conditional or can be done twice.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from django.utils import timezone
+from django_q.models import Failure
+
+from convmemory.conversations.ingest import release_abandoned_responses
+from convmemory.core import fair_queue
+from convmemory.core.measuring import Measurement, report
+from convmemory.embeddings.spaces import active_space
+from convmemory.ops.models import SweepRun
+from search.indexing.selecting import find_damage, mark_damage
+from search.indexing.sweeping import count_orphans, delete_orphans, reconcile_sources, sources_to_index
+
+BATCH = 200
+KEPT_RUNS = 3_000  # two days of quick sweeps
+KEPT_FAILURES = 1_000  # django-q keeps every failed task for ever
+
+Enqueue = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """How much of one kind was found, and how much of it was put right or handed to a worker."""
+
+    found: int = 0
+    fixed: int = 0
+
+
+def sweep(*, enqueue: Enqueue) -> SweepRun:
+    """Look for missed and stuck work; `enqueue` asks a worker to index a source."""
+    kinds = {"missed": lambda: _missed(enqueue), "stuck": _stuck, "tickets": _tickets}
+    return _run(kinds, deep=False)
+
+
+def deep_sweep(*, enqueue: Enqueue) -> SweepRun:
+    """Look for orphaned, missing and stale rows; reads every derived row."""
+    kinds = {"orphaned": _orphaned, "stale": lambda: _stale(enqueue), "failed tasks": _failed_tasks}
+    return _run(kinds, deep=True)
+
+
+def _missed(enqueue: Enqueue) -> Swept:
+    return _enqueue_all(sources_to_index(limit=BATCH), enqueue)
+
+
+def _stuck() -> Swept:
+    released = len(release_abandoned_responses(limit=BATCH))
+    return Swept(released, released)
+
+
+def _tickets() -> Swept:
+    added = fair_queue.revive()
+    return Swept(added, added)
+
+
+def _orphaned() -> Swept:
+    reconciled = reconcile_sources()
+    found = sum(count_orphans().values())
+    return Swept(found + reconciled, reconciled + (delete_orphans() if found else 0))
+
+
+def _stale(enqueue: Enqueue) -> Swept:
+    space = active_space()
+    damages = find_damage(space, ("missing", "stale"), limit=BATCH)
+    mark_damage(damages, space)
+    return _enqueue_all([damage.source_id for damage in damages], enqueue)
+
+
+def _failed_tasks() -> Swept:
+    old = Failure.objects.order_by("-stopped").values_list("pk", flat=True)[KEPT_FAILURES:]
+    deleted, _ = Failure.objects.filter(pk__in=list(old)).delete()
+    return Swept(deleted, deleted)
+
+
+def _enqueue_all(source_ids: list[int], enqueue: Enqueue) -> Swept:
+    for source_id in source_ids:
+        enqueue(source_id)
+    return Swept(len(source_ids), len(source_ids))
+
+
+def _run(kinds: Mapping[str, Callable[[], Swept]], *, deep: bool) -> SweepRun:
+    started_at, started = timezone.now(), time.perf_counter()
+    swept: dict[str, Swept] = {}
+    for kind, look in kinds.items():
+        began = time.perf_counter()
+        swept[kind] = look()
+        report(Measurement("sweep", kind, time.perf_counter() - began, items=swept[kind].found))
+    run = SweepRun.objects.create(
+        deep=deep,
+        started_at=started_at,
+        seconds=round(time.perf_counter() - started, 3),
+        found={kind: item.found for kind, item in swept.items()},
+        fixed={kind: item.fixed for kind, item in swept.items()},
+    )
+    SweepRun.objects.filter(pk__lte=run.pk - KEPT_RUNS).delete()
+    return run

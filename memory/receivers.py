@@ -1,0 +1,30 @@
+"""What memory does when the index has embedded messages, or looks whether they changed: its records follow."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from convmemory.embeddings.models import EmbeddingSpace
+from memory.records import follow_positions, note_outcomes
+from search.adapters.conversations import KIND
+from search.models import Source
+from search.sources import Element
+
+
+def on_elements_embedded(
+    sender: Any,
+    *,
+    source: Source,
+    space: EmbeddingSpace,
+    elements: Sequence[Element],
+    token_counts: Mapping[int, int],
+    errors: Mapping[int, str],
+    keep_completed: bool,
+    **kwargs: Any,
+) -> None:
+    if source.kind == KIND:
+        note_outcomes(source, space, elements, token_counts=token_counts, errors=errors, keep_completed=keep_completed)
+
+
+def on_items_compared(sender: Any, *, source: Source, first_item: int, **kwargs: Any) -> None:
+    if source.kind == KIND:
+        follow_positions(source, first_item)

@@ -1,5 +1,0 @@
--- Vectors of texts that some passage of the owner in the space holds already.
-SELECT DISTINCT ON (p.content_hash) p.content_hash, p.embedding::text, p.token_count, t.vectors
-FROM memory_passage AS p
-LEFT JOIN memory_passagetokens AS t ON t.passage_id = p.id
-WHERE p.content_hash = ANY(%s::uuid[]) AND p.owner_id = %s AND p.space_id = %s

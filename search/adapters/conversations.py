@@ -1,0 +1,120 @@
+"""Conversations as sources of the index: turns are items, messages are elements.
+
+Registered, and told of changes, in `search/apps.py`. Nothing else of the index knows what a conversation is.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import Any
+
+from django.db import connection
+from django.db.models import Q
+from django.urls import reverse
+
+from convmemory.conversations.models import Conversation, Message
+from convmemory.conversations.reading import stored_message
+from convmemory.core.sql import load_sql
+from search.adapters.messages import element_of, items_of
+from search.indexing.active import IndexResult, index_source
+from search.indexing.noting import delete_sources, drop_source, put_source
+from search.models import Source
+from search.sources import Element, ItemKey, ItemText, SourceFacts
+from search.tasks import enqueue_index
+
+KIND = "conversation"
+
+
+class ConversationAdapter:
+    """Reads turns and messages for the index."""
+
+    kind, item_name = KIND, "turn"
+
+    def read_range(self, owner_id: int, object_id: int, first: int, last: int) -> list[ItemText]:
+        rows = Message.objects.filter(
+            owner_id=owner_id, conversation_id=object_id, turn_number__range=(first, last)
+        ).order_by("position")
+        return items_of(stored_message(row) for row in rows)
+
+    def read_items(self, owner_id: int, items: Sequence[ItemKey]) -> dict[ItemKey, ItemText]:
+        wanted = set(items)
+        rows = Message.objects.filter(
+            owner_id=owner_id,
+            conversation_id__in={object_id for object_id, _ in wanted},
+            turn_number__in={number for _, number in wanted},
+        )
+        found: dict[ItemKey, ItemText] = {}
+        for object_id, group in groupby(rows.order_by("conversation_id", "position"), lambda row: row.conversation_id):
+            for item in items_of(stored_message(row) for row in group):
+                if (object_id, item.number) in wanted:
+                    found[object_id, item.number] = item
+        return found
+
+    def read_elements(self, owner_id: int, element_ids: Iterable[int]) -> dict[int, Element]:
+        rows = Message.objects.filter(owner_id=owner_id, pk__in=set(element_ids), turn_number__isnull=False)
+        return {row.pk: element_of(stored_message(row)) for row in rows}
+
+    def url(self, object_id: int, item_number: int) -> str:
+        return f"/conversations/{object_id}?turn={item_number}"
+
+    def reading_url(self, object_id: int, item_number: int) -> str:
+        return f"{reverse('admin:conversations_conversation_content', args=[object_id])}?turn={item_number}"
+
+    def reconcile(self) -> int:
+        with connection.cursor() as cursor:
+            cursor.execute(load_sql("search", "reconcile_conversations"))
+            count, gone = cursor.fetchone()
+        delete_sources(gone or [])
+        return int(count) + len(gone or [])
+
+
+# --- telling the index ----------------------------------------------------------------------------
+
+
+def source_of(*, owner_id: int, conversation_id: int) -> Source | None:
+    """The conversation's source."""
+    return Source.objects.filter(owner_id=owner_id, kind=KIND, object_id=conversation_id).first()
+
+
+def index_conversation(*, conversation_id: int, deadline: float = float("inf")) -> IndexResult:
+    """Bring one conversation's index up to date, as `index_source` does; also where no signal told of a change."""
+    conversation = Conversation.objects.filter(pk=conversation_id).first()
+    if conversation is None:
+        return IndexResult()
+    source = source_of(owner_id=conversation.owner_id, conversation_id=conversation_id)
+    if source is None or source.version < conversation.turns_version:
+        put_source(facts_of(conversation), first_changed=None)
+        source = source_of(owner_id=conversation.owner_id, conversation_id=conversation_id)
+    return index_source(source_id=source.pk, deadline=deadline) if source else IndexResult()
+
+
+def facts_of(conversation: Conversation) -> SourceFacts:
+    """What the index keeps of a conversation."""
+    return SourceFacts(
+        kind=KIND,
+        owner_id=conversation.owner_id,
+        object_id=conversation.pk,
+        version=conversation.turns_version,
+        item_count=conversation.turn_count,
+        element_count=conversation.message_count,
+        created_at=conversation.created_at,
+        updated_at=conversation.updated_at,
+        title=conversation.title,
+        agent=conversation.agent,
+        project=conversation.project,
+        origin=conversation.source,
+        archived=conversation.archived_at is not None,
+    )
+
+
+def on_conversation_changed(sender: Any, *, conversation: Conversation, first_turn: int | None, **kwargs: Any) -> None:
+    put_source(facts_of(conversation), first_changed=first_turn)
+
+
+def on_turns_changed(sender: Any, *, conversation_id: int, owner_id: int, **kwargs: Any) -> None:
+    chosen = Q(owner_id=owner_id, kind=KIND, object_id=conversation_id)
+    for pk in Source.objects.filter(chosen).values_list("pk", flat=True):
+        enqueue_index(pk)
+
+
+def on_conversation_deleted(sender: Any, *, instance: Conversation, **kwargs: Any) -> None:
+    drop_source(owner_id=instance.owner_id, kind=KIND, object_id=instance.pk)

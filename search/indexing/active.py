@@ -1,0 +1,260 @@
+"""Bringing the index of one source up to date: lexical documents, then passages and item vectors.
+
+Reads items through the source's adapter, writes `Item`, passages, `ItemEmbedding` and `SourceIndex`. What is
+unchanged is found by content hash and space, and costs no embedding. Work is stored batch by batch, so that a
+killed run loses one batch at most; an advisory lock, which dies with its connection, keeps two
+workers from doing the same source at once.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import connection, transaction
+from django.db.models import Sum
+from django.utils import timezone
+
+from convmemory.core.errors import EmbeddingError
+from convmemory.core.sql import load_sql
+from convmemory.embeddings.cache import embed_cached
+from convmemory.embeddings.models import EmbeddingSpace
+from convmemory.embeddings.spaces import active_space, embedder_for
+from search.index_signals import items_compared
+from search.indexing.batches import ItemBatch, batches_of_items
+from search.indexing.chunking import chunk_text
+from search.models import BinaryCodeBlock, Item, ItemEmbedding, Passage, Source, SourceIndex
+from search.sources import ItemText
+from search.vectors.locking import derivation_lock, lock_vectors
+from search.vectors.passages import drop_passages, store_ahead, store_passages
+from search.vectors.texts import ItemTexts, item_texts, searchable
+
+CHUNKS_AHEAD = 32  # a longer item's vectors are computed so many at a time, and kept in the cache
+
+Chunk = tuple[int, int, str]  # item number, number in the item, text
+
+
+@dataclass(slots=True)
+class IndexResult:
+    """What one run did. `finished` is False where time ran out or, if `busy`, another worker holds the source."""
+
+    finished: bool = True
+    busy: bool = False
+    items: int = 0
+    computed: int = 0
+    passages_computed: int = 0
+    failed: int = 0
+
+
+def index_source(*, source_id: int, deadline: float = float("inf")) -> IndexResult:
+    """Index every item of the source that is new, changed or missing in the active space.
+
+    Does one batch at least, then stops once `time.monotonic()` passes `deadline`. Raises: EmbedderUnavailable after
+    the lexical documents are stored, so that full text search works without an embedder.
+    """
+    result = IndexResult()
+    with derivation_lock(source_id) as held:
+        if not held:
+            return IndexResult(finished=False, busy=True)
+        while (source := Source.objects.filter(pk=source_id).first()) is not None:
+            space = active_space()
+            state = state_of(source, space)
+            if state.indexed_version == source.version and not state.error:
+                break
+            if not _index_from(source, state, space, result, deadline):
+                result.finished = False
+                break
+    return result
+
+
+def state_of(source: Source, space: EmbeddingSpace) -> SourceIndex:
+    """How far the source is in this space; of one that is new there, all is to be done."""
+    new = {"owner_id": source.owner_id, "noted_version": source.version, "dirty_from": 0}
+    return SourceIndex.objects.get_or_create(source=source, space=space, defaults=new)[0]
+
+
+def _index_from(
+    source: Source, state: SourceIndex, space: EmbeddingSpace, result: IndexResult, deadline: float
+) -> bool:
+    """Index from the first item that can have changed; False where time ran out."""
+    version = source.version
+    # A change that is noted while this runs must not be overwritten: the next round sees to it.
+    unchanged = SourceIndex.objects.filter(pk=state.pk, noted_version=state.noted_version)
+    _drop_gone_items(source, state)
+    first_dirty = _first_dirty(source, state)
+    items_compared.send(Source, source=source, first_item=first_dirty)
+    try:
+        for batch in batches_of_items(source, first_dirty):
+            done = result.items
+            if not _index_items(source, space, batch, result, deadline):
+                return False
+            unchanged.update(last_item=batch.last, dirty_from=batch.last + 1, updated_at=timezone.now())
+            if result.items > done and batch.last < source.item_count - 1 and time.monotonic() > deadline:
+                return False  # only after something that the next run finds done
+    except EmbeddingError as error:
+        SourceIndex.objects.filter(pk=state.pk).update(
+            error=str(error)[:1000], attempts=state.attempts + 1, updated_at=timezone.now()
+        )
+        raise
+    length = Item.objects.filter(source=source).aggregate(sum=Sum("length"))["sum"] or 0
+    Source.objects.filter(pk=source.pk).update(spoken_length=length)
+    unchanged.update(
+        indexed_version=version,
+        noted_version=version,
+        dirty_from=None,
+        last_item=source.item_count - 1,
+        passages=Passage.objects.filter(source=source, space=space).count(),
+        attempts=0,
+        error="",
+        updated_at=timezone.now(),
+    )
+    return True
+
+
+def _drop_gone_items(source: Source, state: SourceIndex) -> None:
+    """Delete what is kept of items that the source had and has no more, in every space."""
+    first = source.item_count
+    Item.objects.filter(source=source, number__gte=first).delete()
+    ItemEmbedding.objects.filter(source=source, item_number__gte=first).delete()
+    if state.last_item >= first or Passage.objects.filter(source=source, item_number__gte=first).exists():
+        packed = BinaryCodeBlock.objects.filter(source=source).values("space")
+        drop_passages(source, first_item=first, spaces=EmbeddingSpace.objects.filter(pk__in=packed))
+
+
+def _first_dirty(source: Source, state: SourceIndex) -> int:
+    every_change_noted = state.noted_version == source.version
+    return state.dirty_from if every_change_noted and state.dirty_from is not None else 0
+
+
+def _index_items(source: Source, space: EmbeddingSpace, batch: ItemBatch, result: IndexResult, deadline: float) -> bool:
+    """Index a batch; False where it is one long item and time ran out within it."""
+    texts = {item.number: item_texts(item) for item in batch.items}
+    stored = Item.objects.filter(source=source, number__range=(batch.first, batch.last))
+    known = dict(stored.values_list("number", "content_hash"))
+    changed = {n: text for n, text in texts.items() if bytes(known.get(n, b"")) != text.content_hash}
+    store_documents(source, changed)
+    outcomes = embed_missing(source, space, batch.items, texts, result, deadline)
+    if outcomes is None:
+        return False
+    _note_failures(source, outcomes)
+    return True
+
+
+def embed_missing(
+    source: Source,
+    space: EmbeddingSpace,
+    items: Sequence[ItemText],
+    texts: dict[int, ItemTexts],
+    result: IndexResult,
+    deadline: float = float("inf"),
+) -> dict[int, str] | None:
+    """Embed those of `items` that the space lacks or holds with another content; why each failed, "" if it did not.
+
+    None where `deadline` passed within a long item: what is done of it is found again. Raises: EmbedderUnavailable.
+    """
+    embedded = ItemEmbedding.objects.filter(source=source, space=space, item_number__in=list(texts))
+    current = {(n, bytes(digest)) for n, digest in embedded.values_list("item_number", "content_hash")}
+    missing = {n: text for n, text in texts.items() if (n, text.content_hash) not in current}
+    if not missing:
+        return {}
+    wanted = [item for item in items if item.number in missing]
+    chunks = _chunks(space, missing)
+    elements = [element for item in wanted for element in item.elements]
+    ahead = store_ahead(source, space, elements, out_of_time=lambda: time.monotonic() > deadline)
+    result.passages_computed += ahead.computed
+    if not (ahead.finished and _compute_ahead(source, space, chunks, result, deadline)):
+        return None
+    passages = store_passages(source, space, wanted)
+    result.passages_computed += passages.computed
+    failed = _store_embeddings(source, space, missing, chunks, passages.errors, result)
+    result.items += len(missing)
+    result.failed += len(failed)
+    return {number: failed.get(number, "") for number in missing}
+
+
+def store_documents(source: Source, items: dict[int, ItemTexts]) -> None:
+    """Insert or replace the lexical documents of these items, in one query."""
+    if not items:
+        return
+    texts = list(items.values())
+    parameters: dict[str, Any] = {
+        "owner": source.owner_id,
+        "source": source.pk,
+        "numbers": list(items),
+        "opening_ids": [t.opening_id for t in texts],
+        "headings": [t.heading for t in texts],
+        "created_at": [t.created_at or source.created_at for t in texts],
+        "hashes": [t.content_hash for t in texts],
+        "lengths": [t.length for t in texts],
+        **{weight: [searchable(t.lexical[weight]) for t in texts] for weight in "ABCD"},
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("search", "upsert_items"), parameters)
+
+
+def _chunks(space: EmbeddingSpace, items: dict[int, ItemTexts]) -> list[Chunk]:
+    """The texts of the items' vectors."""
+    embedder = embedder_for(space)
+    return [
+        (number, chunk_number, chunk)
+        for number, texts in items.items()
+        for chunk_number, chunk in enumerate(
+            chunk_text(texts.embedded, max_tokens=embedder.card.max_tokens, token_offsets=embedder.token_spans)
+        )
+    ]
+
+
+def _compute_ahead(
+    source: Source, space: EmbeddingSpace, chunks: Sequence[Chunk], result: IndexResult, deadline: float
+) -> bool:
+    """Put the vectors of all but the last chunks of long items into the cache; False where time ran out."""
+    for start in range(0, len(chunks) - CHUNKS_AHEAD, CHUNKS_AHEAD):
+        texts = [chunk for _, _, chunk in chunks[start : start + CHUNKS_AHEAD]]
+        computed = embed_cached(space, texts, owner_id=source.owner_id).computed
+        result.computed += computed
+        if computed and time.monotonic() > deadline:
+            return False
+    return True
+
+
+def _store_embeddings(
+    source: Source,
+    space: EmbeddingSpace,
+    items: dict[int, ItemTexts],
+    chunks: Sequence[Chunk],
+    errors: dict[int, str],
+    result: IndexResult,
+) -> dict[int, str]:
+    """Embed the items' chunks and replace their rows; `errors`, of their passages, are joined by those found here."""
+    batch = embed_cached(space, [chunk for _, _, chunk in chunks], owner_id=source.owner_id)
+    failed = errors | {chunks[index][0]: error for index, error in batch.errors.items()}
+    token_counts = embedder_for(space).count_tokens([chunk for _, _, chunk in chunks])
+    rows = [
+        ItemEmbedding(
+            owner_id=source.owner_id,
+            source=source,
+            space=space,
+            item_number=number,
+            chunk_number=chunk_number,
+            content_hash=items[number].content_hash,
+            token_count=tokens,
+            embedding=vector,
+        )
+        for (number, chunk_number, _), vector, tokens in zip(chunks, batch.vectors, token_counts, strict=True)
+        if number not in failed
+    ]
+    with transaction.atomic():
+        lock_vectors(source.pk, space.pk)
+        stale = ItemEmbedding.objects.filter(source=source, space=space, item_number__in=list(items))
+        stale.delete()
+        ItemEmbedding.objects.bulk_create(rows)
+    result.computed += batch.computed
+    return failed
+
+
+def _note_failures(source: Source, outcomes: dict[int, str]) -> None:
+    stored = Item.objects.filter(source=source)
+    stored.filter(number__in=list(outcomes)).exclude(error="").update(error="")
+    for number, error in outcomes.items():
+        if error:
+            stored.filter(number=number).update(error=error[:1000])

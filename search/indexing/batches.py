@@ -1,0 +1,58 @@
+"""Cutting the items of a source into batches that take about a second each, however long the items are.
+
+Reads items through the source's adapter. A worker looks at the clock between two batches, so they bound how long it
+keeps others waiting.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from search.models import Source
+from search.sources import Element, ElementPart, ItemText, adapter_of
+from search.vectors.splitting import TOOL_CHARS
+
+ITEMS_PER_BATCH = 64
+BATCH_CHARS = 16_000  # of what is embedded; an item that has more is a batch by itself
+
+
+@dataclass(frozen=True, slots=True)
+class ItemBatch:
+    """The items `first` to `last` that there are, in order."""
+
+    first: int
+    last: int
+    items: list[ItemText]
+
+
+def batches_of_items(source: Source, first: int) -> Iterator[ItemBatch]:
+    """The items from `first` on, in batches; they are read 64 at a time, and only when they are wanted."""
+    for start in range(first, source.item_count, ITEMS_PER_BATCH):
+        end = min(start + ITEMS_PER_BATCH, source.item_count) - 1
+        yield from _cut(start, end, read_items(source, start, end))
+
+
+def read_items(source: Source, first: int, last: int) -> list[ItemText]:
+    """The items `first` to `last` of the source as they are now, in order."""
+    return adapter_of(source.kind).read_range(source.owner_id, source.object_id, first, last)
+
+
+def _cut(first: int, last: int, items: Sequence[ItemText]) -> Iterator[ItemBatch]:
+    held: list[ItemText] = []
+    chars = 0
+    for item in items:
+        size = sum(map(embedded_chars, item.elements))
+        if held and chars + size > BATCH_CHARS:
+            yield ItemBatch(first, item.number - 1, held)
+            first, held, chars = item.number, [], 0
+        held.append(item)
+        chars += size
+    yield ItemBatch(first, last, held)
+
+
+def embedded_chars(element: Element) -> int:
+    """About how many characters of an element are embedded: of a tool's output a head and a tail alone."""
+    return sum(map(_part_chars, element.parts))
+
+
+def _part_chars(part: ElementPart) -> int:
+    return min(len(part.text), TOOL_CHARS) if part.kind == "tool" else len(part.text)

@@ -1,0 +1,104 @@
+"""Embedding sources in a space that is built beside the active one.
+
+Reads items, writes passages, `ItemEmbedding` and `SourceIndex`; lexical documents know no space and
+are left alone. What the space holds already is found by content hash, so a build that was killed goes on
+where it stopped. See docs/adr/0015-reembedding-beside-the-active-space.md.
+"""
+
+import logging
+import time
+
+from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.utils import timezone
+
+from convmemory.core.errors import EmbeddingError
+from convmemory.embeddings.models import EmbeddingSpace
+from convmemory.embeddings.spaces import building_space
+from search.indexing.active import IndexResult, embed_missing, state_of
+from search.indexing.batches import ITEMS_PER_BATCH, batches_of_items
+from search.models import ItemEmbedding, Passage, Source, SourceIndex
+from search.vectors.locking import BUILD_LOCK_CLASS, derivation_lock
+from search.vectors.passages import drop_passages
+from search.vectors.texts import item_texts
+
+SMALL = ITEMS_PER_BATCH  # items; what arrives in a longer source that is not built yet is left to the build
+
+logger = logging.getLogger(__name__)
+
+
+def sources_to_build(space: EmbeddingSpace, scope: Q | None = None) -> QuerySet[Source]:
+    """The sources, among those in `scope`, that the space does not hold as they are now."""
+    done = SourceIndex.objects.filter(space=space, source=OuterRef("pk"), indexed_version=OuterRef("version"), error="")
+    return Source.objects.filter(scope or Q(), ~Exists(done), version__gt=0)
+
+
+def build_source(*, source_id: int, space: EmbeddingSpace, deadline: float = float("inf")) -> IndexResult:
+    """Embed every item that is missing or stale in `space`, which is not the active one.
+
+    Does one batch at least, then stops once `time.monotonic()` passes `deadline`. Raises: EmbedderUnavailable.
+    """
+    result = IndexResult()
+    with derivation_lock(source_id, BUILD_LOCK_CLASS) as held:
+        if not held:
+            return IndexResult(finished=False, busy=True)
+        while (source := Source.objects.filter(pk=source_id).first()) is not None:
+            state = state_of(source, space)
+            if state.indexed_version == source.version and not state.error:
+                break
+            if not _build(source, state, space, result, deadline):
+                result.finished = False
+                break
+    return result
+
+
+def build_beside(*, source_id: int, deadline: float) -> IndexResult:
+    """Embed what has arrived in the space that is being built, if there is one, and if the build does not see to it.
+
+    A failure is only noted there.
+    """
+    space = building_space()
+    source = Source.objects.filter(pk=source_id).first()
+    if space is None or source is None:
+        return IndexResult()
+    reached = SourceIndex.objects.filter(source=source, space=space, indexed_version__gt=0)
+    if source.item_count > SMALL and not reached.exists():
+        return IndexResult()
+    try:
+        return build_source(source_id=source_id, space=space, deadline=deadline)
+    except EmbeddingError as error:
+        logger.warning("Source %s is not embedded in the space that is being built: %s", source_id, error)
+        return IndexResult()
+
+
+def _build(source: Source, state: SourceIndex, space: EmbeddingSpace, result: IndexResult, deadline: float) -> bool:
+    """Go through all items; False where time ran out."""
+    version = source.version
+    ItemEmbedding.objects.filter(source=source, space=space, item_number__gte=source.item_count).delete()
+    drop_passages(source, first_item=source.item_count, spaces=[space])
+    rows = SourceIndex.objects.filter(pk=state.pk)
+    unchanged = rows.filter(noted_version=state.noted_version)
+    refused: dict[int, str] = {}
+    try:
+        for batch in batches_of_items(source, 0):
+            done = result.items
+            texts = {item.number: item_texts(item) for item in batch.items}
+            outcomes = embed_missing(source, space, batch.items, texts, result, deadline)
+            if outcomes is None:
+                return False
+            refused |= {number: error for number, error in outcomes.items() if error}
+            rows.update(last_item=batch.last, updated_at=timezone.now())
+            if result.items > done and batch.last < source.item_count - 1 and time.monotonic() > deadline:
+                return False
+    except EmbeddingError as error:
+        rows.update(error=str(error)[:1000], updated_at=timezone.now())
+        raise
+    unchanged.update(noted_version=version, dirty_from=None)
+    rows.update(
+        indexed_version=version,
+        last_item=source.item_count - 1,
+        passages=Passage.objects.filter(source=source, space=space).count(),
+        refused=refused,
+        error="",
+        updated_at=timezone.now(),
+    )
+    return True

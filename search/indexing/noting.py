@@ -1,0 +1,33 @@
+"""Noting what a source is now and from which item on it changed: within the transaction that changes it."""
+
+from collections.abc import Collection
+from dataclasses import asdict
+
+from django.db import connection
+
+from convmemory.core.sql import load_sql
+from search.models import Source
+from search.sources import SourceFacts
+
+
+def put_source(facts: SourceFacts, *, first_changed: int | None) -> None:
+    """Store what the index keeps of a source; with `first_changed`, its items from there on count as behind."""
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("search", "put_source"), asdict(facts))
+        (source_id,) = cursor.fetchone()
+        if first_changed is not None:
+            parameters = {"source": source_id, "version": facts.version, "first": first_changed}
+            cursor.execute(load_sql("search", "note_change"), parameters)
+
+
+def drop_source(*, owner_id: int, kind: str, object_id: int) -> None:
+    """Delete a source and all that was derived from it."""
+    delete_sources(
+        Source.objects.filter(owner_id=owner_id, kind=kind, object_id=object_id).values_list("pk", flat=True)
+    )
+
+
+def delete_sources(source_ids: Collection[int]) -> int:
+    """Delete sources with their derived rows; how many rows."""
+    deleted, _ = Source.objects.filter(pk__in=list(source_ids)).delete()
+    return deleted

@@ -1,0 +1,51 @@
+"""Asking for an index anew: what failed once more, or vectors that are to be made again.
+
+Only marks rows; the caller enqueues. What is searched stays in place until its replacement is stored.
+"""
+
+from collections.abc import Collection
+
+from django.db import transaction
+from django.db.models import F, Q
+
+from convmemory.embeddings.spaces import active_space
+from search.models import ItemEmbedding, SourceIndex
+
+STALE = b""  # the hash of no item
+
+
+def retry_sources(source_ids: Collection[int]) -> None:
+    """Have these sources compared item by item again, with all their attempts before them."""
+    SourceIndex.objects.filter(source_id__in=source_ids, space=active_space()).update(
+        indexed_version=0, noted_version=F("noted_version") + 1, dirty_from=0, attempts=0, error=""
+    )
+
+
+def reembed_sources(source_ids: Collection[int]) -> None:
+    """Have every item of these sources made again in the active space."""
+    _make_stale(Q(source_id__in=source_ids), source_ids)
+
+
+def reembed_items(embedding_ids: Collection[int]) -> set[int]:
+    """Have these item vectors made again; the sources to index, those of other spaces left out."""
+    chosen = Q(pk__in=embedding_ids)
+    sources = ItemEmbedding.objects.filter(chosen, space=active_space()).values_list("source_id", flat=True)
+    source_ids = set(sources)
+    _make_stale(chosen, source_ids)
+    return source_ids
+
+
+def delete_item_embeddings(embedding_ids: Collection[int]) -> set[int]:
+    """Delete these item vectors; the sources to index, for what is missing is made again."""
+    rows = ItemEmbedding.objects.filter(pk__in=embedding_ids)
+    with transaction.atomic():
+        source_ids = set(rows.filter(space=active_space()).values_list("source_id", flat=True))
+        rows.delete()
+        retry_sources(source_ids)
+    return source_ids
+
+
+def _make_stale(rows: Q, source_ids: Collection[int]) -> None:
+    with transaction.atomic():
+        ItemEmbedding.objects.filter(rows, space=active_space()).update(content_hash=STALE)
+        retry_sources(source_ids)

@@ -1,0 +1,114 @@
+"""Which sources are not in a space as they should be: missing, stale or failed.
+
+What the index states claim is compared with the rows themselves, so that damage is found too.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, get_args
+
+from django.db import connection
+from django.db.models import F, Q
+from django.db.models.functions import Coalesce, Least
+
+from convmemory.core.sql import load_sql
+from convmemory.embeddings.models import EmbeddingSpace
+from search.indexing.building import sources_to_build
+from search.indexing.sweeping import with_state
+from search.models import SourceIndex
+
+Kind = Literal["missing", "stale", "failed"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Whose and which sources; None means any."""
+
+    owner_id: int | None = None
+    source_id: int | None = None
+    since: datetime | None = None
+
+    @property
+    def is_everything(self) -> bool:
+        return self == Scope()
+
+    @property
+    def condition(self) -> Q:
+        """On sources."""
+        chosen = {"owner_id": self.owner_id, "pk": self.source_id, "updated_at__gte": self.since}
+        return Q(**{name: value for name, value in chosen.items() if value is not None})
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Items of a source whose vectors are not what its documents ask for, the first of them, and how many."""
+
+    source_id: int
+    first_item: int
+    items: int
+
+
+def find_damage(
+    space: EmbeddingSpace, kinds: tuple[Kind, ...], scope: Scope | None = None, *, limit: int | None = None
+) -> list[Damage]:
+    """Sources that count as indexed in the active space and have items of these kinds. Reads every item."""
+    scope = scope or Scope()
+    parameters: dict[str, Any] = {
+        "space": space.pk,
+        "kinds": list(kinds),
+        "owner": scope.owner_id,
+        "source": scope.source_id,
+        "since": scope.since,
+        "limit": limit,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("search", "damaged_items"), parameters)
+        return [Damage(*row) for row in cursor.fetchall()]
+
+
+def mark_damage(damages: list[Damage], space: EmbeddingSpace) -> int:
+    """Let the index states say that these sources are behind, from their first damaged item on; how many."""
+    rows = SourceIndex.objects.filter(space=space, source_id__in=[damage.source_id for damage in damages])
+    states = {state.source_id: state for state in rows}
+    for damage in damages:
+        if state := states.get(damage.source_id):
+            state.indexed_version, state.attempts = 0, 0
+            # A change may have been noted since the damage was found: the earlier item of the two counts.
+            state.dirty_from = Least(Coalesce(F("dirty_from"), damage.first_item), damage.first_item)
+    return SourceIndex.objects.bulk_update(states.values(), ["indexed_version", "dirty_from", "attempts"], 1_000)
+
+
+def select_active(space: EmbeddingSpace, scope: Scope, kinds: tuple[Kind, ...], *, mark: bool = True) -> dict[int, int]:
+    """Sources to index again in the active space, with their numbers of items; damage is marked if asked."""
+    damages = find_damage(space, kinds, scope)
+    if mark:
+        mark_damage(damages, space)
+    damaged = Q(pk__in=[damage.source_id for damage in damages])
+    return _with_items(space, scope.condition & (_behind(kinds) | damaged))
+
+
+def select_building(space: EmbeddingSpace, scope: Scope, kinds: tuple[Kind, ...]) -> dict[int, int]:
+    """Sources that a space which is being built does not hold as they are, with their numbers of items."""
+    if kinds == KINDS:
+        return dict(sources_to_build(space, scope.condition).values_list("pk", "item_count"))
+    refused = Q(state__isnull=False) & ~Q(state__refused={}) if "failed" in kinds else Q(pk__in=[])
+    return _with_items(space, scope.condition & (_behind(kinds) | refused))
+
+
+def _behind(kinds: tuple[Kind, ...]) -> Q:
+    """On sources with their state in a space."""
+    conditions: dict[Kind, Q] = {
+        "missing": Q(state__isnull=True),
+        "stale": Q(state__error="") & ~Q(state__indexed_version=F("version")),
+        "failed": Q(state__isnull=False) & ~Q(state__error=""),
+    }
+    behind = Q(pk__in=[])
+    for kind in kinds:
+        behind |= conditions[kind]
+    return behind
+
+
+def _with_items(space: EmbeddingSpace, condition: Q) -> dict[int, int]:
+    chosen = with_state(space).filter(condition, version__gt=0).order_by("-item_count")
+    return dict(chosen.values_list("pk", "item_count"))

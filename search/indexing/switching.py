@@ -1,0 +1,66 @@
+"""The one step in which a space that was built becomes the one that is searched.
+
+One transaction: which space is active, which sources were behind in the old one, and which items the new model refused.
+Searches go on meanwhile: each asks for the active space once and reads the rows of that space alone.
+"""
+
+from django.db import connection, transaction
+from django.db.utils import OperationalError
+
+from convmemory.core.errors import ConvMemoryError, InvalidInput
+from convmemory.core.sql import load_sql
+from convmemory.embeddings.models import EmbeddingSpace
+from convmemory.embeddings.spaces import activate_space
+from search import vector_index
+from search.models import Item
+
+LOCK_TIMEOUT_S = 5
+
+
+class NotBuilt(ConvMemoryError):
+    """Sources that can be found now are not yet in the new space, or somebody works on them this moment."""
+
+    def __init__(self, source_ids: list[int]) -> None:
+        self.source_ids = source_ids
+        super().__init__(f"{len(source_ids)} sources are not in the new space as they are now.")
+
+
+def build_vector_index(space: EmbeddingSpace, *, like: EmbeddingSpace) -> bool:
+    """Build the index of `space`, concurrently, where `like` has one or needs one; whether it was built now.
+
+    Passages are cut the same way in every space, so the number that an owner has in `like` decides.
+    """
+    needed = vector_index.has_passage_index(like) or vector_index.largest_owner(like) > vector_index.SCANNED_PASSAGES
+    return needed and vector_index.ensure_passage_index(space, even_if_small=True)
+
+
+def switch_to(space: EmbeddingSpace) -> None:
+    """Make `space`, which is being built, the active one.
+
+    Changes that arrive at the same time wait for it: a second or two with 100,000 conversations.
+
+    Raises:
+        InvalidInput: it is not being built.
+        NotBuilt: something that can be found in the active space would be lost; nothing was changed.
+    """
+    try:
+        with transaction.atomic():
+            _switch(space)
+    except OperationalError as error:  # a lock could not be had
+        raise NotBuilt([]) from error
+    space.is_active, space.is_building = True, False
+
+
+def _switch(space: EmbeddingSpace) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT_S}s'")
+        cursor.execute("LOCK TABLE search_sourceindex IN SHARE ROW EXCLUSIVE MODE")
+        if not EmbeddingSpace.objects.filter(pk=space.pk, is_building=True).exists():
+            raise InvalidInput(f"{space} is not being built: another process switched to it or gave it up.")
+        cursor.execute(load_sql("search", "space_laggards"), {"space": space.pk})
+        if laggards := [row[0] for row in cursor.fetchall()]:
+            raise NotBuilt(laggards)
+        cursor.execute(load_sql("search", "take_over_changes"), {"space": space.pk})
+        Item.objects.exclude(error="").update(error="")
+        cursor.execute(load_sql("search", "take_over_refusals"), {"space": space.pk})
+        activate_space(space)

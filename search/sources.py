@@ -1,0 +1,143 @@
+"""What the index holds items of, as values; and how a kind of source hands its texts over.
+
+A source (a conversation, a diary, a document) is one row of `Source` with numbered items. The index never asks what it
+is: all that it needs is read through the kind's adapter.
+
+    class DiaryAdapter:
+        kind, item_name = "diary", "entry"
+
+        def read_range(self, owner_id, object_id, first, last):
+            entries = Entry.objects.filter(owner_id=owner_id, diary_id=object_id, number__range=(first, last))
+            return [item_of(entry) for entry in entries.order_by("number")]
+        ...
+
+    register(DiaryAdapter())                          # in an AppConfig's `ready`
+    put_source(facts, first_changed=3)                # in the transaction that changes entry 3 and later ones
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, Protocol
+
+Kind = Literal["user", "assistant", "thinking", "tool", "call", "document"]  # tool: what a tool put out
+ItemKey = tuple[int, int]
+"""The object's number and the item's."""
+
+
+@dataclass(frozen=True, slots=True)
+class ElementPart:
+    """A text of an element, in which passages count their characters.
+
+    `label` is searched with it and never embedded (a file's name); only what is `in_vector` counts for the vector
+    of the whole item.
+    """
+
+    index: int
+    kind: Kind
+    text: str
+    label: str = ""
+    in_vector: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """A message, a paragraph: what passages belong to. `speaker` stands before its text when that is embedded.
+
+    `name` is the speaker's own name, which can be searched for; `digest` names this version of the element to
+    whoever keeps account of what is embedded.
+    """
+
+    element_id: int
+    item_number: int
+    parts: tuple[ElementPart, ...]
+    speaker: str = ""
+    name: str = ""
+    digest: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class ItemText:
+    """An item, from which all is derived. `heading` is what a hit shows, `opening_id` the element that opens it."""
+
+    number: int
+    heading: str
+    elements: tuple[Element, ...]
+    opening_id: int | None = None
+    created_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFacts:
+    """What the index keeps of a source: whose it is, what searches filter by, and its version, which only grows."""
+
+    kind: str
+    owner_id: int
+    object_id: int
+    version: int
+    item_count: int
+    element_count: int
+    created_at: datetime
+    updated_at: datetime
+    title: str = ""
+    agent: str = ""
+    project: str = ""
+    origin: str = ""
+    archived: bool = False
+
+
+class SourceAdapter(Protocol):
+    """How one kind of source is read. All of it is read by owner; what is gone is left out.
+
+    `item_name` is what people call an item of this kind.
+    """
+
+    kind: str
+    item_name: str
+
+    def read_range(self, owner_id: int, object_id: int, first: int, last: int) -> list[ItemText]:
+        """The items `first` to `last` of one object, in order."""
+        ...
+
+    def read_items(self, owner_id: int, items: Sequence[ItemKey]) -> dict[ItemKey, ItemText]:
+        """Some items of any objects."""
+        ...
+
+    def read_elements(self, owner_id: int, element_ids: Iterable[int]) -> dict[int, Element]:
+        """Some elements of any objects."""
+        ...
+
+    def url(self, object_id: int, item_number: int) -> str:
+        """Where the item is shown to its owner."""
+        ...
+
+    def reading_url(self, object_id: int, item_number: int) -> str:
+        """Where the admin shows what the item says, to staff who may read it; "" where it does not."""
+        ...
+
+    def reconcile(self) -> int:
+        """Put right the sources that do not say what their objects do; how many. For what no signal told of."""
+        ...
+
+
+_adapters: dict[str, SourceAdapter] = {}
+
+
+def register(adapter: SourceAdapter) -> None:
+    """Let the index read sources of this kind."""
+    _adapters[adapter.kind] = adapter
+
+
+def unregister(kind: str) -> None:
+    """Forget a kind, for tests."""
+    _adapters.pop(kind, None)
+
+
+def adapter_of(kind: str) -> SourceAdapter:
+    """The adapter of a kind. Raises: KeyError for one that no app registered."""
+    return _adapters[kind]
+
+
+def registered() -> Mapping[str, SourceAdapter]:
+    """The adapters by kind."""
+    return _adapters

@@ -1,0 +1,20 @@
+-- Insert passages of one source with the token vectors of those that have any.
+WITH given AS MATERIALIZED (
+    SELECT nextval(pg_get_serial_sequence('search_passage', 'id')) AS id, t.*
+    FROM unnest(
+        %(elements)s::bigint[], %(hashes)s::uuid[], %(items)s::int[], %(starts)s::int[], %(ends)s::int[],
+        %(parts)s::smallint[], %(kinds)s::smallint[], %(token_counts)s::smallint[], %(vectors)s::text[],
+        %(tokens)s::bytea[]
+    ) AS t (element_id, content_hash, item_number, "start", "end", part_index, kind, token_count, embedding, tokens)
+),
+passages AS (
+    INSERT INTO search_passage
+        (id, owner_id, source_id, element_id, content_hash, space_id, item_number, "start", "end", part_index,
+         kind, token_count, embedding)
+    SELECT
+        id, %(owner)s, %(source)s, element_id, content_hash, %(space)s, item_number, "start", "end", part_index,
+        kind, token_count, embedding::halfvec
+    FROM given
+)
+INSERT INTO search_tokenvectors (passage_id, owner_id, vectors)
+SELECT id, %(owner)s, tokens FROM given WHERE tokens IS NOT NULL

@@ -1,0 +1,34 @@
+-- Let sources say what their conversations do; how many did not, and the sources whose conversations are gone.
+WITH wrong AS (
+    INSERT INTO search_source AS s
+        (owner_id, kind, object_id, title, agent, project, origin, archived, created_at, updated_at, item_count,
+         element_count, version, spoken_length)
+    SELECT
+        c.owner_id, 'conversation', c.id, c.title, c.agent, c.project, c.source, c.archived_at IS NOT NULL, c.created_at,
+        c.updated_at, c.turn_count, c.message_count, c.turns_version, 0
+    FROM conversations_conversation AS c
+    LEFT JOIN search_source AS known ON known.owner_id = c.owner_id AND known.kind = 'conversation' AND known.object_id = c.id
+    WHERE
+        known.id IS NULL
+        OR (known.version, known.item_count, known.archived, known.title, known.agent, known.project, known.origin)
+            IS DISTINCT FROM
+            (c.turns_version, c.turn_count, c.archived_at IS NOT NULL, c.title, c.agent, c.project, c.source)
+    ON CONFLICT (owner_id, kind, object_id) DO UPDATE SET
+        title = EXCLUDED.title,
+        agent = EXCLUDED.agent,
+        project = EXCLUDED.project,
+        origin = EXCLUDED.origin,
+        archived = EXCLUDED.archived,
+        updated_at = EXCLUDED.updated_at,
+        item_count = EXCLUDED.item_count,
+        element_count = EXCLUDED.element_count,
+        version = EXCLUDED.version
+    RETURNING 1
+),
+gone AS (
+    SELECT s.id
+    FROM search_source AS s
+    WHERE s.kind = 'conversation'
+        AND NOT EXISTS (SELECT FROM conversations_conversation AS c WHERE c.id = s.object_id AND c.owner_id = s.owner_id)
+)
+SELECT (SELECT count(*) FROM wrong), (SELECT array_agg(id) FROM gone)

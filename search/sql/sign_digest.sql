@@ -1,4 +1,0 @@
--- What tells whether a process holds an owner's blocks of signs as they are now: read from the index alone.
-SELECT count(*), coalesce(bit_xor(hashint8extended(b.id, 0)), 0)
-FROM memory_signblock AS b
-WHERE b.owner_id = %(owner)s AND b.space_id = %(space)s

@@ -1,0 +1,104 @@
+"""What the admin says of single vectors: norm and neighbours; and passages, each with its text on a page of its own."""
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import admin
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html
+
+from convmemory.accounts.content_admin import ContentAdmin
+from convmemory.core.admin_lists import ConversationFilter, OwnerFilter, UptoFilter, whole_number
+from convmemory.core.metadata_admin import Section
+from convmemory.embeddings.models import EmbeddingSpace
+from search.models import Passage
+from search.sources import adapter_of
+from search.vectors.neighbours import SCANNED, passage_neighbours
+from search.vectors.texts import passage_text
+
+
+class SourceFilter(ConversationFilter):
+    """By the number of the conversation, or of whatever else the source is."""
+
+    def condition(self, value: str) -> Q:
+        return Q(source__object_id=whole_number(value))
+
+
+@admin.register(Passage)
+class PassageAdmin(ContentAdmin):
+    """Passages are made and removed with their items: re-embed an item to make them anew."""
+
+    list_display = ("id", "owner", "item", "kind", "short_space", "token_count", "content_hash")
+    list_select_related = ("owner", "space", "source")
+    list_filter = (OwnerFilter, SourceFilter, "space", "kind", UptoFilter)
+    fields = (
+        "owner", "source", "item", "element_id", "part_index", "start", "end", "kind", "space", "token_count",
+        "content_hash",
+    )  # fmt: skip
+    readonly_fields = ("item",)
+    search_by = ("pk", "source__object_id", "content_hash", "owner")
+    search_help_text = "A passage's or a conversation's number, a content hash, or an owner's name."
+    content_template = "admin/passage_content.html"
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return super().get_queryset(request).defer("embedding")
+
+    def hash_condition(self, digest: bytes) -> Q:
+        return Q(content_hash=UUID(bytes=digest[:16]))
+
+    @admin.display(description="item")
+    def item(self, obj: Passage) -> str:
+        return item_link(obj.source.kind, obj.source.object_id, obj.item_number)
+
+    @admin.display(description="space")
+    def short_space(self, obj: Passage) -> str:
+        return f"{obj.space.model}, {obj.space.dimensions}"
+
+    def sections(self, request: HttpRequest, obj: Passage) -> list[Section]:
+        norm, neighbours = passage_neighbours(obj.pk)
+        rows = [
+            (
+                object_link("search_passage", found.pk),
+                item_link(found.kind, found.object_id, found.item_number),
+                Passage.Kind(found.number).label,
+                f"{found.similarity:.4f}",
+            )
+            for found in neighbours
+        ]
+        return [vector_section(norm, obj.space), neighbour_section(("Passage", "Item", "Kind", "Similarity"), rows)]
+
+    def content_of(self, request: HttpRequest, obj: Passage) -> dict[str, Any]:
+        read = adapter_of(obj.source.kind).read_elements(obj.owner_id, [obj.element_id])
+        element = read.get(obj.element_id)
+        part = next((part for part in element.parts if part.index == obj.part_index), None) if element else None
+        return {"text": passage_text(element, part, obj.start, obj.end) if element and part else ""}
+
+
+def vector_section(norm: float, space: EmbeddingSpace) -> Section:
+    """What there is to say of a vector alone: one whose norm is not 1 was not made by this product's embedders."""
+    return Section("Vector", ("Norm", "Dimensions"), [(f"{norm:.4f}", space.dimensions)])
+
+
+def neighbour_section(columns: tuple[str, ...], rows: list[tuple[Any, ...]]) -> Section:
+    """The table of nearest neighbours, with how they were found."""
+    note = f"Cosine similarity within the owner's vectors of this space, {SCANNED:,} of them at most."
+    return Section("Nearest neighbours", columns, rows, note)
+
+
+def object_link(page: str, pk: int) -> str:
+    """A link to an object's page in the admin."""
+    return format_html('<a href="{}">{}</a>', reverse(f"admin:{page}_change", args=[pk]), pk)
+
+
+def item_link(kind: str, object_id: int, number: int) -> str:
+    """The product's own link to the item."""
+    adapter = adapter_of(kind)
+    return format_html('<a href="{}">{} {}</a>', adapter.url(object_id, number), adapter.item_name, number)
+
+
+def reading_link(kind: str, object_id: int, number: int) -> str:
+    """A link to the admin's page with what the item says, where its kind has one."""
+    address = adapter_of(kind).reading_url(object_id, number)
+    return format_html('<a href="{}">content</a>', address) if address else ""

@@ -1,0 +1,207 @@
+"""The blocks of binary codes of large owners (`search/vectors/codes.py`) that this process has read, as arrays.
+
+Each search asks PostgreSQL for a digest of the blocks that the owner has now; where it is not that of the held
+ones, the search is sent what it does not hold. Nothing can be old: a block that changed has another id.
+"""
+
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convmemory.core.sql import Asked, load_sql
+from convmemory.embeddings.embedder import Vector
+from convmemory.embeddings.models import EmbeddingSpace
+from convmemory.embeddings.token_codes import encode_vectors
+from search.retrieval.candidates import ITEM_BITS, ItemKeys
+from search.vectors.codes import ENTRY
+
+HELD_BYTES = 256 * 2**20  # of all owners together; 100,000 passages take 6 MB
+HELD_S = 3_600.0  # after the last search of an owner
+
+Words = NDArray[np.unsignedinteger[Any]]
+Digest = tuple[int, int]
+NO_BLOCKS: Digest = (0, 0)
+_WORD_SIZES: Sequence[type[np.unsignedinteger[Any]]] = (np.uint64, np.uint32, np.uint16, np.uint8)
+
+
+@dataclass(frozen=True, slots=True)
+class Codes:
+    """Passages (n,) by id, item and kind, and their binary codes (words, n), cut into machine words."""
+
+    ids: NDArray[np.int64]
+    items: NDArray[np.int32]
+    kinds: NDArray[np.uint8]
+    words: Words
+
+    @classmethod
+    def unpacked(cls, entries: bytes, codes: bytes) -> "Codes":
+        """What blocks hold, whose contents are joined."""
+        entry = np.frombuffer(entries, ENTRY)
+        rows = np.frombuffer(codes, np.uint8).reshape(len(entry), -1)
+        return cls(
+            entry["id"].astype(np.int64), entry["item"].astype(np.int32), entry["kind"].astype(np.uint8), as_words(rows)
+        )
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.ids.nbytes + self.items.nbytes + self.kinds.nbytes + self.words.nbytes
+
+    def those(self, wanted: NDArray[np.bool_]) -> "Codes":
+        return Codes(self.ids[wanted], self.items[wanted], self.kinds[wanted], self.words[:, wanted])
+
+    def followed_by(self, other: "Codes") -> "Codes":
+        return Codes(
+            np.concatenate([self.ids, other.ids]),
+            np.concatenate([self.items, other.items]),
+            np.concatenate([self.kinds, other.kinds]),
+            np.concatenate([self.words, other.words], axis=1),
+        )
+
+    def distances(self, question: Vector) -> NDArray[np.uint16]:
+        """The Hamming distance of each passage's code from that of the question (dim,): (n,)."""
+        code = np.frombuffer(encode_vectors(question[None]), np.uint8)
+        differing = np.zeros(len(self), np.uint16)
+        for column, word in zip(self.words, as_words(code[None])[:, 0], strict=True):
+            differing += np.bitwise_count(column ^ word)
+        return differing
+
+
+def as_words(rows: NDArray[np.uint8]) -> Words:
+    """Rows of bytes (n, bytes) as columns of the largest machine words that fit: (words, n)."""
+    word = next(word for word in _WORD_SIZES if rows.shape[1] % np.dtype(word).itemsize == 0)
+    return np.ascontiguousarray(np.ascontiguousarray(rows).view(word).T)
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """The blocks of one owner in one space, (b,): ids, sources, numbers of passages; and the passages."""
+
+    digest: Digest
+    ids: NDArray[np.int64]
+    sources: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    codes: Codes
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.codes.size + 3 * self.ids.nbytes
+
+    def item_keys(self) -> ItemKeys:
+        """The item of each passage."""
+        return (np.repeat(self.sources, self.counts) << ITEM_BITS) | self.codes.items
+
+
+@dataclass(slots=True)
+class _Held:
+    blocks: Blocks
+    searched_at: float = field(default_factory=time.monotonic)
+
+
+class Holder:
+    """The blocks of the owners that were searched last, shared by the threads of a process."""
+
+    def __init__(self) -> None:
+        self._held: OrderedDict[tuple[int, int], _Held] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, owner_id: int, space: EmbeddingSpace) -> Blocks | None:
+        with self._lock:
+            held = self._held.get((owner_id, space.pk))
+            if held is None:
+                return None
+            held.searched_at = time.monotonic()
+            self._held.move_to_end((owner_id, space.pk))
+            self._make_room()
+            return held.blocks
+
+    def put(self, owner_id: int, space: EmbeddingSpace, blocks: Blocks) -> None:
+        """Hold these; what was searched longest ago makes room, and what was not for `HELD_S` goes."""
+        with self._lock:
+            self._held[owner_id, space.pk] = _Held(blocks)
+            self._held.move_to_end((owner_id, space.pk))
+            self._make_room()
+
+    def drop(self, owner_id: int, space: EmbeddingSpace) -> None:
+        with self._lock:
+            self._held.pop((owner_id, space.pk), None)
+
+    def _make_room(self) -> None:
+        while len(self._held) > 1 and self._is_too_much():
+            self._held.popitem(last=False)
+
+    def _is_too_much(self) -> bool:
+        oldest = next(iter(self._held.values()))
+        return (
+            time.monotonic() - oldest.searched_at > HELD_S
+            or sum(held.blocks.size for held in self._held.values()) > HELD_BYTES
+        )
+
+
+HOLDER = Holder()
+
+
+def ask_digest(owner_id: int, space: EmbeddingSpace) -> Asked:
+    """Send what asks for the digest of the owner's blocks."""
+    return Asked(load_sql("search", "code_digest"), {"owner": owner_id, "space": space.pk})
+
+
+def current_blocks(owner_id: int, space: EmbeddingSpace, asked_digest: Asked) -> Blocks | None:
+    """The owner's blocks as they are now, None where there are none. No query where the held ones are those."""
+    (digest,) = asked_digest.rows()
+    if digest == NO_BLOCKS:
+        HOLDER.drop(owner_id, space)
+        return None
+    held = HOLDER.get(owner_id, space)
+    if held is None or held.digest != digest:
+        held = _renewed(owner_id, space, held)
+        if held is not None:
+            HOLDER.put(owner_id, space, held)
+    return held
+
+
+def _renewed(owner_id: int, space: EmbeddingSpace, held: Blocks | None) -> Blocks | None:
+    """The blocks as they are now, those that are held not read again."""
+    known = [] if held is None else held.ids.tolist()
+    parameters = {"owner": owner_id, "space": space.pk, "held": known}
+    ((count, digest, ids, *fresh),) = Asked(load_sql("search", "code_blocks"), parameters).rows()
+    if not count:
+        return None
+    kept = None if held is None else _without_gone(held, np.isin(held.ids, ids), (count, digest))
+    if fresh[0] is None:
+        return kept
+    read = _read((count, digest), *fresh)
+    return read if kept is None else _joined(kept, read)
+
+
+def _read(
+    digest: Digest, ids: Sequence[int], sources: Sequence[int], entries: Sequence[bytes], codes: Sequence[bytes]
+) -> Blocks:
+    counts = np.array([len(entry) // ENTRY.itemsize for entry in entries], np.int64)
+    contents = Codes.unpacked(b"".join(entries), b"".join(codes))
+    return Blocks(digest, np.asarray(ids, np.int64), np.asarray(sources, np.int64), counts, contents)
+
+
+def _without_gone(blocks: Blocks, kept: NDArray[np.bool_], digest: Digest) -> Blocks:
+    codes = blocks.codes.those(np.repeat(kept, blocks.counts))
+    return Blocks(digest, blocks.ids[kept], blocks.sources[kept], blocks.counts[kept], codes)
+
+
+def _joined(first: Blocks, then: Blocks) -> Blocks:
+    return Blocks(
+        then.digest,
+        np.concatenate([first.ids, then.ids]),
+        np.concatenate([first.sources, then.sources]),
+        np.concatenate([first.counts, then.counts]),
+        first.codes.followed_by(then.codes),
+    )

@@ -1,0 +1,46 @@
+"""Packing the binary codes of passages' vectors, one bit a dimension, so that a search reads few large rows.
+
+A block holds the passages of some items that follow each other (`BinaryCodeBlock`). It is made in the transaction that
+stores or deletes the passages, and never changed: what changes is packed anew and gets another id, by which a
+process that holds the block sees that it is old (`search/vectors/blocks.py`).
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from django.db import connection
+
+from convmemory.core.sql import load_sql
+from convmemory.embeddings.models import EmbeddingSpace
+from search.models import BinaryCodeBlock, Source
+
+ITEMS_PER_BLOCK = 32
+ENTRY = np.dtype([("id", ">i8"), ("item", ">i4"), ("kind", ">i2")])
+"""What a block says of each passage, as PostgreSQL sends numbers."""
+
+
+def pack_codes(source: Source, space: EmbeddingSpace, items: Iterable[int]) -> None:
+    """Pack the blocks that hold these items anew. Within the transaction that changes their passages."""
+    numbers = sorted({item // ITEMS_PER_BLOCK for item in items})
+    if not numbers:
+        return
+    BinaryCodeBlock.objects.filter(source=source, space=space, number__in=numbers).delete()
+    parameters: dict[str, Any] = {
+        "owner": source.owner_id,
+        "source": source.pk,
+        "space": space.pk,
+        "numbers": numbers,
+        "first": numbers[0] * ITEMS_PER_BLOCK,
+        "last": (numbers[-1] + 1) * ITEMS_PER_BLOCK - 1,
+        "items": ITEMS_PER_BLOCK,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("search", "pack_codes"), parameters)
+
+
+def drop_codes(source: Source, space: EmbeddingSpace, first_item: int) -> None:
+    """Let go of the passages of this item and later ones, which are gone. Within the transaction that deletes them."""
+    blocks = BinaryCodeBlock.objects.filter(source=source, space=space)
+    blocks.filter(number__gt=first_item // ITEMS_PER_BLOCK).delete()
+    pack_codes(source, space, [first_item])

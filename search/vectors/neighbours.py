@@ -1,0 +1,35 @@
+"""The nearest neighbours of one stored passage, for whoever inspects it."""
+
+from dataclasses import dataclass
+
+from django.db import connection
+
+from convmemory.core.sql import load_sql
+
+NEIGHBOURS = 10
+SCANNED = 50_000  # vectors of the owner that are compared at most
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """Another vector of the same owner and space; `similarity` is the cosine."""
+
+    pk: int
+    kind: str
+    object_id: int
+    item_number: int
+    number: int  # a passage's kind, an item vector's chunk
+    similarity: float
+
+
+def passage_neighbours(passage_id: int) -> tuple[float, list[Neighbour]]:
+    """The vector's norm and its neighbours, nearest first. One query, an exact scan of `SCANNED` rows at most."""
+    return nearest(load_sql("search", "nearest_passages"), passage_id)
+
+
+def nearest(statement: str, pk: int) -> tuple[float, list[Neighbour]]:
+    """Runs a statement of this kind: norm, id, kind and number of the source, item, number, similarity."""
+    with connection.cursor() as cursor:
+        cursor.execute(statement, {"id": pk, "scanned": SCANNED, "limit": NEIGHBOURS})
+        rows = cursor.fetchall()
+    return float(rows[0][0]) if rows else 0.0, [Neighbour(*row[1:]) for row in rows if row[1] is not None]

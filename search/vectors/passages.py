@@ -1,0 +1,263 @@
+"""Making and storing the passages of items: split, look up equal texts, embed the rest.
+
+Writes `Passage` and `TokenVectors`. A text that another passage of the same owner and space
+holds already is copied with its token vectors, so that the same text is embedded once; token vectors come
+out of the pass that makes the passage's vector.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from django.db import connection, transaction
+from django.db.models import Q
+
+from convmemory.core.errors import EmbedderUnavailable, EmbeddingError
+from convmemory.core.measuring import timed
+from convmemory.core.sql import load_sql
+from convmemory.core.text import content_hash
+from convmemory.embeddings.embedder import Embedder, TokenEmbedder, Vector, embed_each
+from convmemory.embeddings.models import EmbeddingSpace
+from convmemory.embeddings.spaces import embedder_for
+from convmemory.embeddings.token_codes import encode_vectors
+from search.index_signals import elements_embedded
+from search.models import Passage, Source
+from search.sources import Element, ItemText, Kind
+from search.vectors.codes import drop_codes, pack_codes
+from search.vectors.locking import lock_vectors
+from search.vectors.splitting import Span, split_parts
+from search.vectors.texts import passage_text
+
+KINDS: dict[Kind, int] = {
+    "user": Passage.Kind.USER,
+    "assistant": Passage.Kind.ASSISTANT,
+    "thinking": Passage.Kind.THINKING,
+    "tool": Passage.Kind.TOOL,
+    "call": Passage.Kind.CALL,
+    "document": Passage.Kind.DOCUMENT,
+}
+
+
+AHEAD = 256  # passages that are computed and stored at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A passage before it has a vector. `text` is what is embedded: the speaker, then the span."""
+
+    element: Element
+    span: Span
+    text: str
+
+    @property
+    def digest(self) -> UUID:
+        return passage_hash(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """A passage's vector in pgvector's text form, its token count, and its coded token vectors, if any."""
+
+    vector: str
+    token_count: int
+    tokens: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPassages:
+    """How many passages the items have now, how many were computed, and which items failed and why."""
+
+    passages: int
+    computed: int
+    errors: dict[int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAhead:
+    """Whether all was done that can be done ahead, and how many passages were computed."""
+
+    finished: bool
+    computed: int
+
+
+def passage_hash(text: str) -> UUID:
+    """The first 16 bytes of the text's SHA-256."""
+    return UUID(bytes=content_hash(text)[:16])
+
+
+def draft_passages(elements: Iterable[Element]) -> Iterator[Draft]:
+    """The passages of some elements, in order."""
+    for element in elements:
+        parts = {part.index: part for part in element.parts}
+        for span in split_parts(element.parts):
+            yield Draft(element, span, passage_text(element, parts[span.part_index], span.start, span.end))
+
+
+def store_passages(source: Source, space: EmbeddingSpace, items: Sequence[ItemText]) -> StoredPassages:
+    """Replace the passages of these items and tell how each element ended, in one transaction.
+
+    Raises: EmbedderUnavailable where texts must be computed and the model cannot be used now; that is told, too.
+    """
+    elements = [element for item in items for element in item.elements]
+    stale = Q(item_number__in=[item.number for item in items])
+    passages, computed, errors = _replace(source, space, elements, stale)
+    item_of = {element.element_id: element.item_number for element in elements}
+    return StoredPassages(passages, computed, {item_of[element_id]: error for element_id, error in errors.items()})
+
+
+def store_element_passages(source: Source, space: EmbeddingSpace, elements: Sequence[Element]) -> dict[int, str]:
+    """Replace the passages of these elements alone, as `store_passages` does; which failed, and why."""
+    stale = Q(element_id__in=[element.element_id for element in elements])
+    return _replace(source, space, elements, stale)[2]
+
+
+def store_ahead(
+    source: Source, space: EmbeddingSpace, elements: Sequence[Element], *, out_of_time: Callable[[], bool]
+) -> StoredAhead:
+    """Where `elements` have many new passages, store all but the last of them, some at a time, beside what there is.
+
+    `store_passages` finds their vectors then, so that even one huge element can be embedded in several goes. Raises:
+    EmbedderUnavailable.
+    """
+    drafts = {draft.digest: draft for draft in draft_passages(elements)}
+    known = _look_up(source.owner_id, space, list(drafts))
+    missing = [draft for digest, draft in drafts.items() if digest not in known]
+    computed = 0
+    for start in range(0, len(missing) - AHEAD, AHEAD):
+        fresh: dict[UUID, Embedded] = {}
+        _compute(space, {draft.digest: draft.text for draft in missing[start : start + AHEAD]}, fresh)
+        kept = [draft for draft in missing[start : start + AHEAD] if draft.digest in fresh]
+        with transaction.atomic():
+            lock_vectors(source.pk, space.pk)
+            _insert(source, space, kept, fresh)
+            pack_codes(source, space, {draft.element.item_number for draft in kept})
+        computed += len(kept)
+        if kept and out_of_time():
+            return StoredAhead(finished=False, computed=computed)
+    return StoredAhead(finished=True, computed=computed)
+
+
+def drop_passages(source: Source, *, first_item: int, spaces: Iterable[EmbeddingSpace]) -> None:
+    """Delete the passages of this item and of all later ones in these spaces, and their binary codes."""
+    for space in spaces:
+        with transaction.atomic():
+            lock_vectors(source.pk, space.pk)
+            Passage.objects.filter(source=source, space=space, item_number__gte=first_item).delete()
+            drop_codes(source, space, first_item)
+
+
+def _replace(
+    source: Source, space: EmbeddingSpace, elements: Sequence[Element], stale: Q
+) -> tuple[int, int, dict[int, str]]:
+    """How many passages there are now, how many were computed, and the error of each element that failed."""
+    drafts = list(draft_passages(elements))
+    try:
+        known, refused, computed = _embedded(source.owner_id, space, drafts)
+    except EmbedderUnavailable as error:
+        errors = {element.element_id: str(error) for element in elements}
+        _tell(source, space, elements, {}, errors, keep_completed=True)
+        raise
+    kept = [draft for draft in drafts if draft.digest in known]
+    errors = {draft.element.element_id: refused[draft.digest] for draft in drafts if draft.digest in refused}
+    token_counts: Counter[int] = Counter()
+    for draft in kept:
+        token_counts[draft.element.element_id] += known[draft.digest].token_count
+    with transaction.atomic():
+        lock_vectors(source.pk, space.pk)
+        gone = Passage.objects.filter(stale, source=source, space=space)
+        items = {element.item_number for element in elements} | set(gone.values_list("item_number", flat=True))
+        gone.delete()
+        _insert(source, space, kept, known)
+        pack_codes(source, space, items)
+        _tell(source, space, elements, token_counts, errors)
+    return len(kept), computed, errors
+
+
+def _tell(
+    source: Source,
+    space: EmbeddingSpace,
+    elements: Sequence[Element],
+    token_counts: Mapping[int, int],
+    errors: Mapping[int, str],
+    *,
+    keep_completed: bool = False,
+) -> None:
+    elements_embedded.send(
+        Source, source=source, space=space, elements=elements, token_counts=token_counts, errors=errors,
+        keep_completed=keep_completed,
+    )  # fmt: skip
+
+
+def _embedded(
+    owner_id: int, space: EmbeddingSpace, drafts: Sequence[Draft]
+) -> tuple[dict[UUID, Embedded], dict[UUID, str], int]:
+    """The drafts' texts as they are embedded, the reasons of those that were refused, and how many were computed."""
+    texts = {draft.digest: draft.text for draft in drafts}
+    known = _look_up(owner_id, space, list(texts))
+    missing = {digest: text for digest, text in texts.items() if digest not in known}
+    refused = _compute(space, missing, known)
+    return known, refused, len(missing)
+
+
+def _compute(space: EmbeddingSpace, missing: dict[UUID, str], known: dict[UUID, Embedded]) -> dict[UUID, str]:
+    """Embed `missing` and add it to `known`; why not, for those that failed."""
+    if not missing:
+        return {}
+    errors: dict[UUID, str] = {}
+    with timed("embedding", label="passages", items=len(missing)):
+        for digest, result in zip(missing, _embed(embedder_for(space), list(missing.values())), strict=True):
+            if isinstance(result, EmbeddingError):
+                errors[digest] = str(result)
+            else:
+                known[digest] = result
+    return errors
+
+
+def _insert(source: Source, space: EmbeddingSpace, drafts: Sequence[Draft], known: dict[UUID, Embedded]) -> None:
+    if not drafts:
+        return
+    embedded = [known[draft.digest] for draft in drafts]
+    parameters: dict[str, Any] = {
+        "owner": source.owner_id,
+        "source": source.pk,
+        "space": space.pk,
+        "elements": [draft.element.element_id for draft in drafts],
+        "hashes": [draft.digest for draft in drafts],
+        "items": [draft.element.item_number for draft in drafts],
+        "starts": [draft.span.start for draft in drafts],
+        "ends": [draft.span.end for draft in drafts],
+        "parts": [draft.span.part_index for draft in drafts],
+        "kinds": [KINDS[draft.span.kind] for draft in drafts],
+        "token_counts": [item.token_count for item in embedded],
+        "vectors": [item.vector for item in embedded],
+        "tokens": [item.tokens for item in embedded],
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("search", "insert_passages"), parameters)
+
+
+def _look_up(owner_id: int, space: EmbeddingSpace, digests: list[UUID]) -> dict[UUID, Embedded]:
+    """Equal texts of the owner that are embedded already; those of others would show in the time that it takes."""
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("search", "equal_passages"), [digests, owner_id, space.pk])
+        return {
+            digest: Embedded(vector, token_count, bytes(tokens) if tokens else None)
+            for digest, vector, token_count, tokens in cursor.fetchall()
+        }
+
+
+def _embed(embedder: Embedder, texts: Sequence[str]) -> Iterator[Embedded | EmbeddingError]:
+    if isinstance(embedder, TokenEmbedder):
+        for embedding in embedder.embed_passages_with_tokens(texts):
+            tokens = encode_vectors(embedding.token_vectors)
+            yield Embedded(vector_text(embedding.vector), len(embedding.token_ids), tokens)
+        return
+    for result, count in zip(embed_each(embedder, texts), embedder.count_tokens(texts), strict=True):
+        yield result if isinstance(result, EmbeddingError) else Embedded(vector_text(result), count, None)
+
+
+def vector_text(vector: Vector) -> str:
+    """pgvector's text form, with the digits that half precision can keep."""
+    return "[" + ",".join([f"{value:.4g}" for value in vector.tolist()]) + "]"

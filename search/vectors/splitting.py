@@ -1,0 +1,182 @@
+"""Cutting an element into passages: sentence-sized spans of its parts. Pure.
+
+Prose is split into sentences, fenced code and tool output at lines, tool calls stay whole. Fragments
+too small to mean anything alone join their neighbour. Offsets count characters of a part's text.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from sentencex import get_sentence_boundaries
+
+from search.sources import ElementPart, Kind
+
+TINY_CHARS = 25  # shorter fragments are merged
+SENTENCE_CHARS = 800  # longer ones are cut between words
+BLOCK_CHARS = 600  # code and output, cut at lines
+WINDOW_CHARS = 4_000  # of one block, what is split into sentences at once
+TOOL_CHARS = 1_800  # of one tool output: two thirds from its head, one third from its tail
+
+_FENCE = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[^\n]*$|\Z)", re.M | re.S)
+_BLOCK_START = re.compile(r"(?:[-*+•]\s|\d{1,3}[.)]\s|#{1,6}\s|>\s?|\|)")
+_WORD = re.compile(r"\w")
+_WORDS = re.compile(r"\w+")
+_SCRIPTS = (
+    ("ja", re.compile("[\u3040-\u30ff]")),
+    ("zh", re.compile("[\u4e00-\u9fff]")),
+    ("ru", re.compile("[\u0400-\u04ff]")),
+    ("ar", re.compile("[\u0600-\u06ff]")),
+    ("hi", re.compile("[\u0900-\u097f]")),
+    ("el", re.compile("[\u0370-\u03ff]")),
+)
+_FUNCTION_WORDS = {
+    "en": {"the", "and", "is", "to", "of", "it", "that", "you"},
+    "de": {"der", "die", "und", "ist", "nicht", "das", "ich", "ein"},
+    "fr": {"le", "les", "et", "est", "des", "une", "pas", "je"},
+    "es": {"el", "los", "y", "es", "una", "que", "para", "con"},
+    "it": {"il", "gli", "e", "di", "che", "una", "non", "per"},
+    "pt": {"os", "e", "um", "uma", "que", "não", "para", "com"},
+    "nl": {"de", "het", "en", "een", "niet", "ik", "van", "dat"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Characters `start` to `end` of one part of an element."""
+
+    kind: Kind
+    part_index: int
+    start: int
+    end: int
+
+
+def split_parts(parts: Iterable[ElementPart]) -> list[Span]:
+    """The passages of one element, in order."""
+    return [Span(part.kind, part.index, start, end) for part in parts for start, end in _split_part(part)]
+
+
+def _split_part(part: ElementPart) -> Iterator[tuple[int, int]]:
+    text = part.text
+    if part.kind == "call":
+        yield from _trimmed(text, [(0, min(len(text), SENTENCE_CHARS))])
+    elif part.kind == "tool":
+        yield from _trimmed(text, _tool_output(text))
+    else:
+        yield from _trimmed(text, _merge_tiny(text, _markdown(text)))
+
+
+def _trimmed(text: str, spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Spans without surrounding white space; those without a letter or digit are left out."""
+    for start, end in spans:
+        piece = text[start:end]
+        if _WORD.search(piece):
+            yield start + len(piece) - len(piece.lstrip()), end - (len(piece) - len(piece.rstrip()))
+
+
+def _markdown(text: str) -> Iterator[tuple[int, int]]:
+    """Sentences of the prose, and fenced code cut at lines."""
+    language = guess_language(text)
+    position = 0
+    for fence in _FENCE.finditer(text):
+        yield from _prose(text, position, fence.start(), language)
+        yield from _lines(text, fence.start(), fence.end())
+        position = fence.end()
+    yield from _prose(text, position, len(text), language)
+
+
+def _prose(text: str, start: int, end: int, language: str) -> Iterator[tuple[int, int]]:
+    for block_start, block_end in _blocks(text, start, end):
+        for sentence_start, sentence_end in _sentences(text, block_start, block_end, language):
+            yield from _cut_long(text, sentence_start, sentence_end)
+
+
+def _sentences(text: str, start: int, end: int, language: str) -> Iterator[tuple[int, int]]:
+    """The sentences of a block. The library's time grows with the square of what it is given: a window is the most.
+
+    A window's last sentence may go on behind its end and is read again with the next one.
+    """
+    while start < end:
+        window_end = min(start + WINDOW_CHARS, end)
+        window = text[start:window_end]
+        found = [
+            (start + each["start_index"], start + each["end_index"])
+            for each in get_sentence_boundaries(language, window)
+        ]
+        if window_end < end and len(found) > 1:
+            window_end = found.pop()[0]
+        yield from found
+        start = window_end
+
+
+def _blocks(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Paragraphs, list items, headings and table rows."""
+    block_start = position = start
+    for line in text[start:end].splitlines(keepends=True):
+        said = line.lstrip()
+        if not said or _BLOCK_START.match(said):
+            if position > block_start:
+                yield block_start, position
+            block_start = position
+        position += len(line)
+    if position > block_start:
+        yield block_start, position
+
+
+def _cut_long(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    while end - start > SENTENCE_CHARS:
+        space = text.rfind(" ", start + SENTENCE_CHARS // 2, start + SENTENCE_CHARS)
+        cut_at = space + 1 if space > 0 else start + SENTENCE_CHARS
+        yield start, cut_at
+        start = cut_at
+    yield start, end
+
+
+def _lines(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Runs of whole lines of at most `BLOCK_CHARS`; a longer line is cut."""
+    block_start = position = start
+    for line in text[start:end].splitlines(keepends=True):
+        if position + len(line) - block_start > BLOCK_CHARS and position > block_start:
+            yield from _cut_long(text, block_start, position)
+            block_start = position
+        position += len(line)
+    if position > block_start:
+        yield from _cut_long(text, block_start, position)
+
+
+def _tool_output(text: str) -> Iterator[tuple[int, int]]:
+    if len(text) <= TOOL_CHARS:
+        yield from _lines(text, 0, len(text))
+        return
+    head, tail = TOOL_CHARS * 2 // 3, len(text) - TOOL_CHARS // 3
+    yield from _lines(text, 0, head)
+    yield from _lines(text, tail, len(text))
+
+
+def _merge_tiny(text: str, spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Neighbours joined while one of them is tiny and both together stay sentence-sized."""
+    merged: list[tuple[int, int]] = []
+    for start, end in spans:
+        if merged:
+            last_start, last_end = merged[-1]
+            tiny = _size(text, start, end) < TINY_CHARS or _size(text, last_start, last_end) < TINY_CHARS
+            if tiny and end - last_start <= SENTENCE_CHARS // 2:
+                merged[-1] = (last_start, end)
+                continue
+        merged.append((start, end))
+    return merged
+
+
+def _size(text: str, start: int, end: int) -> int:
+    return len(text[start:end].strip())
+
+
+def guess_language(text: str) -> str:
+    """An ISO 639-1 code, by script and function words; English where nothing speaks against it."""
+    sample = text[:2_000]
+    for code, pattern in _SCRIPTS:
+        if len(pattern.findall(sample)) * 4 > len(sample):
+            return code
+    words = _WORDS.findall(sample.lower())
+    counts = {code: sum(word in known for word in words) for code, known in _FUNCTION_WORDS.items()}
+    return max(counts, key=lambda code: (counts[code], code == "en"))

@@ -1,0 +1,146 @@
+"""The texts of an item that are embedded and indexed. Pure: elements in, strings out.
+
+Text recipe 1: what user and assistant said with their speakers, and tool calls as name and
+parameters cut at 250 characters each; no thinking, no tool results.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from convmemory.core.text import content_hash
+from search.sources import Element, ElementPart, ItemText, Kind
+
+TOOL_OUTPUT_CHARS = 4_000
+MAX_TOKEN_CHARS = 256  # nobody searches for a longer one
+LEXICAL_CHARS = 200_000  # a tsvector holds 1 MB at most
+
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+# Paths and compounds; or, behind digits, a word in camel case, or one that ends in digits. Begins where a run of
+# letters and digits does and never goes back, so that a run of any length is read once.
+_IDENTIFIER = re.compile(
+    r"""(?<![A-Za-z0-9])(?:
+        ([A-Za-z0-9]++(?:[._/\\:@#\-]++[A-Za-z0-9]++)++)
+        |[0-9]*+([A-Za-z][a-z]*+(?:[A-Z][A-Za-z0-9]*+|[0-9]++\w*+))
+    )""",
+    re.VERBOSE,
+)
+_WORD = re.compile(r"\w+")
+_SEPARATORS = re.compile(r"[._/\\:@#\-]+")
+_LONG_TOKEN = re.compile(rf"(?<!\S)\S{{{MAX_TOKEN_CHARS}}}\S++")
+_COMMENT_START, _COMMENT_END = "<!--", "-->"
+_UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\u0e00-\u0e7f]{2,}")
+WEIGHTS: dict[Kind, str] = {  # under which an item's words can be searched for
+    "user": "A",
+    "assistant": "B",
+    "document": "B",
+    "thinking": "C",
+    "call": "BD",
+    "tool": "D",
+}
+TOOLS: tuple[Kind, ...] = ("tool", "call")
+
+
+@dataclass(frozen=True, slots=True)
+class ItemTexts:
+    """Everything that is derived from one item's elements."""
+
+    opening_id: int | None
+    heading: str
+    created_at: datetime | None
+    embedded: str
+    lexical: Mapping[str, str] = field(default_factory=dict)  # by weight: A user, B assistant, C thinking, D tool
+
+    @property
+    def length(self) -> int:
+        """Words of what was spoken."""
+        return sum(len(_WORD.findall(self.lexical.get(weight, ""))) for weight in "AB")
+
+    @property
+    def content_hash(self) -> bytes:
+        """SHA-256 over all that is indexed: 32 bytes."""
+        return content_hash("\x1f".join([self.embedded, *(self.lexical[key] for key in sorted(self.lexical))]))
+
+
+def item_texts(item: ItemText) -> ItemTexts:
+    """The texts of one item."""
+    lexical: dict[str, list[str]] = {"A": [], "B": [], "C": [], "D": []}
+    for element in item.elements:
+        for weights, text in _lexical_texts(element):
+            for weight in weights:
+                lexical[weight].append(text)
+    return ItemTexts(
+        opening_id=item.opening_id,
+        heading=item.heading,
+        created_at=item.created_at,
+        embedded="\n\n".join(filter(None, map(_embedded_text, item.elements))),
+        lexical={weight: "\n".join(texts)[:LEXICAL_CHARS] for weight, texts in lexical.items()},
+    )
+
+
+def passage_text(element: Element, part: ElementPart, start: int, end: int) -> str:
+    """What is embedded of a passage: who speaks, then the words."""
+    speaker = "Tool" if part.kind in TOOLS else element.speaker
+    return _after_speaker(speaker, part.text[start:end])
+
+
+def _after_speaker(speaker: str, text: str) -> str:
+    return f"{speaker}: {text}" if speaker else text
+
+
+def _embedded_text(element: Element) -> str:
+    pieces = [part.text if part.kind == "call" else part.text.strip() for part in element.parts if part.in_vector]
+    said = "\n".join(filter(None, pieces))
+    return _after_speaker(element.speaker, said) if said else ""
+
+
+def _lexical_texts(element: Element) -> Iterator[tuple[str, str]]:
+    """(weights, text) of each part, and the speaker's name where the source gives one."""
+    if element.name and element.parts:
+        yield _name_weight(element.parts), element.name
+    for part in element.parts:
+        text = f"{part.label}\n{part.text}" if part.label else part.text
+        yield WEIGHTS[part.kind], head_and_tail(text, TOOL_OUTPUT_CHARS) if part.kind == "tool" else text
+
+
+def _name_weight(parts: Sequence[ElementPart]) -> str:
+    """Under a user's words where one speaks, else under an assistant's."""
+    return "A" if any(part.kind == "user" for part in parts) else "B"
+
+
+def head_and_tail(text: str, max_chars: int) -> str:
+    """The first two thirds and the last third of what is allowed, cut at lines where that is possible."""
+    if len(text) <= max_chars:
+        return text
+    head, tail = text[: max_chars * 2 // 3], text[-(max_chars // 3) :]
+    return f"{head.rsplit(chr(10), 1)[0]}\n…\n{tail.split(chr(10), 1)[-1]}"
+
+
+def searchable(text: str) -> str:
+    """`text` with what full text search needs beside it: the parts of identifiers, paths and codes,
+    and pairs of characters for scripts that put no space between words.
+    """
+    extra: dict[str, None] = {}
+    for match in _IDENTIFIER.finditer(text):
+        for piece in _SEPARATORS.split(match[1] or match[2]):
+            if len(piece) <= MAX_TOKEN_CHARS:
+                extra.update(dict.fromkeys(part for part in _CAMEL.split(piece) if len(part) > 1))
+                extra[piece] = None
+    for match in _UNSPACED.finditer(text):
+        run = match.group()
+        extra.update(dict.fromkeys(run[i : i + 2] for i in range(len(run) - 1)))
+    text = parseable(text)
+    return f"{text}\n{' '.join(extra)}" if extra else text
+
+
+def parseable(text: str) -> str:
+    """`text` without what PostgreSQL's parser reads again and again: long tokens are cut up, no comment stays open."""
+    text = _LONG_TOKEN.sub(_cut_up, text)
+    closed = text.rfind(_COMMENT_END) + 1
+    return text[:closed] + text[closed:].replace(_COMMENT_START, " ")
+
+
+def _cut_up(match: re.Match[str]) -> str:
+    token = match.group()
+    return " ".join(token[at : at + MAX_TOKEN_CHARS] for at in range(0, len(token), MAX_TOKEN_CHARS))

@@ -1,0 +1,39 @@
+"""Every row that belongs to a person says so itself: `owner` stands in each such table."""
+
+from django.contrib.auth.models import User
+from django.db import models
+
+from convmemory.ops.privacy.ownership import SHARED, all_models, foreign_keys, owned_tables
+
+OTHERWISE = {
+    "auth.User": "is the person",
+    "auth.User_groups": "the framework's own table, with `user`",
+    "auth.User_user_permissions": "the framework's own table, with `user`",
+    "admin.LogEntry": "the framework's own table, with `user`: who did it",
+    "ops.Erasure": "a mark on a person, with `user` as its key",
+}
+"""Models of persons without `owner`, and why."""
+
+
+def reaches_a_person(model: type[models.Model], seen: frozenset[type[models.Model]] = frozenset()) -> bool:
+    if model is User:
+        return True
+    nearby = {field.related_model for field in foreign_keys(model)} - seen - {model}
+    return any(reaches_a_person(target, seen | {model}) for target in nearby)
+
+
+def has_owner(model: type[models.Model]) -> bool:
+    return any(f.name == "owner" and f.related_model is User and not f.null for f in foreign_keys(model))
+
+
+def test_every_row_of_a_person_names_its_owner() -> None:
+    of_people = {model._meta.label: model for model in all_models() if reaches_a_person(model)}
+    assert "conversations.MessageSource" in of_people
+    without = {label for label, model in of_people.items() if not has_owner(model)}
+    assert without - set(SHARED) == set(OTHERWISE)
+
+
+def test_rows_are_chosen_by_their_own_column() -> None:
+    tables = {table.label: table for table in owned_tables()}
+    assert {label for label, table in tables.items() if table.condition != '"owner_id" = %(owner)s'} == set(OTHERWISE)
+    assert not any("SELECT" in table.condition for table in tables.values())
