@@ -1,15 +1,18 @@
-"""Routes for the embeddings of a conversation's messages."""
+"""Routes for the recall of messages, and for the embeddings of a conversation's."""
 
 from typing import Any
 
+from django.conf import settings
 from django.http import HttpRequest
 from ninja import Router, Status
 
-from convmemory.accounts.authentication import caller_of
+from convmemory.accounts.authentication import READING, caller_of
+from memory.context import build_memory_context
 from memory.embedding import WAITS_FOR_ANSWER, Requested, request_embeddings
 from memory.models import MessageEmbedding
+from memory.recall import recall
 from memory.records import MemoryStats, memory_stats
-from memory.schemas import EmbeddingsOut, EmbedIn, MemoryStatsOut
+from memory.schemas import ConversationRecallIn, EmbeddingsOut, EmbedIn, MemoryStatsOut, RecallIn, RecallOut
 from memory.tasks import enqueue_embed
 
 router = Router(tags=["memory"])
@@ -43,3 +46,45 @@ def _shown(record: MessageEmbedding, requested: Requested) -> dict[str, Any]:
     waits = record.message_id in requested.waiting and record.status == MessageEmbedding.Status.PENDING
     names = ("message_id", "position", "role", "status", "error", "token_count", "attempts")
     return {name: getattr(record, name) for name in names} | {"note": WAITS_FOR_ANSWER if waits else ""}
+
+
+@router.post(
+    "/memory/recall",
+    auth=READING,
+    response=RecallOut,
+    by_alias=False,
+    summary="Recall messages of all conversations",
+)
+def recall_everywhere(request: HttpRequest, body: RecallIn) -> dict[str, Any]:
+    return _recall(request, body)
+
+
+@router.post(
+    "/conversations/{int:conversation_id}/memory/recall",
+    auth=READING,
+    response=RecallOut,
+    by_alias=False,
+    summary="Recall messages of one conversation",
+)
+def recall_in_conversation(request: HttpRequest, conversation_id: int, body: ConversationRecallIn) -> dict[str, Any]:
+    return _recall(request, body, conversation_id=conversation_id)
+
+
+def _recall(request: HttpRequest, body: RecallIn, conversation_id: int | None = None) -> dict[str, Any]:
+    asked = body.model_dump(exclude={"max_tokens", "partners"})
+    found = recall(owner=caller_of(request), conversation_id=conversation_id, **asked)
+    budget = settings.MAX_RECALL_TOKENS if body.max_tokens is None else body.max_tokens
+    context = build_memory_context(found.messages, budget, partners=body.partners)
+    outcomes = zip(found.messages, context.resurrection.outcomes, strict=True)
+    return {
+        "query": found.query,
+        "results": found.messages,
+        "context": context.text,
+        "context_tokens": context.tokens,
+        "left_out": [
+            {"message_id": message.message_id, "reason": outcome.missing[0].reason}
+            for message, outcome in outcomes
+            if outcome.left_out
+        ],
+        "notes": found.notes,
+    }

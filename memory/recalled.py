@@ -1,6 +1,6 @@
 """What a recall brings back, as values: messages with their passages, and the openings of their turns.
 
-Made by `search/recall.py`, read by `memory/context.py`, the API, tools and pages. Pure.
+Made by `memory/recall.py`, read by `memory/context.py`, the API, tools and pages. Pure.
 """
 
 from dataclasses import dataclass

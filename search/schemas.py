@@ -22,7 +22,7 @@ class HitOut(Schema):
     passage_start: int = Field(description="characters of the part's text")
     passage_end: int
     url: str
-    matched: list[str] = Field(description="the signals that found it")
+    matched: list[str] = Field(description="the features by which it stands out")
     created_at: datetime
     agent: str
     project: str
@@ -41,60 +41,3 @@ class IndexStatusOut(Schema):
     passages: int
     pending: int
     failed: int
-
-
-class RecallIn(Schema):
-    """What to recall; nothing is given unasked."""
-
-    query: str = Field(description="2 to 500 characters, as you would ask a person")
-    top_k: int | None = Field(None, description="1 to 50; RECALL_TOP_K where it is left out")
-    threshold: float | None = Field(
-        None, description="least cosine similarity, 0 to 1; RECALL_THRESHOLD where it is left out"
-    )
-    scope: list[str] = Field([], description="any of user, assistant, thinking, tool; empty: what was said")
-    max_tokens: int | None = Field(None, description="of `context`, at least 1; MAX_RECALL_TOKENS where it is left out")
-    partners: bool = Field(default=True, description="bring the openings of each turn into `context`")
-
-
-class ConversationRecallIn(RecallIn):
-    before_position: int | None = Field(None, description="only messages before this one")
-    after_position: int | None = Field(None, description="only messages after this one")
-
-
-class RecalledPassageOut(Schema):
-    part_index: int
-    start: int = Field(description="characters of the part's text")
-    end: int
-    text: str
-    similarity: float
-
-
-class RecalledMessageOut(Schema):
-    """One message that answers, with its passages nearest to the query in the order of the text."""
-
-    message_id: int
-    conversation_id: int
-    conversation_title: str = Field(alias="title")
-    turn_number: int
-    position: int
-    role: str
-    speaker: str
-    created_at: datetime | None
-    similarity: float = Field(description="cosine similarity of its best passage, 0 to 1")
-    score: float = Field(description="fused score, comparable within this recall only")
-    passages: list[RecalledPassageOut]
-    url: str
-
-
-class LeftOutOut(Schema):
-    message_id: int
-    reason: str
-
-
-class RecallOut(Schema):
-    query: str
-    results: list[RecalledMessageOut]
-    context: str = Field(description="the results as a model may be given them, fenced as data, in conversation order")
-    context_tokens: int = Field(description="of `context`, estimated rather too high")
-    left_out: list[LeftOutOut] = Field(description="results that did not fit into `context`")
-    notes: list[str]

@@ -14,9 +14,9 @@ from convmemory.conversations.models import Message
 from convmemory.core.errors import SwitchedOff
 from convmemory.core.text import one_line
 from memory.context import build_memory_context
+from memory.recall import recall
 from memory.recalled import RecalledMessage
 from search.query import MAX_QUERY_CHARS, MIN_QUERY_CHARS
-from search.recall import recall
 
 TOP_K = 20  # some of them are in the context still
 _OPERATORS = re.compile(r'"|(?<!\S)-(?=\S)')  # a question is no search: nobody meant to exclude a word

@@ -14,10 +14,10 @@ from convmemory.conversations.parts import part_text
 from convmemory.evaluation.running import Observation, Progress
 from convmemory.evaluation.worlds import MessageRef, Question, World
 from memory.context import build_memory_context
+from memory.message_features import message_keys
+from memory.recall import MAX_TOP_K, RankedMessages, choose_messages, rank_messages
 from search.adapters.messages import split_message
-from search.message_features import message_keys
 from search.query import MAX_QUERY_CHARS, SearchQuery
-from search.recall import MAX_TOP_K, RankedMessages, choose_messages, rank_messages
 from search.retrieval.candidates import item_keys
 
 Stored = dict[MessageRef, Message]

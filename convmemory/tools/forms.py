@@ -4,8 +4,8 @@ from django import forms
 from django.conf import settings
 
 from convmemory.tools.recalling import MAX_TOKENS
+from memory.recall import MAX_TOP_K
 from search.query import MAX_QUERY_CHARS, MIN_QUERY_CHARS
-from search.recall import MAX_TOP_K
 
 
 class RecallForm(forms.Form):

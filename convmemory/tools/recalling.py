@@ -7,9 +7,9 @@ from pydantic import BaseModel, Field
 
 from convmemory.tools.definition import Caller, Optional, Question, Tool, ToolInput, ToolOutput, archive_owner
 from memory.context import build_memory_context
+from memory.recall import MAX_TOP_K, recall
 from memory.recalled import RecalledMessage
 from memory.resurrection import Outcome
-from search.recall import MAX_TOP_K, recall
 
 MAX_TOKENS = 20_000
 

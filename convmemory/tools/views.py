@@ -12,7 +12,7 @@ from convmemory.core.errors import SwitchedOff
 from convmemory.tools.forms import RecallForm
 from convmemory.tools.recall_view import RecallView, view_recall
 from memory.context import build_memory_context
-from search.recall import recall
+from memory.recall import recall
 
 
 @require_safe

@@ -12,8 +12,8 @@ from convmemory.conversations import ingest
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.parts import part_text
 from convmemory.core.errors import EmbedderUnavailable, InvalidInput, NotFound, SwitchedOff
+from memory.recall import recall
 from search.adapters.conversations import index_conversation
-from search.recall import recall
 from tests.factories import exchange, make_conversation, make_user
 
 pytestmark = pytest.mark.django_db

@@ -12,10 +12,10 @@ from pytest_django import Settings
 from convmemory.core.cursors import encode_cursor
 from convmemory.core.errors import InvalidInput
 from convmemory.tools.registry import run_tool
+from memory.recall import recall
 from search.adapters.conversations import index_conversation
 from search.ranking import rerank_endpoint
 from search.ranking.reranking import PASSAGE_CHARS, QUESTION_CHARS, key_of
-from search.recall import recall
 from search.searching import SearchQuery, SearchResults, search
 from tests.factories import exchange, make_conversation, make_user, source_id
 from tests.support.rerank_server import RerankServer, running_reranker

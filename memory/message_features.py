@@ -101,7 +101,7 @@ def _passages(query: PreparedQuery, turns: ItemKeys, positions: Positions) -> di
     }
     found: dict[int, _Found] = {}
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("search", "recall_passages"), parameters)
+        cursor.execute(load_sql("memory", "recall_passages"), parameters)
         for message_id, _, _, part, start, end, similarity, tokens in cursor.fetchall():
             of_message = found.setdefault(message_id, _Found([], []))
             of_message.places.append((message_id, part, start, end, similarity))

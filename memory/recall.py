@@ -1,7 +1,7 @@
 """Recalling messages: the one use case behind the tool, the API and the page "what would an agent recall?".
 
-It stands above `memory`, because messages are ranked inside the turns that search finds. Takes the
-caller, never an owner from input; without a caller the answer is empty.
+Messages are ranked inside the turns that search finds. Takes the caller, never an owner from input; without a
+caller the answer is empty.
 """
 
 from collections.abc import Collection, Mapping
@@ -14,9 +14,9 @@ from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from convmemory.conversations.parts import Role, part_text, speaker_of
 from convmemory.conversations.reading import Filters, get_conversation
 from convmemory.core.errors import InvalidInput, SwitchedOff
+from memory.message_features import ANYWHERE, Candidate, MessageCandidates, Positions, message_candidates
 from memory.openings import load_openings
 from memory.recalled import Recall, RecalledMessage, RecalledPassage
-from search.message_features import ANYWHERE, Candidate, MessageCandidates, Positions, message_candidates
 from search.pipeline import rank_items
 from search.query import DEFAULT_SCOPE, SearchQuery
 from search.ranking.fusion import best_first
