@@ -228,7 +228,7 @@ def test_only_a_post_to_the_import_route_is_an_upload(address: str, settings: Se
 
 def test_small_bodies_ask_nobody_who_sends_them(address: str, key_header: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[object] = []
-    monkeypatch.setattr(senders, "user_of_key", asked.append)
+    monkeypatch.setattr(senders, "user_of_key", lambda key, *, writes: asked.append(key))
     answer = post_chunked(address, "/api/v1/conversations", 512 * KB, key_header, "Connection: close")
     assert answer.status != 413
     assert asked == []
@@ -237,7 +237,7 @@ def test_small_bodies_ask_nobody_who_sends_them(address: str, key_header: str, m
 
 
 def test_a_silent_database_is_said(address: str, key_header: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(key: str) -> None:
+    def fail(key: str, *, writes: bool) -> None:
         raise OperationalError("connection refused")
 
     monkeypatch.setattr(senders, "user_of_key", fail)
