@@ -10,6 +10,7 @@ import hashlib
 import os
 import pwd
 import shutil
+import signal
 import stat
 import subprocess
 import tempfile
@@ -18,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import psutil
 
@@ -34,6 +35,7 @@ LOG, OLDER_LOG = "server.log", "server.log.1"
 MAX_LOG_BYTES = 10 * 1024 * 1024
 MIN_SHARED_MEMORY_FOLDER = 512 * 1024 * 1024
 ORPHAN_ATTEMPTS = 10
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 NO_PROCESS = 2**30  # above every system's largest process number
 SHELL_CHARACTERS = '"$`\\\n'
 ACCOUNT_NAME = "pgserver"
@@ -375,20 +377,43 @@ def _tail(log: Path, offset: int) -> str:
 
 
 def _run(command: list[str], *, folder: Path, account: Account | None) -> subprocess.CompletedProcess[str]:
-    """Runs a program of the embedded PostgreSQL; a Ctrl-C in the terminal does not reach it."""
+    """Runs a program of the embedded PostgreSQL; a Ctrl-C in the terminal does not reach it.
+
+    Where waiting for it is broken off, it ends with what it has started, but for a server, which leads its own session.
+    """
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
         # A file, not a pipe: the server inherits it, and a pipe would stay open as long as the server runs.
-        result = subprocess.run(  # noqa: S603
-            [str(binary(command[0])), *command[1:]],
-            check=False,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            cwd=folder,
-            env={**environment, "LC_ALL": "C"},
-            start_new_session=True,
-            **(account.popen_options() if account else {}),
-        )
+        # A stop that came between the start of the program and the next line would leave it behind.
+        held = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+        try:
+            process = _start(command, output, folder=folder, account=account, environment=environment)
+        except BaseException:
+            signal.pthread_sigmask(signal.SIG_SETMASK, held)
+            raise
+        try:
+            signal.pthread_sigmask(signal.SIG_SETMASK, held)
+            process.wait()
+        except BaseException:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            raise
         output.seek(0)
-        return subprocess.CompletedProcess(result.args, result.returncode, output.read(), "")
+        return subprocess.CompletedProcess(process.args, process.returncode, output.read(), "")
+
+
+def _start(
+    command: list[str], output: IO[str], *, folder: Path, account: Account | None, environment: Mapping[str, str]
+) -> "subprocess.Popen[bytes]":
+    """Its session is its own, so that it can be ended with what it starts."""
+    return subprocess.Popen(  # noqa: S603
+        [str(binary(command[0])), *command[1:]],
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        cwd=folder,
+        env={**environment, "LC_ALL": "C"},
+        start_new_session=True,
+        **(account.popen_options() if account else {}),
+    )
