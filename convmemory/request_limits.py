@@ -8,6 +8,7 @@ from convmemory.core.callers import USER, caller_of_request
 from convmemory.core.fair_requests import Application, FairRequests, Limits, Scope
 
 WAITING_FOR_A_MODEL = ("/stream", "/send")  # the ends of addresses whose answers come as fast as a model writes
+WAITING_FOR_A_WORKER = "/api/v1/imports"  # answered when the import has ended, if its sender wants to wait
 PROXY = "/v1/"
 FREE = ("/static/", "/health")  # answered from memory
 
@@ -24,10 +25,15 @@ def limited(application: Application) -> FairRequests:
         application,
         limits=limits,
         name_caller=_name_caller,
-        is_stream=lambda path: path.startswith(PROXY) or path.endswith(WAITING_FOR_A_MODEL),
+        is_stream=waits_for_others,
         is_free=lambda path: path.startswith(FREE),
         is_user=lambda name: name.startswith(USER),
     )
+
+
+def waits_for_others(path: str) -> bool:
+    """Whether an answer from this address mostly waits, for a model or a worker, and costs this process little."""
+    return path.startswith(PROXY) or path.endswith(WAITING_FOR_A_MODEL) or path == WAITING_FOR_A_WORKER
 
 
 def _name_caller(scope: Scope) -> str:

@@ -7,6 +7,7 @@ process number.
 import os
 import sys
 
+from convmemory.core.background import is_background, step_back
 from convmemory.core.child_limits import limit_this_process
 
 EXIT_MEMORY = 70
@@ -15,6 +16,8 @@ EXIT_MEMORY = 70
 def main() -> None:
     import_id, run, folder, memory_mb, timeout_s, parent_pid = sys.argv[1:]
     limit_this_process(memory_mb=int(memory_mb), timeout_s=int(timeout_s), parent_pid=int(parent_pid))
+    if is_background():  # as its worker is; a new session starts without what was said of the worker's
+        step_back()
     try:
         _work(int(import_id), run, folder)
     except MemoryError:

@@ -1,8 +1,9 @@
 """An ASGI wrapper that lets each caller have a few requests worked on at once; the rest of theirs wait in a line.
 
 So a flood of one caller's takes neither all threads and connections nor the processors from others. Beside others who
-are signed in, a caller has fewer at once than alone. A request counts from when its body is here until its answer is
-made; an answer that streams counts as a stream, of which a caller may have more.
+are signed in, a caller has fewer at once than alone, and the one who keeps the process busiest pauses between
+requests. A request counts from when its body is here until its answer is made; an answer that streams counts as a
+stream, of which a caller may have more.
 """
 
 import asyncio
@@ -13,6 +14,8 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
+
+from convmemory.core.used_time import UsedTime
 
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
@@ -83,7 +86,7 @@ class _Caller:
 
     @property
     def is_idle(self) -> bool:
-        return not self.requests.entered and not self.streams.entered
+        return not any(places.entered or places.taken for places in (self.requests, self.streams))
 
 
 class FairRequests:
@@ -108,6 +111,7 @@ class FairRequests:
         self._name_caller, self._is_stream, self._is_free = name_caller, is_stream, is_free
         self._is_user, self._clock = is_user, clock
         self._seen: OrderedDict[str, float] = OrderedDict()  # when each user last asked for something
+        self._used = UsedTime(clock)
         self.callers: dict[str, _Caller] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -124,13 +128,31 @@ class FairRequests:
             await _refuse(scope, send)
             return
         places.entered += 1
-        request = _Request(caller, places, limits.wait_s, scope, receive, send)
+        request = _Request(caller, places, limits.wait_s, self._clock, scope, receive, send)
         try:
             await self._application(scope, request.receive, request.send)
         finally:
-            request.end()
-            if caller.is_idle:
-                self.callers.pop(name, None)
+            pause_s = self._pause_after(name, request)
+            if pause_s:
+                asyncio.get_running_loop().call_later(pause_s, self._leave, name, caller, request.places)
+            request.end(keeps_place=pause_s > 0)
+            self._forget_if_idle(name, caller)
+
+    def _pause_after(self, name: str, request: "_Request") -> float:
+        """How long the caller's next request waits after this one; streams cost little and are not counted."""
+        if request.started is None or request.is_stream:
+            return 0.0
+        seconds = self._clock() - request.started
+        self._used.add(name, seconds)
+        return self._used.pause_after(name, seconds) if self._has_others(name) else 0.0
+
+    def _leave(self, name: str, caller: _Caller, places: Places) -> None:
+        places.leave()
+        self._forget_if_idle(name, caller)
+
+    def _forget_if_idle(self, name: str, caller: _Caller) -> None:
+        if caller.is_idle and self.callers.get(name) is caller:
+            del self.callers[name]
 
     def _new_caller(self, name: str) -> _Caller:
         return _Caller(Places(lambda: self._at_once(name)), Places(lambda: self._limits.streams))
@@ -144,17 +166,28 @@ class FairRequests:
             self._seen.popitem(last=False)
 
     def _at_once(self, name: str) -> int:
-        has_others = len(self._seen) > (name in self._seen)
-        return self._limits.beside_others if has_others else self._limits.at_once
+        return self._limits.beside_others if self._has_others(name) else self._limits.at_once
+
+    def _has_others(self, name: str) -> bool:
+        """Whether another user has asked for something lately."""
+        return len(self._seen) > (name in self._seen)
 
 
 class _Request:
     """One request's way through: it takes a place when its body is here, and leaves it with its answer."""
 
     def __init__(
-        self, caller: _Caller, places: Places, wait_s: float, scope: Scope, receive: Receive, send: Send
+        self,
+        caller: _Caller,
+        places: Places,
+        wait_s: float,
+        clock: Callable[[], float],
+        scope: Scope,
+        receive: Receive,
+        send: Send,
     ) -> None:
-        self._caller, self._places, self._wait_s = caller, places, wait_s
+        self._caller, self.places, self._wait_s, self._clock = caller, places, wait_s, clock
+        self.started: float | None = None  # when it got its place
         self._scope, self._receive, self._send = scope, receive, send
         self._has_place = self._is_refused = self._is_whole = False
         self._ahead: asyncio.Task[Message] | None = None  # a message that was asked for while the request waited
@@ -166,8 +199,8 @@ class _Request:
         if self._is_whole or message["type"] != "http.request" or message.get("more_body"):
             return message
         self._is_whole = True
-        if self._places.take() or await self._wait_in_line():
-            self._has_place = True
+        if self.places.take() or await self._wait_in_line():
+            self._has_place, self.started = True, self._clock()
             return message
         return {"type": "http.disconnect"}
 
@@ -178,26 +211,30 @@ class _Request:
             self._move_to_streams()
         await self._send(message)
 
-    def end(self) -> None:
+    @property
+    def is_stream(self) -> bool:
+        return self.places is self._caller.streams
+
+    def end(self, *, keeps_place: bool = False) -> None:
         """Make room for the next; also where the application failed, or answered before the body was here."""
         if self._ahead:
             self._ahead.cancel()
-        if self._has_place:
-            self._places.leave()
-        self._places.entered -= 1
+        if self._has_place and not keeps_place:
+            self.places.leave()
+        self.places.entered -= 1
 
     async def _wait_in_line(self) -> bool:
         """Wait for a place; False where that took too long, or the client has gone."""
-        turn = self._places.stand_in_line()
+        turn = self.places.stand_in_line()
         self._ahead = asyncio.ensure_future(self._receive())  # what comes now can only say that the client has gone
         try:
             await asyncio.wait((turn, self._ahead), timeout=self._wait_s, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
-            self._places.leave_line(turn)
+            self.places.leave_line(turn)
             raise
         if turn.done() and not self._ahead.done():
             return True
-        self._places.leave_line(turn)
+        self.places.leave_line(turn)
         self._is_refused = True
         if not self._ahead.done():
             await _refuse(self._scope, self._send)
@@ -205,11 +242,11 @@ class _Request:
 
     def _move_to_streams(self) -> None:
         """From now on the answer comes piece by piece; where too many do, it goes on counting as a request."""
-        if self._places is self._caller.requests and self._caller.streams.take():
-            self._places.leave()
-            self._places.entered -= 1
-            self._places = self._caller.streams
-            self._places.entered += 1
+        if self.places is self._caller.requests and self._caller.streams.take():
+            self.places.leave()
+            self.places.entered -= 1
+            self.places = self._caller.streams
+            self.places.entered += 1
 
 
 def _is_streamed(start: Message) -> bool:

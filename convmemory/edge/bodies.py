@@ -24,6 +24,7 @@ IMPORT_PATHS = frozenset({"/api/v1/imports", "/import"})
 FORM_OVERHEAD = MB  # an upload's other fields and boundaries; the file itself is measured where it is taken
 LINGER_BYTES = 8 * MB
 LINGER_S = 2.0
+LINGER_PAUSE_S = 0.05  # between two pieces of a body that is thrown away: a flood of refused ones costs next to nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +214,7 @@ class _Body:
                     thrown += len(message.get("body", b""))
                     if not message.get("more_body", False):
                         return
+                    await asyncio.sleep(LINGER_PAUSE_S)
         except TimeoutError:
             return
 

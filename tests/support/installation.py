@@ -20,6 +20,7 @@ from tests.support.fleet import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 START_TIMEOUT_S, STOP_TIMEOUT_S = 180, 20
+IDLE_S, IDLE_SHARE, IDLE_TIMEOUT_S = 3.0, 0.1, 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +105,27 @@ class Installation:
         for child in psutil.Process(self.process.pid).children():
             with suppress(psutil.NoSuchProcess):
                 size = _resident([child, *child.children(recursive=True)])
-                if "worker" in child.cmdline():
+                if _is_worker(child):
                     workers += size
                 else:
                     web += size
         return Memory(web, workers)
+
+    def wait_until_idle(self) -> None:
+        """Wait until the workers have had nothing to do for some seconds."""
+        wait_until(lambda: self._workers_cpu_s(IDLE_S) < IDLE_SHARE * IDLE_S, "idle workers", IDLE_TIMEOUT_S)
+
+    def _workers_cpu_s(self, seconds: float) -> float:
+        before = self._cpu_s_of_workers()
+        time.sleep(seconds)
+        return self._cpu_s_of_workers() - before
+
+    def _cpu_s_of_workers(self) -> float:
+        assert self.process
+        workers = [child for child in psutil.Process(self.process.pid).children() if _is_worker(child)]
+        return sum(
+            sum(process.cpu_times()[:4]) for worker in workers for process in [worker, *worker.children(recursive=True)]
+        )
 
     def temporary_bytes(self) -> int:
         """What lies in the folder of temporary files, and in files there that are open but already unlinked."""
@@ -125,6 +142,10 @@ class Installation:
 
     def log(self) -> str:
         return (self.folder / "up.log").read_text(errors="replace")
+
+
+def _is_worker(process: psutil.Process) -> bool:
+    return bool({"worker", "qcluster"} & set(process.cmdline()))
 
 
 def _resident(processes: list[psutil.Process]) -> int:

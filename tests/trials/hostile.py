@@ -53,6 +53,8 @@ def main() -> int:
             for number in range(1, options.rounds + 1):
                 say(f"round {number} of {options.rounds}")
                 trial.round(options.seconds)
+                if number < options.rounds:
+                    trial.clean()
             return trial.report()
 
 
@@ -89,6 +91,7 @@ class Trial:
         with self.ada.working(is_attacked=False):  # what is loaded once is loaded
             time.sleep(5)
         self.ada.samples.clear()
+        self.installation.wait_until_idle()  # the samples are indexed, too: a quiet phase is quiet
         say(f"{turns} turns are indexed")
 
     def round(self, seconds: float) -> None:
@@ -96,7 +99,6 @@ class Trial:
             time.sleep(seconds)
         with self.attackers(seconds) as begin, self.watching(is_attacked=True), self.ada.working(is_attacked=True):
             begin()
-        self.clean()
 
     @contextmanager
     def watching(self, *, is_attacked: bool) -> Iterator[None]:
@@ -138,6 +140,7 @@ class Trial:
         with httpx2.Client(base_url=self.installation.address, headers=headers, timeout=60) as client:
             wait_until(lambda: not _unfinished_imports(client), "the end of the attacker's imports", CLEANING_S, 1)
             wait_until(lambda: not _remove_some(client), "the end of the attacker's conversations", CLEANING_S, 0)
+        self.installation.wait_until_idle()
 
     # --- the verdict -------------------------------------------------------------------------------
 

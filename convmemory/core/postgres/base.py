@@ -17,7 +17,7 @@ from django.db.backends.postgresql import base
 from django.db.backends.postgresql.client import DatabaseClient
 from django.db.utils import OperationalError
 
-from convmemory.core import embedded
+from convmemory.core import background, embedded
 from convmemory.core.errors import DatabaseUnavailable
 from convmemory.core.postgres import server
 from convmemory.core.postgres.client import EmbeddedDatabaseClient
@@ -61,9 +61,12 @@ class DatabaseWrapper(base.DatabaseWrapper):
             if self.pool and self.pool.closed:
                 self._probe(conn_params)
                 Finalize(None, close_pools, exitpriority=CLOSE_POOLS_PRIORITY)
-            return super().get_new_connection(conn_params)
+            connection = super().get_new_connection(conn_params)
         except psycopg.OperationalError as error:
-            return self._connect_again(conn_params, error)
+            connection = self._connect_again(conn_params, error)
+        if self.embedded_path and background.is_background():
+            background.push_back(connection.info.backend_pid)
+        return connection
 
     def _probe(self, conn_params: dict[str, Any]) -> None:
         """Fails at once and with the reason, where a pool would keep trying and then say `timeout`."""

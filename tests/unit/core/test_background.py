@@ -1,11 +1,13 @@
 """How background work steps back."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from convmemory.core.background import AUTOGROUP, NICENESS
+from convmemory.core.background import AUTOGROUP, NICENESS, push_back
 
 STEP_BACK = (
     "import os; from convmemory.core.background import AUTOGROUP, step_back; step_back(); "
@@ -29,3 +31,18 @@ def test_a_process_takes_less_of_the_processors() -> None:
 def test_a_session_of_its_own_steps_back_and_somebody_elses_does_not() -> None:
     assert niceness(leads_session=True)[-2:] == ["nice", str(NICENESS)]
     assert niceness(leads_session=False)[-2:] != ["nice", str(NICENESS)]
+
+
+@pytest.mark.skipif(not AUTOGROUP.exists(), reason="no autogroups here")
+def test_another_process_can_be_pushed_back_with_its_session() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True) as process:
+        push_back(process.pid)
+        assert os.getpriority(os.PRIO_PROCESS, process.pid) == NICENESS
+        assert Path(f"/proc/{process.pid}/autogroup").read_text().split()[-1] == str(NICENESS)
+        process.kill()
+
+
+def test_pushing_back_a_process_that_is_gone_does_nothing() -> None:
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    push_back(process.pid)

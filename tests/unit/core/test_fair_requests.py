@@ -50,6 +50,15 @@ class Site:
     def ask(self, caller: str, path: str) -> "Asked":
         return Asked(self, caller, path)
 
+    async def answer(self, caller: str, path: str, *, seconds: float) -> None:
+        """A request from beginning to end that takes so long."""
+        asked = self.ask(caller, path)
+        await settle()
+        assert self.running == [path]
+        self.now += seconds
+        await self.let_go_on(path)
+        assert asked.status == 200
+
     async def let_go_on(self, *names: str) -> None:
         for name in names:
             self.go_on.setdefault(name, asyncio.Event()).set()
@@ -122,6 +131,31 @@ def test_beside_others_a_caller_has_fewer_at_once() -> None:
         assert set(site.running) == {"/8", "/4", "/5"}, "Bob has gone"
         await site.let_go_on(*(f"/{number}" for number in range(9)))
         assert [asked.status for asked in flood] == [200] * 9
+        assert not site.wrapped.callers
+
+    run(scenario)
+
+
+def test_who_keeps_the_process_busy_pauses_and_others_do_not() -> None:
+    async def scenario() -> None:
+        site = Site(at_once=1, waiting=9)
+        await site.answer("bob", "/bob", seconds=0.1)
+        await site.answer("ada", "/first", seconds=9.0)
+        await site.answer("bob", "/bob/2", seconds=0.1)
+        site.ask("ada", "/second")
+        await settle()
+        assert site.running == [], "Ada waits, though nothing else of hers is under way"
+        await site.answer("bob", "/bob/3", seconds=0.1)
+        await site.answer("bob", "/bob/4", seconds=0.1)
+
+    run(scenario)
+
+
+def test_nobody_pauses_who_is_alone() -> None:
+    async def scenario() -> None:
+        site = Site(at_once=1)
+        for number in range(3):
+            await site.answer("ada", f"/{number}", seconds=9.0)
         assert not site.wrapped.callers
 
     run(scenario)

@@ -1,0 +1,55 @@
+"""Who has used the most pauses."""
+
+import pytest
+
+from convmemory.core.used_time import FREE_SHARE, LONGEST_PAUSE_S, PAUSE_BY_REQUEST, SPAN_S, UsedTime
+
+MUCH = SPAN_S * FREE_SHARE + 1
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def used(clock: Clock) -> UsedTime:
+    return UsedTime(clock)
+
+
+def test_what_was_used_counts_less_and_less(used: UsedTime, clock: Clock) -> None:
+    used.add("ada", 6.0)
+    clock.now += SPAN_S
+    assert used.of("ada") == pytest.approx(6.0 / 2.718, rel=0.01)
+    assert used.of("bob") == 0
+
+
+def test_little_is_free(used: UsedTime) -> None:
+    used.add("ada", SPAN_S * FREE_SHARE / 2)
+    assert used.pause_after("ada", 0.2) == 0
+
+
+def test_only_who_has_used_the_most_pauses(used: UsedTime) -> None:
+    used.add("ada", MUCH)
+    used.add("bob", MUCH + 1)
+    assert used.pause_after("ada", 0.2) == 0
+    assert used.pause_after("bob", 0.2) == PAUSE_BY_REQUEST * 0.2
+
+
+def test_a_pause_has_an_end(used: UsedTime) -> None:
+    used.add("ada", 60.0)
+    assert used.pause_after("ada", 60.0) == LONGEST_PAUSE_S
+
+
+def test_somebody_always_at_work_comes_to_the_whole_span(used: UsedTime, clock: Clock) -> None:
+    for _ in range(10_000):
+        clock.now += 0.01
+        used.add("ada", 0.01)
+    assert used.of("ada") == pytest.approx(SPAN_S, rel=0.01)
