@@ -1,6 +1,6 @@
 """Building what a model is sent of a stored conversation: loads the caller's messages and runs the pipeline.
 
-Reads messages and summaries; `prepare_context` tells by signal when something was left out, `preview_context` only
+Reads messages and summaries; `prepare_context` announces by signal when something was left out, `preview_context` only
 looks. Both are synchronous and take two or three queries.
 """
 
@@ -45,7 +45,7 @@ def prepare_context(
 ) -> FilterResult:
     """What a model is about to be sent of the conversation. `encoding` is the model's (`Endpoint.encoding`).
 
-    Tells by the signal `context_filtered` where that is not the conversation as it is.
+    Sends the signal `context_filtered` where that is not the conversation as it is.
     Raises: NotFound, InvalidInput. A context that does not fit is no exception: look at `FilterResult.error`.
     """
     result = preview_context(owner=owner, conversation_id=conversation_id, recipe=recipe, encoding=encoding)
@@ -57,7 +57,7 @@ def prepare_context(
 def preview_context(
     *, owner: AbstractBaseUser, conversation_id: int, recipe: ContextRecipe, encoding: str = ESTIMATE
 ) -> FilterResult:
-    """What a model would be sent of the conversation now; nothing is told or stored. Raises: NotFound, InvalidInput."""
+    """What a model would be sent of the conversation now; nothing is stored. Raises: NotFound, InvalidInput."""
     conversation = get_conversation(owner=owner, conversation_id=conversation_id)
     return build_context(
         messages=_stored_messages(conversation),

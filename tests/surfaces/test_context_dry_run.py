@@ -79,7 +79,7 @@ def test_the_page_shows_what_stays_and_what_goes(owner: User, conversation: Conv
     text = client.get(path).content.decode()
     assert "to Tutor, some-model" in text
     assert "10 messages by <code>summary_boundary</code>" in text
-    assert "added" in text
+    assert "inserted" in text
     assert "answer 9" in text
     assert "answer 0" not in text
     assert client.get(path, {"agent": "nonsense"}).status_code == 400
