@@ -9,18 +9,14 @@ without exit handlers.
 import asyncio
 import gc
 import os
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
 
 from django.core.asgi import get_asgi_application
 
+from convmemory.core.asgi_types import Application, Receive, Scope, Send
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "convmemory.settings")
 
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-
-django_application: Callable[..., Awaitable[None]] = get_asgi_application()
+django_application: Application = get_asgi_application()
 
 from convmemory.edge.answers import PrivateAnswers  # noqa: E402 (Django has to be set up before)
 from convmemory.edge.bodies import BoundedBodies  # noqa: E402

@@ -4,8 +4,9 @@ from typing import Any
 
 from django.conf import settings
 
+from convmemory.core.asgi_types import Application, Scope
 from convmemory.core.callers import USER, caller_of_request
-from convmemory.core.fair_requests import Application, FairRequests, Limits, Scope
+from convmemory.core.fair_requests import FairRequests, Limits
 
 WAITING_FOR_A_MODEL = ("/stream", "/send")  # the ends of addresses whose answers come as fast as a model writes
 PROXY = "/v1/"

@@ -9,16 +9,11 @@ import asyncio
 import json
 import time
 from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any
 
-Message = MutableMapping[str, Any]
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+from convmemory.core.asgi_types import Application, Message, Receive, Scope, Send
 
 RETRY_AFTER_S = 5
 DETAIL = "You have too many requests under way: wait until some of them are answered, then send this one again."

@@ -13,10 +13,11 @@ from http import HTTPStatus
 from django.conf import settings
 from django.db import InterfaceError, OperationalError
 
+from convmemory.core.asgi_types import Application, Message, Receive, Scope, Send
 from convmemory.core.errors import DatabaseUnavailable
 from convmemory.edge.refusals import Refusal, end_refusal, start_refusal
 from convmemory.edge.senders import is_signed_in
-from convmemory.edge.wire import DISCONNECT, Application, Message, Receive, Scope, Send, header
+from convmemory.edge.wire import DISCONNECT, header
 
 KB = 1024
 MB = 1024 * KB

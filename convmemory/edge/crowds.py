@@ -11,8 +11,8 @@ from http import HTTPStatus
 from django.conf import settings
 
 from convmemory.core.addresses import network_of
+from convmemory.core.asgi_types import Application, Receive, Scope, Send
 from convmemory.edge.refusals import Refusal, refuse
-from convmemory.edge.wire import Application, Receive, Scope, Send
 
 PASSWORD_PATHS = re.compile(r"/(login|admin/login|admin/password_change|settings/password|settings/account/delete)/?")
 PASSWORDS_AT_ONCE = 8

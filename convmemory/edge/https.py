@@ -4,8 +4,9 @@ from http import HTTPStatus
 
 from django.conf import settings
 
+from convmemory.core.asgi_types import Application, Receive, Scope, Send
 from convmemory.edge.refusals import Refusal, refuse
-from convmemory.edge.wire import Application, Receive, Scope, Send, header
+from convmemory.edge.wire import header
 
 _PLAIN = Refusal(
     HTTPStatus.FORBIDDEN,

@@ -10,8 +10,9 @@ from django.contrib.auth import get_user
 from django.http import HttpRequest, parse_cookie
 
 from convmemory.accounts.keys import user_of_key
+from convmemory.core.asgi_types import Scope
 from convmemory.core.threads import first_in_thread
-from convmemory.edge.wire import Scope, header
+from convmemory.edge.wire import header
 
 
 async def is_signed_in(scope: Scope) -> bool:

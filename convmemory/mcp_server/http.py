@@ -4,7 +4,7 @@ Stateless: each POST carries its key and is answered in full, so any process can
 (docs/adr/0012-mcp-inside-the-web-process.md). The SDK is loaded by the first request that has a right key.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Mapping
 from functools import cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from django.utils.http import is_same_domain
 
 from convmemory import problems
 from convmemory.accounts.keys import caller_of_header
+from convmemory.core.asgi_types import Receive, Scope, Send
 from convmemory.core.threads import in_thread
 
 if TYPE_CHECKING:
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
 
 PATH = "/mcp"
 CALLER = "convmemory.caller"
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
 def is_mcp(path: str) -> bool:
