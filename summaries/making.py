@@ -27,7 +27,7 @@ from convmemory.core.errors import (
 from convmemory.core.fair_queue import slice_end
 from convmemory.core.retrying import SUMMARIES
 from convmemory.core.tokens import ESTIMATE, count_tokens
-from summaries.by_model import Progress, Written, write_summary
+from summaries.by_model import SummaryProgress, Written, write_summary
 from summaries.extractive import choose_sentences
 from summaries.models import ConversationSummary
 from summaries.prompts import PROMPT_VERSION
@@ -161,7 +161,7 @@ def _by_model(summary: ConversationSummary, endpoint: Endpoint, messages: Sequen
         summary.attempts = 1  # what gets on is not in trouble
         _own(summary).update(partials=done, attempts=1, updated_at=timezone.now())
 
-    progress = Progress(
+    progress = SummaryProgress(
         done,
         keep,
         lambda: time.monotonic() < deadline,

@@ -16,7 +16,7 @@ from django.utils import timezone
 from convmemory.chat.events import Event
 from convmemory.chat.generation import write_reply
 from convmemory.chat.models import Reply
-from convmemory.chat.progress import Progress
+from convmemory.chat.progress import ReplyProgress
 from convmemory.chat.replies import Ending, Pulse, ReplyJob, ReplyLost, StoredReply, beat, finish_reply
 from convmemory.conversations.drafts import MessageDraft
 from convmemory.core.errors import ConvMemoryError, EndpointBusy, QuotaUsedUp
@@ -40,7 +40,7 @@ class LiveReply:
         self._loop = asyncio.get_running_loop()
         self._listeners: list[asyncio.Queue[Event]] = []
         self._stop = asyncio.Event()
-        self._progress = Progress()
+        self._progress = ReplyProgress()
         self._heard = 0
         self._kept = 0
         self._task = asyncio.create_task(self._run(), name=f"reply-{job.reply_id}")

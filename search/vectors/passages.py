@@ -27,7 +27,7 @@ from search.models import Passage, Source
 from search.sources import Element, ItemText, Kind
 from search.vectors.codes import drop_codes, pack_codes
 from search.vectors.locking import lock_vectors
-from search.vectors.splitting import Span, split_parts
+from search.vectors.splitting import PassageSpan, split_parts
 from search.vectors.texts import passage_text
 
 KINDS: dict[Kind, int] = {
@@ -48,7 +48,7 @@ class Draft:
     """A passage before it has a vector. `text` is what is embedded: the speaker, then the span."""
 
     element: Element
-    span: Span
+    span: PassageSpan
     text: str
 
     @property

@@ -40,8 +40,8 @@ def test_a_wider_model_costs_its_vectors_and_no_token_vectors_cost_none() -> Non
     )
     assert "search_tokenvectors" not in {line.table for line in narrow.lines}
     vectors = 4_000 + 2 * 1_300  # passages, turns' chunks and their cache entries
-    signs = 4_000 + 2 * 1_300  # of passages in blocks, of turns in the row and in the index
-    assert wide.total_bytes - narrow.total_bytes == vectors * 2 * 1_152 + signs * 1_152 // 8
+    codes = 4_000 + 2 * 1_300  # of passages in blocks, of turns in the row and in the index
+    assert wide.total_bytes - narrow.total_bytes == vectors * 2 * 1_152 + codes * 1_152 // 8
 
 
 def test_measured_bytes_take_the_place_of_the_defaults() -> None:
