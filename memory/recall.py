@@ -23,7 +23,7 @@ from search.ranking.fusion import best_first
 from search.ranking.rankers import LinearRanker
 from search.ranking.stages import RankedItems
 from search.ranking.weights import weights_of
-from search.results.passages import Place, QueryStems
+from search.results.passages import PassagePlace, QueryStems
 
 MAX_TOP_K = 50
 PASSAGES = 6  # of one message, those nearest to the query
@@ -154,7 +154,7 @@ def _message(candidate: Candidate, score: float, weights: Mapping[str, float]) -
     )
 
 
-def _passage(candidate: Candidate, place: Place) -> RecalledPassage:
+def _passage(candidate: Candidate, place: PassagePlace) -> RecalledPassage:
     message_id, part_index, start, end, similarity = place
     text = part_text(candidate.parts[part_index])[start:end] if part_index < len(candidate.parts) else ""
     return RecalledPassage(message_id, part_index, start, end, text, round(min(1.0, max(0.0, similarity)), 4))

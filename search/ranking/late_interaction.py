@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from convmemory.core.sql import Asked, load_sql
+from convmemory.core.sql import PendingQuery, load_sql
 from convmemory.embeddings.embedder import Span, TokenEmbedder, Vector
 from convmemory.embeddings.spaces import embedder_for
 from convmemory.embeddings.token_codes import similarities
@@ -49,11 +49,11 @@ def late_interaction_features(
         "space": query.active_space.pk,
         "vector": query.vector_text,
         "kinds": query.passage_kinds,
-        "conversations": sources,
-        "turns": items,
+        "sources": sources,
+        "items": items,
         "passages": PASSAGES_PER_ITEM,
     }
-    rows = Asked(load_sql("search", "late_passages"), parameters).rows()
+    rows = PendingQuery(load_sql("search", "late_passages"), parameters).rows()
     coded = {place - 1: list(_cut(data, sizes)) for place, data, sizes in rows}
     if not coded:
         return {}

@@ -15,7 +15,7 @@ from search import vector_index
 from search.retrieval import plans
 
 PROJECT_APPS = ("convmemory", "memory", "search", "summaries")
-OURS = "passage_signs_"
+OURS = "passage_codes_"
 
 
 def facts() -> Iterator[Fact]:

@@ -52,7 +52,7 @@ def check_reranker() -> Iterator[Finding]:
         return
     document = (f"{PROBE} " * (QUESTION_CHARS + PASSAGE_CHARS))[: QUESTION_CHARS + PASSAGE_CHARS]
     try:
-        rerank(options, query=PROBE, documents=[document] * options.head)
+        rerank(options, query=PROBE, documents=[document] * options.top_k)
     except RerankerUnavailable as error:
         yield Finding(
             "models.reranker-unavailable",
