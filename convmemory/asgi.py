@@ -9,14 +9,15 @@ without exit handlers.
 import asyncio
 import gc
 import os
+from collections.abc import Awaitable, Callable
 
 from django.core.asgi import get_asgi_application
 
-from convmemory.core.asgi_types import Application, Receive, Scope, Send
+from convmemory.core.asgi_types import Receive, Scope, Send
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "convmemory.settings")
 
-django_application: Application = get_asgi_application()
+django_application: Callable[..., Awaitable[None]] = get_asgi_application()
 
 from convmemory.edge.answers import PrivateAnswers  # noqa: E402 (Django has to be set up before)
 from convmemory.edge.bodies import BoundedBodies  # noqa: E402

@@ -12,16 +12,11 @@ from convmemory.chat.models import Agent
 from convmemory.conversations.models import Conversation
 from summaries.models import ConversationSummary
 from tests.factories import exchange, make_conversation, make_user
-from tests.surfaces.test_api import Api, problem_of
+from tests.support.api import Api, problem_of
 
 pytestmark = pytest.mark.django_db
 
 FILLER = "some words that take room " * 40
-
-
-@pytest.fixture
-def owner() -> User:
-    return make_user()
 
 
 @pytest.fixture
