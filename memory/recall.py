@@ -8,7 +8,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import cast
 
-from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 
 from convmemory.conversations.parts import Role, part_text, speaker_of
@@ -16,6 +15,7 @@ from convmemory.conversations.reading import Filters, get_conversation
 from convmemory.core.errors import InvalidInput, SwitchedOff
 from memory.message_features import ANYWHERE, Candidate, MessageCandidates, Positions, message_candidates
 from memory.openings import load_openings
+from memory.options import RecallOptions
 from memory.recalled import Recall, RecalledMessage, RecalledPassage
 from search.pipeline import rank_items
 from search.query import DEFAULT_SCOPE, SearchQuery
@@ -58,10 +58,11 @@ def recall(
 
     Raises: InvalidInput, NotFound for a conversation that is not the caller's, SwitchedOff.
     """
-    if not settings.CONVERSATION_MEMORY_ENABLED:
+    options = RecallOptions.from_settings()
+    if not options.conversation_memory_enabled:
         raise SwitchedOff("Conversation memory is switched off on this server (CONVERSATION_MEMORY_ENABLED=0).")
-    wanted = settings.RECALL_TOP_K if top_k is None else top_k
-    least = settings.RECALL_THRESHOLD if threshold is None else threshold
+    wanted = options.recall_top_k if top_k is None else top_k
+    least = options.recall_threshold if threshold is None else threshold
     _check(wanted, least)
     if owner is None or not owner.is_authenticated or owner.pk is None:
         return Recall(query, notes=("Nobody is signed in: there is nothing to recall.",))

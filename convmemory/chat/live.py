@@ -10,12 +10,12 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import suppress
 
-from django.conf import settings
 from django.utils import timezone
 
 from convmemory.chat.events import Event
 from convmemory.chat.generation import write_reply
 from convmemory.chat.models import Reply
+from convmemory.chat.options import ChatOptions
 from convmemory.chat.progress import ReplyProgress
 from convmemory.chat.replies import Ending, Pulse, ReplyJob, ReplyLost, StoredReply, beat, finish_reply
 from convmemory.conversations.drafts import MessageDraft
@@ -106,7 +106,7 @@ class LiveReply:
 
     async def _watch(self) -> Ending | None:
         """Ends when somebody stops the reply, or it is no longer ours."""
-        interval = min(MAX_FLUSH_S, settings.CHAT_LEASE_S / 5)
+        interval = min(MAX_FLUSH_S, ChatOptions.from_settings().chat_lease_s / 5)
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(interval):

@@ -8,10 +8,10 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, cast
 
-from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser
 
 from convmemory.context.left_out import LeftOutRecall
+from convmemory.context.options import ContextOptions
 from convmemory.context.pipeline import build_context
 from convmemory.context.signals import context_filtered
 from convmemory.context.values import (
@@ -33,10 +33,11 @@ if TYPE_CHECKING:
 
 def strategy_options() -> StrategyOptions:
     """How far the strategies go, as the settings say."""
+    options = ContextOptions.from_settings()
     return StrategyOptions(
-        sliding_messages=settings.CONTEXT_SLIDING_MESSAGES,
-        tool_output_tokens=settings.CONTEXT_TOOL_OUTPUT_TOKENS,
-        resurrection_tokens=settings.CONTEXT_RESURRECTION_TOKENS,
+        sliding_messages=options.context_sliding_messages,
+        tool_output_tokens=options.context_tool_output_tokens,
+        resurrection_tokens=options.context_resurrection_tokens,
     )
 
 
@@ -75,7 +76,7 @@ def _counter(encoding: str) -> CountTokens:
 
 
 def _with_settings(recipe: ContextRecipe) -> ContextRecipe:
-    threshold = settings.CONTEXT_THRESHOLD if recipe.threshold is None else recipe.threshold
+    threshold = ContextOptions.from_settings().context_threshold if recipe.threshold is None else recipe.threshold
     return replace(recipe, threshold=threshold, options=recipe.options or strategy_options())
 
 

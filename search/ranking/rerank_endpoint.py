@@ -17,6 +17,7 @@ from typing import Any
 from convmemory.core.errors import RerankerUnavailable
 from convmemory.core.masking import masked
 from convmemory.core.text import storable
+from search.options import RerankSettings
 
 TEI = "tei"
 MAX_ANSWER_BYTES = 1_000_000
@@ -48,17 +49,16 @@ class RerankOptions:
     @classmethod
     def from_settings(cls) -> "RerankOptions | None":
         """What `convmemory.settings` says now; None where no endpoint is set up."""
-        from django.conf import settings
-
-        if not settings.RERANK_URL:
+        found = RerankSettings.from_settings()
+        if not found.rerank_url:
             return None
         return cls(
-            url=settings.RERANK_URL,
-            api_key=settings.RERANK_API_KEY,
-            model=settings.RERANK_MODEL,
-            shape=settings.RERANK_SHAPE,
-            timeout_s=settings.RERANK_TIMEOUT_S,
-            top_k=settings.RERANK_TOP_K,
+            url=found.rerank_url,
+            api_key=found.rerank_api_key,
+            model=found.rerank_model,
+            shape=found.rerank_shape,
+            timeout_s=found.rerank_timeout_s,
+            top_k=found.rerank_top_k,
         )
 
     @property

@@ -9,11 +9,11 @@ from argparse import ArgumentParser
 from datetime import UTC, datetime
 from typing import Any
 
-from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from convmemory.accounts.users import user_named
 from convmemory.core.errors import ConvMemoryError, InvalidInput
+from convmemory.core.options import QueueOptions
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.options import PROVIDERS, EmbeddingOptions
 from convmemory.embeddings.spaces import (
@@ -55,7 +55,9 @@ class Command(BaseCommand):
         part.add_argument("--conversation", type=int, help="this conversation")
         part.add_argument("--since", type=_moment, help="conversations changed since this date, like 2026-01-31")
         part.add_argument("--only", choices=DEFECTS, help="turns that are missing, stale or failed")
-        parser.add_argument("--workers", type=int, default=settings.WORKERS, help="processes that embed")
+        parser.add_argument(
+            "--workers", type=int, default=QueueOptions.from_settings().workers, help="processes that embed"
+        )
         parser.add_argument("--dry-run", action="store_true", help="tell what would be done and what it would cost")
         parser.add_argument("--cancel", action="store_true", help="give up the space that is being built")
         parser.add_argument("--prune", action="store_true", help="delete the spaces that are no longer in use")
