@@ -27,9 +27,7 @@ def index_name(space: EmbeddingSpace) -> str:
 def has_passage_index(space: EmbeddingSpace) -> bool:
     """Whether the space's index is there and valid."""
     with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT i.indisvalid FROM pg_index AS i WHERE i.indexrelid = to_regclass(%s)", [index_name(space)]
-        )
+        cursor.execute(load_sql("search", "index_is_valid"), [index_name(space)])
         row = cursor.fetchone()
     return bool(row and row[0])
 
@@ -71,10 +69,8 @@ def scan_widely() -> None:
         "hnsw.max_scan_tuples": MAX_SCAN_TUPLES,
     }
     with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT set_config(name, value, false) FROM unnest(%s::text[], %s::text[]) AS wanted (name, value)",
-            [list(wanted), [str(value) for value in wanted.values()]],
-        )
+        values = [str(value) for value in wanted.values()]
+        cursor.execute(load_sql("search", "set_settings"), [list(wanted), values])
 
 
 def ensure_passage_index(space: EmbeddingSpace, *, even_if_small: bool = False) -> bool:

@@ -43,7 +43,7 @@ def check_validity() -> Iterator[Finding]:
 
 def check_declared() -> Iterator[Finding]:
     with connection.cursor() as cursor:
-        cursor.execute("SELECT indexname FROM pg_indexes WHERE schemaname = current_schema()")
+        cursor.execute(load_sql("convmemory.ops", "index_names"))
         present = {row[0] for row in cursor.fetchall()}
     for model in apps.get_models():
         if model.__module__.partition(".")[0] not in PROJECT_APPS:
