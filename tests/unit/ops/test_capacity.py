@@ -1,6 +1,7 @@
 """The capacity model: its arithmetic, against what was measured."""
 
 import pytest
+from django.apps import apps
 
 from convmemory.ops.benchmarks.capacity import MEASURED, Cost, Load, estimate
 
@@ -48,3 +49,10 @@ def test_measured_bytes_take_the_place_of_the_defaults() -> None:
     costs = {**MEASURED, "search_passage": Cost(0, 0)}
     line = next(li for li in estimate(Load(1, 1_000), costs).lines if li.table == "search_passage")
     assert (line.table_bytes, line.index_bytes) == (4_000 * 768, 0)
+
+
+def test_every_table_that_grows_with_what_people_store_is_counted() -> None:
+    tables = {line.table for line in estimate(Load(1, 1_000)).lines}
+    of_search = {model._meta.db_table for model in apps.get_app_config("search").get_models()}
+    assert of_search <= tables
+    assert set(MEASURED) == tables
