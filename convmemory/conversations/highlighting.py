@@ -1,4 +1,4 @@
-"""Putting a passage's highlight into what the page shows of a part. Pure.
+"""Putting a passage's highlight into what the page shows of a part. Text in, safe HTML out.
 
 A passage counts characters of the part's source text. In Markdown, two characters that no text may use
 (Unicode noncharacters) are set at its ends before rendering and become `<mark>` after sanitising. They are

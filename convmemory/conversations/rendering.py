@@ -1,4 +1,4 @@
-"""Turning messages into what the conversation page shows. Pure: messages in, safe HTML and plain values out.
+"""Turning messages into what the conversation page shows. Messages in, safe HTML and plain values out.
 
 Transcripts are untrusted. Raw HTML in them is shown as text; what Markdown makes of the rest passes a
 sanitiser that knows only the tags below. Links leave without telling where from; images are never
