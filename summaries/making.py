@@ -122,10 +122,10 @@ def _note_failure(summary: ConversationSummary, error: Exception) -> Outcome:
     pause = SUMMARIES.pause_after(summary.attempts)
     if isinstance(error, EndpointBusy) and error.retry_after_s is not None:
         pause = max(pause, timedelta(seconds=min(error.retry_after_s, LONGEST_WAIT.total_seconds())))
-    told = str(error) if isinstance(error, ConvMemoryError) else f"{type(error).__name__}: {error}"
+    message = str(error) if isinstance(error, ConvMemoryError) else f"{type(error).__name__}: {error}"
     now = timezone.now()
     status = State.PENDING if again else State.FAILED
-    _own(summary).update(status=status, error=told[:1_000], due_at=now + pause, updated_at=now)
+    _own(summary).update(status=status, error=message[:1_000], due_at=now + pause, updated_at=now)
     return Outcome(status, again_in_s=pause.total_seconds() if again else None)
 
 

@@ -1,6 +1,6 @@
 """Writes one reply: asks the model, runs the tools that it calls, asks again, until it has answered.
 
-What happens is told to `publish` and collected in `progress`; nothing here stores the reply or knows who listens.
+What happens goes to `publish` and collected in `progress`; nothing here stores the reply or knows who listens.
 """
 
 from collections.abc import Callable
@@ -121,8 +121,8 @@ def _keep(draft: CompletionDraft, calls: list[FinishedCall], progress: ReplyProg
 async def _answer(job: ReplyJob, call: FinishedCall, progress: ReplyProgress, publish: Publish, room: Room) -> None:
     result = await answer_call(call, caller=job.owner, allowed=job.agent.tools, room=room)
     progress.messages.append(MessageDraft(role="tool", parts=(result,), created_at=timezone.now()))
-    told = {"call_id": result.call_id, "name": result.name, "text": result.text, "is_error": result.is_error}
-    publish(Event("tool_result", told))
+    payload = {"call_id": result.call_id, "name": result.name, "text": result.text, "is_error": result.is_error}
+    publish(Event("tool_result", payload))
 
 
 def _as_context(number: int, draft: MessageDraft) -> ContextMessage:

@@ -149,11 +149,11 @@ class LiveReply:
         if stored.turn_number is not None:
             url = f"/conversations/{self.job.conversation_id}?turn={stored.turn_number}"
             self._publish(Event("turn", {"turn_number": stored.turn_number, "url": url}))
-        told = {"status": ending.status.value, "reply_id": self.job.reply_id, "message_id": stored.last_message_id}
+        payload = {"status": ending.status.value, "reply_id": self.job.reply_id, "message_id": stored.last_message_id}
         if ending.status in (Reply.Status.DONE, Reply.Status.STOPPED):
-            self._publish(Event("done", {**told, "remark": ending.error}))
+            self._publish(Event("done", {**payload, "remark": ending.error}))
         else:
-            self._publish(Event("error", {**told, "detail": ending.error, **_retry(ending)}))
+            self._publish(Event("error", {**payload, "detail": ending.error, **_retry(ending)}))
 
 
 def _retry(ending: Ending) -> dict[str, float]:

@@ -313,8 +313,8 @@ def _spans_of_parameters(part: ToolCallPart, passage: MarkedSpan) -> dict[str, M
 
 def _call_gist(parameters: Mapping[str, Any]) -> str:
     """The parameter that says most of a call, in one line."""
-    told = {name: _words(value) for name, value in parameters.items()}
-    text = next((told[name] for name in _GIST_FIELDS if told.get(name)), "") or next(filter(None, told.values()), "")
+    words = {name: _words(value) for name, value in parameters.items()}
+    text = next((words[name] for name in _GIST_FIELDS if words.get(name)), "") or next(filter(None, words.values()), "")
     return one_line(text, GIST_CHARS)
 
 

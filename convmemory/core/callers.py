@@ -1,4 +1,4 @@
-"""Whose request this is, told from its headers alone: at the edge, where nobody has asked the database yet.
+"""Whose request this is, known by its headers alone: at the edge, where nobody has asked the database yet.
 
 A key or a session that was right before is known by its hash, and counts as its user: all keys and sessions of one
 person are one caller. Everybody else is known by address. It decides who waits for whom, never who may read what.

@@ -98,7 +98,7 @@ def draft_passages(elements: Iterable[Element]) -> Iterator[Draft]:
 def store_passages(source: Source, space: EmbeddingSpace, items: Sequence[ItemText]) -> StoredPassages:
     """Replace the passages of these items and tell how each element ended, in one transaction.
 
-    Raises: EmbedderUnavailable where texts must be computed and the model cannot be used now; that is told, too.
+    Raises: EmbedderUnavailable where texts must be computed and the model cannot be used now; that is announced, too.
     """
     elements = [element for item in items for element in item.elements]
     stale = Q(item_number__in=[item.number for item in items])

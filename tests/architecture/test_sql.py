@@ -21,7 +21,7 @@ def texts(tree: ast.AST) -> Iterator[str]:
 
 
 def test_no_statement_stands_in_the_code() -> None:
-    found = {}
+    found: dict[str, list[str]] = {}
     for folder in FOLDERS:
         for path in ROOT.glob(f"{folder}/**/*.py"):
             name = path.relative_to(ROOT).as_posix()

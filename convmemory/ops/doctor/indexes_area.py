@@ -78,7 +78,7 @@ def check_plans() -> Iterator[Finding]:
     space = active_space()
     try:
         bad = plans.queries_without_index(space)
-    except EmbedderUnavailable:  # told by the models area
+    except EmbedderUnavailable:  # reported by the models area
         return
     for name, expected in bad.items():
         yield Finding(
