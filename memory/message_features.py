@@ -86,14 +86,8 @@ def message_candidates(ranked: RankedItems, positions: Positions = ANYWHERE) -> 
 
 
 def _passages(query: PreparedQuery, turns: ItemKeys, positions: Positions) -> dict[int, _Found]:
-    sources, numbers = split_keys(turns)
     parameters: dict[str, Any] = {
-        "owner": query.owner_id,
-        "space": query.active_space.pk,
-        "vector": query.vector_text,
-        "kinds": query.passage_kinds,
-        "sources": sources,
-        "items": numbers,
+        **query.nearest_passages_of(turns),
         "first_position": positions[0],
         "last_position": positions[1],
         "passages_per_message": PASSAGES_PER_MESSAGE,
