@@ -9,16 +9,13 @@ without exit handlers.
 import asyncio
 import gc
 import os
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from collections.abc import Awaitable, Callable
 
 from django.core.asgi import get_asgi_application
 
-os.environ.setdefault("DJANGO_SETTINGS_MODULE", "convmemory.settings")
+from convmemory.core.asgi_types import Receive, Scope, Send
 
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "convmemory.settings")
 
 django_application: Callable[..., Awaitable[None]] = get_asgi_application()
 

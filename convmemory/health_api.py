@@ -9,13 +9,15 @@ import threading
 from collections.abc import Callable
 from http import HTTPStatus
 
-from django.conf import settings
 from django.db import DatabaseError, connection
 from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, JsonResponse
 from ninja import Router
 from redis import Redis
 from redis.exceptions import RedisError
+
+from convmemory.core.options import QueueOptions
+from convmemory.core.sql import load_sql
 
 router = Router(tags=["health"], auth=None)
 logger = logging.getLogger(__name__)
@@ -43,7 +45,7 @@ def ready(request: HttpRequest) -> JsonResponse:
 def _database() -> str:
     try:
         with connection.cursor() as cursor:
-            cursor.execute("SELECT 1")
+            cursor.execute(load_sql("convmemory.core", "ping"))
     except DatabaseError:
         return "The database does not answer."
     return ""
@@ -64,11 +66,12 @@ def _migrations() -> str:
 
 
 def _queue() -> str:
-    if not settings.REDIS_URL:
+    options = QueueOptions.from_settings()
+    if not options.redis_url:
         return ""  # it is the database
     timeouts = {"socket_timeout": QUEUE_TIMEOUT_S, "socket_connect_timeout": QUEUE_TIMEOUT_S}
     try:
-        with Redis.from_url(settings.REDIS_URL, **timeouts) as redis:
+        with Redis.from_url(options.redis_url, **timeouts) as redis:
             redis.ping()
     except RedisError:
         return "The queue (REDIS_URL) does not answer."

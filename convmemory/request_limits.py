@@ -2,10 +2,11 @@
 
 from typing import Any
 
-from django.conf import settings
-
+from convmemory.core.asgi_types import Application, Scope
 from convmemory.core.callers import USER, caller_of_request
-from convmemory.core.fair_requests import Application, FairRequests, Limits, Scope
+from convmemory.core.fair_requests import FairRequests, Limits
+from convmemory.core.options import SiteOptions
+from convmemory.edge.options import CallerOptions
 
 WAITING_FOR_A_MODEL = ("/stream", "/send")  # the ends of addresses whose answers come as fast as a model writes
 WAITING_FOR_A_WORKER = "/api/v1/imports"  # answered when the import has ended, if its sender wants to wait
@@ -15,11 +16,12 @@ FREE = ("/static/", "/health")  # answered from memory
 
 def limited(application: Application) -> FairRequests:
     """The application with the limits of `REQUESTS_PER_USER` and its neighbours among the settings."""
+    options = CallerOptions.from_settings()
     limits = Limits(
-        at_once=settings.REQUESTS_PER_USER,
-        beside_others=min(settings.REQUESTS_PER_USER, settings.REQUESTS_BESIDE_OTHERS),
-        streams=settings.STREAMS_PER_USER,
-        waiting=settings.WAITING_PER_USER,
+        at_once=options.requests_per_user,
+        beside_others=min(options.requests_per_user, options.requests_beside_others),
+        streams=options.streams_per_user,
+        waiting=options.waiting_per_user,
     )
     return FairRequests(
         application,
@@ -39,4 +41,4 @@ def waits_for_others(path: str) -> bool:
 def _name_caller(scope: Scope) -> str:
     client: Any = scope.get("client")
     address = client[0] if client else ""
-    return caller_of_request(scope["headers"], address, session_cookie=settings.SESSION_COOKIE_NAME)
+    return caller_of_request(scope["headers"], address, session_cookie=SiteOptions.from_settings().session_cookie_name)

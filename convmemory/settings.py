@@ -142,7 +142,7 @@ RERANK_API_KEY = conf.env_secret("RERANK_API_KEY")
 RERANK_MODEL = conf.env_str("RERANK_MODEL")
 RERANK_SHAPE = conf.env_choice("RERANK_SHAPE", "cohere", ("cohere", "tei"))
 RERANK_TIMEOUT_S = conf.env_seconds("RERANK_TIMEOUT_S", 0.8)
-RERANK_HEAD = conf.env_int("RERANK_HEAD", 30, minimum=2, maximum=50)
+RERANK_TOP_K = conf.env_int("RERANK_TOP_K", 30, minimum=2, maximum=50)
 
 # --- Chat model -------------------------------------------------------------------------------
 

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from django.conf import settings
 from django.http import HttpRequest
 from ninja import Router, Status
 
@@ -10,6 +9,7 @@ from convmemory.accounts.authentication import READING, caller_of
 from memory.context import build_memory_context
 from memory.embedding import WAITS_FOR_ANSWER, Requested, request_embeddings
 from memory.models import MessageEmbedding
+from memory.options import RecallOptions
 from memory.recall import recall
 from memory.records import MemoryStats, memory_stats
 from memory.schemas import ConversationRecallIn, EmbeddingsOut, EmbedIn, MemoryStatsOut, RecallIn, RecallOut
@@ -73,7 +73,7 @@ def recall_in_conversation(request: HttpRequest, conversation_id: int, body: Con
 def _recall(request: HttpRequest, body: RecallIn, conversation_id: int | None = None) -> dict[str, Any]:
     asked = body.model_dump(exclude={"max_tokens", "partners"})
     found = recall(owner=caller_of(request), conversation_id=conversation_id, **asked)
-    budget = settings.MAX_RECALL_TOKENS if body.max_tokens is None else body.max_tokens
+    budget = RecallOptions.from_settings().max_recall_tokens if body.max_tokens is None else body.max_tokens
     context = build_memory_context(found.messages, budget, partners=body.partners)
     outcomes = zip(found.messages, context.resurrection.outcomes, strict=True)
     return {

@@ -22,7 +22,7 @@ from search.query import kinds_in
 from search.ranking.fusion import scale
 from search.ranking.late_interaction import max_sim, weighted_query_tokens
 from search.ranking.stages import RankedItems
-from search.results.passages import Place, stem, stems_of
+from search.results.passages import PassagePlace, stem, stems_of
 from search.retrieval.candidates import ITEM_BITS, ItemKeys, Scores, item_keys, split_keys
 from search.retrieval.features import FeatureTable, MessageFeature
 from search.retrieval.prepared import PreparedQuery
@@ -51,7 +51,7 @@ class Candidate:
     name: str
     created_at: datetime | None
     parts: tuple[Part, ...]
-    places: tuple[Place, ...]
+    places: tuple[PassagePlace, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class MessageCandidates:
 class _Found:
     """The places of one message and the coded token vectors of its passages."""
 
-    places: list[Place]
+    places: list[PassagePlace]
     tokens: list[bytes]
 
 
@@ -86,18 +86,12 @@ def message_candidates(ranked: RankedItems, positions: Positions = ANYWHERE) -> 
 
 
 def _passages(query: PreparedQuery, turns: ItemKeys, positions: Positions) -> dict[int, _Found]:
-    conversations, numbers = split_keys(turns)
     parameters: dict[str, Any] = {
-        "owner": query.owner_id,
-        "space": query.active_space.pk,
-        "vector": query.vector_text,
-        "kinds": query.passage_kinds,
-        "conversations": conversations,
-        "turns": numbers,
+        **query.nearest_passages_of(turns),
         "first_position": positions[0],
         "last_position": positions[1],
         "passages_per_message": PASSAGES_PER_MESSAGE,
-        "passages_per_turn": PASSAGES_PER_TURN,
+        "passages_per_item": PASSAGES_PER_TURN,
     }
     found: dict[int, _Found] = {}
     with connection.cursor() as cursor:
@@ -149,7 +143,7 @@ def _candidates(
     return candidates
 
 
-def _cut(row: Message, parts: Sequence[Part], query: PreparedQuery) -> list[Place]:
+def _cut(row: Message, parts: Sequence[Part], query: PreparedQuery) -> list[PassagePlace]:
     spans = split_message(parts, is_real_user=row.is_real_user, is_assistant=row.role == "assistant")
     kinds = kinds_in(query.scope)
     return [(row.pk, s.part_index, s.start, s.end, 0.0) for s in spans if s.kind in kinds]

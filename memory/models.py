@@ -42,7 +42,7 @@ class MessageEmbedding(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["message", "space"], name="message_embedding_unique"),
+            models.UniqueConstraint(fields=["message", "space", "owner"], name="message_embedding_unique"),
             models.CheckConstraint(
                 condition=Q(status__in=["pending", "processing", "completed", "failed"]),
                 name="message_embedding_status",

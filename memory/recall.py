@@ -8,7 +8,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import cast
 
-from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 
 from convmemory.conversations.parts import Role, part_text, speaker_of
@@ -16,6 +15,7 @@ from convmemory.conversations.reading import Filters, get_conversation
 from convmemory.core.errors import InvalidInput, SwitchedOff
 from memory.message_features import ANYWHERE, Candidate, MessageCandidates, Positions, message_candidates
 from memory.openings import load_openings
+from memory.options import RecallOptions
 from memory.recalled import Recall, RecalledMessage, RecalledPassage
 from search.pipeline import rank_items
 from search.query import DEFAULT_SCOPE, SearchQuery
@@ -23,7 +23,7 @@ from search.ranking.fusion import best_first
 from search.ranking.rankers import LinearRanker
 from search.ranking.stages import RankedItems
 from search.ranking.weights import weights_of
-from search.results.passages import Place, QueryStems
+from search.results.passages import PassagePlace, QueryStems
 
 MAX_TOP_K = 50
 PASSAGES = 6  # of one message, those nearest to the query
@@ -58,10 +58,11 @@ def recall(
 
     Raises: InvalidInput, NotFound for a conversation that is not the caller's, SwitchedOff.
     """
-    if not settings.CONVERSATION_MEMORY_ENABLED:
+    options = RecallOptions.from_settings()
+    if not options.conversation_memory_enabled:
         raise SwitchedOff("Conversation memory is switched off on this server (CONVERSATION_MEMORY_ENABLED=0).")
-    wanted = settings.RECALL_TOP_K if top_k is None else top_k
-    least = settings.RECALL_THRESHOLD if threshold is None else threshold
+    wanted = options.recall_top_k if top_k is None else top_k
+    least = options.recall_threshold if threshold is None else threshold
     _check(wanted, least)
     if owner is None or not owner.is_authenticated or owner.pk is None:
         return Recall(query, notes=("Nobody is signed in: there is nothing to recall.",))
@@ -154,7 +155,7 @@ def _message(candidate: Candidate, score: float, weights: Mapping[str, float]) -
     )
 
 
-def _passage(candidate: Candidate, place: Place) -> RecalledPassage:
+def _passage(candidate: Candidate, place: PassagePlace) -> RecalledPassage:
     message_id, part_index, start, end, similarity = place
     text = part_text(candidate.parts[part_index])[start:end] if part_index < len(candidate.parts) else ""
     return RecalledPassage(message_id, part_index, start, end, text, round(min(1.0, max(0.0, similarity)), 4))

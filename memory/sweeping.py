@@ -3,10 +3,10 @@
 from collections.abc import Collection
 from datetime import timedelta
 
-from django.conf import settings
 from django.db.models import Q
 from django.utils import timezone
 
+from convmemory.core.options import QueueOptions
 from convmemory.core.retrying import EMBEDDING
 from convmemory.embeddings.spaces import active_space
 from memory.models import MessageEmbedding
@@ -35,7 +35,7 @@ def messages_to_embed(*, limit: int, except_of: Collection[int] = ()) -> dict[in
 
 def give_up_dead() -> int:
     """Fail what has used up its attempts without an end; how many."""
-    quiet_since = timezone.now() - timedelta(seconds=settings.TASK_TIMEOUT_S) - PATIENCE
+    quiet_since = timezone.now() - timedelta(seconds=QueueOptions.from_settings().task_timeout_s) - PATIENCE
     dead = MessageEmbedding.objects.filter(
         status=Status.PROCESSING, attempts__gte=EMBEDDING.max_attempts, updated_at__lt=quiet_since
     )

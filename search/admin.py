@@ -15,9 +15,10 @@ from search.indexing import reindexing
 from search.indexing.embedded_text import embedded_text
 from search.indexing.sweeping import sources_behind
 from search.models import Item, ItemEmbedding, Source, SourceIndex
-from search.neighbours import headings_of, item_neighbours
+from search.results.headings import headings_of
 from search.tasks import enqueue_index
 from search.vector_admin import SourceFilter, item_link, neighbour_section, object_link, reading_link, vector_section
+from search.vectors.neighbours import item_neighbours
 
 MAX_BEHIND = 200  # sources
 

@@ -91,7 +91,7 @@ class ItemEmbedding(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                fields=["source", "space", "item_number", "chunk_number"], name="item_embedding_unique"
+                fields=["source", "space", "item_number", "chunk_number", "owner"], name="item_embedding_unique"
             ),
         ]
         indexes = [
@@ -132,7 +132,7 @@ class SourceIndex(models.Model):
 
     class Meta:
         verbose_name = "index state"
-        constraints = [models.UniqueConstraint(fields=["source", "space"], name="source_index_unique")]
+        constraints = [models.UniqueConstraint(fields=["source", "space", "owner"], name="source_index_unique")]
         indexes = [models.Index(fields=["owner"], name="source_index_owner")]
 
     def __str__(self) -> str:

@@ -1,6 +1,10 @@
 """What the settings say of a search, read once for each."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from django.conf import settings
+
+from convmemory.core.options import FromSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,6 +17,16 @@ class SearchOptions:
     @classmethod
     def from_settings(cls) -> "SearchOptions":
         """What `convmemory.settings` says now."""
-        from django.conf import settings
-
         return cls(late_interaction=settings.LATE_INTERACTION, diversity_lambda=settings.MMR_LAMBDA)
+
+
+@dataclass(frozen=True, slots=True)
+class RerankSettings(FromSettings):
+    """The reranker; an empty address where none is set up."""
+
+    rerank_url: str
+    rerank_model: str
+    rerank_shape: str
+    rerank_timeout_s: float
+    rerank_top_k: int
+    rerank_api_key: str = field(repr=False)

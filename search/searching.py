@@ -60,7 +60,7 @@ def search(
 
 
 def _read_place(query: SearchQuery, cursor: str) -> tuple[int, tuple[int, ...]]:
-    """Where the page starts, and the keys of the head that a reranker placed, while the page lies in it."""
+    """Where the page starts, and the keys of the hits that a reranker placed, while the page lies among them."""
     start, *placed = decode_numbers(query.identity, cursor, count=1, at_most=1 + MAX_LIMIT)
     if placed and (start >= len(placed) or len(set(placed)) < len(placed)):
         raise InvalidInput(UNREADABLE)
@@ -75,7 +75,7 @@ def _find(
     ranked = rank_items(owner_id=owner_id, query=query)
     keys = ranked.table.keys
     order = put_first(ranked.order, keys, placing.keys)
-    shown = show_hits(ranked, order[start : max(end, reranker.head) if reranker else end])
+    shown = show_hits(ranked, order[start : max(end, reranker.top_k) if reranker else end])
     if reranker:
         placing = place_hits(query, shown, reranker)
         order = put_first(order, keys, placing.keys)

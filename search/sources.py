@@ -3,16 +3,24 @@
 A source (a conversation, a diary, a document) is one row of `Source` with numbered items. The index never asks what it
 is: all that it needs is read through the kind's adapter.
 
-    class DiaryAdapter:
+    class DiaryAdapter(SourceAdapter):
         kind, item_name = "diary", "entry"
 
         def read_range(self, owner_id, object_id, first, last):
             entries = Entry.objects.filter(owner_id=owner_id, diary_id=object_id, number__range=(first, last))
-            return [item_of(entry) for entry in entries.order_by("number")]
-        ...
+            return [one_element_item(e.pk, e.number, "user", e.text, e.written_at) for e in entries.order_by("number")]
+
+        def read_elements(self, owner_id, element_ids):
+            entries = Entry.objects.filter(owner_id=owner_id, pk__in=set(element_ids))
+            return {e.pk: one_element_item(e.pk, e.number, "user", e.text).elements[0] for e in entries}
+
+        def url(self, object_id, item_number):
+            return f"/diaries/{object_id}#{item_number}"
 
     register(DiaryAdapter())                          # in an AppConfig's `ready`
     put_source(facts, first_changed=3)                # in the transaction that changes entry 3 and later ones
+
+An adapter that derives from `SourceAdapter` has the rest of its methods, and may do them better.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,6 +29,7 @@ from datetime import datetime
 from typing import Literal, Protocol
 
 Kind = Literal["user", "assistant", "thinking", "tool", "call", "document"]  # tool: what a tool put out
+MAX_HEADING_CHARS = 300  # as many as `Item.heading` takes
 ItemKey = tuple[int, int]
 """The object's number and the item's."""
 
@@ -67,6 +76,14 @@ class ItemText:
     created_at: datetime | None = None
 
 
+def one_element_item(
+    element_id: int, number: int, kind: Kind, text: str, created_at: datetime | None = None
+) -> ItemText:
+    """An item that is one text, whose beginning is its heading."""
+    element = Element(element_id, number, (ElementPart(0, kind, text),))
+    return ItemText(number, text[:MAX_HEADING_CHARS], (element,), element_id, created_at)
+
+
 @dataclass(frozen=True, slots=True)
 class SourceFacts:
     """What the index keeps of a source: whose it is, what searches filter by, and its version, which only grows."""
@@ -100,8 +117,9 @@ class SourceAdapter(Protocol):
         ...
 
     def read_items(self, owner_id: int, items: Sequence[ItemKey]) -> dict[ItemKey, ItemText]:
-        """Some items of any objects."""
-        ...
+        """Some items of any objects; one by one, where an adapter knows no better way."""
+        found = ((key, self.read_range(owner_id, key[0], key[1], key[1])) for key in items)
+        return {key: read[0] for key, read in found if read}
 
     def read_elements(self, owner_id: int, element_ids: Iterable[int]) -> dict[int, Element]:
         """Some elements of any objects."""
@@ -113,11 +131,11 @@ class SourceAdapter(Protocol):
 
     def reading_url(self, object_id: int, item_number: int) -> str:
         """Where the admin shows what the item says, to staff who may read it; "" where it does not."""
-        ...
+        return ""
 
     def reconcile(self) -> int:
-        """Put right the sources that do not say what their objects do; how many. For what no signal told of."""
-        ...
+        """Put right the sources that do not say what their objects do; how many. For changes nobody announced."""
+        return 0
 
 
 _adapters: dict[str, SourceAdapter] = {}

@@ -1,4 +1,4 @@
-"""The HNSW index of an embedding space over the signs of its passages' vectors.
+"""The HNSW index of an embedding space over the binary codes of its passages' vectors.
 
 Small owners are scanned exactly, so the index is built only when some owner outgrows that; it is
 partial per space, built concurrently, and takes a third of what an index over the vectors would.
@@ -13,23 +13,21 @@ from convmemory.embeddings.models import EmbeddingSpace
 
 logger = logging.getLogger(__name__)
 
-EXACT_PASSAGES = 20_000  # of an owner with more, only the best by signs get exact distances
-EXACT_TURNS = 5_000  # likewise
+EXACT_PASSAGES = 20_000  # of an owner with more, only the nearest by Hamming distance get exact distances
+EXACT_ITEMS = 5_000  # likewise
 SCANNED_PASSAGES = 500_000  # an owner with more is searched through the HNSW index
 EF_SEARCH = 1_000
 MAX_SCAN_TUPLES = 200_000
 
 
 def index_name(space: EmbeddingSpace) -> str:
-    return f"passage_signs_{space.pk}"
+    return f"passage_codes_{space.pk}"
 
 
 def has_passage_index(space: EmbeddingSpace) -> bool:
     """Whether the space's index is there and valid."""
     with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT i.indisvalid FROM pg_index AS i WHERE i.indexrelid = to_regclass(%s)", [index_name(space)]
-        )
+        cursor.execute(load_sql("search", "index_is_valid"), [index_name(space)])
         row = cursor.fetchone()
     return bool(row and row[0])
 
@@ -55,9 +53,9 @@ def passage_statement(space: EmbeddingSpace, passages: int) -> str:
     return "passages_indexed"
 
 
-def turn_statement(turns: int) -> str:
-    """The statement that finds the nearest of this many turns of one owner."""
-    return "turns_exact" if turns <= EXACT_TURNS else "turns_signs"
+def item_statement(items: int) -> str:
+    """The statement that finds the nearest of this many items of one owner."""
+    return "items_exact" if items <= EXACT_ITEMS else "items_by_code"
 
 
 def scan_widely() -> None:
@@ -71,10 +69,8 @@ def scan_widely() -> None:
         "hnsw.max_scan_tuples": MAX_SCAN_TUPLES,
     }
     with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT set_config(name, value, false) FROM unnest(%s::text[], %s::text[]) AS wanted (name, value)",
-            [list(wanted), [str(value) for value in wanted.values()]],
-        )
+        values = [str(value) for value in wanted.values()]
+        cursor.execute(load_sql("search", "set_settings"), [list(wanted), values])
 
 
 def ensure_passage_index(space: EmbeddingSpace, *, even_if_small: bool = False) -> bool:

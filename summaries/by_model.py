@@ -42,7 +42,7 @@ def unmetered(tokens: int) -> AbstractContextManager[Callable[[int], object]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class SummaryProgress:
     """Where finished pieces are found and kept, by content, and whether there is time for another one.
 
     Each request runs inside `metered(tokens it may cost)`, which is told what it did cost.
@@ -54,7 +54,9 @@ class Progress:
     metered: Metered = unmetered
 
 
-def write_summary(endpoint: Endpoint, texts: Sequence[str], *, max_tokens: int, progress: Progress) -> Written | None:
+def write_summary(
+    endpoint: Endpoint, texts: Sequence[str], *, max_tokens: int, progress: SummaryProgress
+) -> Written | None:
     """A summary of the texts, of at most about `max_tokens` tokens; None where time ran out before the end.
 
     Raises: EndpointBusy, EndpointRefused, EndpointUnavailable; what `metered` raises.
@@ -64,7 +66,7 @@ def write_summary(endpoint: Endpoint, texts: Sequence[str], *, max_tokens: int, 
 
 
 class _Writer:
-    def __init__(self, endpoint: Endpoint, max_tokens: int, progress: Progress) -> None:
+    def __init__(self, endpoint: Endpoint, max_tokens: int, progress: SummaryProgress) -> None:
         self._endpoint = endpoint
         self._max_tokens = max_tokens
         self._progress = progress

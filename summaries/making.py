@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from django.conf import settings
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
@@ -25,11 +24,13 @@ from convmemory.core.errors import (
     QuotaUsedUp,
 )
 from convmemory.core.fair_queue import slice_end
+from convmemory.core.options import QueueOptions
 from convmemory.core.retrying import SUMMARIES
 from convmemory.core.tokens import ESTIMATE, count_tokens
-from summaries.by_model import Progress, Written, write_summary
+from summaries.by_model import SummaryProgress, Written, write_summary
 from summaries.extractive import choose_sentences
 from summaries.models import ConversationSummary
+from summaries.options import SummaryOptions
 from summaries.prompts import PROMPT_VERSION
 from summaries.sentences import Sentence, said_sentences, sentence_vectors
 from summaries.transcript import RangeMessage, load_range, message_text
@@ -87,7 +88,7 @@ def _claim(summary_id: int) -> ConversationSummary | None:
     lost.update(
         status=State.FAILED, error=f"The work on it was interrupted {SUMMARIES.max_attempts} times.", updated_at=now
     )
-    until = now + timedelta(seconds=settings.TASK_TIMEOUT_S) + CLAIM_MARGIN
+    until = now + timedelta(seconds=QueueOptions.from_settings().task_timeout_s) + CLAIM_MARGIN
     if not due.update(status=State.PROCESSING, run=run, due_at=until, attempts=F("attempts") + 1, updated_at=now):
         return None
     return ConversationSummary.objects.select_related("conversation").filter(run=run).first()
@@ -121,10 +122,10 @@ def _note_failure(summary: ConversationSummary, error: Exception) -> Outcome:
     pause = SUMMARIES.pause_after(summary.attempts)
     if isinstance(error, EndpointBusy) and error.retry_after_s is not None:
         pause = max(pause, timedelta(seconds=min(error.retry_after_s, LONGEST_WAIT.total_seconds())))
-    told = str(error) if isinstance(error, ConvMemoryError) else f"{type(error).__name__}: {error}"
+    message = str(error) if isinstance(error, ConvMemoryError) else f"{type(error).__name__}: {error}"
     now = timezone.now()
     status = State.PENDING if again else State.FAILED
-    _own(summary).update(status=status, error=told[:1_000], due_at=now + pause, updated_at=now)
+    _own(summary).update(status=status, error=message[:1_000], due_at=now + pause, updated_at=now)
     return Outcome(status, again_in_s=pause.total_seconds() if again else None)
 
 
@@ -142,7 +143,9 @@ def _wait_for_quota(summary: ConversationSummary, error: QuotaUsedUp) -> Outcome
 def _write(summary: ConversationSummary) -> Written | None:
     messages = load_range(summary.conversation, summary.from_position, summary.to_position)
     if summary.method == ConversationSummary.Method.EXTRACTIVE:
-        return extract(messages, owner_id=summary.owner_id, max_tokens=settings.SUMMARY_MAX_TOKENS)
+        return extract(
+            messages, owner_id=summary.owner_id, max_tokens=SummaryOptions.from_settings().summary_max_tokens
+        )
     endpoint = endpoint_from_settings()
     if endpoint is None:
         raise ConvMemoryError("The language model that was set up is gone: set CHAT_MODEL, or make the summary anew.")
@@ -161,13 +164,15 @@ def _by_model(summary: ConversationSummary, endpoint: Endpoint, messages: Sequen
         summary.attempts = 1  # what gets on is not in trouble
         _own(summary).update(partials=done, attempts=1, updated_at=timezone.now())
 
-    progress = Progress(
+    progress = SummaryProgress(
         done,
         keep,
         lambda: time.monotonic() < deadline,
         lambda tokens: metered(owner_id=summary.owner_id, tokens=tokens),
     )
-    return write_summary(endpoint, texts, max_tokens=settings.SUMMARY_MAX_TOKENS, progress=progress)
+    return write_summary(
+        endpoint, texts, max_tokens=SummaryOptions.from_settings().summary_max_tokens, progress=progress
+    )
 
 
 def extract(messages: Sequence[RangeMessage], *, owner_id: int, max_tokens: int) -> Written:

@@ -24,7 +24,7 @@ MIN_CHARS = 30
 _CODE = re.compile(r"^[^\S\n]*+(```|~~~|\|)|[{};][^\S\n]*+$", re.M)
 _WORD = re.compile(r"\w+")
 
-Place = tuple[int, int, int, int]  # message id, part index, start, end
+SentencePlace = tuple[int, int, int, int]  # message id, part index, start, end
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Sentence:
     """A sentence of a message."""
 
     message: RangeMessage
-    place: Place
+    place: SentencePlace
     text: str
 
     @property
@@ -76,7 +76,7 @@ def sentence_vectors(sentences: Sequence[Sentence], *, owner_id: int) -> tuple[l
     return kept, vectors.reshape(len(kept), space.dimensions)
 
 
-def _stored(passages: QuerySet[Passage], sentences: Sequence[Sentence]) -> dict[Place, Vector]:
+def _stored(passages: QuerySet[Passage], sentences: Sequence[Sentence]) -> dict[SentencePlace, Vector]:
     """The vectors of the passages that are these sentences, by place. One query."""
     message_ids = {sentence.message.message_id for sentence in sentences}
     rows = passages.filter(

@@ -1,4 +1,4 @@
-"""The messages of a range as text for a summariser, in pieces that fit a model. Pure, but for `load_range`.
+"""The messages of a range as text for a summariser, in pieces that fit a model. Only `load_range` reads the database.
 
 Thinking is left out, tool output is cut: a summary is of what was said and done.
 """

@@ -7,6 +7,7 @@ test database waits for nobody.
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psutil
 import pytest
@@ -14,6 +15,9 @@ from django.conf import settings
 from django.db import connection, connections
 from hypothesis import settings as hypothesis_settings
 from pytest_django import DjangoDbBlocker
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import User
 
 FAST_OPTIONS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_connections": "120"}
 
@@ -52,3 +56,11 @@ def django_db_modify_db_settings(
         for (name,) in cursor.fetchall():
             if not psutil.pid_exists(int(name.rsplit("_", 1)[1])):
                 cursor.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+
+
+@pytest.fixture
+def owner() -> "User":
+    """Somebody whose rows a test is about."""
+    from tests.factories import make_user
+
+    return make_user()

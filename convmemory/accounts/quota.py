@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from datetime import datetime, time, timedelta
 from typing import Any
 
-from django.conf import settings
 from django.db import connection
 from django.db.models import F
 from django.db.models.functions import Greatest
 from django.utils import timezone
 
 from convmemory.accounts.models import ModelUse
+from convmemory.accounts.options import QuotaOptions
 from convmemory.core.errors import QuotaUsedUp
 from convmemory.core.sql import load_sql
 
@@ -56,19 +56,19 @@ def use_today(*, owner_id: int) -> UseToday:
     now = timezone.localtime()
     row = ModelUse.objects.filter(owner_id=owner_id, day=now.date()).first()
     tokens, requests = (row.tokens, row.requests) if row else (0, 0)
-    return UseToday(tokens, requests, settings.CHAT_DAILY_TOKENS, _end_of_day(now))
+    return UseToday(tokens, requests, _tokens_a_day(), _end_of_day(now))
 
 
 def require_quota(*, owner_id: int) -> None:
     """Raises: QuotaUsedUp. For what is refused before anything is stored; it reserves nothing."""
-    if settings.CHAT_DAILY_TOKENS and use_today(owner_id=owner_id).is_used_up:
+    if _tokens_a_day() and use_today(owner_id=owner_id).is_used_up:
         raise _used_up()
 
 
 def reserve(*, owner_id: int, tokens: int) -> Reservation:
     """Reserve what a request may cost. Raises: QuotaUsedUp."""
     parameters: dict[str, Any] = {
-        "owner": owner_id, "day": timezone.localdate(), "tokens": tokens, "limit": settings.CHAT_DAILY_TOKENS
+        "owner": owner_id, "day": timezone.localdate(), "tokens": tokens, "limit": _tokens_a_day()
     }  # fmt: skip
     with connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.accounts", "reserve_use"), parameters)
@@ -103,7 +103,7 @@ def _used_up() -> QuotaUsedUp:
     ends_at = _end_of_day(now)
     seconds = (ends_at - now).total_seconds()
     return QuotaUsedUp(
-        f"You have used your {settings.CHAT_DAILY_TOKENS:,} tokens of today for this server's model. It answers you "
+        f"You have used your {_tokens_a_day():,} tokens of today for this server's model. It answers you "
         f"again from {ends_at:%Y-%m-%d %H:%M %Z}, in {_span(seconds)}; agents with an endpoint of their own go on.",
         ends_at=ends_at,
         retry_after_s=seconds,
@@ -117,3 +117,8 @@ def _end_of_day(now: datetime) -> datetime:
 def _span(seconds: float) -> str:
     hours, minutes = divmod(int(seconds // 60), 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes + 1} min"
+
+
+def _tokens_a_day() -> int:
+    """How many tokens a person may use; 0 for any number."""
+    return QuotaOptions.from_settings().chat_daily_tokens

@@ -11,10 +11,10 @@ import socket
 from enum import Enum
 from urllib.parse import SplitResult, urlsplit
 
-from django.conf import settings
 from django.contrib.auth.models import User
 
 from convmemory.accounts.content_access import is_granted
+from convmemory.chat.options import ChatOptions
 from convmemory.core.errors import InvalidInput
 from convmemory.core.masking import masked
 
@@ -69,7 +69,7 @@ def origin_of(address: str) -> tuple[str, str, int | None]:
 def require_allowed(address: str, *, owner: User) -> Reach:
     """How far requests to `address` may go. Raises: InvalidInput where this owner may not name it at all."""
     host = (urlsplit(address).hostname or "").lower()
-    listed = {name.lower().strip("[]") for name in settings.CHAT_ALLOWED_HOSTS}
+    listed = {name.lower().strip("[]") for name in ChatOptions.from_settings().chat_allowed_hosts}
     if host in listed or may_use_private_addresses(owner):
         return Reach.ANY
     if ANY_HOST not in listed and not (owner.is_active and owner.is_staff):

@@ -15,7 +15,7 @@ class StepOut(Schema):
     name: str
     removed_ids: list[int]
     shortened_ids: list[int]
-    added: int = Field(description="messages that the strategy made up: a summary, recalled passages")
+    added: int = Field(description="messages that the strategy inserted: a summary, recalled passages")
     tokens_before: int
     tokens_after: int
 

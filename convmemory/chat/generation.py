@@ -1,6 +1,6 @@
 """Writes one reply: asks the model, runs the tools that it calls, asks again, until it has answered.
 
-What happens is told to `publish` and collected in `progress`; nothing here stores the reply or knows who listens.
+What happens goes to `publish` and collected in `progress`; nothing here stores the reply or knows who listens.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from convmemory.chat.completions import open_stream, request_body
 from convmemory.chat.deltas import CompletionDraft, FinishedCall
 from convmemory.chat.events import Event
 from convmemory.chat.metering import metered
-from convmemory.chat.progress import Progress
+from convmemory.chat.progress import ReplyProgress
 from convmemory.chat.replies import ReplyJob, note_context
 from convmemory.chat.tool_calls import Room, answer_call
 from convmemory.context.sending import prepare_context
@@ -34,7 +34,7 @@ class ContextTooLarge(InvalidInput):
     """The conversation does not fit the model's window, even after the context pipeline."""
 
 
-async def write_reply(job: ReplyJob, progress: Progress, publish: Publish) -> str:
+async def write_reply(job: ReplyJob, progress: ReplyProgress, publish: Publish) -> str:
     """Write the reply; a remark on how it ended, mostly "".
 
     Raises: ContextTooLarge, EndpointError, QuotaUsedUp.
@@ -83,7 +83,7 @@ def summary_of(context: FilterResult) -> dict[str, Any]:
 
 
 async def _complete(
-    job: ReplyJob, context: FilterResult, progress: Progress, publish: Publish, *, may_call: bool
+    job: ReplyJob, context: FilterResult, progress: ReplyProgress, publish: Publish, *, may_call: bool
 ) -> tuple[list[FinishedCall], str]:
     """One completion: the calls that it makes, and a remark where it was cut."""
     own = [_as_context(number, draft) for number, draft in enumerate(progress.messages)]
@@ -111,18 +111,18 @@ def _require_complete(job: ReplyJob, draft: CompletionDraft, calls: list[Finishe
         raise EndpointUnavailable(f"{where} gave an empty reply (finish reason {draft.finish_reason!r}).")
 
 
-def _keep(draft: CompletionDraft, calls: list[FinishedCall], progress: Progress, job: ReplyJob) -> None:
+def _keep(draft: CompletionDraft, calls: list[FinishedCall], progress: ReplyProgress, job: ReplyJob) -> None:
     parts = (*draft.spoken_parts, *(call.part for call in calls))
     model = draft.model or job.agent.endpoint.model
     progress.messages.append(MessageDraft(role="assistant", parts=parts, model=model, created_at=timezone.now()))
     progress.current = None
 
 
-async def _answer(job: ReplyJob, call: FinishedCall, progress: Progress, publish: Publish, room: Room) -> None:
+async def _answer(job: ReplyJob, call: FinishedCall, progress: ReplyProgress, publish: Publish, room: Room) -> None:
     result = await answer_call(call, caller=job.owner, allowed=job.agent.tools, room=room)
     progress.messages.append(MessageDraft(role="tool", parts=(result,), created_at=timezone.now()))
-    told = {"call_id": result.call_id, "name": result.name, "text": result.text, "is_error": result.is_error}
-    publish(Event("tool_result", told))
+    payload = {"call_id": result.call_id, "name": result.name, "text": result.text, "is_error": result.is_error}
+    publish(Event("tool_result", payload))
 
 
 def _as_context(number: int, draft: MessageDraft) -> ContextMessage:

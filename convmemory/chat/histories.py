@@ -1,4 +1,4 @@
-"""Which recorded conversation a request continues, told by the hash of its history. Pure.
+"""Which recorded conversation a request continues, recognised by the hash of its history. Pure.
 
 System messages do not count, because clients put the time and other moving things into them; neither do
 thinking and the ids of calls, which clients leave out or make anew.

@@ -10,13 +10,13 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import suppress
 
-from django.conf import settings
 from django.utils import timezone
 
 from convmemory.chat.events import Event
 from convmemory.chat.generation import write_reply
 from convmemory.chat.models import Reply
-from convmemory.chat.progress import Progress
+from convmemory.chat.options import ChatOptions
+from convmemory.chat.progress import ReplyProgress
 from convmemory.chat.replies import Ending, Pulse, ReplyJob, ReplyLost, StoredReply, beat, finish_reply
 from convmemory.conversations.drafts import MessageDraft
 from convmemory.core.errors import ConvMemoryError, EndpointBusy, QuotaUsedUp
@@ -40,7 +40,7 @@ class LiveReply:
         self._loop = asyncio.get_running_loop()
         self._listeners: list[asyncio.Queue[Event]] = []
         self._stop = asyncio.Event()
-        self._progress = Progress()
+        self._progress = ReplyProgress()
         self._heard = 0
         self._kept = 0
         self._task = asyncio.create_task(self._run(), name=f"reply-{job.reply_id}")
@@ -106,7 +106,7 @@ class LiveReply:
 
     async def _watch(self) -> Ending | None:
         """Ends when somebody stops the reply, or it is no longer ours."""
-        interval = min(MAX_FLUSH_S, settings.CHAT_LEASE_S / 5)
+        interval = min(MAX_FLUSH_S, ChatOptions.from_settings().chat_lease_s / 5)
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(interval):
@@ -149,11 +149,11 @@ class LiveReply:
         if stored.turn_number is not None:
             url = f"/conversations/{self.job.conversation_id}?turn={stored.turn_number}"
             self._publish(Event("turn", {"turn_number": stored.turn_number, "url": url}))
-        told = {"status": ending.status.value, "reply_id": self.job.reply_id, "message_id": stored.last_message_id}
+        payload = {"status": ending.status.value, "reply_id": self.job.reply_id, "message_id": stored.last_message_id}
         if ending.status in (Reply.Status.DONE, Reply.Status.STOPPED):
-            self._publish(Event("done", {**told, "remark": ending.error}))
+            self._publish(Event("done", {**payload, "remark": ending.error}))
         else:
-            self._publish(Event("error", {**told, "detail": ending.error, **_retry(ending)}))
+            self._publish(Event("error", {**payload, "detail": ending.error, **_retry(ending)}))
 
 
 def _retry(ending: Ending) -> dict[str, float]:

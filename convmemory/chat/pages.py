@@ -63,7 +63,7 @@ def _is_busy(conversation: Conversation) -> bool:
 
 
 def notes_on(replies: Iterable[Reply], messages: Sequence[Message]) -> dict[int, list[Note]]:
-    """Notes by message id: on a question what the model was not sent, at a reply's end how it ended. Pure."""
+    """Notes by message id: on a question what the model was not sent, at a reply's end how it ended."""
     by_question = {reply.question_id: reply for reply in replies}
     notes: dict[int, list[Note]] = {}
     current: Reply | None = None

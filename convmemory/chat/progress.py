@@ -24,7 +24,7 @@ UNANSWERED = "The reply ended before this tool had answered."
 
 
 @dataclass(slots=True)
-class Progress:
+class ReplyProgress:
     """`messages` are complete; `current` is being received."""
 
     messages: list[MessageDraft] = field(default_factory=list)

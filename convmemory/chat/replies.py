@@ -11,7 +11,6 @@ from datetime import timedelta
 from enum import Enum
 from typing import Any
 
-from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, User
 from django.db import transaction
 from django.db.models import QuerySet
@@ -20,6 +19,7 @@ from django.utils import timezone
 from convmemory.accounts.quota import require_quota
 from convmemory.chat.agents import AgentOptions, agent_for, options_of
 from convmemory.chat.models import Agent, Reply
+from convmemory.chat.options import ChatOptions
 from convmemory.chat.progress import draft_to_json, read_partial
 from convmemory.conversations import ingest, reading
 from convmemory.conversations.drafts import ConversationDraft, MessageDraft
@@ -78,7 +78,7 @@ class ReplyLost(ConvMemoryError):
 
 
 def lease() -> timedelta:
-    return timedelta(seconds=settings.CHAT_LEASE_S)
+    return timedelta(seconds=ChatOptions.from_settings().chat_lease_s)
 
 
 # --- beginning ------------------------------------------------------------------------------------

@@ -5,10 +5,9 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
-from django.conf import settings
-
 from convmemory.chat.clients import close_clients
 from convmemory.chat.live import interrupt_all
+from convmemory.chat.options import ChatOptions
 from convmemory.chat.proxy import finish_recordings
 from convmemory.conversations.ingest import release_abandoned_responses
 from convmemory.core.completions import endpoint_from_settings
@@ -52,4 +51,4 @@ async def _release_abandoned() -> None:
             await in_thread(release_abandoned_responses)
         except Exception as error:  # the loop's boundary: the next round tries again
             logger.warning("Abandoned replies could not be looked for: %s", error)
-        await asyncio.sleep(min(MAX_PAUSE_S, settings.CHAT_LEASE_S / 3))
+        await asyncio.sleep(min(MAX_PAUSE_S, ChatOptions.from_settings().chat_lease_s / 3))

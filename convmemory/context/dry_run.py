@@ -1,4 +1,4 @@
-"""What a model would be sent now, told row by row for a person, and as JSON for a program.
+"""What a model would be sent now, shown row by row to a person, and as JSON for a program.
 
 Reads the positions of what was left out; everything else is in the `FilterResult`.
 """
@@ -19,14 +19,14 @@ from convmemory.core.text import one_line
 
 GIST_CHARS = 160
 
-Kind = Literal["sent", "shortened", "made up", "left out"]
+RowKind = Literal["sent", "shortened", "inserted", "left out"]
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """A message that is sent, or a run of messages that are left out by the same strategy."""
 
-    kind: Kind
+    kind: RowKind
     position: int
     last_position: int
     turn_number: int | None
@@ -42,7 +42,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class DryRun:
-    """The result of a dry run and its rows, in the order of the conversation; what strategies made up comes first."""
+    """The result of a dry run and its rows, in the order of the conversation; what strategies inserted comes first."""
 
     result: FilterResult
     rows: tuple[Row, ...]
@@ -75,7 +75,7 @@ class DryRun:
 
 
 def dry_run(*, owner: AbstractBaseUser, conversation_id: int, recipe: ContextRecipe, encoding: str) -> DryRun:
-    """What a model would be sent of the conversation now; nothing is sent, told or stored.
+    """What a model would be sent of the conversation now; nothing is sent, announced or stored.
 
     Raises: NotFound, InvalidInput.
     """
@@ -88,15 +88,15 @@ def dry_run(*, owner: AbstractBaseUser, conversation_id: int, recipe: ContextRec
 def _rows(result: FilterResult, places: Mapping[int, tuple[int, int | None]]) -> Iterator[Row]:
     shortened = set(result.shortened_ids)
     kept = [_row(message, shortened) for message in result.messages]
-    yield from (row for row in kept if row.kind == "made up")
-    own = [row for row in kept if row.kind != "made up"]
+    yield from (row for row in kept if row.kind == "inserted")
+    own = [row for row in kept if row.kind != "inserted"]
     yield from sorted([*own, *_left_out(result, places)], key=lambda row: row.position)
 
 
 def _row(message: ContextMessage, shortened: set[int]) -> Row:
-    kind: Kind = "sent"
+    kind: RowKind = "sent"
     if message.message_id is None:
-        kind = "made up"
+        kind = "inserted"
     elif message.message_id in shortened:
         kind = "shortened"
     text = " ".join(part_text(part)[: GIST_CHARS * 4] for part in message.parts)

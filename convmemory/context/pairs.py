@@ -9,24 +9,24 @@ from convmemory.conversations.parts import ToolCallPart, ToolResultPart
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PartPlace:
     """A part of a message, by their indexes."""
 
     message: int
     part: int
 
 
-def answers(messages: Sequence[ContextMessage]) -> dict[Place, Place]:
+def answers(messages: Sequence[ContextMessage]) -> dict[PartPlace, PartPlace]:
     """The place of the result of each call that has one.
 
     Sources reuse ids, or have none: a result answers the earliest open call with its id in the latest message
     that has such calls.
     """
-    found: dict[Place, Place] = {}
-    open_calls: dict[str, deque[Place]] = {}
+    found: dict[PartPlace, PartPlace] = {}
+    open_calls: dict[str, deque[PartPlace]] = {}
     for index, message in enumerate(messages):
         for part_index, part in enumerate(message.parts):
-            place = Place(index, part_index)
+            place = PartPlace(index, part_index)
             if isinstance(part, ToolCallPart) and message.role == "assistant":
                 same = open_calls.get(part.id)
                 if not same or same[-1].message != index:

@@ -98,7 +98,7 @@ def _step(name: str, before: Messages, after: Messages) -> StrategyStep:
         name=name,
         removed_ids=_ids(message for message in own if message.message_id not in kept),
         shortened_ids=_ids(shortened),
-        added=_made_up(after) - _made_up(before),
+        added=_inserted(after) - _inserted(before),
         tokens_before=total(before),
         tokens_after=total(after),
     )
@@ -108,7 +108,7 @@ def _ids(messages: Iterable[ContextMessage]) -> tuple[int, ...]:
     return tuple(message.message_id for message in messages if message.message_id is not None)
 
 
-def _made_up(messages: Messages) -> int:
+def _inserted(messages: Messages) -> int:
     return sum(message.message_id is None for message in messages)
 
 

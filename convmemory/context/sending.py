@@ -1,6 +1,6 @@
 """Building what a model is sent of a stored conversation: loads the caller's messages and runs the pipeline.
 
-Reads messages and summaries; `prepare_context` tells by signal when something was left out, `preview_context` only
+Reads messages and summaries; `prepare_context` announces by signal when something was left out, `preview_context` only
 looks. Both are synchronous and take two or three queries.
 """
 
@@ -8,10 +8,10 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, cast
 
-from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser
 
 from convmemory.context.left_out import LeftOutRecall
+from convmemory.context.options import ContextOptions
 from convmemory.context.pipeline import build_context
 from convmemory.context.signals import context_filtered
 from convmemory.context.values import (
@@ -33,10 +33,11 @@ if TYPE_CHECKING:
 
 def strategy_options() -> StrategyOptions:
     """How far the strategies go, as the settings say."""
+    options = ContextOptions.from_settings()
     return StrategyOptions(
-        sliding_messages=settings.CONTEXT_SLIDING_MESSAGES,
-        tool_output_tokens=settings.CONTEXT_TOOL_OUTPUT_TOKENS,
-        resurrection_tokens=settings.CONTEXT_RESURRECTION_TOKENS,
+        sliding_messages=options.context_sliding_messages,
+        tool_output_tokens=options.context_tool_output_tokens,
+        resurrection_tokens=options.context_resurrection_tokens,
     )
 
 
@@ -45,7 +46,7 @@ def prepare_context(
 ) -> FilterResult:
     """What a model is about to be sent of the conversation. `encoding` is the model's (`Endpoint.encoding`).
 
-    Tells by the signal `context_filtered` where that is not the conversation as it is.
+    Sends the signal `context_filtered` where that is not the conversation as it is.
     Raises: NotFound, InvalidInput. A context that does not fit is no exception: look at `FilterResult.error`.
     """
     result = preview_context(owner=owner, conversation_id=conversation_id, recipe=recipe, encoding=encoding)
@@ -57,7 +58,7 @@ def prepare_context(
 def preview_context(
     *, owner: AbstractBaseUser, conversation_id: int, recipe: ContextRecipe, encoding: str = ESTIMATE
 ) -> FilterResult:
-    """What a model would be sent of the conversation now; nothing is told or stored. Raises: NotFound, InvalidInput."""
+    """What a model would be sent of the conversation now; nothing is stored. Raises: NotFound, InvalidInput."""
     conversation = get_conversation(owner=owner, conversation_id=conversation_id)
     return build_context(
         messages=_stored_messages(conversation),
@@ -75,7 +76,7 @@ def _counter(encoding: str) -> CountTokens:
 
 
 def _with_settings(recipe: ContextRecipe) -> ContextRecipe:
-    threshold = settings.CONTEXT_THRESHOLD if recipe.threshold is None else recipe.threshold
+    threshold = ContextOptions.from_settings().context_threshold if recipe.threshold is None else recipe.threshold
     return replace(recipe, threshold=threshold, options=recipe.options or strategy_options())
 
 

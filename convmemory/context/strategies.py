@@ -22,7 +22,7 @@ from convmemory.core.fence import quoted
 
 Messages = tuple[ContextMessage, ...]
 
-MADE_UP_TOKENS = 8  # what a message takes beside its text
+MESSAGE_TOKENS = 8  # what a message takes beside its text
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def none(messages: Messages, around: Surroundings) -> Messages:
 
 
 def token_budget(messages: Messages, around: Surroundings) -> Messages:
-    """The newest messages that take at most the target; what a strategy made up stays at the front."""
+    """The newest messages that take at most the target; what a strategy inserted stays at the front."""
     front, rest = _split_front(messages)
     return front + _newest(rest, around.target - total(front), cost=total)
 
@@ -66,7 +66,7 @@ def sliding_window(messages: Messages, around: Surroundings) -> Messages:
 
 
 def _split_front(messages: Messages) -> tuple[Messages, Messages]:
-    """What strategies made up, and the conversation's own messages."""
+    """What strategies inserted, and the conversation's own messages."""
     count = sum(message.message_id is None for message in messages)
     return messages[:count], messages[count:]
 
@@ -106,10 +106,10 @@ def summary_boundary(messages: Messages, around: Surroundings) -> Messages:
         boundary = min(boundary, asked.position - 1)
     front, rest = _split_front(messages)
     kept = tuple(first_of_unit_after(rest, boundary))
-    told = made_up(_summary_text(around.summary), around)
-    if len(kept) == len(rest) and told.tokens + total(messages) > around.target:
+    summary = inserted(_summary_text(around.summary), around)
+    if len(kept) == len(rest) and summary.tokens + total(messages) > around.target:
         return messages  # what it covers is left out already, and there is no room to tell of it
-    return (told, *front, *kept)
+    return (summary, *front, *kept)
 
 
 def _summary_text(summary: SummaryText) -> str:
@@ -121,7 +121,7 @@ def _summary_text(summary: SummaryText) -> str:
     )
 
 
-def made_up(text: str, around: Surroundings) -> ContextMessage:
+def inserted(text: str, around: Surroundings) -> ContextMessage:
     """A user message that stands for what was left out."""
     return measured(ContextMessage(None, -1, "user", (TextPart(text),)), around.count_tokens)
 
@@ -161,13 +161,13 @@ def _trim_part(part: Part, around: Surroundings) -> Part:
 def resurrection(messages: Messages, around: Surroundings) -> Messages:
     """Passages of left-out messages that bear on the question, where there is room for them."""
     asked = _question(messages)
-    room = min(around.options.resurrection_tokens, around.target - total(messages)) - MADE_UP_TOKENS
+    room = min(around.options.resurrection_tokens, around.target - total(messages)) - MESSAGE_TOKENS
     if around.recall is None or asked is None or room <= 0 or not around.left_out:
         return messages
     recalled = around.recall(spoken_text(asked.parts), around.left_out, room)
     if not recalled:
         return messages
-    added = made_up(recalled, around)
+    added = inserted(recalled, around)
     if added.tokens + total(messages) > around.target:
         return messages
     front, rest = _split_front(messages)

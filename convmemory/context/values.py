@@ -15,7 +15,7 @@ CountTokens = Callable[[str], int]
 
 @dataclass(frozen=True, slots=True)
 class ContextMessage:
-    """A message as a model may be sent it. `message_id` is None for one that a strategy made up (a summary, recall)."""
+    """A message as a model may be sent it. `message_id` is None for one that a strategy inserted (summary, recall)."""
 
     message_id: int | None
     position: int

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from convmemory.context.pairs import Place, answers
+from convmemory.context.pairs import PartPlace, answers
 from convmemory.context.values import ContextMessage, CountTokens
 from convmemory.conversations.parts import AttachmentPart, Part, ThinkingPart, ToolCallPart, ToolResultPart, part_text
 
@@ -62,19 +62,21 @@ def wire_messages(system_prompt: str, messages: Sequence[ContextMessage]) -> lis
         sent += _own(message, index, answered, names)
         for part_index, part in enumerate(message.parts):
             if isinstance(part, ToolCallPart) and message.role == "assistant":
-                place = Place(index, part_index)
+                place = PartPlace(index, part_index)
                 result = found.get(place)
                 text = _result_text(messages[result.message].parts[result.part]) if result else NO_RESULT
                 sent.append({"role": "tool", "tool_call_id": names[place], "content": text})
     return sent
 
 
-def _own(message: ContextMessage, index: int, answered: set[Place], names: Mapping[Place, str]) -> list[dict[str, Any]]:
+def _own(
+    message: ContextMessage, index: int, answered: set[PartPlace], names: Mapping[PartPlace, str]
+) -> list[dict[str, Any]]:
     """The message without the results that stand after their calls; nothing where nothing is left."""
     texts: list[str] = []
     calls: list[dict[str, Any]] = []
     for part_index, part in enumerate(message.parts):
-        place = Place(index, part_index)
+        place = PartPlace(index, part_index)
         if isinstance(part, ToolCallPart) and message.role == "assistant":
             function = {"name": part.name, "arguments": _json(part.input)}
             calls.append({"id": names[place], "type": "function", "function": function})
@@ -90,16 +92,16 @@ def _own(message: ContextMessage, index: int, answered: set[Place], names: Mappi
     return [{"role": role, "content": content}] if content else []
 
 
-def _call_ids(messages: Sequence[ContextMessage]) -> dict[Place, str]:
+def _call_ids(messages: Sequence[ContextMessage]) -> dict[PartPlace, str]:
     """An id for each call, unique in the request, its own where that can be."""
-    names: dict[Place, str] = {}
+    names: dict[PartPlace, str] = {}
     taken: set[str] = set()
     for index, message in enumerate(messages):
         for part_index, part in enumerate(message.parts):
             if isinstance(part, ToolCallPart) and message.role == "assistant":
                 own = part.id if part.id and part.id not in taken else f"call_{message.position}_{part_index}"
                 taken.add(own)
-                names[Place(index, part_index)] = own
+                names[PartPlace(index, part_index)] = own
     return names
 
 

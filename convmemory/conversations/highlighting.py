@@ -1,4 +1,4 @@
-"""Putting a passage's highlight into what the page shows of a part. Pure.
+"""Putting a passage's highlight into what the page shows of a part. Text in, safe HTML out.
 
 A passage counts characters of the part's source text. In Markdown, two characters that no text may use
 (Unicode noncharacters) are set at its ends before rendering and become `<mark>` after sanitising. They are
@@ -23,21 +23,21 @@ _NEXT_MARK = '<mark class="passage">'
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class MarkedSpan:
     """From `start` up to `end`, in characters of a text."""
 
     start: int
     end: int
 
-    def shifted(self, by: int) -> "Span":
-        return Span(max(0, self.start + by), max(0, self.end + by))
+    def shifted(self, by: int) -> "MarkedSpan":
+        return MarkedSpan(max(0, self.start + by), max(0, self.end + by))
 
-    def within(self, text: str) -> "Span | None":
+    def within(self, text: str) -> "MarkedSpan | None":
         """What of the span lies in `text` without white space at its ends; None where nothing does."""
         piece = text[self.start : self.end]
         start = self.start + len(piece) - len(piece.lstrip())
         end = self.start + len(piece.rstrip())
-        return Span(start, end) if start < end else None
+        return MarkedSpan(start, end) if start < end else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Passage:
 
     message_id: int
     part_index: int
-    span: Span
+    span: MarkedSpan
 
 
 def without_markers(text: str) -> str:
@@ -54,7 +54,7 @@ def without_markers(text: str) -> str:
     return _MARKER.sub("\ufffd", text)
 
 
-def highlight_text(text: str, span: Span, *, is_first: bool = True) -> SafeString | None:
+def highlight_text(text: str, span: MarkedSpan, *, is_first: bool = True) -> SafeString | None:
     """Plain `text` as HTML with the span marked; None where it lies outside."""
     inside = span.within(text)
     if inside is None:
@@ -64,7 +64,7 @@ def highlight_text(text: str, span: Span, *, is_first: bool = True) -> SafeStrin
     return mark_safe(f"{escape(before)}{mark}{escape(marked)}</mark>{escape(after)}")  # noqa: S308 - escaped
 
 
-def highlight_markdown(text: str, span: Span, render: Callable[[str], str]) -> SafeString | None:
+def highlight_markdown(text: str, span: MarkedSpan, render: Callable[[str], str]) -> SafeString | None:
     """Markdown as HTML with the span marked; None where its ends cannot be told in what `render` makes of it.
 
     `render` sanitises and keeps the marker characters where they stand in text.
@@ -79,27 +79,27 @@ def highlight_markdown(text: str, span: Span, render: Callable[[str], str]) -> S
             break
     else:
         return None
-    for end in _ends(text, Span(start, inside.end)):
+    for end in _ends(text, MarkedSpan(start, inside.end)):
         html = render(text[:start] + _START + text[start:end] + _END + text[end:])
         if _is_same(html, plain, _START + _END):
             return mark_safe(_wrap(html))  # noqa: S308 - sanitised, and only fixed tags are put in
     return None
 
 
-def _starts(text: str, span: Span) -> Iterator[int]:
+def _starts(text: str, span: MarkedSpan) -> Iterator[int]:
     """The span's start, then those of its first words and lines: a list's or heading's sign may stand before them."""
     yield span.start
     places = {start for start, _ in _pieces(text, span)}
     yield from sorted(places - {span.start})[:_TRIES]
 
 
-def _ends(text: str, span: Span) -> Iterator[int]:
+def _ends(text: str, span: MarkedSpan) -> Iterator[int]:
     yield span.end
     places = {end for _, end in _pieces(text, span)}
     yield from sorted(places - {span.end}, reverse=True)[:_TRIES]
 
 
-def _pieces(text: str, span: Span) -> Iterator[tuple[int, int]]:
+def _pieces(text: str, span: MarkedSpan) -> Iterator[tuple[int, int]]:
     """Where the span's words and lines start and end, without white space around them."""
     yield from (match.span() for match in _WORD.finditer(text, span.start, span.end))
     at = span.start

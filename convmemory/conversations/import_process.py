@@ -13,13 +13,14 @@ import time
 from contextlib import suppress
 from enum import Enum
 
-from django.conf import settings
 from django.db import connection
 
 from convmemory.conversations import import_queue
 from convmemory.conversations.import_child import EXIT_MEMORY
 from convmemory.conversations.import_runner import upload_prefix
 from convmemory.conversations.models import Import
+from convmemory.conversations.options import ImportOptions
+from convmemory.core.options import PathOptions
 
 HEARTBEAT_S = 10.0
 GRACE_S = 30  # after which the kernel ends a child that its worker should have ended
@@ -50,19 +51,24 @@ def run_import(*, import_id: int) -> str | None:
 
 def run_child(row: Import, folder: str) -> Ending:
     """Let a process of its own work on the claimed import until it ends, by itself or not."""
-    limits = (settings.IMPORT_MEMORY_MB, settings.IMPORT_TIMEOUT_S + GRACE_S, os.getpid())
+    options = ImportOptions.from_settings()
+    limits = (
+        options.import_memory_mb,
+        options.import_timeout_s + GRACE_S,
+        os.getpid(),
+    )
     module = "convmemory.conversations.import_child"
     arguments = [str(value) for value in (row.pk, row.run, folder, *limits)]
     _let_connection_go()
     process = subprocess.Popen(  # noqa: S603
         [sys.executable, "-m", module, *arguments],
-        cwd=settings.BASE_DIR,
+        cwd=PathOptions.from_settings().base_dir,
         env=os.environ | {"DJANGO_SETTINGS_MODULE": "convmemory.settings", "DATABASE_POOL_SIZE": "1"},
         stdin=subprocess.DEVNULL,
         start_new_session=True,
     )
     try:
-        return _watch(row, process, time.monotonic() + settings.IMPORT_TIMEOUT_S)
+        return _watch(row, process, time.monotonic() + options.import_timeout_s)
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -90,12 +96,13 @@ def _ending_of(row: Import, status: int) -> Ending:
 
 
 def _conclude(row: Import, ending: Ending) -> None:
+    options = ImportOptions.from_settings()
     what_to_do = "What was read is stored. Upload it in parts, or use `manage.py import_conversations` on the server."
     if ending is Ending.OUT_OF_TIME:
-        limit = f"{settings.IMPORT_TIMEOUT_S} s (IMPORT_TIMEOUT_S)"
+        limit = f"{options.import_timeout_s} s (IMPORT_TIMEOUT_S)"
         import_queue.fail(row, Import.Failure.TIME, f"The import took longer than {limit}. {what_to_do}")
     elif ending is Ending.OUT_OF_MEMORY:
-        limit = f"{settings.IMPORT_MEMORY_MB} MB (IMPORT_MEMORY_MB)"
+        limit = f"{options.import_memory_mb} MB (IMPORT_MEMORY_MB)"
         import_queue.fail(row, Import.Failure.MEMORY, f"The import needs more memory than {limit}. {what_to_do}")
     elif ending is Ending.CRASHED:
         import_queue.give_back(row)

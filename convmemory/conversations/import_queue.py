@@ -11,7 +11,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import F, Max, QuerySet
 from django.utils import timezone
@@ -19,6 +18,9 @@ from django.utils import timezone
 from convmemory.conversations.import_runner import ImportReport
 from convmemory.conversations.import_storage import upload_storage
 from convmemory.conversations.models import Import
+from convmemory.conversations.options import ImportOptions
+from convmemory.core.options import QueueOptions
+from convmemory.core.sql import load_sql
 from convmemory.core.text import json_storable, storable
 
 LEASE = timedelta(seconds=60)
@@ -33,7 +35,8 @@ State = Import.State
 
 def most_at_once(size: int) -> int:
     """How many imports may run once one of `size` bytes is among them: a small one need not wait for large ones."""
-    return int(settings.WORKERS) if size <= SMALL_BYTES else max(1, settings.WORKERS - 1)
+    options = QueueOptions.from_settings()
+    return int(options.workers) if size <= SMALL_BYTES else max(1, options.workers - 1)
 
 
 def claim(import_id: int) -> Import | None:
@@ -41,7 +44,7 @@ def claim(import_id: int) -> Import | None:
     now, run = timezone.now(), uuid.uuid4()
     with transaction.atomic():
         with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [CLAIM_LOCK])
+            cursor.execute(load_sql("convmemory.core", "one_at_a_time"), [CLAIM_LOCK])
         running = list(Import.objects.filter(state=State.RUNNING).values_list("owner_id", flat=True))
         free = Import.objects.filter(pk=import_id, state=State.QUEUED).exclude(owner_id__in=running)
         size = free.values_list("size", flat=True).first()
@@ -128,7 +131,7 @@ def tidy() -> int:
 
 def _old_uploads() -> Iterator[Path]:
     """Files in the folder of uploads that lie there for longer than it takes to make their row."""
-    folder = Path(settings.IMPORT_FOLDER)
+    folder = Path(ImportOptions.from_settings().import_folder)
     limit = (timezone.now() - ORPHANED_AFTER).timestamp()
     for path in folder.iterdir() if folder.is_dir() else ():
         with suppress(FileNotFoundError):  # its import has just ended

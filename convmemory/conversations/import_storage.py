@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-from django.conf import settings
 from django.core.files.storage import FileSystemStorage
+
+from convmemory.conversations.options import ImportOptions
 
 
 class UploadStorage(FileSystemStorage):
@@ -14,11 +15,11 @@ class UploadStorage(FileSystemStorage):
 
     @property
     def base_location(self) -> str:
-        return str(settings.IMPORT_FOLDER)
+        return str(ImportOptions.from_settings().import_folder)
 
     @property
     def location(self) -> str:
-        return str(Path(settings.IMPORT_FOLDER).resolve())
+        return str(Path(ImportOptions.from_settings().import_folder).resolve())
 
 
 def upload_storage() -> UploadStorage:

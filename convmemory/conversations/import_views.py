@@ -6,7 +6,6 @@ One import's address answers a page, or to htmx its card, which asks again every
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from django.conf import settings
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -15,6 +14,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from convmemory.accounts.views import PageRequest, signed_in
 from convmemory.conversations import imports
 from convmemory.conversations.models import Import
+from convmemory.conversations.options import ImportOptions
 from convmemory.conversations.tasks import enqueue_import
 from convmemory.conversations.views import SearchBox
 from convmemory.core.errors import InvalidInput, TooLarge, TooManyAtOnce
@@ -57,7 +57,7 @@ def import_files(request: PageRequest) -> HttpResponse:
         "cards": _cards(imports.imports_of(owner=request.user, limit=SHOWN)),
         "refusals": refusals,
         "nothing_chosen": nothing_chosen,
-        "max_upload_mb": settings.MAX_UPLOAD_MB,
+        "max_upload_mb": ImportOptions.from_settings().max_upload_mb,
         "accepted": ",".join(ACCEPTED),
         "upload_address": request.build_absolute_uri(reverse("api:upload")),
         "username": request.user.get_username(),

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser
 from django.db.models import Count, Sum
 
 from convmemory.conversations.import_storage import upload_storage
 from convmemory.conversations.importers.detect import AUTO, require_format
 from convmemory.conversations.models import Import
+from convmemory.conversations.options import ImportOptions
 from convmemory.core.errors import ConvMemoryError, InvalidInput, NotFound, TooLarge, TooManyAtOnce
 from convmemory.core.text import cut, storable
 
@@ -49,10 +49,11 @@ def queue_import(*, owner: AbstractBaseUser, file: "UploadedFile[Any]", format: 
 
 def require_acceptable(*, file: "UploadedFile[Any]", format: str) -> None:
     """Raises: InvalidInput on an unknown format, TooLarge."""
+    options = ImportOptions.from_settings()
     require_format(format)
-    if (file.size or 0) > settings.MAX_UPLOAD_MB * 1024**2:
+    if (file.size or 0) > options.max_upload_mb * 1024**2:
         raise TooLarge(
-            f"The file is larger than {settings.MAX_UPLOAD_MB} MB (MAX_UPLOAD_MB): upload it in parts, or use "
+            f"The file is larger than {options.max_upload_mb} MB (MAX_UPLOAD_MB): upload it in parts, or use "
             "`manage.py import_conversations` on the server."
         )
 
@@ -60,7 +61,7 @@ def require_acceptable(*, file: "UploadedFile[Any]", format: str) -> None:
 def require_room(*, owner: AbstractBaseUser, size: int) -> None:
     """Raises: TooManyAtOnce where too much of the owner's waits already."""
     waiting = Import.objects.filter(owner_id=owner.pk, state__in=UNFINISHED).aggregate(n=Count("pk"), size=Sum("size"))
-    room = MAX_UNFINISHED_UPLOADS * settings.MAX_UPLOAD_MB * 1024**2
+    room = MAX_UNFINISHED_UPLOADS * ImportOptions.from_settings().max_upload_mb * 1024**2
     if waiting["n"] >= MAX_UNFINISHED or (waiting["size"] or 0) + size > room:
         raise TooManyAtOnce(
             f"{waiting['n']} imports of yours have not ended yet. At most {MAX_UNFINISHED} can wait, with "

@@ -1,4 +1,4 @@
-"""Turning messages into what the conversation page shows. Pure: messages in, safe HTML and plain values out.
+"""Turning messages into what the conversation page shows. Messages in, safe HTML and plain values out.
 
 Transcripts are untrusted. Raw HTML in them is shown as text; what Markdown makes of the rest passes a
 sanitiser that knows only the tags below. Links leave without telling where from; images are never
@@ -23,8 +23,8 @@ from markdown_it.utils import EnvType, OptionsDict
 from pygments.token import STANDARD_TYPES  # type: ignore[import-untyped]
 
 from convmemory.conversations.highlighting import (
+    MarkedSpan,
     Passage,
-    Span,
     around_markers,
     highlight_markdown,
     highlight_text,
@@ -50,7 +50,7 @@ GIST_CHARS = 120
 SHOWN_AS_IT_IS = "Shown as it is: to lay out all of this page's Markdown would take too long."
 SHORT_FIELD_CHARS = 100
 AROUND_PASSAGE_CHARS = 600
-EVERYTHING = Span(0, 2**31)
+EVERYTHING = MarkedSpan(0, 2**31)
 _GIST_FIELDS = ("command", "file_path", "path", "pattern", "query", "url", "description", "prompt", "title")
 
 MessageKind = Literal["user", "assistant", "tool", "system", "injected"]
@@ -210,7 +210,7 @@ class PartView:
     gist: str = ""
     is_error: bool = False
     left_out: int = 0
-    passage: Span | None = None
+    passage: MarkedSpan | None = None
     is_marked: bool = False
     remark: str = ""
 
@@ -221,7 +221,7 @@ def view_part(
     *,
     tools: Mapping[str, str],
     whole: bool = False,
-    passage: Span | None = None,
+    passage: MarkedSpan | None = None,
     work: Work | None = None,
 ) -> PartView:
     """The part for the page, cut to what a page can hold unless `whole`. `tools` names tools by call id.
@@ -246,7 +246,7 @@ def view_part(
     return _with_output(view, part.text, whole=whole, passage=passage)
 
 
-def _with_output(view: PartView, full: str, *, whole: bool, passage: Span | None) -> PartView:
+def _with_output(view: PartView, full: str, *, whole: bool, passage: MarkedSpan | None) -> PartView:
     """The view with plain text; where a passage stands far down, with the head and what is around it."""
     if passage is None:
         text, left_out = _cut(full, TOOL_CHARS, whole=whole)
@@ -264,7 +264,9 @@ def _with_output(view: PartView, full: str, *, whole: bool, passage: Span | None
     return replace(view, text=marked or text, left_out=left_out, passage=passage, is_marked=marked is not None)
 
 
-def _view_text(part: TextPart | ThinkingPart, index: int, *, whole: bool, passage: Span | None, work: Work) -> PartView:
+def _view_text(
+    part: TextPart | ThinkingPart, index: int, *, whole: bool, passage: MarkedSpan | None, work: Work
+) -> PartView:
     view = PartView(index, part.type, gist=_first_line(part.text), passage=passage)
     shown = passage and passage.shifted(len(part.text.lstrip("\n")) - len(part.text))
     text, left_out = _cut(part.text.strip("\n"), TEXT_CHARS, whole=whole, keep=shown.end if shown else 0)
@@ -279,7 +281,7 @@ def _view_text(part: TextPart | ThinkingPart, index: int, *, whole: bool, passag
     return replace(view, html=html, left_out=left_out, is_marked=marked is not None)
 
 
-def _view_call(part: ToolCallPart, index: int, *, whole: bool, passage: Span | None) -> PartView:
+def _view_call(part: ToolCallPart, index: int, *, whole: bool, passage: MarkedSpan | None) -> PartView:
     fields: list[Field] = []
     left_out, room = 0, TOOL_CHARS
     spans = _spans_of_parameters(part, passage) if passage else {}
@@ -297,7 +299,7 @@ def _view_call(part: ToolCallPart, index: int, *, whole: bool, passage: Span | N
     return replace(view, left_out=left_out, passage=passage, is_marked=is_marked)
 
 
-def _spans_of_parameters(part: ToolCallPart, passage: Span) -> dict[str, Span]:
+def _spans_of_parameters(part: ToolCallPart, passage: MarkedSpan) -> dict[str, MarkedSpan]:
     """Where a passage of the call's text stands in its parameters; a value that is not text counts as a whole."""
     spans, at = {}, len(part.name)
     for name, value in part.input.items():
@@ -305,14 +307,14 @@ def _spans_of_parameters(part: ToolCallPart, passage: Span) -> dict[str, Span]:
         at += len(tool_call_text(ToolCallPart("", "", {name: value})))
         if passage.start < at and passage.end > start:
             is_text = isinstance(value, str)
-            spans[name] = Span(passage.start, min(passage.end, at)).shifted(-start) if is_text else EVERYTHING
+            spans[name] = MarkedSpan(passage.start, min(passage.end, at)).shifted(-start) if is_text else EVERYTHING
     return spans
 
 
 def _call_gist(parameters: Mapping[str, Any]) -> str:
     """The parameter that says most of a call, in one line."""
-    told = {name: _words(value) for name, value in parameters.items()}
-    text = next((told[name] for name in _GIST_FIELDS if told.get(name)), "") or next(filter(None, told.values()), "")
+    words = {name: _words(value) for name, value in parameters.items()}
+    text = next((words[name] for name in _GIST_FIELDS if words.get(name)), "") or next(filter(None, words.values()), "")
     return one_line(text, GIST_CHARS)
 
 

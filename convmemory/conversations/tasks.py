@@ -2,16 +2,15 @@
 
 from typing import Any
 
-from django.conf import settings
-
 from convmemory.conversations import import_queue
 from convmemory.conversations.import_process import GRACE_S, run_import
+from convmemory.conversations.options import ImportOptions
 from convmemory.core.queueing import enqueue
 
 
 def enqueue_import(import_id: int) -> None:
     """Ask a worker to import one upload."""
-    timeout_s = settings.IMPORT_TIMEOUT_S + 2 * GRACE_S
+    timeout_s = ImportOptions.from_settings().import_timeout_s + 2 * GRACE_S
     enqueue("convmemory.conversations.tasks.run", import_id, group="import", timeout=timeout_s)
 
 

@@ -17,7 +17,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from convmemory.accounts.views import PageRequest, signed_in
 from convmemory.conversations import ingest, reading
-from convmemory.conversations.highlighting import Passage, Span
+from convmemory.conversations.highlighting import MarkedSpan, Passage
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.parts import ToolCallPart
 from convmemory.conversations.rendering import Note, view_messages, view_part
@@ -145,9 +145,9 @@ def _passage(request: PageRequest) -> Passage | None:
     return Passage(message_id, index, span) if message_id is not None and span else None
 
 
-def _span(request: PageRequest) -> Span | None:
+def _span(request: PageRequest) -> MarkedSpan | None:
     start, end = _number(request, "from"), _number(request, "to")
-    return Span(start, end) if start is not None and end is not None and start < end else None
+    return MarkedSpan(start, end) if start is not None and end is not None and start < end else None
 
 
 def _number(request: PageRequest, name: str, most: int = MAX_POSITION) -> int | None:

@@ -2,15 +2,16 @@
 
 import ipaddress
 
+MAX_CHARS = 100  # of what is no address: it is stored, and anybody may send it
 IPV6_PREFIX = 64  # what one customer of a provider has at the least: single addresses there cost nothing
 
 
 def network_of(address: str) -> str:
-    """The address to count by: an IPv4 address as it is, the /64 of an IPv6 address, other text unchanged."""
+    """The address to count by: an IPv4 address as it is, the /64 of an IPv6 address, of other text the beginning."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
-        return address
+        return address[:MAX_CHARS]
     if isinstance(found, ipaddress.IPv4Address):
         return str(found)
     if found.ipv4_mapped is not None:

@@ -1,4 +1,4 @@
-"""Whose request this is, told from its headers alone: at the edge, where nobody has asked the database yet.
+"""Whose request this is, known by its headers alone: at the edge, where nobody has asked the database yet.
 
 A key or a session that was right before is known by its hash, and counts as its user: all keys and sessions of one
 person are one caller. Everybody else is known by address. It decides who waits for whom, never who may read what.
@@ -8,12 +8,12 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from hashlib import blake2b
 from http.cookies import CookieError, SimpleCookie
-from ipaddress import IPv6Address, ip_address
 from threading import Lock
+
+from convmemory.core.addresses import network_of
 
 KNOWN = 20_000  # credentials that are remembered, some 150 bytes each
 USER = "user:"  # how the name of a caller begins whose credential is known
-NETWORK_BITS = 64  # of an IPv6 address: who has one has all of its network
 
 Headers = Iterable[tuple[bytes, bytes]]
 
@@ -48,7 +48,7 @@ def caller_of_request(headers: Headers, address: str, *, session_cookie: str, ca
     for credential in _credentials(headers, session_cookie):
         if (user_id := callers.user_of(credential)) is not None:
             return f"{USER}{user_id}"
-    return f"address:{_network(address)}"
+    return f"address:{network_of(address)}"
 
 
 def _credentials(headers: Headers, session_cookie: str) -> list[str]:
@@ -76,16 +76,6 @@ def _unquoted(value: str) -> str:
         return SimpleCookie(f"v={value}")["v"].value
     except (CookieError, KeyError):
         return value
-
-
-def _network(address: str) -> str:
-    try:
-        found = ip_address(address)
-    except ValueError:
-        return address[:100]
-    if isinstance(found, IPv6Address):
-        return str(found.ipv4_mapped or IPv6Address(int(found) >> (128 - NETWORK_BITS) << (128 - NETWORK_BITS)))
-    return str(found)
 
 
 def _digest(credential: str) -> bytes:

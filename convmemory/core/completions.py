@@ -13,6 +13,7 @@ from convmemory.core import tokens
 from convmemory.core.errors import AddressRefused, EndpointBusy, EndpointError, EndpointRefused, EndpointUnavailable
 from convmemory.core.masking import masked
 from convmemory.core.openai_errors import SettingNames, explain
+from convmemory.core.options import EndpointOptions
 from convmemory.core.text import storable
 
 if TYPE_CHECKING:
@@ -73,16 +74,15 @@ class Completion:
 
 def endpoint_from_settings() -> Endpoint | None:
     """The endpoint that CHAT_MODEL and CHAT_BASE_URL or CHAT_API_KEY name, or None where none is set up."""
-    from django.conf import settings
-
-    if not settings.CHAT_MODEL or not (settings.CHAT_BASE_URL or settings.CHAT_API_KEY):
+    options = EndpointOptions.from_settings()
+    if not options.chat_model or not (options.chat_base_url or options.chat_api_key):
         return None
     return Endpoint(
-        base_url=settings.CHAT_BASE_URL or OPENAI_URL,
-        model=settings.CHAT_MODEL,
-        context_window=settings.CHAT_CONTEXT_WINDOW,
-        api_key=settings.CHAT_API_KEY,
-        timeout_s=settings.CHAT_TIMEOUT_S,
+        base_url=options.chat_base_url or OPENAI_URL,
+        model=options.chat_model,
+        context_window=options.chat_context_window,
+        api_key=options.chat_api_key,
+        timeout_s=options.chat_timeout_s,
     )
 
 

@@ -8,7 +8,8 @@ import base64
 import hashlib
 
 from cryptography.fernet import Fernet, InvalidToken
-from django.conf import settings
+
+from convmemory.core.options import SiteOptions
 
 _PURPOSE = b"stored-secrets-1"  # 16 bytes at most
 
@@ -29,5 +30,5 @@ def decrypt(token: str) -> str | None:
 
 
 def _cipher() -> Fernet:
-    derived = hashlib.blake2b(settings.SECRET_KEY.encode(), digest_size=32, person=_PURPOSE).digest()
+    derived = hashlib.blake2b(SiteOptions.from_settings().secret_key.encode(), digest_size=32, person=_PURPOSE).digest()
     return Fernet(base64.urlsafe_b64encode(derived))

@@ -19,12 +19,12 @@ from pydoc import locate
 from typing import Any
 
 import psutil
-from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
 from convmemory.core.models import OwnerService, OwnerTask
+from convmemory.core.options import QueueOptions, SiteOptions
 from convmemory.core.queueing import enqueue
 from convmemory.core.sql import load_sql
 from convmemory.core.text import content_hash
@@ -105,7 +105,7 @@ def task_key(func: str, args: Sequence[Any]) -> str:
 
 def slice_end() -> float:
     """The `time.monotonic()` at which a task that starts now should make room for others."""
-    return time.monotonic() + float(settings.TASK_SLICE_S)
+    return time.monotonic() + float(QueueOptions.from_settings().task_slice_s)
 
 
 # --- working --------------------------------------------------------------------------------------
@@ -140,18 +140,19 @@ def work() -> dict[str, Any]:
 
 def claim(now: datetime | None = None) -> OwnerTask | None:
     """The task that is next, leased to this worker; None where none is due. Workers choose one after the other."""
+    options = QueueOptions.from_settings()
     now = now or timezone.now()
-    most_long = max(1, settings.WORKERS - 1)
+    most_long = max(1, options.workers - 1)
     parameters: dict[str, Any] = {"now": now, "cluster": _cluster(), "most_long": most_long}
     with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [CLAIM_LOCK])
+        cursor.execute(load_sql("convmemory.core", "one_at_a_time"), [CLAIM_LOCK])
         _give_up(now)
         cursor.execute(load_sql("convmemory.core", "next_task"), parameters)
         row = cursor.fetchone()
         if row is None:
             return None
         task = OwnerTask.objects.get(pk=row[0])
-        lease = timedelta(seconds=settings.TASK_TIMEOUT_S) + LEASE_MARGIN if task.is_long else LEASE
+        lease = timedelta(seconds=options.task_timeout_s) + LEASE_MARGIN if task.is_long else LEASE
         task.leased_until, task.cluster, task.attempts = now + lease, _cluster(), task.attempts + 1
         task.save(update_fields=["leased_until", "cluster", "attempts"])
         OwnerService.objects.update_or_create(owner_id=task.owner_id, defaults={"served_at": now})
@@ -181,7 +182,7 @@ def _own(task: OwnerTask) -> QuerySet[OwnerTask]:
 def function_of(path: str) -> Task | None:
     """The `owner_task` of that name; None for any other code, which a row must not be able to name."""
     app, _, name = path.rpartition(".")[0].rpartition(".")
-    found = locate(path) if name == "tasks" and app in settings.INSTALLED_APPS else None
+    found = locate(path) if name == "tasks" and app in SiteOptions.from_settings().installed_apps else None
     return found if callable(found) and getattr(found, OWNER_TASK, False) else None
 
 
@@ -201,7 +202,7 @@ def _host() -> str:
 
 def tickets_wanted() -> int:
     """How many tickets the queue holds at most."""
-    return 2 * int(settings.WORKERS) + 4
+    return 2 * int(QueueOptions.from_settings().workers) + 4
 
 
 def revive() -> int:

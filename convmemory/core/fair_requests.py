@@ -10,18 +10,12 @@ import asyncio
 import json
 import time
 from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any
 
+from convmemory.core.asgi_types import Application, Message, Receive, Scope, Send
 from convmemory.core.used_time import UsedTime
-
-Message = MutableMapping[str, Any]
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 RETRY_AFTER_S = 5
 DETAIL = "You have too many requests under way: wait until some of them are answered, then send this one again."

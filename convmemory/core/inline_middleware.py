@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction, sync_to_async
-from django.conf import settings
 from django.contrib.auth import middleware as auth
 from django.contrib.messages import middleware as messages
 from django.contrib.sessions import middleware as sessions
@@ -20,6 +19,7 @@ from django.utils.deprecation import MiddlewareMixin
 from whitenoise import middleware as whitenoise
 
 from convmemory.core import callers
+from convmemory.core.options import SiteOptions
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 
@@ -59,7 +59,7 @@ class AuthenticationMiddleware(Inline, auth.AuthenticationMiddleware):
 
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
         user = getattr(request, "_cached_user", None)  # as Django's `get_user` leaves it: nobody is looked up here
-        session = request.COOKIES.get(settings.SESSION_COOKIE_NAME)
+        session = request.COOKIES.get(SiteOptions.from_settings().session_cookie_name)
         if user is not None and user.pk is not None and session:
             callers.known.note(session, user.pk)
         return response
@@ -73,7 +73,7 @@ class SessionMiddleware(Inline, sessions.SessionMiddleware):
     """`request.session`, stored at the end where it was changed."""
 
     def may_wait(self, request: HttpRequest) -> bool:
-        return request.session.modified or settings.SESSION_SAVE_EVERY_REQUEST
+        return request.session.modified or SiteOptions.from_settings().session_save_every_request
 
 
 class MessageMiddleware(Inline, messages.MessageMiddleware):

@@ -26,8 +26,8 @@ DOCS_POLICY = POLICY.replace("default-src 'self';", "default-src 'self'; script-
 ADMIN_POLICY = POLICY.replace("style-src 'self' 'unsafe-inline'", "style-src 'self'")
 
 
-class ContentSecurityPolicyMiddleware:
-    """Sets Content-Security-Policy: scripts only from this server, so that a transcript can run none."""
+class EitherMiddleware:
+    """What a middleware needs that stands before synchronous and asynchronous views alike."""
 
     sync_capable = True
     async_capable = True
@@ -36,6 +36,13 @@ class ContentSecurityPolicyMiddleware:
         self.get_response = get_response
         if iscoroutinefunction(get_response):
             markcoroutinefunction(self)
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
+        return self.get_response(request)
+
+
+class ContentSecurityPolicyMiddleware(EitherMiddleware):
+    """Sets Content-Security-Policy: scripts only from this server, so that a transcript can run none."""
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
         response = self.get_response(request)
@@ -59,19 +66,11 @@ def policy_for(path: str) -> str:
     return DOCS_POLICY if path == "/api/v1/docs" else POLICY
 
 
-class RequestTraceMiddleware:
+class RequestTraceMiddleware(EitherMiddleware):
     """Gives the request an id (its own `X-Request-ID` where that is fit), answers it back, and measures it.
 
     What is kept and logged is the route, never the path or the query: they can hold what somebody searched for.
     """
-
-    sync_capable = True
-    async_capable = True
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase | Awaitable[HttpResponseBase]]) -> None:
-        self.get_response = get_response
-        if iscoroutinefunction(get_response):
-            markcoroutinefunction(self)
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
         token = trace.request_id.set(trace.accepted_request_id(request.headers.get("X-Request-ID", "")))

@@ -22,7 +22,7 @@ def load_sql(package: str, name: str) -> str:
 
 @contextmanager
 def pipelined() -> Iterator[None]:
-    """Statements asked in this block are only sent: PostgreSQL works on them while this process goes on.
+    """Queries made in this block are only sent: PostgreSQL works on them while this process goes on.
 
     No transaction can begin or end in it.
     """
@@ -31,8 +31,8 @@ def pipelined() -> Iterator[None]:
         yield
 
 
-class Asked:
-    """A statement that has been sent; its rows are waited for when they are read, once.
+class PendingQuery:
+    """A query that has been sent; its rows are waited for when they are read, once.
 
     Values come in binary form: bytes and arrays cost a fraction of what they cost as text. In a pipeline reading waits
     for every statement that has been sent.

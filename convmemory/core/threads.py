@@ -12,8 +12,9 @@ from threading import Thread
 from time import monotonic
 from typing import Any, ParamSpec, TypeVar
 
-from django.conf import settings
 from django.db import connections
+
+from convmemory.core.options import SiteOptions
 
 logger = logging.getLogger(__name__)
 
@@ -87,8 +88,8 @@ def _close_connections() -> None:
 
 # Together fewer than the pool has connections, so that pages never wait for agents. Tools are apart: slow ones wait
 # for each other, and never keep a heartbeat or the end of a reply from the database.
-_threads = DatabaseThreads(max(1, settings.DATABASE_POOL_SIZE // 2), "database")
-_tools = DatabaseThreads(max(1, settings.DATABASE_POOL_SIZE // 4), "tools")
+_threads = DatabaseThreads(max(1, SiteOptions.from_settings().database_pool_size // 2), "database")
+_tools = DatabaseThreads(max(1, SiteOptions.from_settings().database_pool_size // 4), "tools")
 
 
 async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

@@ -6,8 +6,9 @@ The outermost wrapper, so that it covers Django, the MCP server, refusals and fa
 import logging
 from http import HTTPStatus
 
+from convmemory.core.asgi_types import Application, Message, Receive, Scope, Send
 from convmemory.edge.refusals import Refusal, refuse
-from convmemory.edge.wire import Application, Message, Receive, Scope, Send, is_for_programs
+from convmemory.edge.wire import is_for_programs
 
 logger = logging.getLogger(__name__)
 

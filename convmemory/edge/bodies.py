@@ -10,13 +10,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from django.conf import settings
 from django.db import InterfaceError, OperationalError
 
+from convmemory.core.asgi_types import Application, Message, Receive, Scope, Send
 from convmemory.core.errors import DatabaseUnavailable
+from convmemory.edge.options import EdgeOptions
 from convmemory.edge.refusals import Refusal, end_refusal, start_refusal
 from convmemory.edge.senders import is_signed_in
-from convmemory.edge.wire import DISCONNECT, Application, Message, Receive, Scope, Send, header
+from convmemory.edge.wire import DISCONNECT, header
 
 KB = 1024
 MB = 1024 * KB
@@ -44,7 +45,7 @@ class Limit:
 
 
 def limit_of_strangers() -> Limit:
-    kilobytes = settings.MAX_ANONYMOUS_REQUEST_KB
+    kilobytes = EdgeOptions.from_settings().max_anonymous_request_kb
     return Limit(
         kilobytes * KB,
         f"The request is larger than {kilobytes} kB, the most that this server takes from senders who are not signed "
@@ -54,15 +55,16 @@ def limit_of_strangers() -> Limit:
 
 def limit_of_users(path: str, method: str) -> Limit:
     """The limit at this address for somebody who is signed in."""
+    options = EdgeOptions.from_settings()
     if method == "POST" and path.rstrip("/") in IMPORT_PATHS:
         return Limit(
-            settings.MAX_UPLOAD_MB * MB + FORM_OVERHEAD,
-            f"The upload is larger than {settings.MAX_UPLOAD_MB} MB (MAX_UPLOAD_MB): upload fewer files at a time, or "
+            options.max_upload_mb * MB + FORM_OVERHEAD,
+            f"The upload is larger than {options.max_upload_mb} MB (MAX_UPLOAD_MB): upload fewer files at a time, or "
             "use `manage.py import_conversations` on the server.",
         )
     return Limit(
-        max(settings.MAX_REQUEST_MB * MB, settings.MAX_ANONYMOUS_REQUEST_KB * KB),
-        f"The request is larger than {settings.MAX_REQUEST_MB} MB (MAX_REQUEST_MB): send it in parts, or upload a file "
+        max(options.max_request_mb * MB, options.max_anonymous_request_kb * KB),
+        f"The request is larger than {options.max_request_mb} MB (MAX_REQUEST_MB): send it in parts, or upload a file "
         "to POST /api/v1/imports.",
     )
 
@@ -82,10 +84,11 @@ class BoundedBodies:
         self._knows_sender = knows_sender
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        options = EdgeOptions.from_settings()
         if not _has_body(scope):
             await self._application(scope, receive, send)
             return
-        pace = self._pace or Pace(settings.REQUEST_IDLE_S, settings.REQUEST_MIN_BYTES_PER_S)
+        pace = self._pace or Pace(options.request_idle_s, options.request_min_bytes_per_s)
         body = _Body(scope, receive, send, pace=pace, knows_sender=self._knows_sender)
         if await body.may_be_as_large_as(_declared_size(scope)):
             await self._application(scope, body.receive, body.send)
@@ -164,7 +167,7 @@ class _Body:
 
     async def may_be_as_large_as(self, size: int) -> bool:
         """Whether a body of so many bytes is accepted; where it is not, the request is answered."""
-        if size <= settings.MAX_ANONYMOUS_REQUEST_KB * KB:
+        if size <= EdgeOptions.from_settings().max_anonymous_request_kb * KB:
             return True
         try:
             self._limit = self._limit or await self._ask_for_limit()

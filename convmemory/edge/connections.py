@@ -10,8 +10,9 @@ has `UNREAD_S` seconds. An answer that streams is never ended for being slow. `m
 import asyncio
 from typing import Any, ClassVar, cast
 
-from django.conf import settings
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from convmemory.edge.options import EdgeOptions
 
 MAX_HEAD_BYTES = 64 * 1024
 MAX_WAITING = 512
@@ -74,7 +75,7 @@ class GuardedConnection(HttpToolsProtocol):
 
     def _await_head(self) -> None:
         if self._head_timer is None:
-            self._head_timer = self.loop.call_later(settings.REQUEST_IDLE_S, self._head_is_late)
+            self._head_timer = self.loop.call_later(EdgeOptions.from_settings().request_idle_s, self._head_is_late)
 
     def _end_head_timer(self) -> None:
         if self._head_timer is not None:

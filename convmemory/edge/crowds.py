@@ -8,11 +8,10 @@ import re
 from collections import Counter
 from http import HTTPStatus
 
-from django.conf import settings
-
 from convmemory.core.addresses import network_of
+from convmemory.core.asgi_types import Application, Receive, Scope, Send
+from convmemory.edge.options import EdgeOptions
 from convmemory.edge.refusals import Refusal, refuse
-from convmemory.edge.wire import Application, Receive, Scope, Send
 
 PASSWORD_PATHS = re.compile(r"/(login|admin/login|admin/password_change|settings/password|settings/account/delete)/?")
 PASSWORDS_AT_ONCE = 8
@@ -46,7 +45,7 @@ class BoundedCrowds:
         self._passwords: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self._running >= settings.MAX_CONCURRENT_REQUESTS and scope["path"] != ALIVE:
+        if self._running >= EdgeOptions.from_settings().max_concurrent_requests and scope["path"] != ALIVE:
             await refuse(scope, send, _TOO_MANY)
             return
         self._running += 1

@@ -2,10 +2,10 @@
 
 from http import HTTPStatus
 
-from django.conf import settings
-
+from convmemory.core.asgi_types import Application, Receive, Scope, Send
+from convmemory.core.options import SiteOptions
 from convmemory.edge.refusals import Refusal, refuse
-from convmemory.edge.wire import Application, Receive, Scope, Send, header
+from convmemory.edge.wire import header
 
 _PLAIN = Refusal(
     HTTPStatus.FORBIDDEN,
@@ -21,7 +21,7 @@ class HttpsOnly:
         self._application = application
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if settings.SECURE_SSL_REDIRECT and not _is_secure(scope):
+        if SiteOptions.from_settings().secure_ssl_redirect and not _is_secure(scope):
             await refuse(scope, send, _PLAIN)
         else:
             await self._application(scope, receive, send)
@@ -29,6 +29,6 @@ class HttpsOnly:
 
 def _is_secure(scope: Scope) -> bool:
     """As Django sees it: by the proxy's header where there is one, else by the connection."""
-    forwarded = header(scope, b"x-forwarded-proto") if settings.SECURE_PROXY_SSL_HEADER else ""
+    forwarded = header(scope, b"x-forwarded-proto") if SiteOptions.from_settings().secure_proxy_ssl_header else ""
     scheme: str = forwarded.partition(",")[0].strip() or scope.get("scheme", "http")
     return scheme == "https"

@@ -7,8 +7,9 @@ from http import HTTPStatus
 from django.http import HttpResponse
 from django.template.loader import render_to_string
 
+from convmemory.core.asgi_types import Scope, Send
 from convmemory.core.middleware import POLICY
-from convmemory.edge.wire import Scope, Send, is_for_programs
+from convmemory.edge.wire import is_for_programs
 from convmemory.problems import problem
 
 

@@ -1,13 +1,6 @@
-"""The ASGI vocabulary of this package: its types, and reading the headers of a request."""
+"""Reading the headers and the path of an ASGI request."""
 
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
-
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+from convmemory.core.asgi_types import Message, Scope
 
 DISCONNECT: Message = {"type": "http.disconnect"}
 

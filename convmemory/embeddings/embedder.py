@@ -1,4 +1,4 @@
-"""What an embedder is: the protocols, the card that describes one, and how a refused text is told.
+"""What an embedder is: the protocols, the card that describes one, and how a refused text is reported.
 
 Everything that turns text into vectors implements `Embedder`; models that run here also implement
 `TokenEmbedder`, whose token vectors come out of the same forward pass. Vectors are float32 arrays

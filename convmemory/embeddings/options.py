@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from django.conf import settings
+
 LOCAL = "local"
 OPENAI = "openai"
 PROVIDERS = (LOCAL, OPENAI)
@@ -26,8 +28,6 @@ class EmbeddingOptions:
     @classmethod
     def from_settings(cls) -> "EmbeddingOptions":
         """What `convmemory.settings` says now."""
-        from django.conf import settings
-
         path: str = settings.EMBEDDING_MODEL_PATH
         return cls(
             provider=settings.EMBEDDING_PROVIDER,

@@ -1,7 +1,7 @@
 """Which embedding spaces are active and building, and the embedder that belongs to a space.
 
 The table of spaces decides, not the settings: these name the model of a fresh database, the model that
-`manage.py reembed` builds when it is told no other, and how models are reached (docs/adr/0015). An embedder
+`manage.py reembed` builds when it is given no other, and how models are reached (docs/adr/0015). An embedder
 is made once a process and kept; it holds threads and connections, so a forked child makes its own.
 """
 

@@ -1,7 +1,8 @@
-"""Token vectors in compact form: one bit a dimension, the sign.
+"""Token vectors after binary quantization: one bit a dimension.
 
-A token of 384 dimensions takes 48 bytes. The question's side stays in full precision, so a score is
-the mean signed weight; what this keeps of the ranking stands in docs/adr/0008-late-interaction.md.
+A token of 384 dimensions takes 48 bytes. The query's side stays in full precision, so a score is
+the mean of its weights, each with the sign of the bit. What this keeps of the ranking:
+docs/adr/0008-late-interaction.md.
 """
 
 import numpy as np
@@ -9,16 +10,16 @@ from numpy.typing import NDArray
 
 from convmemory.embeddings.embedder import Vector
 
-AT_ONCE = 1_024  # tokens whose decoded signs stay in the processor's cache
+AT_ONCE = 1_024  # tokens whose decoded bits stay in the processor's cache
 
 
 def encode_vectors(vectors: Vector) -> bytes:
-    """Signs of `vectors` (t, dim), 1 where positive, packed: `dim / 8` bytes a vector, filled up to whole ones."""
+    """Binary codes of `vectors` (t, dim), a bit 1 where positive: `dim / 8` bytes a vector, filled up to whole ones."""
     return np.packbits(vectors > 0, axis=1).tobytes()
 
 
 def decode_bits(codes: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The signs of tokens (t, bytes) as 0 and 1, (t, dim)."""
+    """The bits of coded tokens (t, bytes) as 0 and 1, (t, dim)."""
     return np.unpackbits(codes, axis=1)
 
 

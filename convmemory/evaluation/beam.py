@@ -1,6 +1,6 @@
 """BEAM: very long chats in batches, with probing questions for ten abilities.
 
-Every chat folder (`chat.json` and `probing_questions/probing_questions.json`) is a world, every batch a
+Every chat folder (`chat.json` and `probing_questions/probing_questions.json`) is a haystack, every batch a
 conversation; `path` is such a folder or one that holds some. The evidence are the messages that
 `source_chat_ids` names; questions that name none, or an id that several messages carry, are left out, and
 so are those of abstention. Source: mohammadtavakoli78/BEAM, `chats/100K` and its like.
@@ -17,7 +17,7 @@ from convmemory.conversations.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.parts import TextPart
 from convmemory.core.errors import InvalidInput
 from convmemory.evaluation.files import moment, read_json
-from convmemory.evaluation.worlds import SOURCE, MessageRef, Question, World
+from convmemory.evaluation.haystacks import SOURCE, Haystack, MessageRef, Question
 
 QUESTIONS = Path("probing_questions") / "probing_questions.json"
 DATE_FORMATS = ("%B-%d-%Y", "%B %d, %Y", "%Y-%m-%d")
@@ -26,8 +26,8 @@ _PLAN_MARK = re.compile(r"->->[\d,\s]++$")  # left in user messages by the gener
 Messages = list[dict[str, Any]]
 
 
-def read(path: Path) -> Iterator[World]:
-    """One world a chat. Raises: InvalidInput."""
+def read(path: Path) -> Iterator[Haystack]:
+    """One haystack a chat. Raises: InvalidInput."""
     folders = [path] if (path / "chat.json").is_file() else [file.parent for file in path.glob("*/chat.json")]
     if not folders:
         raise InvalidInput(f"{path} holds no chat: give a folder with chat.json, or one with such folders in it.")
@@ -39,7 +39,7 @@ def read(path: Path) -> Iterator[World]:
             _question(folder.name, ability, entry, homes) for ability, entries in asked.items() for entry in entries
         )
         answerable = tuple(question for question in questions if question.messages)
-        yield World(folder.name, partial(_drafts, folder.name, batches), answerable)
+        yield Haystack(folder.name, partial(_drafts, folder.name, batches), answerable)
 
 
 def _batches(chat: Any) -> Iterator[Messages]:

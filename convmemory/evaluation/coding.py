@@ -1,6 +1,6 @@
 """Coding agents' runs: a folder with `messages.jsonl.gz` and `queries.jsonl`.
 
-Every repository is a world, every recorded run a conversation. A query is a commit subject, an intent, a
+Every repository is a haystack, every recorded run a conversation. A query is a commit subject, an intent, a
 lesson or an open item; its answer is any turn that holds one of the messages it was written down from.
 """
 
@@ -14,14 +14,14 @@ from typing import Any
 from convmemory.conversations.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.parts import Part, TextPart, ToolCallPart
 from convmemory.evaluation.files import read_lines
-from convmemory.evaluation.worlds import SOURCE, Question, World
+from convmemory.evaluation.haystacks import SOURCE, Haystack, Question
 
 SPOKEN = frozenset({"human", "text", "tool_call"})
 Lines = list[dict[str, Any]]
 
 
-def read(path: Path) -> Iterator[World]:
-    """One world a repository. Raises: InvalidInput."""
+def read(path: Path) -> Iterator[Haystack]:
+    """One haystack a repository. Raises: InvalidInput."""
     runs: dict[str, dict[str, Lines]] = defaultdict(lambda: defaultdict(list))
     for line in read_lines(path / "messages.jsonl.gz"):
         kept = runs[line["repo"]][line["session"]]
@@ -33,7 +33,7 @@ def read(path: Path) -> Iterator[World]:
     for repository, sessions in runs.items():
         homes = _homes(sessions)
         questions = (_question(query, homes) for query in queries[repository])
-        yield World(repository.rsplit("/", 1)[-1], partial(_drafts, sessions), tuple(questions))
+        yield Haystack(repository.rsplit("/", 1)[-1], partial(_drafts, sessions), tuple(questions))
 
 
 def _homes(sessions: Mapping[str, Lines]) -> dict[str, set[str]]:

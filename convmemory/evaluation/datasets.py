@@ -6,9 +6,9 @@ from pathlib import Path
 
 from convmemory.core.errors import InvalidInput
 from convmemory.evaluation import beam, coding, locomo, longmemeval, samples
-from convmemory.evaluation.worlds import World
+from convmemory.evaluation.haystacks import Haystack
 
-Reader = Callable[[Path], Iterator[World]]
+Reader = Callable[[Path], Iterator[Haystack]]
 
 DATASETS: dict[str, Reader] = {
     "locomo": locomo.read,
@@ -19,8 +19,8 @@ DATASETS: dict[str, Reader] = {
 }
 
 
-def read_dataset(name: str, path: Path, *, limit: int | None = None) -> Iterator[World]:
-    """The worlds of a set, the first `limit` of them. Raises: InvalidInput where a file is not what it should be."""
+def read_dataset(name: str, path: Path, *, limit: int | None = None) -> Iterator[Haystack]:
+    """The haystacks of a set, the first `limit` of them. Raises: InvalidInput where a file is not what it should be."""
     if not path.exists():
         raise InvalidInput(f"There is no file or folder {path}.")
     try:

@@ -4,7 +4,7 @@ The loss of a question is the negative logarithm of the probability that the sof
 gives to its right turns together, plus L2; every data set counts the same, however many questions it has.
 Weights are never negative, so that each can be read as "this much evidence". Minimised by Adam.
 
-Where the head of the list is what counts, the fit goes on with a second loss added: a smooth count of the wrong
+Where the first few of the list are what counts, the fit goes on with a second loss added: a smooth count of the wrong
 turns above the best right one, of which those that keep it out of the first five matter most.
 """
 
@@ -20,8 +20,8 @@ from search.ranking.fusion import scale
 from search.retrieval.candidates import ItemKeys, Scores
 
 STEPS, RATE, L2 = 250, 0.05, 1e-4
-HEAD_STEPS, HEAD_RATE, HEAD_WEIGHT = 300, 0.02, 8.0
-HEAD, SOFTNESS = 4.5, 1.5  # wrong turns above the best right one at which the loss rises most, and how steeply
+TOP_STEPS, TOP_RATE, TOP_WEIGHT = 300, 0.02, 8.0
+TOP_K, SOFTNESS = 4.5, 1.5  # wrong turns above the best right one at which the loss rises most, and how steeply
 NEAR = 0.2  # scores that differ by less count as about equal
 GROUPS = 10  # of a set with more folds, so many fits
 SMALL = 0.05  # of a weight that leaves its feature out
@@ -60,15 +60,15 @@ class _Batch:
     shares: Scores
 
 
-def fit_weights(examples: Sequence[Example], names: Sequence[str], *, for_head: bool = False) -> Weights:
+def fit_weights(examples: Sequence[Example], names: Sequence[str], *, for_top: bool = False) -> Weights:
     """Weights of those features of `names` that count; a question without a right candidate teaches nothing."""
     usable = [example for example in examples if (example.right & example.within).any()]
     if not usable:
         return dict.fromkeys(names, 0.0)
     batch = _batch(usable, names)
     weights = _descend(np.ones(len(names), np.float32), partial(_gradient, batch), STEPS, RATE)
-    if for_head:
-        weights = _descend(weights, partial(_gradient_with_head, batch), HEAD_STEPS, HEAD_RATE)
+    if for_top:
+        weights = _descend(weights, partial(_gradient_with_top_loss, batch), TOP_STEPS, TOP_RATE)
     return {name: round(float(weight), 2) for name, weight in zip(names, weights, strict=True) if weight >= SMALL}
 
 
@@ -84,13 +84,13 @@ def _descend(weights: Scores, gradient_at: Callable[[Scores], NDArray[np.float64
     return weights
 
 
-def leave_one_out(examples: Sequence[Example], names: Sequence[str], *, for_head: bool = False) -> list[Weights]:
+def leave_one_out(examples: Sequence[Example], names: Sequence[str], *, for_top: bool = False) -> list[Weights]:
     """For each example, the weights fitted without any example of its group of folds."""
     groups = _groups(examples)
     fitted = {}
     for left_out in sorted(set(groups)):
         others = [example for example, group in zip(examples, groups, strict=True) if group != left_out]
-        fitted[left_out] = fit_weights(others, names, for_head=for_head)
+        fitted[left_out] = fit_weights(others, names, for_top=for_top)
     return [fitted[group] for group in groups]
 
 
@@ -127,16 +127,16 @@ def _gradient(batch: _Batch, weights: Scores) -> NDArray[np.float64]:
     return gradient
 
 
-def _gradient_with_head(batch: _Batch, weights: Scores) -> NDArray[np.float64]:
+def _gradient_with_top_loss(batch: _Batch, weights: Scores) -> NDArray[np.float64]:
     scores = np.where(batch.present, batch.features @ weights, -np.inf)
     rows = np.arange(len(scores))
     best = np.where(batch.right, scores, -np.inf).argmax(axis=1)
     behind = np.where(batch.present & ~batch.right, scores - scores[rows, best][:, None], -np.inf)
     above = _sigmoid(behind / NEAR)
-    lost = _sigmoid((above.sum(axis=1) - HEAD) / SOFTNESS)
+    lost = _sigmoid((above.sum(axis=1) - TOP_K) / SOFTNESS)
     pull = (lost * (1 - lost) / SOFTNESS)[:, None] * above * (1 - above) / NEAR
     pull[rows, best] -= pull.sum(axis=1)
-    pull *= batch.shares[:, None] * HEAD_WEIGHT
+    pull *= batch.shares[:, None] * TOP_WEIGHT
     return _gradient(batch, weights) + pull.reshape(-1) @ batch.features.reshape(-1, len(weights))
 
 

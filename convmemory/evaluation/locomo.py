@@ -1,6 +1,6 @@
-"""LoCoMo: long conversations of two people in dated sittings, questions labelled with messages.
+"""LoCoMo: long conversations of two people in dated sessions, questions labelled with messages.
 
-Every sample is a world, every sitting a conversation, speaker_a the user and speaker_b the assistant.
+Every sample is a haystack, every session a conversation, speaker_a the user and speaker_b the assistant.
 Questions of category 5 have no answer and are left out. Source: snap-research/LoCoMo, `locomo10.json`.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 from convmemory.conversations.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.parts import TextPart
 from convmemory.evaluation.files import moment, read_json
-from convmemory.evaluation.worlds import SOURCE, Question, World
+from convmemory.evaluation.haystacks import SOURCE, Haystack, Question
 
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open domain", 4: "single-hop"}
 DATE_FORMAT = "%I:%M %p on %d %B, %Y"
@@ -21,12 +21,12 @@ _SESSION = re.compile(r"session_\d+")
 _DIALOG_ID = re.compile(r"D(\d+):\d+")
 
 
-def read(path: Path) -> Iterator[World]:
-    """One world a sample. Raises: InvalidInput."""
+def read(path: Path) -> Iterator[Haystack]:
+    """One haystack a sample. Raises: InvalidInput."""
     for sample in read_json(path):
         name = str(sample["sample_id"])
         questions = (_question(name, entry) for entry in sample["qa"] if entry.get("category") in CATEGORIES)
-        yield World(name, partial(_drafts, name, sample["conversation"]), tuple(questions))
+        yield Haystack(name, partial(_drafts, name, sample["conversation"]), tuple(questions))
 
 
 def _question(name: str, entry: Mapping[str, Any]) -> Question:
@@ -57,7 +57,7 @@ def _drafts(name: str, conversation: Mapping[str, Any]) -> Iterator[Conversation
             for message in messages
         ]
         yield ConversationDraft(
-            drafts, source=SOURCE, source_id=f"{name}/{number}", title=f"Sitting {number}", created_at=when
+            drafts, source=SOURCE, source_id=f"{name}/{number}", title=f"Session {number}", created_at=when
         )
 
 

@@ -1,6 +1,6 @@
 """LongMemEval: each question has a haystack of chat sessions of its own.
 
-Every question is a world, every session of its haystack a conversation. The evidence are the messages
+Every question becomes one haystack, every session in it a conversation. The evidence are the messages
 marked `has_answer`, or all messages of the answer sessions where none is marked. Questions without an
 answer (`..._abs`) are left out. Source: xiaowu0162/LongMemEval, `longmemeval_s.json` and its like.
 """
@@ -13,13 +13,13 @@ from typing import Any
 from convmemory.conversations.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.parts import TextPart
 from convmemory.evaluation.files import moment, read_json
-from convmemory.evaluation.worlds import SOURCE, MessageRef, Question, World
+from convmemory.evaluation.haystacks import SOURCE, Haystack, MessageRef, Question
 
 DATE_FORMATS = ("%Y/%m/%d (%a) %H:%M", "%Y/%m/%d %H:%M", "%Y/%m/%d")
 
 
-def read(path: Path) -> Iterator[World]:
-    """One world a question. Raises: InvalidInput."""
+def read(path: Path) -> Iterator[Haystack]:
+    """One haystack a question. Raises: InvalidInput."""
     for entry in read_json(path):
         name = str(entry["question_id"])
         if name.endswith("_abs"):
@@ -27,7 +27,7 @@ def read(path: Path) -> Iterator[World]:
         question = Question(
             text=entry["question"], category=entry["question_type"], fold=name, messages=_evidence(entry)
         )
-        yield World(name, partial(_drafts, entry), (question,))
+        yield Haystack(name, partial(_drafts, entry), (question,))
 
 
 def _sessions(entry: Mapping[str, Any]) -> Iterator[tuple[str, str, str, list[dict[str, Any]]]]:

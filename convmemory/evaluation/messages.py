@@ -1,4 +1,4 @@
-"""Running the questions of a world through recall: which messages come, and what of the evidence a context holds.
+"""Running the questions of a haystack through recall: which messages come, and what of the evidence a context holds.
 
 An observation has the same shape as one of turns; its keys are (conversation, position) of messages.
 """
@@ -11,8 +11,8 @@ from django.contrib.auth.models import User
 
 from convmemory.conversations.models import Message
 from convmemory.conversations.parts import part_text
-from convmemory.evaluation.running import Observation, Progress
-from convmemory.evaluation.worlds import MessageRef, Question, World
+from convmemory.evaluation.haystacks import Haystack, MessageRef, Question
+from convmemory.evaluation.running import Observation, OnProgress
 from memory.context import build_memory_context
 from memory.message_features import message_keys
 from memory.recall import MAX_TOP_K, RankedMessages, choose_messages, rank_messages
@@ -23,16 +23,18 @@ from search.retrieval.candidates import item_keys
 Stored = dict[MessageRef, Message]
 
 
-def observe_messages(owner: User, world: World, *, mode: str, budget: int, progress: Progress) -> list[Observation]:
+def observe_messages(
+    owner: User, haystack: Haystack, *, mode: str, budget: int, progress: OnProgress
+) -> list[Observation]:
     """Every question that names stored messages as its evidence, recalled for as it stands."""
     rows = Message.objects.filter(owner_id=owner.pk).select_related("conversation")
     stored = {(row.conversation.source_id, row.source_key): row for row in rows}
     found = []
-    for number, question in enumerate(world.questions, 1):
+    for number, question in enumerate(haystack.questions, 1):
         evidence = [stored[ref] for ref in question.messages if ref in stored]
         if evidence:
             found.append(_observe(owner, question, evidence, mode, budget))
-        progress("recalled", number, len(world.questions))
+        progress("recalled", number, len(haystack.questions))
     return found
 
 

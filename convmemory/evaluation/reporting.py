@@ -63,7 +63,7 @@ def as_searched(observation: Observation) -> ItemKeys:
 
 
 def weighted(weights: Weights) -> Ranking:
-    """The order by these weights, before the head is made diverse."""
+    """The order by these weights, before the best are made diverse."""
 
     def ranking(observation: Observation) -> ItemKeys:
         known = {name: scores for name, scores in observation.features.items() if name in weights}
@@ -88,8 +88,8 @@ def fit_tables(observed: Observed, tables: Tables = OF_TURNS) -> dict[str, Any]:
         if not shown:
             continue
         examples, flat = _examples(shown, seen_late=long), [o for rows in shown.values() for o in rows]
-        weights = fit_weights(examples, names, for_head=long)
-        left_out = leave_one_out(examples, names, for_head=long)
+        weights = fit_weights(examples, names, for_top=long)
+        left_out = leave_one_out(examples, names, for_top=long)
         honest = {id(o): found for o, found in zip(flat, left_out, strict=True)}
         report[table] = {
             "weights": weights,

@@ -1,6 +1,6 @@
-"""Running the questions of a world through search, with every feature kept.
+"""Running the questions of a haystack through search, with every feature kept.
 
-Writes scratch users `evaluate-...` with the world's conversations, through the same ingest and indexing
+Writes scratch users `evaluate-...` with the haystack's conversations, through the same ingest and indexing
 as everybody's; reads what was found for each question.
 """
 
@@ -13,7 +13,7 @@ from django.contrib.auth.models import User
 
 from convmemory.conversations import ingest
 from convmemory.conversations.models import Conversation, Message
-from convmemory.evaluation.worlds import Question, World
+from convmemory.evaluation.haystacks import Haystack, Question
 from search.adapters.conversations import KIND, index_conversation
 from search.models import Source
 from search.pipeline import rank_items
@@ -23,7 +23,7 @@ from search.retrieval.candidates import ItemKeys, Scores, item_keys
 PREFIX = "evaluate-"
 RETRY_S = 0.5  # another worker holds the conversation
 
-Progress = Callable[[str, int, int], None]
+OnProgress = Callable[[str, int, int], None]
 """Called with what is being done, how many are done, and how many there are."""
 
 
@@ -31,7 +31,7 @@ Progress = Callable[[str, int, int], None]
 class Observation:
     """A question with its right turns, the candidates' features, and the candidates in the order of the search.
 
-    `mean_turn_length` is that of the world, in words; `more` are further figures of this question, by name.
+    `mean_turn_length` is that of the haystack, in words; `more` are further figures of this question, by name.
     """
 
     question: Question
@@ -45,15 +45,15 @@ class Observation:
     more: Mapping[str, float] = field(default_factory=dict)
 
 
-def scratch_user(dataset: str, world: World) -> User:
-    """The user that holds the world, made where it does not exist."""
-    return User.objects.get_or_create(username=f"{PREFIX}{dataset}-{world.name}"[:150])[0]
+def scratch_user(dataset: str, haystack: Haystack) -> User:
+    """The user that holds the haystack, made where it does not exist."""
+    return User.objects.get_or_create(username=f"{PREFIX}{dataset}-{haystack.name}"[:150])[0]
 
 
-def load_world(owner: User, world: World, progress: Progress) -> None:
+def load_haystack(owner: User, haystack: Haystack, progress: OnProgress) -> None:
     """Store and index what is new or changed; what is there already costs no embedding."""
     current = []
-    for number, draft in enumerate(world.drafts(), 1):
+    for number, draft in enumerate(haystack.drafts(), 1):
         current.append(ingest.sync_conversation(owner=owner, draft=draft).conversation_id)
         progress("stored", number, 0)
     Conversation.objects.filter(owner_id=owner.pk).exclude(pk__in=current).delete()
@@ -63,24 +63,24 @@ def load_world(owner: User, world: World, progress: Progress) -> None:
         progress("indexed", number, len(current))
 
 
-def observe_world(owner: User, world: World, *, mode: str, progress: Progress) -> list[Observation]:
+def observe_haystack(owner: User, haystack: Haystack, *, mode: str, progress: OnProgress) -> list[Observation]:
     """Every question that a stored turn answers, searched for as it stands."""
     turns = _turns_of_messages(owner)
     sources = _sources(owner)
     conversations = Conversation.objects.filter(owner_id=owner.pk).values_list("source_id", "pk")
     ids = {source_id: sources[pk] for source_id, pk in conversations}
     found = []
-    for number, question in enumerate(world.questions, 1):
+    for number, question in enumerate(haystack.questions, 1):
         gold = {turns[ref] for ref in question.messages if ref in turns}
         gold |= {(ids[source_id], turn) for source_id, turn in question.turns if source_id in ids}
         homes = {ids[ref[0]] for ref in [*question.messages, *question.turns] if ref[0] in ids}
         if gold:
             found.append(_observe(owner, question, gold, frozenset(homes), mode))
-        progress("searched", number, len(world.questions))
+        progress("searched", number, len(haystack.questions))
     return found
 
 
-def delete_worlds(dataset: str) -> int:
+def delete_haystacks(dataset: str) -> int:
     """Delete the scratch users of a set with everything of theirs; how many there were."""
     users = User.objects.filter(username__startswith=f"{PREFIX}{dataset}-")
     count = users.count()

@@ -14,11 +14,11 @@ from convmemory.conversations.importers.plain import PlainImporter
 from convmemory.conversations.samples_loader import SAMPLES
 from convmemory.core.errors import InvalidInput
 from convmemory.evaluation.files import read_lines
-from convmemory.evaluation.worlds import SOURCE, Question, World
+from convmemory.evaluation.haystacks import SOURCE, Haystack, Question
 
 
-def read(path: Path) -> Iterator[World]:
-    """One world: all samples and all questions. Raises: InvalidInput."""
+def read(path: Path) -> Iterator[Haystack]:
+    """One haystack: all samples and all questions. Raises: InvalidInput."""
     files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
     if not files:
         raise InvalidInput(f"{path} holds no *.jsonl file with questions.")
@@ -32,7 +32,7 @@ def read(path: Path) -> Iterator[World]:
         for file in files
         for line in read_lines(file)
     ]
-    yield World("samples", _drafts, tuple(questions))
+    yield Haystack("samples", _drafts, tuple(questions))
 
 
 def _drafts() -> Iterator[ConversationDraft]:

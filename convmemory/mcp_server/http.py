@@ -4,13 +4,12 @@ Stateless: each POST carries its key and is answered in full, so any process can
 (docs/adr/0012-mcp-inside-the-web-process.md). The SDK is loaded by the first request that has a right key.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Mapping
 from functools import cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import InterfaceError, OperationalError
 from django.http import HttpResponse
@@ -19,6 +18,8 @@ from django.utils.http import is_same_domain
 
 from convmemory import problems
 from convmemory.accounts.keys import caller_of_header
+from convmemory.core.asgi_types import Receive, Scope, Send
+from convmemory.core.options import SiteOptions
 from convmemory.core.threads import in_thread
 
 if TYPE_CHECKING:
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
 
 PATH = "/mcp"
 CALLER = "convmemory.caller"
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
 def is_mcp(path: str) -> bool:
@@ -71,7 +69,7 @@ def admit(method: str, headers: Mapping[str, str]) -> User:
 
 def _check_place(host: str, origin: str | None) -> None:
     """Keeps pages of other sites out that make a browser believe this server is theirs (DNS rebinding)."""
-    if not validate_host(split_domain_port(host)[0], settings.ALLOWED_HOSTS):
+    if not validate_host(split_domain_port(host)[0], SiteOptions.from_settings().allowed_hosts):
         detail = f"This server is not called {host[:100]!r}: add the name to ALLOWED_HOSTS."
         raise Refused(problems.problem(HTTPStatus.MISDIRECTED_REQUEST, detail))
     if origin is not None and not _is_trusted(origin, host):
@@ -83,7 +81,7 @@ def _is_trusted(origin: str, host: str) -> bool:
     scheme, netloc = urlsplit(origin)[:2]
     return (bool(netloc) and netloc == host) or any(
         scheme == trusted.scheme and is_same_domain(netloc, trusted.netloc.lstrip("*"))
-        for trusted in map(urlsplit, settings.CSRF_TRUSTED_ORIGINS)
+        for trusted in map(urlsplit, SiteOptions.from_settings().csrf_trusted_origins)
     )
 
 

@@ -9,13 +9,13 @@ from search.tasks import enqueue_index
 
 def sweep() -> dict[str, Any]:
     """Missed and stuck work; scheduled every minute."""
-    return _told(sweeping.sweep(enqueue=enqueue_index))
+    return _figures(sweeping.sweep(enqueue=enqueue_index))
 
 
 def deep_sweep() -> dict[str, Any]:
     """Orphaned, missing and stale rows; scheduled every hour."""
-    return _told(sweeping.deep_sweep(enqueue=enqueue_index))
+    return _figures(sweeping.deep_sweep(enqueue=enqueue_index))
 
 
-def _told(run: SweepRun) -> dict[str, Any]:
+def _figures(run: SweepRun) -> dict[str, Any]:
     return {"found": run.found, "fixed": run.fixed}

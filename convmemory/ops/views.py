@@ -3,7 +3,6 @@
 import time
 
 from django import forms
-from django.conf import settings
 from django.contrib.auth import logout
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -13,6 +12,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from convmemory.accounts.views import PageRequest, signed_in
 from convmemory.ops.observability.metrics import metrics_text
+from convmemory.ops.options import MetricsOptions
 from convmemory.ops.privacy.erasing import Receipt, count_rows, erase_user
 from convmemory.ops.tasks import enqueue_erasure
 from convmemory.sign_in.attempts import is_password_of
@@ -84,7 +84,7 @@ def _receipt(receipt: Receipt) -> dict[str, object]:
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
     """Prometheus metrics, where METRICS=1, for the bearer of METRICS_TOKEN or for staff."""
-    if not settings.METRICS:
+    if not MetricsOptions.from_settings().metrics:
         raise Http404("Metrics are off: METRICS=1 turns them on.")
     if not _may_read_metrics(request):
         return HttpResponse(
@@ -97,6 +97,6 @@ def metrics(request: HttpRequest) -> HttpResponse:
 def _may_read_metrics(request: HttpRequest) -> bool:
     kind, _, given = request.headers.get("Authorization", "").partition(" ")
     if kind:
-        token = settings.METRICS_TOKEN
+        token = MetricsOptions.from_settings().metrics_token
         return bool(token) and kind == "Bearer" and constant_time_compare(given, token)
     return request.user.is_active and request.user.is_staff

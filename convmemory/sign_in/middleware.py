@@ -1,30 +1,17 @@
 """Answers passwords that were not looked at: with a page that says when to try again."""
 
-from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 
-from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.http import HttpRequest, HttpResponse
-from django.http.response import HttpResponseBase
 from django.shortcuts import render
 
+from convmemory.core.middleware import EitherMiddleware
 from convmemory.sign_in.attempts import PasswordsPaused
 from convmemory.sign_in.hashing import HashingBusy
 
 
-class UncheckedPasswordMiddleware:
+class UncheckedPasswordMiddleware(EitherMiddleware):
     """Makes PasswordsPaused and HashingBusy, from whichever form they come, a 429 and a 503 with Retry-After."""
-
-    sync_capable = True
-    async_capable = True
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase | Awaitable[HttpResponseBase]]) -> None:
-        self.get_response = get_response
-        if iscoroutinefunction(get_response):
-            markcoroutinefunction(self)
-
-    def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
-        return self.get_response(request)
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
         if isinstance(error, PasswordsPaused):

@@ -1,9 +1,9 @@
 """The form of the page "what would an agent recall?"."""
 
 from django import forms
-from django.conf import settings
 
 from convmemory.tools.recalling import MAX_TOKENS
+from memory.options import RecallOptions
 from memory.recall import MAX_TOP_K
 from search.query import MAX_QUERY_CHARS, MIN_QUERY_CHARS
 
@@ -29,10 +29,11 @@ class RecallForm(forms.Form):
 
     @staticmethod
     def defaults() -> dict[str, float]:
+        options = RecallOptions.from_settings()
         return {
-            "max_tokens": settings.MAX_RECALL_TOKENS,
-            "top_k": settings.RECALL_TOP_K,
-            "threshold": settings.RECALL_THRESHOLD,
+            "max_tokens": options.max_recall_tokens,
+            "top_k": options.recall_top_k,
+            "threshold": options.recall_threshold,
         }
 
     def values(self) -> dict[str, float]:

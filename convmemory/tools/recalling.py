@@ -2,11 +2,11 @@
 
 from typing import Annotated
 
-from django.conf import settings
 from pydantic import BaseModel, Field
 
 from convmemory.tools.definition import Caller, Optional, Question, Tool, ToolInput, ToolOutput, archive_owner
 from memory.context import build_memory_context
+from memory.options import RecallOptions
 from memory.recall import MAX_TOP_K, recall
 from memory.recalled import RecalledMessage
 from memory.resurrection import Outcome
@@ -16,8 +16,8 @@ MAX_TOKENS = 20_000
 
 class ConversationRecallInput(ToolInput):
     query: Question
-    top_k: Annotated[int, Field(ge=1, le=MAX_TOP_K)] = settings.RECALL_TOP_K
-    max_tokens: Annotated[int, Field(ge=1, le=MAX_TOKENS)] = settings.MAX_RECALL_TOKENS
+    top_k: Annotated[int, Field(ge=1, le=MAX_TOP_K)] = RecallOptions.from_settings().recall_top_k
+    max_tokens: Annotated[int, Field(ge=1, le=MAX_TOKENS)] = RecallOptions.from_settings().max_recall_tokens
 
 
 class RecalledTurn(BaseModel):

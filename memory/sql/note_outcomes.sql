@@ -9,7 +9,7 @@ FROM unnest(%(messages)s::bigint[], %(errors)s::text[], %(token_counts)s::int[],
     AS t (message_id, error, token_count, content_hash)
 INNER JOIN conversations_message AS m ON m.id = t.message_id AND m.owner_id = %(owner)s
 WHERE m.is_real_user OR m.role = 'assistant'
-ON CONFLICT (message_id, space_id) DO UPDATE SET
+ON CONFLICT (message_id, space_id, owner_id) DO UPDATE SET
     status = EXCLUDED.status,
     error = EXCLUDED.error,
     attempts = CASE

@@ -7,7 +7,7 @@ FROM conversations_message AS m
 WHERE
     m.owner_id = %(owner)s AND m.conversation_id = %(conversation)s AND m.id = ANY(%(messages)s)
     AND (m.is_real_user OR m.role = 'assistant')
-ON CONFLICT (message_id, space_id) DO UPDATE SET
+ON CONFLICT (message_id, space_id, owner_id) DO UPDATE SET
     status = 'pending',
     error = '',
     attempts = 0,

@@ -1,6 +1,6 @@
 """Conversations as sources of the index: turns are items, messages are elements.
 
-Registered, and told of changes, in `search/apps.py`. Nothing else of the index knows what a conversation is.
+Registered, and connected to changes, in `search/apps.py`. Nothing else of the index knows what a conversation is.
 """
 
 from collections.abc import Iterable, Sequence
@@ -76,7 +76,7 @@ def source_of(*, owner_id: int, conversation_id: int) -> Source | None:
 
 
 def index_conversation(*, conversation_id: int, deadline: float = float("inf")) -> IndexResult:
-    """Bring one conversation's index up to date, as `index_source` does; also where no signal told of a change."""
+    """Bring one conversation's index up to date, as `index_source` does; also where no signal announced a change."""
     conversation = Conversation.objects.filter(pk=conversation_id).first()
     if conversation is None:
         return IndexResult()

@@ -16,7 +16,7 @@ from convmemory.conversations.parts import (
 from convmemory.conversations.reading import StoredMessage
 from convmemory.core.text import cut
 from search.sources import Element, ElementPart, ItemText, Kind
-from search.vectors.splitting import Span, split_parts
+from search.vectors.splitting import PassageSpan, split_parts
 
 HEADING_CHARS = 300
 
@@ -81,6 +81,6 @@ def _kind(part: Part, said: Kind | None) -> Kind | None:
     return said
 
 
-def split_message(parts: Iterable[Part], *, is_real_user: bool, is_assistant: bool) -> list[Span]:
+def split_message(parts: Iterable[Part], *, is_real_user: bool, is_assistant: bool) -> list[PassageSpan]:
     """The passages of one message, in order. Text that nobody said (harness, reminders) gives none."""
     return split_parts(element_parts(parts, is_real_user=is_real_user, is_assistant=is_assistant))

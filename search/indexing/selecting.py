@@ -17,12 +17,12 @@ from search.indexing.building import sources_to_build
 from search.indexing.sweeping import with_state
 from search.models import SourceIndex
 
-Kind = Literal["missing", "stale", "failed"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
+Defect = Literal["missing", "stale", "failed"]
+DEFECTS: tuple[Defect, ...] = get_args(Defect)
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class Selection:
     """Whose and which sources; None means any."""
 
     owner_id: int | None = None
@@ -31,7 +31,7 @@ class Scope:
 
     @property
     def is_everything(self) -> bool:
-        return self == Scope()
+        return self == Selection()
 
     @property
     def condition(self) -> Q:
@@ -50,16 +50,16 @@ class Damage:
 
 
 def find_damage(
-    space: EmbeddingSpace, kinds: tuple[Kind, ...], scope: Scope | None = None, *, limit: int | None = None
+    space: EmbeddingSpace, defects: tuple[Defect, ...], selection: Selection | None = None, *, limit: int | None = None
 ) -> list[Damage]:
-    """Sources that count as indexed in the active space and have items of these kinds. Reads every item."""
-    scope = scope or Scope()
+    """Sources that count as indexed in the active space and have items of these defects. Reads every item."""
+    selection = selection or Selection()
     parameters: dict[str, Any] = {
         "space": space.pk,
-        "kinds": list(kinds),
-        "owner": scope.owner_id,
-        "source": scope.source_id,
-        "since": scope.since,
+        "defects": list(defects),
+        "owner": selection.owner_id,
+        "source": selection.source_id,
+        "since": selection.since,
         "limit": limit,
     }
     with connection.cursor() as cursor:
@@ -79,33 +79,35 @@ def mark_damage(damages: list[Damage], space: EmbeddingSpace) -> int:
     return SourceIndex.objects.bulk_update(states.values(), ["indexed_version", "dirty_from", "attempts"], 1_000)
 
 
-def select_active(space: EmbeddingSpace, scope: Scope, kinds: tuple[Kind, ...], *, mark: bool = True) -> dict[int, int]:
+def select_active(
+    space: EmbeddingSpace, selection: Selection, defects: tuple[Defect, ...], *, mark: bool = True
+) -> dict[int, int]:
     """Sources to index again in the active space, with their numbers of items; damage is marked if asked."""
-    damages = find_damage(space, kinds, scope)
+    damages = find_damage(space, defects, selection)
     if mark:
         mark_damage(damages, space)
     damaged = Q(pk__in=[damage.source_id for damage in damages])
-    return _with_items(space, scope.condition & (_behind(kinds) | damaged))
+    return _with_items(space, selection.condition & (_behind(defects) | damaged))
 
 
-def select_building(space: EmbeddingSpace, scope: Scope, kinds: tuple[Kind, ...]) -> dict[int, int]:
+def select_building(space: EmbeddingSpace, selection: Selection, defects: tuple[Defect, ...]) -> dict[int, int]:
     """Sources that a space which is being built does not hold as they are, with their numbers of items."""
-    if kinds == KINDS:
-        return dict(sources_to_build(space, scope.condition).values_list("pk", "item_count"))
-    refused = Q(state__isnull=False) & ~Q(state__refused={}) if "failed" in kinds else Q(pk__in=[])
-    return _with_items(space, scope.condition & (_behind(kinds) | refused))
+    if defects == DEFECTS:
+        return dict(sources_to_build(space, selection.condition).values_list("pk", "item_count"))
+    refused = Q(state__isnull=False) & ~Q(state__refused={}) if "failed" in defects else Q(pk__in=[])
+    return _with_items(space, selection.condition & (_behind(defects) | refused))
 
 
-def _behind(kinds: tuple[Kind, ...]) -> Q:
+def _behind(defects: tuple[Defect, ...]) -> Q:
     """On sources with their state in a space."""
-    conditions: dict[Kind, Q] = {
+    conditions: dict[Defect, Q] = {
         "missing": Q(state__isnull=True),
         "stale": Q(state__error="") & ~Q(state__indexed_version=F("version")),
         "failed": Q(state__isnull=False) & ~Q(state__error=""),
     }
     behind = Q(pk__in=[])
-    for kind in kinds:
-        behind |= conditions[kind]
+    for defect in defects:
+        behind |= conditions[defect]
     return behind
 
 

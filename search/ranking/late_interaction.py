@@ -7,16 +7,15 @@ measurements in docs/adr/0008-late-interaction.md.
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from convmemory.core.sql import Asked, load_sql
+from convmemory.core.sql import PendingQuery, load_sql
 from convmemory.embeddings.embedder import Span, TokenEmbedder, Vector
 from convmemory.embeddings.spaces import embedder_for
 from convmemory.embeddings.token_codes import similarities
-from search.retrieval.candidates import ItemKeys, Scores, split_keys
+from search.retrieval.candidates import ItemKeys, Scores
 from search.retrieval.features import Feature
 from search.retrieval.prepared import PreparedQuery
 
@@ -43,17 +42,8 @@ def late_interaction_features(
     if query.embedding is None or not len(query.embedding.token_ids) or not len(keys):
         return {}
     vectors, weights = weighted_query_tokens(query, word_weights)
-    sources, items = split_keys(keys)
-    parameters: dict[str, Any] = {
-        "owner": query.owner_id,
-        "space": query.active_space.pk,
-        "vector": query.vector_text,
-        "kinds": query.passage_kinds,
-        "conversations": sources,
-        "turns": items,
-        "passages": PASSAGES_PER_ITEM,
-    }
-    rows = Asked(load_sql("search", "late_passages"), parameters).rows()
+    parameters = query.nearest_passages_of(keys) | {"passages": PASSAGES_PER_ITEM}
+    rows = PendingQuery(load_sql("search", "late_passages"), parameters).rows()
     coded = {place - 1: list(_cut(data, sizes)) for place, data, sizes in rows}
     if not coded:
         return {}

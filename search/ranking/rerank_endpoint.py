@@ -17,18 +17,19 @@ from typing import Any
 from convmemory.core.errors import RerankerUnavailable
 from convmemory.core.masking import masked
 from convmemory.core.text import storable
+from search.options import RerankSettings
 
 TEI = "tei"
 MAX_ANSWER_BYTES = 1_000_000
 
 _REMEDIES: Mapping[int, str] = {
-    400: "it does not take the request: check RERANK_SHAPE, RERANK_MODEL and RERANK_HEAD",
+    400: "it does not take the request: check RERANK_SHAPE, RERANK_MODEL and RERANK_TOP_K",
     401: "the key is wrong or missing: set RERANK_API_KEY",
     403: "the key may not use this model: check RERANK_API_KEY and RERANK_MODEL",
     404: "no such model or address: check RERANK_MODEL and RERANK_URL, which usually ends in /rerank",
     405: "check RERANK_URL, which usually ends in /rerank",
-    413: "the request is too large: lower RERANK_HEAD",
-    422: "it does not take the request: check RERANK_SHAPE, RERANK_MODEL and RERANK_HEAD",
+    413: "the request is too large: lower RERANK_TOP_K",
+    422: "it does not take the request: check RERANK_SHAPE, RERANK_MODEL and RERANK_TOP_K",
     424: "its model is not a reranker",
     429: "too many requests, or the account's quota is used up: try later or check the account",
 }
@@ -43,22 +44,21 @@ class RerankOptions:
     model: str
     shape: str
     timeout_s: float
-    head: int
+    top_k: int
 
     @classmethod
     def from_settings(cls) -> "RerankOptions | None":
         """What `convmemory.settings` says now; None where no endpoint is set up."""
-        from django.conf import settings
-
-        if not settings.RERANK_URL:
+        found = RerankSettings.from_settings()
+        if not found.rerank_url:
             return None
         return cls(
-            url=settings.RERANK_URL,
-            api_key=settings.RERANK_API_KEY,
-            model=settings.RERANK_MODEL,
-            shape=settings.RERANK_SHAPE,
-            timeout_s=settings.RERANK_TIMEOUT_S,
-            head=settings.RERANK_HEAD,
+            url=found.rerank_url,
+            api_key=found.rerank_api_key,
+            model=found.rerank_model,
+            shape=found.rerank_shape,
+            timeout_s=found.rerank_timeout_s,
+            top_k=found.rerank_top_k,
         )
 
     @property
@@ -82,7 +82,7 @@ def rerank(options: RerankOptions, *, query: str, documents: Sequence[str]) -> l
         answer = asker.ask(options, body)
     except TimeoutError:
         raise RerankerUnavailable(
-            f"{options.where} gave no answer in {options.timeout_s:g} s: raise RERANK_TIMEOUT_S, or lower RERANK_HEAD."
+            f"{options.where} gave no answer in {options.timeout_s:g} s: raise RERANK_TIMEOUT_S, or lower RERANK_TOP_K."
         ) from None
     except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, OSError):  # not chained: it may quote the key
         raise RerankerUnavailable(

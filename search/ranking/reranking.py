@@ -19,7 +19,7 @@ from search.ranking.rerank_endpoint import RerankOptions, rerank
 from search.results.hits import Hit
 from search.retrieval.candidates import ItemKeys, item_keys
 
-NAME = "reranker"  # among the signals of a hit
+NAME = "reranker"  # among what matched in a hit
 QUESTION_CHARS = 600
 PASSAGE_CHARS = 400
 MAX_KEY = 2**63 - 1
@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Placing:
-    """Keys of the turns that the reranker placed, best first; none where it gave no order, and then why."""
+    """Keys of the items that the reranker placed, best first; none where it gave no order, and then why."""
 
     keys: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
@@ -37,16 +37,16 @@ class Placing:
 
 def place_hits(query: SearchQuery, hits: Sequence[Hit], options: RerankOptions) -> Placing:
     """Ask the reranker about the best hits, in the fused order; never raises. One HTTP request."""
-    head = hits[: options.head]
-    if len(head) < 2:
+    best = hits[: options.top_k]
+    if len(best) < 2:
         return Placing()
     try:
-        with timed("rerank", items=len(head)):
-            order = rerank(options, query=query.parsed.text, documents=[document_of(hit) for hit in head])
+        with timed("rerank", items=len(best)):
+            order = rerank(options, query=query.parsed.text, documents=[document_of(hit) for hit in best])
     except RerankerUnavailable as error:
         logger.warning("Not reranked: %s", error)
         return Placing(notes=(f"Not reranked: {error}",))
-    return Placing(tuple(key_of(head[index]) for index in order))
+    return Placing(tuple(key_of(best[index]) for index in order))
 
 
 def document_of(hit: Hit) -> str:
@@ -62,7 +62,7 @@ def key_of(hit: Hit) -> int:
 
 
 def put_first(order: NDArray[np.int64], keys: ItemKeys, placed: Sequence[int]) -> NDArray[np.int64]:
-    """`order` (indices into the sorted `keys`) with the distinct turns `placed` first; unknown ones do not count."""
+    """`order` (indices into the sorted `keys`) with the distinct items `placed` first; unknown ones do not count."""
     wanted = np.array([key for key in placed if key <= MAX_KEY], dtype=np.int64)
     if not len(wanted) or not len(keys):
         return order
@@ -72,6 +72,6 @@ def put_first(order: NDArray[np.int64], keys: ItemKeys, placed: Sequence[int]) -
 
 
 def say_placed(hits: Sequence[Hit], placed: Sequence[int]) -> list[Hit]:
-    """The hits, those that the reranker placed naming it among their signals."""
+    """The hits, those that the reranker placed naming it among what matched."""
     known = set(placed)
     return [replace(hit, matched=(*hit.matched, NAME)) if key_of(hit) in known else hit for hit in hits]

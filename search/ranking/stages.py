@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from convmemory.core.sql import Asked, load_sql, pipelined
+from convmemory.core.sql import PendingQuery, load_sql, pipelined
 from convmemory.embeddings.embedder import Vector
 from search.options import SearchOptions
 from search.ranking.dates import closeness, named_period
@@ -101,8 +101,8 @@ def _date_features(query: PreparedQuery, table: FeatureTable) -> dict[str, Score
     if period is None:
         return {}
     sources, items = split_keys(table.keys)
-    parameters: dict[str, Any] = {"owner": query.owner_id, "conversations": sources, "turns": items}
-    ((found, numbers, days),) = Asked(load_sql("search", "turn_days"), parameters).rows()
+    parameters: dict[str, Any] = {"owner": query.owner_id, "sources": sources, "items": items}
+    ((found, numbers, days),) = PendingQuery(load_sql("search", "item_days"), parameters).rows()
     near = closeness(period, np.asarray(days or [], np.int64))
     return {Feature.DATE: np.nan_to_num(spread(table.keys, item_keys(found or [], numbers or []), near))}
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from convmemory.core.sql import Asked, load_sql, pipelined
+from convmemory.core.sql import PendingQuery, load_sql, pipelined
 from search.ranking.stages import RankedItems
 from search.results.passages import ShownPassage, ask_nearest, best_passages, places_of
 from search.retrieval.candidates import split_keys
@@ -62,12 +62,12 @@ class Hit:
 def show_hits(ranked: RankedItems, page: NDArray[np.int64]) -> list[Hit]:
     """The hits of one page, in the order of `page`, indices into the candidates. Three queries."""
     query = ranked.query
-    conversations, turns = split_keys(ranked.table.keys[page])
-    parameters = {"owner": query.owner_id, "conversations": conversations, "turns": turns}
+    sources, items = split_keys(ranked.table.keys[page])
+    parameters = {"owner": query.owner_id, "sources": sources, "items": items}
     with pipelined():
-        asked = Asked(load_sql("search", "hits"), parameters)
+        pending = PendingQuery(load_sql("search", "hits"), parameters)
         nearest = ask_nearest(query, parameters) if query.space else None
-        rows = {(row[0], row[1]): row[2:] for row in asked.rows()}
+        rows = {(row[0], row[1]): row[2:] for row in pending.rows()}
         candidates = places_of(nearest) if nearest else {}
     passages = best_passages(
         query,
@@ -78,7 +78,7 @@ def show_hits(ranked: RankedItems, page: NDArray[np.int64]) -> list[Hit]:
     named_from = _named_from(ranked.table)
     return [
         _hit(turn, rows[turn], passages.get(turn), ranked, int(index), named_from)
-        for turn, index in zip(zip(conversations, turns, strict=True), page, strict=True)
+        for turn, index in zip(zip(sources, items, strict=True), page, strict=True)
         if turn in rows  # else deleted since they were found
     ]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from convmemory.core.sql import Asked, load_sql
+from convmemory.core.sql import PendingQuery, load_sql
 from search.query import kinds_in
 from search.retrieval.prepared import PreparedQuery
 from search.sources import Element, ItemKey, adapter_of
@@ -24,7 +24,7 @@ _WORD = re.compile(r"\w+")
 Turn = tuple[int, int]  # source, item
 Home = tuple[str, int]
 """The kind of a source, and its number there."""
-Place = tuple[int, int, int, int, float]  # message, part, start, end, similarity
+PassagePlace = tuple[int, int, int, int, float]  # message, part, start, end, similarity
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,23 +40,23 @@ class ShownPassage:
     similarity: float = 0.0
 
 
-def ask_nearest(query: PreparedQuery, turns: Mapping[str, Any]) -> Asked:
-    """Send what finds the passages of some turns (`conversations` and `turns`) that are nearest to the query."""
+def ask_nearest(query: PreparedQuery, items: Mapping[str, Any]) -> PendingQuery:
+    """Send what finds the passages of some items (`sources` and `items`) that are nearest to the query."""
     parameters = {
-        **turns,
+        **items,
         "owner": query.owner_id,
         "space": query.active_space.pk,
         "vector": query.vector_text,
         "kinds": query.passage_kinds,
         "passages": PASSAGES_PER_HIT,
     }
-    return Asked(load_sql("search", "hit_passages"), parameters)
+    return PendingQuery(load_sql("search", "hit_passages"), parameters)
 
 
-def places_of(asked: Asked) -> dict[Turn, list[Place]]:
+def places_of(pending: PendingQuery) -> dict[Turn, list[PassagePlace]]:
     """By turn, the places of the passages that were found, nearest first."""
-    found: dict[Turn, list[Place]] = {}
-    for conversation, turn, *place in asked.rows():
+    found: dict[Turn, list[PassagePlace]] = {}
+    for conversation, turn, *place in pending.rows():
         found.setdefault((conversation, turn), []).append(tuple(place))
     return found
 
@@ -64,7 +64,7 @@ def places_of(asked: Asked) -> dict[Turn, list[Place]]:
 def best_passages(
     query: PreparedQuery,
     *,
-    candidates: Mapping[Turn, Sequence[Place]],
+    candidates: Mapping[Turn, Sequence[PassagePlace]],
     turns: Mapping[Turn, Home],
     weights: Mapping[str, float],
 ) -> dict[Turn, ShownPassage]:
@@ -88,7 +88,7 @@ def best_passages(
 
 
 def _elements(
-    owner_id: int, places: Mapping[Turn, Sequence[Place]], homes: Mapping[Turn, Home]
+    owner_id: int, places: Mapping[Turn, Sequence[PassagePlace]], homes: Mapping[Turn, Home]
 ) -> dict[Turn, dict[int, Element]]:
     """The elements that hold the passages of each item, by id."""
     wanted: dict[str, set[int]] = {}
@@ -113,7 +113,7 @@ def _whole_items(owner_id: int, homes: Mapping[Turn, Home]) -> dict[Turn, dict[i
     }
 
 
-def _split(elements: Iterable[Element], query: PreparedQuery) -> list[Place]:
+def _split(elements: Iterable[Element], query: PreparedQuery) -> list[PassagePlace]:
     """Passages cut on the spot, where none are stored or no vector is at hand."""
     kinds = kinds_in(query.scope)
     return [
@@ -124,12 +124,12 @@ def _split(elements: Iterable[Element], query: PreparedQuery) -> list[Place]:
     ]
 
 
-def _text_at(place: Place, elements: Mapping[int, Element]) -> str:
+def _text_at(place: PassagePlace, elements: Mapping[int, Element]) -> str:
     element_id, part_index, start, end, _ = place
     return next((part.text[start:end] for part in elements[element_id].parts if part.index == part_index), "")
 
 
-def _shown(text: str, place: Place, words: "QueryStems") -> ShownPassage:
+def _shown(text: str, place: PassagePlace, words: "QueryStems") -> ShownPassage:
     message_id, part_index, start, end, similarity = place
     marks = tuple(words.places_in(text))
     return shortened(ShownPassage(message_id, part_index, start, end, text, marks, round(similarity, 4)))

@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from convmemory.core.sql import Asked, load_sql
+from convmemory.core.sql import PendingQuery, load_sql
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +38,12 @@ class PendingCorpus:
     """The statement over the owner's sources on its way; what it brings is read once and kept."""
 
     def __init__(self, owner_id: int) -> None:
-        self._asked = Asked(load_sql("search", "corpus"), {"owner": owner_id})
+        self._pending = PendingQuery(load_sql("search", "corpus"), {"owner": owner_id})
 
     @cached_property
     def corpus(self) -> Corpus:
         """Waits for the row."""
-        (found,) = self._asked.rows()
+        (found,) = self._pending.rows()
         columns = [np.asarray(column or [], np.int64) for column in found]
         order = np.argsort(columns[0])
         return Corpus(*(column[order] for column in columns))

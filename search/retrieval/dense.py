@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from convmemory.core.sql import Asked, load_sql
+from convmemory.core.sql import PendingQuery, load_sql
 from convmemory.embeddings.embedder import Vector, unit_rows
 from search import vector_index
 from search.retrieval.candidates import ItemKeys, Scores, best_of_source, item_keys, split_keys
@@ -20,8 +20,8 @@ LIMITS = {  # how many vectors each statement keeps; of passages, items are fewe
     "passages_exact": 3_000,
     "passages_named": 1_000,
     "passages_indexed": vector_index.EF_SEARCH,
-    "turns_exact": 1_000,
-    "turns_signs": 500,
+    "items_exact": 1_000,
+    "items_by_code": 500,
 }
 SPOKEN = frozenset({"user", "assistant"})
 HALF = np.dtype(">f2")  # as PostgreSQL sends half precision
@@ -39,17 +39,17 @@ class PassageRetriever:
     def send(self, query: PreparedQuery, corpus: PendingCorpus) -> "PendingPassages":
         passages = corpus.corpus.passages_of(query.filters.conversation_id)
         name = vector_index.passage_statement(query.active_space, passages)
-        return PendingPassages(Asked(*passages_statement(name, query)))
+        return PendingPassages(PendingQuery(*passages_statement(name, query)))
 
 
 @dataclass(frozen=True, slots=True)
 class PendingPassages:
     """The statement that looks for passages."""
 
-    asked: Asked
+    pending: PendingQuery
 
     def read(self, query: PreparedQuery, corpus: Corpus) -> Candidates:
-        keys, cosines = _best_by_item(self.asked)
+        keys, cosines = _best_by_item(self.pending)
         best = best_of_source(keys, cosines)
         return Candidates(keys, keys, {Feature.PASSAGE_COSINE: cosines, Feature.SOURCE_PASSAGE_COSINE: best})
 
@@ -64,18 +64,18 @@ class ItemRetriever:
         return query.scope >= SPOKEN
 
     def send(self, query: PreparedQuery, corpus: PendingCorpus) -> "PendingItems":
-        name = vector_index.turn_statement(corpus.corpus.items)
-        return PendingItems(Asked(*dense_statement(name, query)))
+        name = vector_index.item_statement(corpus.corpus.items)
+        return PendingItems(PendingQuery(*dense_statement(name, query)))
 
 
 @dataclass(frozen=True, slots=True)
 class PendingItems:
     """The statement that looks for items by their own vectors."""
 
-    asked: Asked
+    pending: PendingQuery
 
     def read(self, query: PreparedQuery, corpus: Corpus) -> Candidates:
-        keys, cosines = _best_by_item(self.asked)
+        keys, cosines = _best_by_item(self.pending)
         return Candidates(keys, keys, {Feature.ITEM_COSINE: cosines})
 
 
@@ -103,9 +103,9 @@ def dense_statement(name: str, query: PreparedQuery) -> tuple[str, dict[str, Any
     }
 
 
-def _best_by_item(asked: Asked) -> tuple[ItemKeys, Scores]:
+def _best_by_item(pending: PendingQuery) -> tuple[ItemKeys, Scores]:
     """The items found (keys sorted), and the cosine of the best vector of each."""
-    ((sources, items, cosines),) = asked.rows()
+    ((sources, items, cosines),) = pending.rows()
     keys, inverse = np.unique(item_keys(sources or [], items or []), return_inverse=True)
     best = np.full(len(keys), -np.inf, np.float32)
     np.maximum.at(best, inverse, np.asarray(cosines or [], np.float32))
@@ -120,15 +120,15 @@ class PendingItemVectors:
         parameters = {
             "owner": query.owner_id,
             "space": query.active_space.pk,
-            "conversations": sources,
-            "turns": items,
+            "sources": sources,
+            "items": items,
         }
-        self._asked = Asked(load_sql("search", "turn_vectors"), parameters)
+        self._pending = PendingQuery(load_sql("search", "item_vectors"), parameters)
         self._shape = len(keys), query.active_space.dimensions
 
     def read(self) -> Vector:
         """(n, dim), unit length, in the order of the keys; zeros where there is none."""
-        ((places, data),) = self._asked.rows()
+        ((places, data),) = self._pending.rows()
         vectors = np.zeros(self._shape, np.float32)
         if places:
             vectors[np.asarray(places) - 1] = np.frombuffer(data, HALF).reshape(-1, self._shape[1])

@@ -1,11 +1,11 @@
-"""Filters as SQL, for use inside every leg's query: on the conversation and on the turn's document."""
+"""Filters as SQL, for use inside the statements of every retriever: on the source, and on the item itself."""
 
 from typing import Any
 
 from convmemory.conversations.reading import Filters
 from search.query_text import QueryText
 
-OF_TURN = """EXISTS (
+OF_ITEM = """EXISTS (
     SELECT FROM search_item AS d
     WHERE d.source_id = e.source_id AND d.number = e.item_number AND {condition}
 )"""
@@ -20,26 +20,26 @@ CONVERSATION = (
 def filter_sql(filters: Filters, text: QueryText, *, document: str | None) -> tuple[str, dict[str, Any]]:
     """A condition and its parameters, for a query whose parameters hold `owner`.
 
-    `document` is the alias of the turn's document in the query, or None where the query reads
+    `document` is the alias of the item's lexical document in the query, or None where the query reads
     vectors `e` and the document must be looked up.
     """
     row = document or "e"
-    conditions, parameters = conversation_conditions(filters, row)
+    conditions, parameters = source_conditions(filters, row)
     if filters.turns is not None:
         number = "number" if document else "item_number"
-        conditions.append(f"{row}.{number} BETWEEN %(first_turn)s AND %(last_turn)s")
-        parameters |= {"first_turn": filters.turns[0], "last_turn": filters.turns[1]}
-    on_turn, turn_parameters = turn_conditions(filters, text)
-    if on_turn:
-        joined = " AND ".join(on_turn)
-        conditions.append(joined if document else OF_TURN.format(condition=joined))
-    return " AND ".join(["TRUE", *conditions]), parameters | turn_parameters
+        conditions.append(f"{row}.{number} BETWEEN %(first_item)s AND %(last_item)s")
+        parameters |= {"first_item": filters.turns[0], "last_item": filters.turns[1]}
+    on_item, item_parameters = item_conditions(filters, text)
+    if on_item:
+        joined = " AND ".join(on_item)
+        conditions.append(joined if document else OF_ITEM.format(condition=joined))
+    return " AND ".join(["TRUE", *conditions]), parameters | item_parameters
 
 
-def conversation_conditions(filters: Filters, row: str) -> tuple[list[str], dict[str, Any]]:
-    """Conditions on the conversation of `row`, and their parameters.
+def source_conditions(filters: Filters, row: str) -> tuple[list[str], dict[str, Any]]:
+    """Conditions on the source of `row`, and their parameters.
 
-    Conversations are named by what is left out where that is what few are, so that the common case costs nothing a row.
+    Sources are named by what is left out where that is what few are, so that the common case costs nothing a row.
     """
     conditions: list[str] = []
     parameters: dict[str, Any] = {}
@@ -60,8 +60,8 @@ def conversation_conditions(filters: Filters, row: str) -> tuple[list[str], dict
     return conditions, parameters
 
 
-def turn_conditions(filters: Filters, text: QueryText) -> tuple[list[str], dict[str, Any]]:
-    """Conditions on a turn's document `d`, and their parameters."""
+def item_conditions(filters: Filters, text: QueryText) -> tuple[list[str], dict[str, Any]]:
+    """Conditions on a item's lexical document `d`, and their parameters."""
     conditions: list[str] = []
     parameters: dict[str, Any] = {}
     for name, operator in (("after", ">="), ("before", "<=")):

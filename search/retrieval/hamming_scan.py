@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from convmemory.core.sql import Asked, load_sql
+from convmemory.core.sql import PendingQuery, load_sql
 from search.retrieval.candidates import ItemKeys, item_keys
-from search.retrieval.filters import conversation_conditions, turn_conditions
+from search.retrieval.filters import item_conditions, source_conditions
 from search.retrieval.prepared import PreparedQuery
 from search.vectors.blocks import Blocks, Codes, ask_digest, current_blocks
 
@@ -23,15 +23,15 @@ def nearest_by_hamming_distance(query: PreparedQuery, *, limit: int) -> list[int
     `limit` at most: of those that are equally far, the newest. Asks for the digest, for what the filters leave out,
     and, where something changed since this process looked last, for that.
     """
-    asked_digest = ask_digest(query.owner_id, query.active_space)
-    asked_others = _ask_others(query)
+    pending_digest = ask_digest(query.owner_id, query.active_space)
+    pending_others = _ask_others(query)
     matching = _matching_items(query)
-    blocks = current_blocks(query.owner_id, query.active_space, asked_digest)
+    blocks = current_blocks(query.owner_id, query.active_space, pending_digest)
     if blocks is None:
         return []
     eligible = _of_kinds(blocks.codes, query.passage_kinds)
-    if asked_others is not None:
-        ((others,),) = asked_others.rows()
+    if pending_others is not None:
+        ((others,),) = pending_others.rows()
         eligible &= _outside(blocks, others or [])
     if query.filters.turns is not None:
         first, last = query.filters.turns
@@ -63,20 +63,20 @@ def _outside(blocks: Blocks, sources: Sequence[int]) -> Mask:
     return np.repeat(np.isin(blocks.sources, sources, invert=True), blocks.counts)
 
 
-def _ask_others(query: PreparedQuery) -> Asked | None:
+def _ask_others(query: PreparedQuery) -> PendingQuery | None:
     """Send what finds the sources that do not pass the filters; None where there are no such filters."""
-    conditions, parameters = conversation_conditions(query.filters, "e")
+    conditions, parameters = source_conditions(query.filters, "e")
     if not conditions:
         return None
-    statement = load_sql("search", "other_conversations").replace("{filters}", " AND ".join(conditions))
-    return Asked(statement, parameters | {"owner": query.owner_id})
+    statement = load_sql("search", "other_sources").replace("{filters}", " AND ".join(conditions))
+    return PendingQuery(statement, parameters | {"owner": query.owner_id})
 
 
 def _matching_items(query: PreparedQuery) -> ItemKeys | None:
     """The items that pass the filters of single items; None where there are no such filters. One query or none."""
-    conditions, parameters = turn_conditions(query.filters, query.text)
+    conditions, parameters = item_conditions(query.filters, query.text)
     if not conditions:
         return None
-    statement = load_sql("search", "matching_turns").replace("{filters}", " AND ".join(conditions))
-    ((sources, items),) = Asked(statement, parameters | {"owner": query.owner_id}).rows()
+    statement = load_sql("search", "matching_items").replace("{filters}", " AND ".join(conditions))
+    ((sources, items),) = PendingQuery(statement, parameters | {"owner": query.owner_id}).rows()
     return item_keys(sources or [], items or [])

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from convmemory.core.sql import Asked, load_sql
+from convmemory.core.sql import PendingQuery, load_sql
 from search.retrieval.candidates import (
     ITEM_BITS,
     NO_ITEMS,
@@ -52,7 +52,9 @@ class LexicalRetriever:
     def send(self, query: PreparedQuery, corpus: PendingCorpus) -> "PendingWords":
         terms = _terms(query.words)
         columns = {home for name, (home, _) in SCOPE_COLUMNS.items() if name in query.scope} if terms else set()
-        return PendingWords(terms, [Asked(*lexical_statement(column, terms, query)) for column in sorted(columns)])
+        return PendingWords(
+            terms, [PendingQuery(*lexical_statement(column, terms, query)) for column in sorted(columns)]
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ class PendingWords:
     """The statements that look for the terms."""
 
     terms: Sequence[str]
-    statements: Sequence[Asked]
+    statements: Sequence[PendingQuery]
 
     def read(self, query: PreparedQuery, corpus: Corpus) -> Candidates:
         """Of a search by meaning the weights of the words alone."""
@@ -83,7 +85,7 @@ def inverse_document_frequency(found_in: NDArray[np.int64], documents: int) -> S
     return np.log1p((documents - found_in + 0.5) / (found_in + 0.5)).clip(min=0).astype(np.float32)
 
 
-# --- what PostgreSQL is asked ---------------------------------------------------------------------
+# --- the statements ---------------------------------------------------------------------------------
 
 
 def _terms(words: Sequence[QueryWord]) -> list[str]:

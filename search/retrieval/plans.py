@@ -18,15 +18,15 @@ from search.retrieval.dense import dense_statement, passages_statement
 from search.retrieval.lexical import lexical_statement
 from search.retrieval.prepared import PreparedQuery
 
-PASSAGES, TURNS = "passage_owner", "item_embedding_owner"
+PASSAGES, ITEMS = "passage_owner", "item_embedding_owner"
 DENSE_PLANS: dict[str, tuple[str, ...]] = {  # any of them
     "passages_exact": (PASSAGES,),
     "passages_named": ("search_passage_pkey",),
-    "turns_exact": (TURNS, "item_embedding_newest"),  # either begins with the owner
-    "turns_signs": (f"Index Only Scan using {TURNS}",),
+    "items_exact": (ITEMS, "item_embedding_newest"),  # either begins with the owner
+    "items_by_code": (f"Index Only Scan using {ITEMS}",),
 }
 LEXICAL_INDEX = "item_owned_spoken"
-SIGNS_INDEX = "code_block_owner"
+CODES_INDEX = "code_block_owner"
 TEXT = QueryText("some words")
 
 
@@ -43,16 +43,16 @@ def queries_without_index(space: EmbeddingSpace) -> dict[str, str]:
     }
     if LEXICAL_INDEX not in lexical_plan(owner_id):
         bad["lexical_matches"] = LEXICAL_INDEX
-    if "passages_named" in statements and SIGNS_INDEX not in signs_plan(owner_id, space):
-        bad["code_digest"] = SIGNS_INDEX
+    if "passages_named" in statements and CODES_INDEX not in codes_plan(owner_id, space):
+        bad["code_digest"] = CODES_INDEX
     return bad
 
 
 def _statements_in_use(space: EmbeddingSpace) -> list[str]:
-    """What goes by signs is for large owners; of small tables the planner may rightly read the rows."""
-    names = ["passages_exact", "turns_exact"]
+    """Binary codes are compared for large owners only; of small tables the planner may rightly read the rows."""
+    names = ["passages_exact", "items_exact"]
     if vector_index.largest_owner(space) > vector_index.EXACT_PASSAGES:
-        names += ["passages_named", "turns_signs"]
+        names += ["passages_named", "items_by_code"]
     if vector_index.has_passage_index(space):
         names.append("passages_indexed")
     return names
@@ -75,7 +75,7 @@ def dense_plan(name: str, owner_id: int, space: EmbeddingSpace, filters: Filters
     forbidden = ["enable_seqscan"]
     if name == "passages_indexed":  # with few rows a sort would win where many rows leave it no chance
         forbidden += ["enable_sort", "enable_bitmapscan"]
-    if name.endswith("_signs"):  # before the first vacuum a bitmap scan may seem as good
+    if name.endswith("_by_code"):  # before the first vacuum a bitmap scan may seem as good
         forbidden.append("enable_bitmapscan")
     return _plan(statement, parameters, forbidden)
 
@@ -86,8 +86,8 @@ def lexical_plan(owner_id: int, filters: Filters = EVERYTHING) -> str:
     return _plan(statement, parameters, ["enable_seqscan"])
 
 
-def signs_plan(owner_id: int, space: EmbeddingSpace) -> str:
-    """The plan of what asks for the digest of an owner's blocks of signs."""
+def codes_plan(owner_id: int, space: EmbeddingSpace) -> str:
+    """The plan of what asks for the digest of an owner's blocks of binary codes."""
     parameters: dict[str, object] = {"owner": owner_id, "space": space.pk}
     return _plan(load_sql("search", "code_digest"), parameters, ["enable_seqscan", "enable_bitmapscan"])
 

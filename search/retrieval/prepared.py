@@ -5,6 +5,7 @@ Made in two steps, because PostgreSQL can look for the words while the query is 
 
 import logging
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from django.db import connection
 
@@ -18,6 +19,7 @@ from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
 from search.query import DEFAULT_SCOPE, SearchQuery, kinds_in
 from search.query_text import QueryText
+from search.retrieval.candidates import ItemKeys, split_keys
 from search.vectors.passages import KINDS, vector_text
 from search.vectors.texts import searchable
 
@@ -55,6 +57,18 @@ class PreparedQuery:
     def passage_kinds(self) -> list[int]:
         """The kinds of passages in scope, as they are stored."""
         return [KINDS[kind] for kind in kinds_in(self.scope)]
+
+    def nearest_passages_of(self, keys: ItemKeys) -> dict[str, Any]:
+        """Parameters of a statement that looks for the passages of some items which are nearest to the query."""
+        sources, items = split_keys(keys)
+        return {
+            "owner": self.owner_id,
+            "space": self.active_space.pk,
+            "vector": self.vector_text,
+            "kinds": self.passage_kinds,
+            "sources": sources,
+            "items": items,
+        }
 
     @property
     def vector(self) -> Vector:

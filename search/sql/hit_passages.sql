@@ -1,4 +1,4 @@
--- The passages of some turns that are nearest to the query, a few a turn, nearest first.
+-- The passages of some items that are nearest to the query, a few an item, nearest first.
 SELECT source_id, item_number, element_id, part_index, "start", "end", similarity
 FROM (
     SELECT
@@ -7,7 +7,7 @@ FROM (
         row_number() OVER (
             PARTITION BY e.source_id, e.item_number ORDER BY e.embedding <=> %(vector)s::halfvec
         ) AS place
-    FROM unnest(%(conversations)s::bigint[], %(turns)s::int[]) AS t (source_id, item_number)
+    FROM unnest(%(sources)s::bigint[], %(items)s::int[]) AS t (source_id, item_number)
     INNER JOIN search_passage AS e USING (source_id, item_number)
     WHERE e.owner_id = %(owner)s AND e.space_id = %(space)s AND e.kind = ANY(%(kinds)s)
 ) AS ranked

@@ -1,5 +1,5 @@
--- For each term of a query, the owner's turns that hold it in scope, with their ts_rank: one row a term.
--- The index knows the owner as a word of every turn (search/fields.py); so the work is that of the owner's own turns,
+-- For each term of a query, the owner's items that hold it in scope, with their ts_rank: one row a term.
+-- The index knows the owner as a word of every item (search/fields.py); so the work is that of the owner's own items,
 -- and the owner's other indexes are kept from being read in its stead.
 SELECT
     term.number,

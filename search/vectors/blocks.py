@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from convmemory.core.sql import Asked, load_sql
+from convmemory.core.sql import PendingQuery, load_sql
 from convmemory.embeddings.embedder import Vector
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.token_codes import encode_vectors
@@ -151,14 +151,14 @@ class Holder:
 HOLDER = Holder()
 
 
-def ask_digest(owner_id: int, space: EmbeddingSpace) -> Asked:
+def ask_digest(owner_id: int, space: EmbeddingSpace) -> PendingQuery:
     """Send what asks for the digest of the owner's blocks."""
-    return Asked(load_sql("search", "code_digest"), {"owner": owner_id, "space": space.pk})
+    return PendingQuery(load_sql("search", "code_digest"), {"owner": owner_id, "space": space.pk})
 
 
-def current_blocks(owner_id: int, space: EmbeddingSpace, asked_digest: Asked) -> Blocks | None:
+def current_blocks(owner_id: int, space: EmbeddingSpace, pending_digest: PendingQuery) -> Blocks | None:
     """The owner's blocks as they are now, None where there are none. No query where the held ones are those."""
-    (digest,) = asked_digest.rows()
+    (digest,) = pending_digest.rows()
     if digest == NO_BLOCKS:
         HOLDER.drop(owner_id, space)
         return None
@@ -174,7 +174,7 @@ def _renewed(owner_id: int, space: EmbeddingSpace, held: Blocks | None) -> Block
     """The blocks as they are now, those that are held not read again."""
     known = [] if held is None else held.ids.tolist()
     parameters = {"owner": owner_id, "space": space.pk, "held": known}
-    ((count, digest, ids, *fresh),) = Asked(load_sql("search", "code_blocks"), parameters).rows()
+    ((count, digest, ids, *fresh),) = PendingQuery(load_sql("search", "code_blocks"), parameters).rows()
     if not count:
         return None
     kept = None if held is None else _without_gone(held, np.isin(held.ids, ids), (count, digest))

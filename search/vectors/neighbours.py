@@ -1,4 +1,4 @@
-"""The nearest neighbours of one stored passage, for whoever inspects it."""
+"""The nearest neighbours of one stored vector, a passage's or an item's, for whoever inspects it."""
 
 from dataclasses import dataclass
 
@@ -24,11 +24,16 @@ class Neighbour:
 
 def passage_neighbours(passage_id: int) -> tuple[float, list[Neighbour]]:
     """The vector's norm and its neighbours, nearest first. One query, an exact scan of `SCANNED` rows at most."""
-    return nearest(load_sql("search", "nearest_passages"), passage_id)
+    return _nearest(passage_id, table="search_passage", number="kind")
 
 
-def nearest(statement: str, pk: int) -> tuple[float, list[Neighbour]]:
-    """Runs a statement of this kind: norm, id, kind and number of the source, item, number, similarity."""
+def item_neighbours(embedding_id: int) -> tuple[float, list[Neighbour]]:
+    """The same of an item's vector."""
+    return _nearest(embedding_id, table="search_itemembedding", number="chunk_number")
+
+
+def _nearest(pk: int, *, table: str, number: str) -> tuple[float, list[Neighbour]]:
+    statement = load_sql("search", "nearest_vectors").replace("{table}", table).replace("{number}", number)
     with connection.cursor() as cursor:
         cursor.execute(statement, {"id": pk, "scanned": SCANNED, "limit": NEIGHBOURS})
         rows = cursor.fetchall()

@@ -27,7 +27,7 @@ from search.models import Passage, Source
 from search.sources import Element, ItemText, Kind
 from search.vectors.codes import drop_codes, pack_codes
 from search.vectors.locking import lock_vectors
-from search.vectors.splitting import Span, split_parts
+from search.vectors.splitting import PassageSpan, split_parts
 from search.vectors.texts import passage_text
 
 KINDS: dict[Kind, int] = {
@@ -48,7 +48,7 @@ class Draft:
     """A passage before it has a vector. `text` is what is embedded: the speaker, then the span."""
 
     element: Element
-    span: Span
+    span: PassageSpan
     text: str
 
     @property
@@ -98,7 +98,7 @@ def draft_passages(elements: Iterable[Element]) -> Iterator[Draft]:
 def store_passages(source: Source, space: EmbeddingSpace, items: Sequence[ItemText]) -> StoredPassages:
     """Replace the passages of these items and tell how each element ended, in one transaction.
 
-    Raises: EmbedderUnavailable where texts must be computed and the model cannot be used now; that is told, too.
+    Raises: EmbedderUnavailable where texts must be computed and the model cannot be used now; that is announced, too.
     """
     elements = [element for item in items for element in item.elements]
     stale = Q(item_number__in=[item.number for item in items])

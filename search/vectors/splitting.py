@@ -42,7 +42,7 @@ _FUNCTION_WORDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class PassageSpan:
     """Characters `start` to `end` of one part of an element."""
 
     kind: Kind
@@ -51,9 +51,9 @@ class Span:
     end: int
 
 
-def split_parts(parts: Iterable[ElementPart]) -> list[Span]:
+def split_parts(parts: Iterable[ElementPart]) -> list[PassageSpan]:
     """The passages of one element, in order."""
-    return [Span(part.kind, part.index, start, end) for part in parts for start, end in _split_part(part)]
+    return [PassageSpan(part.kind, part.index, start, end) for part in parts for start, end in _split_part(part)]
 
 
 def _split_part(part: ElementPart) -> Iterator[tuple[int, int]]:

@@ -37,3 +37,11 @@ def test_rows_are_chosen_by_their_own_column() -> None:
     tables = {table.label: table for table in owned_tables()}
     assert {label for label, table in tables.items() if table.condition != '"owner_id" = %(owner)s'} == set(OTHERWISE)
     assert not any("SELECT" in table.condition for table in tables.values())
+
+
+def test_unique_constraints_of_derived_rows_name_the_owner() -> None:
+    """So that the database can wall owners off, and spread them over several places."""
+    derived = [model for model in all_models() if model._meta.app_label in {"search", "memory"} and has_owner(model)]
+    unique = [c for model in derived for c in model._meta.constraints if isinstance(c, models.UniqueConstraint)]
+    assert len(unique) >= 6
+    assert {constraint.name for constraint in unique if "owner" not in constraint.fields} == set()

@@ -83,16 +83,16 @@ def _handler(reranker: RerankServer) -> type[BaseHTTPRequestHandler]:
             return self._send(status, body)
 
         def _send(self, status: int, body: bytes) -> None:
-            head = f"HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+            headers = f"HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
             self.close_connection = reranker.cuts or status != 200
             with suppress(BrokenPipeError, ConnectionResetError):  # the client gave up, which some tests are about
-                if reranker.drips == "head":
-                    self._drip(head.encode() + b"X-Slow: ")
+                if reranker.drips == "headers":
+                    self._drip(headers.encode() + b"X-Slow: ")
                 if reranker.drips == "body":
-                    self.wfile.write(f"{head}\r\n".encode())
+                    self.wfile.write(f"{headers}\r\n".encode())
                     self._drip(body)
                 said = body[: len(body) // 2] if reranker.cuts else body
-                self.wfile.write(f"{head}\r\n".encode() + said)
+                self.wfile.write(f"{headers}\r\n".encode() + said)
 
         def _drip(self, data: bytes) -> None:
             for number in range(DRIPS):

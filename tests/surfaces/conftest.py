@@ -3,9 +3,13 @@
 from collections.abc import Iterator
 
 import pytest
+from django.contrib.auth.models import User
 from pytest_django import Settings
 
+from tests.support.api import Api
 from tests.support.chat_server import ChatServer, running_chat_server
+from tests.support.site import running_site
+from tests.surfaces.browser import Chromium, chromium_path
 
 
 @pytest.fixture(scope="module")
@@ -28,3 +32,22 @@ def endpoint(endpoint_process: ChatServer, settings: Settings) -> ChatServer:
     settings.CHAT_API_KEY = endpoint_process.key
     settings.CHAT_MODEL = "test-model"
     return endpoint_process
+
+
+@pytest.fixture
+def site(endpoint: ChatServer) -> Iterator[str]:
+    """The address of a server whose chats `endpoint` answers."""
+    with running_site() as address:
+        yield address
+
+
+@pytest.fixture
+def api(owner: User) -> Api:
+    return Api(owner)
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Chromium]:
+    browser = Chromium(chromium_path())
+    yield browser
+    browser.close()

@@ -12,14 +12,9 @@ from convmemory.chat.models import Agent
 from convmemory.core.encryption import decrypt
 from convmemory.core.errors import InvalidInput, NoEndpoint
 from tests.factories import make_user
-from tests.surfaces.test_api import Api, problem_of
+from tests.support.api import Api, problem_of
 
 pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture
-def owner() -> User:
-    return make_user()
 
 
 @pytest.fixture
@@ -35,11 +30,6 @@ def staff() -> User:
 def grant(user: User, name: str) -> None:
     app, codename = name.split(".")
     user.user_permissions.add(Permission.objects.get(content_type__app_label=app, codename=codename))
-
-
-@pytest.fixture
-def api(owner: User) -> Api:
-    return Api(owner)
 
 
 def test_an_agent_is_made_read_changed_and_deleted(api: Api) -> None:

@@ -21,6 +21,7 @@ from convmemory.core.cursors import encode_cursor
 from search.adapters.conversations import index_conversation
 from search.query import SearchQuery
 from tests.factories import exchange, make_conversation, make_user
+from tests.support.api import Api, problem_of
 from tests.support.importing import run_at_once
 
 pytestmark = pytest.mark.django_db
@@ -30,38 +31,6 @@ MESSAGES = [
     {"role": "user", "content": "what is the capital of Peru?", "name": "Ada"},
     {"role": "assistant", "content": [{"type": "text", "text": "Lima."}]},
 ]
-
-
-class Api:
-    """A caller with a key."""
-
-    def __init__(self, user: User) -> None:
-        self.client = Client(headers={"Authorization": f"Bearer {create_key(owner=user)}"})
-
-    def get(self, path: str, **query: Any) -> Any:
-        return self.client.get(f"/api/v1{path}", query)
-
-    def send(self, method: str, path: str, body: Any) -> Any:
-        data = body if isinstance(body, str) else json.dumps(body)
-        return self.client.generic(method, f"/api/v1{path}", data, content_type="application/json")
-
-
-@pytest.fixture
-def owner() -> User:
-    return make_user()
-
-
-@pytest.fixture
-def api(owner: User) -> Api:
-    return Api(owner)
-
-
-def problem_of(response: Any, status: int) -> str:
-    assert response.status_code == status, response.content
-    assert response.headers["Content-Type"] == "application/problem+json"
-    body = response.json()
-    assert body["status"] == status
-    return str(body["detail"])
 
 
 def test_a_conversation_is_stored_read_changed_and_deleted(api: Api) -> None:

@@ -11,21 +11,11 @@ from summaries.models import ConversationSummary
 from summaries.tasks import make, sweep
 from tests.factories import exchange, make_conversation, make_user
 from tests.support import queue
-from tests.surfaces.test_api import Api, problem_of
+from tests.support.api import Api, problem_of
 
 pytestmark = pytest.mark.django_db
 
 PAIRS = [("Which flour gives a sourdough loaf the most rise?", "A strong bread flour with plenty of protein.")] * 2
-
-
-@pytest.fixture
-def owner() -> User:
-    return make_user()
-
-
-@pytest.fixture
-def api(owner: User) -> Api:
-    return Api(owner)
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """The pages in a real browser: from log-in to the very turn, by mouse, by keyboard, without JavaScript, on a phone."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
@@ -14,7 +14,7 @@ from convmemory.conversations.models import Conversation
 from convmemory.conversations.parts import ToolResultPart
 from search.adapters.conversations import index_conversation
 from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
-from tests.surfaces.browser import Chromium, chromium_path
+from tests.surfaces.browser import Chromium
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -23,13 +23,6 @@ QUESTION = "how do I keep a sourdough starter alive over the holidays?"
 ANSWER = "Keep the starter in the **refrigerator** and feed it once a week."
 PHONE = {"width": 390, "height": 844}
 Steps = Callable[[Page], None]
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Chromium]:
-    browser = Chromium(chromium_path())
-    yield browser
-    browser.close()
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """The admin in a real browser: under its strict policy, on a desk and on a phone, by mouse and without JavaScript."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from django.contrib.auth.models import Permission, User
@@ -13,19 +13,12 @@ from convmemory.ops.dashboard_tasks import map_turns, sample_index
 from search.adapters.conversations import index_conversation
 from search.models import ItemEmbedding
 from tests.factories import exchange, make_conversation, make_user
-from tests.surfaces.browser import Chromium, chromium_path
+from tests.surfaces.browser import Chromium
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 PHONE = {"width": 390, "height": 844}
 Steps = Callable[[Page], None]
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Chromium]:
-    browser = Chromium(chromium_path())
-    yield browser
-    browser.close()
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """What a person does before the page's scripts are there is honoured: typing, pressing Enter, setting filters."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -9,18 +9,11 @@ from pytest_django.live_server_helper import LiveServer
 from convmemory.conversations.models import Conversation
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation, make_user
-from tests.surfaces.browser import Chromium, chromium_path, held, is_deferred_script
+from tests.surfaces.browser import Chromium, held, is_deferred_script
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 Steps = Callable[[Page], None]
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Chromium]:
-    browser = Chromium(chromium_path())
-    yield browser
-    browser.close()
 
 
 @pytest.fixture

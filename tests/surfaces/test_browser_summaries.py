@@ -13,7 +13,7 @@ from pytest_django.live_server_helper import LiveServer
 from convmemory.conversations.models import Conversation
 from summaries.making import make_summary, summaries_to_make
 from tests.factories import exchange, make_conversation, make_user
-from tests.surfaces.browser import Chromium, chromium_path
+from tests.surfaces.browser import Chromium
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -21,13 +21,6 @@ TOPICS = [
     ("Which bread flour gives a sourdough loaf the most rise?", "A strong bread flour with thirteen percent protein."),
     ("How do I tune a ukulele without any tuner at hand?", "Tune the second string first and the others after it."),
 ]
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Chromium]:
-    browser = Chromium(chromium_path())
-    yield browser
-    browser.close()
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation, make_user
 from tests.support.chat_server import ChatServer, Hold, Say, Script, Think, calls, fails, says
 from tests.support.site import running_site
-from tests.surfaces.browser import Chromium, chromium_path, held, is_deferred_script
+from tests.surfaces.browser import Chromium, held, is_deferred_script
 
 pytestmark = [
     pytest.mark.browser,
@@ -26,13 +26,6 @@ pytestmark = [
 expect.set_options(timeout=15_000)
 PHONE = {"width": 390, "height": 844}
 Steps = Callable[[Page], None]
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Chromium]:
-    browser = Chromium(chromium_path())
-    yield browser
-    browser.close()
 
 
 @pytest.fixture

@@ -38,17 +38,6 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
-def site(endpoint: ChatServer) -> Iterator[str]:
-    with running_site() as address:
-        yield address
-
-
-@pytest.fixture
-def owner() -> User:
-    return make_user()
-
-
-@pytest.fixture
 def ada(site: str, owner: User) -> Iterator[Talker]:
     talker = Talker(site, owner)
     yield talker

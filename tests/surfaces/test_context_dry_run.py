@@ -12,16 +12,11 @@ from convmemory.chat.models import Agent
 from convmemory.conversations.models import Conversation
 from summaries.models import ConversationSummary
 from tests.factories import exchange, make_conversation, make_user
-from tests.surfaces.test_api import Api, problem_of
+from tests.support.api import Api, problem_of
 
 pytestmark = pytest.mark.django_db
 
 FILLER = "some words that take room " * 40
-
-
-@pytest.fixture
-def owner() -> User:
-    return make_user()
 
 
 @pytest.fixture
@@ -79,7 +74,7 @@ def test_the_page_shows_what_stays_and_what_goes(owner: User, conversation: Conv
     text = client.get(path).content.decode()
     assert "to Tutor, some-model" in text
     assert "10 messages by <code>summary_boundary</code>" in text
-    assert "added" in text
+    assert "inserted" in text
     assert "answer 9" in text
     assert "answer 0" not in text
     assert client.get(path, {"agent": "nonsense"}).status_code == 400

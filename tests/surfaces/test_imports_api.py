@@ -33,11 +33,6 @@ def no_worker(_at_once: None, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def owner() -> User:
-    return make_user()
-
-
-@pytest.fixture
 def client(owner: User) -> Client:
     return program_of(owner)
 

@@ -11,8 +11,8 @@ from memory.models import MessageEmbedding
 from search.adapters.conversations import index_conversation
 from search.searching import SearchQuery, search
 from tests.factories import exchange, make_conversation, make_user
+from tests.support.api import Api, problem_of
 from tests.support.queue import queued
-from tests.surfaces.test_api import Api, problem_of
 
 pytestmark = pytest.mark.django_db
 
@@ -26,16 +26,6 @@ ROUTES = [
     ("POST", "/conversations/{id}/memory/recall", {"query": "boil an egg"}),
     ("POST", "/conversations/{id}/turns", {"turn_number": 0, "user": "a", "assistant": "b"}),
 ]
-
-
-@pytest.fixture
-def owner() -> User:
-    return make_user()
-
-
-@pytest.fixture
-def api(owner: User) -> Api:
-    return Api(owner)
 
 
 def stored(owner: User) -> Conversation:

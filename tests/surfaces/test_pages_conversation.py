@@ -23,11 +23,6 @@ IN_MAIN = {**HTMX, "HX-Target": "main"}
 
 
 @pytest.fixture
-def owner() -> User:
-    return make_user()
-
-
-@pytest.fixture
 def page(owner: User) -> Callable[..., str]:
     """The text of a page that the owner gets."""
     client = Client()

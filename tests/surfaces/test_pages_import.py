@@ -26,11 +26,6 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def owner() -> User:
-    return make_user()
-
-
-@pytest.fixture
 def client(owner: User) -> Client:
     client = Client()
     client.force_login(owner)

@@ -46,11 +46,6 @@ class Pages:
 
 
 @pytest.fixture
-def owner() -> User:
-    return make_user()
-
-
-@pytest.fixture
 def pages(owner: User) -> Pages:
     return Pages(owner)
 

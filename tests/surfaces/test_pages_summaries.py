@@ -19,11 +19,6 @@ PAIRS = [(f"What is the colour of house number {n}?", f"House number {n} is blue
 
 
 @pytest.fixture
-def owner() -> User:
-    return make_user()
-
-
-@pytest.fixture
 def client(owner: User) -> Client:
     client = Client()
     client.force_login(owner)

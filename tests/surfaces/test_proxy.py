@@ -29,22 +29,10 @@ from tests.support.chat_server import (
     fails,
     says,
 )
-from tests.support.site import running_site
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 HELLO = {"role": "user", "content": "What is the capital of Peru?"}
-
-
-@pytest.fixture
-def site(endpoint: ChatServer) -> Iterator[str]:
-    with running_site() as address:
-        yield address
-
-
-@pytest.fixture
-def owner() -> User:
-    return make_user()
 
 
 @pytest.fixture

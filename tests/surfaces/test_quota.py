@@ -26,11 +26,6 @@ USAGE = b'data: {"choices": [], "usage": {"prompt_tokens": 1000, "completion_tok
 
 
 @pytest.fixture
-def owner() -> User:
-    return make_user()
-
-
-@pytest.fixture
 def ada(endpoint: ChatServer, owner: User) -> Iterator[Talker]:
     with running_site() as address:
         talker = Talker(address, owner)

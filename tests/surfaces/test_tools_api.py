@@ -19,11 +19,6 @@ BREAD = ("how do I keep a sourdough starter alive?", "Feed it flour and water on
 
 
 @pytest.fixture
-def owner() -> User:
-    return make_user()
-
-
-@pytest.fixture
 def client(owner: User) -> Client:
     return Client(headers={"Authorization": f"Bearer {create_key(owner=owner)}"})
 

@@ -1,5 +1,5 @@
 -- The active user whose unrevoked, unexpired key has this hash, and whether that key only reads.
--- Notes the key's use, not more often than told.
+-- Notes the key's use, not more often than asked to.
 WITH found AS (
     SELECT k.id, k.owner_id, k.read_only
     FROM accounts_apikey AS k

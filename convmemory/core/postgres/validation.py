@@ -11,15 +11,11 @@ from django.db.backends.base.validation import BaseDatabaseValidation
 from django.db.utils import OperationalError
 
 from convmemory.core.errors import DatabaseUnavailable
+from convmemory.core.sql import load_sql
 
 MIN_SERVER = 15
 MIN_VECTOR = (0, 8)
 _NUMBER = re.compile(r"\d+")
-FACTS = """
-SELECT current_setting('server_version_num')::int / 10000,
-       (SELECT extversion FROM pg_extension WHERE extname = 'vector'),
-       (SELECT default_version FROM pg_available_extensions WHERE name = 'vector')
-"""
 
 
 class DatabaseValidation(BaseDatabaseValidation):
@@ -28,7 +24,7 @@ class DatabaseValidation(BaseDatabaseValidation):
     def check(self, **kwargs: Any) -> list[CheckMessage]:
         try:
             with self.connection.cursor() as cursor:
-                cursor.execute(FACTS)
+                cursor.execute(load_sql("convmemory.core", "server_facts"))
                 row = cursor.fetchone()
         except (DatabaseUnavailable, OperationalError) as error:
             return [*super().check(**kwargs), Error(str(error), id="convmemory.E001")]

@@ -1,6 +1,6 @@
 """What an installation of a given size needs: rows, bytes by table and index, hours of embedding, memory.
 
-Pure arithmetic over measured bytes per row (docs/scaling.md says how they were measured). With the sizes of
+Arithmetic over measured bytes per row (docs/scaling.md says how they were measured). With the sizes of
 a running installation in their place (`measured_costs`) the figures are its own.
 """
 
@@ -80,6 +80,7 @@ MEASURED: Mapping[str, Cost] = {
     "conversations_conversation": Cost(300, 400),
     "conversations_message": Cost(500, 211),
     "conversations_messagesource": Cost(130, 23),
+    "search_source": Cost(200, 130),
     "search_sourceindex": Cost(200, 130),
     "search_item": Cost(250, 120),
     "search_itemembedding": Cost(216, 188),
@@ -132,6 +133,7 @@ def _tables(load: Load) -> Iterable[_Size]:
     yield _Size("conversations_conversation", conversations)
     yield _Size("conversations_message", messages, message_chars * 1.15)  # the JSON's keys included
     yield _Size("conversations_messagesource", messages, message_chars * 0.8)  # compressed
+    yield _Size("search_source", conversations)
     yield _Size("search_sourceindex", conversations)
     yield _Size("search_item", load.turns, load.chars_per_turn * 2.1, load.chars_per_turn * 0.9)
     yield _Size("search_itemembedding", chunks, vector + code, code)  # the code in the row and in its owner's index

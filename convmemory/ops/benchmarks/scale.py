@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.db import connection
 
 from convmemory.conversations.reading import Filters
-from convmemory.core.sql import Asked, load_sql
+from convmemory.core.sql import PendingQuery, load_sql
 from convmemory.embeddings.embedder import TokenEmbedding, Vector
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
@@ -25,7 +25,7 @@ RECALL_AT = 20
 
 
 def bench_scale(passages: int) -> list[Figure]:
-    """Latencies, recall of the dense leg through the index, and bytes per passage."""
+    """Latencies, recall of the passage retriever through the index, and bytes per passage."""
     space = active_space()
     maker, vectors = TextMaker(), VectorMaker(space.dimensions)
     owners = _fill(space, passages, maker, vectors)
@@ -76,10 +76,10 @@ def _recall(space: EmbeddingSpace, owner: User, vectors: VectorMaker) -> list[Fi
 
 
 def _nearest(name: str, space: EmbeddingSpace, owner: User, question: Vector) -> list[tuple[int, int]]:
-    """The turns of the passages that a statement finds, nearest first."""
+    """The items of the passages that a statement finds, nearest first."""
     query = PreparedQuery(owner.pk, QueryText(""), space=space).with_embedding(TokenEmbedding.of_vector(question))
-    ((conversations, turns, scores),) = Asked(*passages_statement(name, query)).rows()
-    return [(conversations[i], turns[i]) for i in np.argsort(scores)[::-1]]
+    ((sources, items, scores),) = PendingQuery(*passages_statement(name, query)).rows()
+    return [(sources[i], items[i]) for i in np.argsort(scores)[::-1]]
 
 
 def _bytes(space: EmbeddingSpace) -> list[Figure]:

@@ -146,15 +146,12 @@ def _turn(number: int, maker: TextMaker) -> ItemTexts:
 
 
 def _copy_item_vectors(source: Source, space: EmbeddingSpace, items: int, vectors: VectorMaker) -> None:
-    columns = "owner_id, source_id, space_id, item_number, chunk_number, token_count, content_hash, created_at"
-    values = f"{source.owner_id}, {source.pk}, {space.pk}, n, 0, 80, '\\x00', now()"
+    parameters = {"owner": source.owner_id, "source": source.pk, "space": space.pk}
     with connection.cursor() as cursor:
         cursor.execute("CREATE TEMP TABLE IF NOT EXISTS synthetic_vector (n int, embedding halfvec)")
         cursor.execute("TRUNCATE synthetic_vector")
         _copy(cursor, "synthetic_vector (n, embedding)", [np.arange(items, dtype=">i4")], vectors.vectors(items))
-        cursor.execute(
-            f"INSERT INTO search_itemembedding ({columns}, embedding) SELECT {values}, embedding FROM synthetic_vector"  # noqa: S608
-        )
+        cursor.execute(load_sql("convmemory.ops", "synthetic_items"), parameters)
 
 
 def _copy_passages(source: Source, space: EmbeddingSpace, message_ids: list[int], vectors: VectorMaker) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
-from convmemory.core.postgres.validation import FACTS, server_problems
+from convmemory.core.postgres.validation import server_problems
 from convmemory.core.sql import load_sql
 from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity, plural
 
@@ -19,10 +19,7 @@ IDS = {
 
 def facts() -> Iterator[Fact]:
     with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT current_setting('server_version'), pg_size_pretty(pg_database_size(current_database())), "
-            "(SELECT extversion FROM pg_extension WHERE extname = 'vector'), current_database()"
-        )
+        cursor.execute(load_sql("convmemory.ops", "database_facts"))
         version, size, vector, name = cursor.fetchone()
     yield "server", f"PostgreSQL {version}, {'embedded' if connection.settings_dict['EMBEDDED_PATH'] else 'external'}"
     yield "pgvector", str(vector)
@@ -31,7 +28,7 @@ def facts() -> Iterator[Fact]:
 
 def check_versions() -> Iterator[Finding]:
     with connection.cursor() as cursor:
-        cursor.execute(FACTS)
+        cursor.execute(load_sql("convmemory.core", "server_facts"))
         server, installed, available = cursor.fetchone()
     for problem in server_problems(server, installed, available):
         yield Finding(IDS[str(problem.id)], Severity.ERROR, problem.msg, str(problem.hint))
@@ -58,7 +55,7 @@ def check_migrations() -> Iterator[Finding]:
 
 def check_connections() -> Iterator[Finding]:
     with connection.cursor() as cursor:
-        cursor.execute("SELECT count(*), current_setting('max_connections')::int FROM pg_stat_activity")
+        cursor.execute(load_sql("convmemory.ops", "connections_in_use"))
         used, allowed = cursor.fetchone()
     if used > allowed * BUSY_SHARE:
         yield Finding(

@@ -4,8 +4,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from django.conf import settings
-
+from convmemory.core.options import PathOptions
 from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity
 
 GIB = 1024**3
@@ -30,7 +29,7 @@ def check_room() -> Iterator[Finding]:
 
 
 def _folder() -> Path:
-    return Path(settings.VAR_DIR)
+    return Path(PathOptions.from_settings().var_dir)
 
 
 AREA = Area("disk", facts, (check_room,))

@@ -15,7 +15,7 @@ from search import vector_index
 from search.retrieval import plans
 
 PROJECT_APPS = ("convmemory", "memory", "search", "summaries")
-OURS = "passage_signs_"
+OURS = "passage_codes_"
 
 
 def facts() -> Iterator[Fact]:
@@ -43,7 +43,7 @@ def check_validity() -> Iterator[Finding]:
 
 def check_declared() -> Iterator[Finding]:
     with connection.cursor() as cursor:
-        cursor.execute("SELECT indexname FROM pg_indexes WHERE schemaname = current_schema()")
+        cursor.execute(load_sql("convmemory.ops", "index_names"))
         present = {row[0] for row in cursor.fetchall()}
     for model in apps.get_models():
         if model.__module__.partition(".")[0] not in PROJECT_APPS:
@@ -78,7 +78,7 @@ def check_plans() -> Iterator[Finding]:
     space = active_space()
     try:
         bad = plans.queries_without_index(space)
-    except EmbedderUnavailable:  # told by the models area
+    except EmbedderUnavailable:  # reported by the models area
         return
     for name, expected in bad.items():
         yield Finding(

@@ -52,7 +52,7 @@ def check_reranker() -> Iterator[Finding]:
         return
     document = (f"{PROBE} " * (QUESTION_CHARS + PASSAGE_CHARS))[: QUESTION_CHARS + PASSAGE_CHARS]
     try:
-        rerank(options, query=PROBE, documents=[document] * options.head)
+        rerank(options, query=PROBE, documents=[document] * options.top_k)
     except RerankerUnavailable as error:
         yield Finding(
             "models.reranker-unavailable",
@@ -65,7 +65,7 @@ def check_reranker() -> Iterator[Finding]:
 def check_weights() -> Iterator[Finding]:
     for space, weights in _weights():
         if not weights.is_file():
-            continue  # told by check_active_model where it matters
+            continue  # reported by check_active_model where it matters
         digest, expected = _digest(weights), _expected(space)
         if not digest.startswith(expected):
             yield Finding(

@@ -35,11 +35,11 @@ def facts() -> Iterator[Fact]:
 def check_orphans() -> Iterator[Finding]:
     counts = count_orphans()
     if counts:
-        told = ", ".join(f"{table} {count:,}" for table, count in counts.items())
+        listed = ", ".join(f"{table} {count:,}" for table, count in counts.items())
         yield Finding(
             "rows.orphaned",
             Severity.ERROR,
-            f"Rows of items that are gone, or with an owner who is not their source's: {told}.",
+            f"Rows of items that are gone, or with an owner who is not their source's: {listed}.",
             "`manage.py doctor --fix` deletes them; the deep sweep does so every hour.",
             lambda: f"{plural(delete_orphans(), 'row')} deleted.",
         )

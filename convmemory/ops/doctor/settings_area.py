@@ -4,9 +4,8 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from django.conf import settings
-
 from convmemory.core import conf
+from convmemory.core.options import PathOptions, SiteOptions
 from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity
 
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
@@ -17,7 +16,7 @@ def facts() -> Iterator[Fact]:
 
 
 def check_debug() -> Iterator[Finding]:
-    if settings.DEBUG and _is_public():
+    if SiteOptions.from_settings().debug and _is_public():
         yield Finding(
             "settings.debug",
             Severity.ERROR,
@@ -27,7 +26,7 @@ def check_debug() -> Iterator[Finding]:
 
 
 def check_https() -> Iterator[Finding]:
-    if _is_public() and not settings.HTTPS_ONLY:
+    if _is_public() and not SiteOptions.from_settings().https_only:
         yield Finding(
             "settings.plain-http",
             Severity.WARNING,
@@ -37,7 +36,7 @@ def check_https() -> Iterator[Finding]:
 
 
 def check_secret_file() -> Iterator[Finding]:
-    path = Path(settings.VAR_DIR) / "secret_key"
+    path = Path(PathOptions.from_settings().var_dir) / "secret_key"
     if not path.is_file() or not path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         return
 
@@ -55,7 +54,7 @@ def check_secret_file() -> Iterator[Finding]:
 
 
 def check_folder() -> Iterator[Finding]:
-    folder = Path(settings.VAR_DIR)
+    folder = Path(PathOptions.from_settings().var_dir)
     if not folder.stat().st_mode & (stat.S_IRGRP | stat.S_IWGRP | stat.S_IROTH | stat.S_IWOTH):
         return
 
@@ -73,7 +72,7 @@ def check_folder() -> Iterator[Finding]:
 
 
 def _is_public() -> bool:
-    return not LOCAL_HOSTS.issuperset(settings.ALLOWED_HOSTS)
+    return not LOCAL_HOSTS.issuperset(SiteOptions.from_settings().allowed_hosts)
 
 
 AREA = Area("settings", facts, (check_debug, check_https, check_secret_file, check_folder))

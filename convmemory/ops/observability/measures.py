@@ -15,13 +15,13 @@ from datetime import datetime, timedelta
 from multiprocessing.util import Finalize
 from typing import Any
 
-from django.conf import settings
 from django.db import DatabaseError, InterfaceError, connection, transaction
 from django.utils import timezone
 
 from convmemory.core.measuring import Measurement
 from convmemory.core.sql import load_sql
 from convmemory.ops.models import Measure
+from convmemory.ops.options import MetricsOptions
 
 logger = logging.getLogger(__name__)
 
@@ -84,7 +84,7 @@ def on_measured(sender: Any, *, measurement: Measurement, **kwargs: Any) -> None
     one.buckets[bucket] = 1
     hour = timezone.now().replace(minute=0, second=0, microsecond=0)
     _pending.put({(measurement.name[:50], measurement.label[:120], hour): one})
-    if _pending.thread is None and settings.MEASURES_FLUSH_S > 0:
+    if _pending.thread is None and MetricsOptions.from_settings().measures_flush_s > 0:
         _start_thread()
 
 
@@ -165,6 +165,6 @@ def _start_thread() -> None:
 def _flush_forever() -> None:
     pause = threading.Event()
     while True:
-        pause.wait(settings.MEASURES_FLUSH_S)
+        pause.wait(MetricsOptions.from_settings().measures_flush_s)
         flush()
         connection.close()

@@ -27,6 +27,7 @@ from convmemory.core.errors import ConvMemoryError, InvalidInput
 from convmemory.core.postgres import server
 from convmemory.core.postgres.base import close_pools
 from convmemory.core.private_files import new_private_file
+from convmemory.core.sql import load_sql
 from convmemory.ops.privacy.safe_restore import entries_to_restore, new_database, restoring_role, take_over
 
 FORMAT = "convmemory-backup"
@@ -34,14 +35,6 @@ VERSION = 1
 DUMP, MANIFEST = "dump.pgc", "manifest.json"
 CHUNK_BYTES = 1024 * 1024
 LEAVING_S = 5.0
-TABLES = """
-SELECT c.relname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
-WHERE c.relkind IN ('r', 'p') AND n.nspname = 'public' ORDER BY c.relname
-"""
-OTHERS = """
-SELECT count(*) FROM pg_stat_activity
-WHERE datname = %s AND backend_type = 'client backend' AND pid <> pg_backend_pid()
-"""
 
 
 class BackupFailed(ConvMemoryError):
@@ -160,7 +153,7 @@ def _snapshot(target: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]
     with psycopg.connect(**target) as reader:
         reader.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         reader.read_only = True
-        snapshot = _value(reader, "SELECT pg_export_snapshot()")
+        snapshot = _value(reader, load_sql("convmemory.ops", "export_snapshot"))
         yield (
             str(snapshot),
             {
@@ -168,8 +161,8 @@ def _snapshot(target: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]
                 "version": VERSION,
                 "created_at": timezone.now().isoformat(),
                 "postgres": _value(reader, "SHOW server_version"),
-                "vector": _value(reader, "SELECT extversion FROM pg_extension WHERE extname = 'vector'"),
-                "migrations": reader.execute("SELECT app, name FROM django_migrations ORDER BY id").fetchall(),
+                "vector": _value(reader, load_sql("convmemory.ops", "vector_version")),
+                "migrations": _rows(reader, load_sql("convmemory.ops", "applied_migrations")),
                 "rows": _count_rows(reader),
             },
         )
@@ -180,11 +173,16 @@ def _value(reader: psycopg.Connection, statement: str) -> Any:
     return row[0] if row else None
 
 
+def _rows(reader: psycopg.Connection, statement: str) -> list[tuple[Any, ...]]:
+    return reader.execute(sql.SQL(statement)).fetchall()
+
+
 def _count_rows(reader: psycopg.Connection) -> dict[str, int]:
-    tables = [name for (name,) in reader.execute(TABLES).fetchall()]
+    tables = [name for (name,) in _rows(reader, load_sql("convmemory.ops", "backed_up_tables"))]
+    counting = sql.SQL(load_sql("convmemory.ops", "count_all"))
     counts = {}
     for name in tables:
-        row = reader.execute(sql.SQL("SELECT count(*) FROM public.{}").format(sql.Identifier(name))).fetchone()
+        row = reader.execute(counting.format(sql.Identifier("public", name))).fetchone()
         counts[name] = int(row[0]) if row else 0
     return counts
 
@@ -251,7 +249,7 @@ def _is_empty() -> bool:
     with connection.cursor() as cursor:
         tables = set(connection.introspection.table_names(cursor))
         for name in {"auth_user", "conversations_conversation"} & tables:
-            cursor.execute(f"SELECT EXISTS (SELECT 1 FROM {name})")  # noqa: S608
+            cursor.execute(load_sql("convmemory.ops", "has_rows").format(name))
             if cursor.fetchone()[0]:
                 return False
     return True
@@ -259,7 +257,8 @@ def _is_empty() -> bool:
 
 def _refuse_while_in_use(admin: psycopg.Connection, name: str) -> None:
     deadline = time.monotonic() + LEAVING_S
-    while (row := admin.execute(OTHERS, [name]).fetchone()) and row[0] and time.monotonic() < deadline:
+    statement = sql.SQL(load_sql("convmemory.ops", "other_connections"))
+    while (row := admin.execute(statement, [name]).fetchone()) and row[0] and time.monotonic() < deadline:
         time.sleep(0.1)  # a connection that was closed a moment ago may still be ending
     if row and row[0]:
         raise InvalidInput(f"{row[0]} connections use the database: stop `manage.py up` and other commands first.")

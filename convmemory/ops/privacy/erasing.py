@@ -100,7 +100,8 @@ def count_rows(user: AbstractBaseUser) -> dict[str, int]:
     counts = {}
     with connection.cursor() as cursor:
         for table in owned_tables():
-            cursor.execute(f"SELECT count(*) FROM {table.name} WHERE {table.condition}", {"owner": user.pk})  # noqa: S608
+            statement = load_sql("convmemory.ops", "count_owned").format(table=table.name, condition=table.condition)
+            cursor.execute(statement, {"owner": user.pk})
             (counts[table.name],) = cursor.fetchone()
     return {name: count for name, count in counts.items() if count}
 
@@ -139,7 +140,8 @@ def _drop_rows(tables: list[OwnedTable], owner_id: int, receipt: Receipt, deadli
 def _drop_person(person: OwnedTable, owner_id: int) -> int:
     Erasure.objects.filter(user_id=owner_id).delete()
     with connection.cursor() as cursor:
-        cursor.execute(f"DELETE FROM {person.name} WHERE {person.condition}", {"owner": owner_id})  # noqa: S608
+        statement = load_sql("convmemory.ops", "drop_person").format(table=person.name, condition=person.condition)
+        cursor.execute(statement, {"owner": owner_id})
         count: int = cursor.rowcount
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
     return count
@@ -159,13 +161,12 @@ def _in_batches(name: str, table: OwnedTable, owner_id: int) -> Iterator[int]:
 def _let_go(model: type[models.Model], key: models.ForeignKey[Any, Any], rows: str, owner_id: int) -> None:
     """Set a nullable reference to rows of the person to null, in those of the model's rows."""
     target = next(table for table in owned_tables() if table.model is key.related_model)
-    column, table, pk = key.column, model._meta.db_table, target.model._meta.pk.column
+    statement = load_sql("convmemory.ops", "let_go").format(
+        table=model._meta.db_table, column=key.column, rows=rows,
+        pk=target.model._meta.pk.column, target=target.name, condition=target.condition,
+    )  # fmt: skip
     with connection.cursor() as cursor:
-        cursor.execute(
-            f'UPDATE {table} SET "{column}" = NULL WHERE {rows} AND "{column}" IN '  # noqa: S608
-            f'(SELECT "{pk}" FROM {target.name} WHERE {target.condition})',
-            {"owner": owner_id},
-        )
+        cursor.execute(statement, {"owner": owner_id})
 
 
 def _drop_sessions(owner_id: int) -> int:
@@ -214,10 +215,10 @@ def _drop_stored_files(table: OwnedTable, owner_id: int) -> int:
     dropped = 0
     for file_field in (f for f in table.model._meta.concrete_fields if isinstance(f, models.FileField)):
         with connection.cursor() as cursor:
-            cursor.execute(
-                f'SELECT "{file_field.column}" FROM {table.name} WHERE {table.condition}',  # noqa: S608
-                {"owner": owner_id},
+            statement = load_sql("convmemory.ops", "owned_files").format(
+                column=file_field.column, table=table.name, condition=table.condition
             )
+            cursor.execute(statement, {"owner": owner_id})
             names = [name for (name,) in cursor.fetchall() if name]
         for name in filter(file_field.storage.exists, names):
             file_field.storage.delete(name)

@@ -21,6 +21,7 @@ from django.utils import timezone
 from convmemory.conversations.importers.own_export import FORMAT, MANIFEST, VERSION, table_file
 from convmemory.core.errors import InvalidInput
 from convmemory.core.private_files import new_private_file
+from convmemory.core.sql import load_sql
 from convmemory.ops.privacy.ownership import OwnedTable, owned_tables
 
 ROWS_PER_FETCH = 200
@@ -93,10 +94,9 @@ def _snapshot() -> Iterator[None]:
 
 def _write_table(archive: zipfile.ZipFile, table: OwnedTable, owner_id: int) -> int:
     columns = ", ".join(f't."{column}"' for column in exported_columns(table))
-    order = ORDERS.get(table.name)
-    statement = (
-        f"SELECT row_to_json(r)::text FROM (SELECT {columns} FROM {table.name} AS t "  # noqa: S608
-        f"WHERE {table.condition}{f' ORDER BY {order}' if order else ''}) AS r"
+    in_order = f"ORDER BY {order}" if (order := ORDERS.get(table.name)) else ""
+    statement = load_sql("convmemory.ops", "export_rows").format(
+        columns=columns, table=table.name, condition=table.condition, in_order=in_order
     )
     count = 0
     with archive.open(table_file(table.name), "w", force_zip64=True) as file, connection.chunked_cursor() as cursor:

@@ -12,7 +12,7 @@ from graphlib import TopologicalSorter
 from typing import Any
 
 from django.apps import apps
-from django.conf import settings
+from django.contrib.auth import get_user_model
 from django.db import models
 
 SHARED = {
@@ -50,7 +50,7 @@ class OwnedTable:
 
 
 def user_model() -> type[models.Model]:
-    return apps.get_model(settings.AUTH_USER_MODEL)
+    return get_user_model()
 
 
 def all_models() -> list[type[models.Model]]:

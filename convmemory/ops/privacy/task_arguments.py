@@ -18,6 +18,7 @@ from django_q.signing import SignedPackage
 
 from convmemory.core.models import OwnerTask
 from convmemory.core.safe_queue import find_task
+from convmemory.core.sql import load_sql
 from convmemory.ops.privacy.ownership import OwnedTable, owned_by_name
 
 PERSONS = ("owner", "user", "caller")
@@ -123,9 +124,8 @@ def _about(calls: list[tuple[Any, list[NamedRow]]], owner_id: int) -> list[Any]:
 
 def _others(table: OwnedTable, pks: set[int], owner_id: int) -> set[int]:
     """Which of these rows exist and are not the person's."""
-    column = table.model._meta.pk.column
-    statement = (
-        f'SELECT "{column}" FROM {table.name} WHERE "{column}" = ANY(%(pks)s) AND ({table.condition}) IS NOT TRUE'  # noqa: S608
+    statement = load_sql("convmemory.ops", "rows_of_others").format(
+        pk=table.model._meta.pk.column, table=table.name, condition=table.condition
     )
     with connection.cursor() as cursor:
         cursor.execute(statement, {"pks": sorted(pks), "owner": owner_id})

@@ -6,16 +6,16 @@ from collections.abc import Callable
 from convmemory.core.errors import ConvMemoryError
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space, start_building
-from convmemory.ops.reembed.progress import Progress
+from convmemory.ops.reembed.progress import ReembedProgress
 from convmemory.ops.reembed.running import Totals, embed_all
-from search.indexing.selecting import KINDS, Kind, Scope, select_active, select_building
+from search.indexing.selecting import DEFECTS, Defect, Selection, select_active, select_building
 from search.indexing.switching import NotBuilt, build_vector_index, switch_to
 
 SWITCH_ATTEMPTS = 100
 RETRY_PAUSE_S = 0.5
 
 Tell = Callable[[str], None]
-ShowProgress = Callable[[Progress], None]
+ShowProgress = Callable[[ReembedProgress], None]
 
 
 class ReembedFailed(ConvMemoryError):
@@ -23,19 +23,21 @@ class ReembedFailed(ConvMemoryError):
 
 
 def refresh(
-    space: EmbeddingSpace, scope: Scope, kinds: tuple[Kind, ...], *, workers: int, show: ShowProgress
+    space: EmbeddingSpace, selection: Selection, defects: tuple[Defect, ...], *, workers: int, show: ShowProgress
 ) -> Totals:
     """Embed what is missing, stale or failed in the active space. Raises: EmbedderUnavailable, ReembedFailed."""
     totals = Totals()
-    _embed(select_active(space, scope, kinds), space, totals, workers, show)
+    _embed(select_active(space, selection, defects), space, totals, workers, show)
     return totals
 
 
-def build(space: EmbeddingSpace, scope: Scope, kinds: tuple[Kind, ...], *, workers: int, show: ShowProgress) -> Totals:
+def build(
+    space: EmbeddingSpace, selection: Selection, defects: tuple[Defect, ...], *, workers: int, show: ShowProgress
+) -> Totals:
     """Embed a part of the archive in a space beside the active one, without a switch. Raises: as `change_over`."""
     start_building(space)
     totals = Totals()
-    _embed(select_building(space, scope, kinds), space, totals, workers, show)
+    _embed(select_building(space, selection, defects), space, totals, workers, show)
     return totals
 
 
@@ -50,7 +52,7 @@ def change_over(space: EmbeddingSpace, *, workers: int, show: ShowProgress, tell
     start_building(space)
     totals = Totals()
     for _ in range(SWITCH_ATTEMPTS):
-        _embed(select_building(space, Scope(), KINDS), space, totals, workers, show)
+        _embed(select_building(space, Selection(), DEFECTS), space, totals, workers, show)
         if build_vector_index(space, like=active_space()):
             tell("The vector index of the new space is built.")
         try:
@@ -68,7 +70,7 @@ def change_over(space: EmbeddingSpace, *, workers: int, show: ShowProgress, tell
 def _embed(sources: dict[int, int], space: EmbeddingSpace, totals: Totals, workers: int, show: ShowProgress) -> None:
     if not sources:
         return
-    progress = Progress(sum(sources.values()), time.monotonic)
+    progress = ReembedProgress(sum(sources.values()), time.monotonic)
 
     def on_progress(items: int) -> None:
         progress.add(items)

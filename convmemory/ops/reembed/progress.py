@@ -5,7 +5,7 @@ from collections.abc import Callable
 WIDTH = 24
 
 
-class Progress:
+class ReembedProgress:
     """Counts items against a total; the rate is that of this run."""
 
     def __init__(self, total: int, clock: Callable[[], float]) -> None:

@@ -83,7 +83,7 @@ def _feed(
 ) -> None:
     running: dict[Future[StepResult], int] = {}
     held: dict[int, int] = {}
-    told: dict[int, int] = {}
+    reported: dict[int, int] = {}
     while waiting or running:
         while waiting and len(running) < window:
             source_id = waiting.popleft()
@@ -94,8 +94,8 @@ def _feed(
             if result.unavailable:
                 raise EmbedderUnavailable(result.unavailable)
             totals.add(source_id, result)
-            done = item_counts[source_id] - told.get(source_id, 0) if result.finished else result.items
-            told[source_id] = told.get(source_id, 0) + done
+            done = item_counts[source_id] - reported.get(source_id, 0) if result.finished else result.items
+            reported[source_id] = reported.get(source_id, 0) + done
             on_progress(done)
             if not result.finished and _may_go_on(source_id, result, held, totals):
                 waiting.append(source_id)

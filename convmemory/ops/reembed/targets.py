@@ -1,4 +1,4 @@
-"""Which model `manage.py reembed` was told to embed with: the settings, changed by the command's options."""
+"""Which model `manage.py reembed` is asked to embed with: the settings, changed by the command's options."""
 
 import os
 from dataclasses import replace

@@ -25,11 +25,6 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def owner() -> User:
-    return make_user()
-
-
-@pytest.fixture
 def endpoint(settings: Settings) -> Iterator[FakeEndpoint]:
     with running_endpoint(reply=lambda body: "They talked.") as server:
         settings.CHAT_BASE_URL, settings.CHAT_API_KEY, settings.CHAT_MODEL = server.url, server.key, "m"

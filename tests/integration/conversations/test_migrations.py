@@ -15,6 +15,8 @@ BEFORE = [
     ("embeddings", "0003_vector_uses"),
 ]
 FILL = """
+CREATE INDEX passage_signs_3 ON memory_passage USING hnsw
+    ((binary_quantize(embedding::halfvec(8))::bit(8)) bit_hamming_ops) WHERE space_id = 3;
 INSERT INTO auth_user (id, username, password, first_name, last_name, email, is_superuser, is_staff, is_active,
     date_joined)
 SELECT n, 'user' || n, '', '', '', '', false, false, true, now() FROM unnest(ARRAY[5, 6]) AS n;
@@ -108,5 +110,7 @@ def test_an_archive_of_an_earlier_version_keeps_its_messages_and_its_vectors() -
         columns = "space_id, indexed_version, last_item, passages, refused ->> '0'"
         states = f"SELECT {columns} FROM search_sourceindex ORDER BY space_id"
         assert rows(states) == [(3, 2, 0, 1, None), (4, 2, 0, 1, "too strange")]
+        indexes = "SELECT indexname FROM pg_indexes WHERE indexname ~ '^passage_(signs|codes)_' ORDER BY 1"
+        assert rows(indexes) == [("passage_codes_3",)]
         ((new,),) = rows("SELECT nextval(pg_get_serial_sequence('search_source', 'id'))")
         assert new > max(pk for (pk,) in rows("SELECT id FROM search_source"))

@@ -3,15 +3,15 @@
 import pytest
 from django.db import DataError, connection
 
-from convmemory.core.sql import Asked, pipelined
+from convmemory.core.sql import PendingQuery, pipelined
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def test_rows_are_those_of_their_statement_in_whatever_order_they_are_read() -> None:
     with pipelined():
-        numbers = Asked("SELECT array_agg(n) FROM generate_series(1, %(last)s) AS n", {"last": 3})
-        data = Asked("SELECT %(text)s::text, %(data)s::bytea, NULL", {"text": "né", "data": b"\x00\xff"})
+        numbers = PendingQuery("SELECT array_agg(n) FROM generate_series(1, %(last)s) AS n", {"last": 3})
+        data = PendingQuery("SELECT %(text)s::text, %(data)s::bytea, NULL", {"text": "né", "data": b"\x00\xff"})
         assert data.rows() == [("né", b"\x00\xff", None)]
         assert numbers.rows() == [([1, 2, 3],)]
     with connection.cursor() as cursor:
@@ -20,10 +20,10 @@ def test_rows_are_those_of_their_statement_in_whatever_order_they_are_read() -> 
 
 
 def test_without_a_pipeline_it_is_an_ordinary_statement() -> None:
-    assert Asked("SELECT %(n)s::int + 1", {"n": 1}).rows() == [(2,)]
+    assert PendingQuery("SELECT %(n)s::int + 1", {"n": 1}).rows() == [(2,)]
 
 
 def test_a_statement_that_fails_raises_where_it_is_read_and_leaves_the_connection_usable() -> None:
     with pytest.raises(DataError), pipelined():
-        Asked("SELECT 1 / %(n)s::int", {"n": 0}).rows()
-    assert Asked("SELECT %(n)s::int", {"n": 5}).rows() == [(5,)]
+        PendingQuery("SELECT 1 / %(n)s::int", {"n": 0}).rows()
+    assert PendingQuery("SELECT %(n)s::int", {"n": 5}).rows() == [(5,)]

@@ -27,11 +27,6 @@ pytestmark = pytest.mark.django_db
 PAIRS = [(f"What is the colour of planet number {n}?", f"Planet number {n} is of a dusty red.") for n in range(3)]
 
 
-@pytest.fixture
-def owner() -> User:
-    return make_user()
-
-
 def ids_of(conversation: Conversation) -> list[int]:
     return list(conversation.messages.order_by("position").values_list("pk", flat=True))
 

@@ -1,20 +1,13 @@
 """`kill -9` of a real worker in the middle of embedding: nothing stays in processing."""
 
-import os
-import signal
-import subprocess
-import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from pathlib import Path
-from urllib.parse import quote
 
 import pytest
-from django.conf import settings
-from django.db import connection
 from django.utils import timezone
 
 from convmemory.embeddings.models import EmbeddingSpace
@@ -25,43 +18,23 @@ from search.models import Passage
 from tests.factories import exchange, make_conversation, make_user
 from tests.support.openai_server import FakeEndpoint, Fault, running_endpoint
 from tests.support.queue import drop_all
+from tests.support.worker import running_worker
 
 PAIRS = [(f"What is the colour of planet number {n}?", f"Planet number {n} is of a dusty red.") for n in range(3)]
 TIMEOUT_S = 60
 
 
-@contextmanager
-def running_worker(endpoint: FakeEndpoint, log: Path) -> Iterator[None]:
-    """A `qcluster` on the test database, killed with all its processes at the end of the block."""
-    database = connection.get_connection_params()
-    place = f"{quote(str(database.get('host') or 'localhost'), safe='')}:{database.get('port') or 5432}"
-    user = quote(database.get("user") or "") + (f":{quote(word)}" if (word := database.get("password")) else "")
-    environment = {
-        "DATABASE_URL": f"postgres://{user}@{place}/{database['dbname']}",
+def embedding_worker(endpoint: FakeEndpoint, log: Path) -> AbstractContextManager[None]:
+    """A `qcluster` of one process that embeds at `endpoint`."""
+    variables = {
         "EMBEDDING_PROVIDER": "openai",
         "EMBEDDING_MODEL": "planets",
         "EMBEDDING_DIMENSIONS": "8",
         "EMBEDDING_BASE_URL": endpoint.url,
         "EMBEDDING_API_KEY": endpoint.key,
-        "SECRET_KEY": settings.SECRET_KEY,
         "WORKERS": "1",
     }
-    with log.open("ab") as output:
-        process = subprocess.Popen(
-            [sys.executable, "manage.py", "qcluster", "--skip-checks"],
-            cwd=settings.BASE_DIR,
-            env=os.environ | environment,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    try:
-        yield
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    return running_worker(variables, log)
 
 
 def wait_until(done: Callable[[], bool], log: Path) -> None:
@@ -88,7 +61,7 @@ def test_what_a_killed_worker_was_embedding_is_found_and_completed(tmp_path: Pat
 
     with running_endpoint(faults=deque([Fault(delay_s=TIMEOUT_S)])) as endpoint:
         enqueue_embed(conversation.pk, requested.to_embed)
-        with running_worker(endpoint, log):
+        with embedding_worker(endpoint, log):
             wait_until(lambda: statuses() == {"processing"}, log)
         assert statuses() == {"processing"}
         assert not Passage.objects.exists()
@@ -97,7 +70,7 @@ def test_what_a_killed_worker_was_embedding_is_found_and_completed(tmp_path: Pat
         MessageEmbedding.objects.update(updated_at=timezone.now() - timedelta(minutes=2))
         assert sweep() == {"enqueued": 6, "given_up": 0}
 
-    with running_endpoint() as endpoint, running_worker(endpoint, log):
+    with running_endpoint() as endpoint, embedding_worker(endpoint, log):
         wait_until(lambda: not statuses() & {"pending", "processing"}, log)
     assert statuses() == {"completed"}
     assert set(MessageEmbedding.objects.values_list("error", flat=True)) == {""}

@@ -336,7 +336,7 @@ def test_a_reranker_that_answers_is_no_finding(settings: Settings) -> None:
         settings.RERANK_URL, settings.RERANK_API_KEY, settings.RERANK_TIMEOUT_S = server.url, server.key, 20.0
         assert ids() == []
         [asked] = server.requests
-        assert len(asked["documents"]) == settings.RERANK_HEAD
+        assert len(asked["documents"]) == settings.RERANK_TOP_K
         settings.RERANK_API_KEY = "wrong key"
         [finding] = examine().findings
         assert (finding.id, finding.severity) == ("models.reranker-unavailable", Severity.WARNING)

@@ -27,6 +27,7 @@ from search.results.hits import Hit
 from search.searching import search
 from search.tasks import index
 from tests.factories import exchange, make_conversation, make_user, source_id
+from tests.support import diary as diary_module
 from tests.support.diary import Entry, kept_diaries, write
 from tests.support.tiny_bert import write_tiny_bert
 
@@ -117,3 +118,8 @@ def test_it_is_exported_and_erased(owner: User, tmp_path: Path) -> None:
         for table in ("tests_entry", "search_source", "search_item", "search_passage", "search_tokenvectors"):
             cursor.execute(f"SELECT count(*) FROM {table}")
             assert cursor.fetchone() == (0,), table
+
+
+def test_a_source_takes_sixty_lines() -> None:
+    lines = Path(diary_module.__file__).read_text(encoding="utf-8").splitlines()
+    assert sum(bool(line.strip()) for line in lines) <= 60

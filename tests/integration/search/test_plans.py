@@ -6,7 +6,7 @@ import pytest
 from django.db import connection, transaction
 
 from convmemory.conversations.reading import EVERYTHING, Filters
-from convmemory.core.sql import Asked
+from convmemory.core.sql import PendingQuery
 from convmemory.embeddings.embedder import TokenEmbedding, Vector
 from convmemory.embeddings.spaces import active_space
 from convmemory.ops.benchmarks.synthetic import TextMaker, VectorMaker, fill_turns
@@ -15,14 +15,14 @@ from search.query import SearchQuery
 from search.query_text import QueryText
 from search.retrieval.dense import passages_statement
 from search.retrieval.plans import (
+    CODES_INDEX,
     DENSE_PLANS,
     LEXICAL_INDEX,
-    SIGNS_INDEX,
+    codes_plan,
     dense_plan,
     is_as_expected,
     lexical_plan,
     queries_without_index,
-    signs_plan,
 )
 from search.retrieval.prepared import PreparedQuery
 from search.searching import search
@@ -46,7 +46,7 @@ def owners() -> dict[str, Any]:
     return users
 
 
-def test_dense_legs_use_the_index_that_their_statement_chose(owners: dict[str, Any]) -> None:
+def test_dense_retrievers_use_the_index_that_their_statement_chose(owners: dict[str, Any]) -> None:
     space = active_space()
     for owner in owners.values():
         for name in (*DENSE_PLANS, "passages_indexed"):
@@ -64,21 +64,21 @@ def test_words_are_looked_up_among_the_owners_own_alone(owners: dict[str, Any]) 
         assert LEXICAL_INDEX in plan
 
 
-def test_blocks_of_signs_are_listed_through_their_owner(owners: dict[str, Any]) -> None:
+def test_blocks_of_binary_codes_are_listed_through_their_owner(owners: dict[str, Any]) -> None:
     for owner in owners.values():
-        assert f"Index Only Scan using {SIGNS_INDEX}" in signs_plan(owner.pk, active_space())
+        assert f"Index Only Scan using {CODES_INDEX}" in codes_plan(owner.pk, active_space())
 
 
 @pytest.mark.parametrize(
     ("index", "lost"),
     [
         ("passage_owner", {"passages_exact"}),
-        ("item_embedding_owner", {"turns_signs"}),
+        ("item_embedding_owner", {"items_by_code"}),
         ("code_block_owner", {"code_digest"}),
         ("item_owned_spoken", {"lexical_matches"}),
     ],
 )
-def test_a_lost_index_is_told(
+def test_a_lost_index_is_reported(
     owners: dict[str, Any], monkeypatch: pytest.MonkeyPatch, index: str, lost: set[str]
 ) -> None:
     monkeypatch.setattr(vector_index, "EXACT_PASSAGES", 0)
@@ -90,7 +90,7 @@ def test_a_lost_index_is_told(
         transaction.set_rollback(True)
 
 
-def test_signs_and_index_find_what_the_exact_scan_finds(owners: dict[str, Any]) -> None:
+def test_binary_codes_and_index_find_what_the_exact_scan_finds(owners: dict[str, Any]) -> None:
     space = active_space()
     questions = VectorMaker(space.dimensions).vectors(20)
     for owner in owners.values():
@@ -101,14 +101,14 @@ def test_signs_and_index_find_what_the_exact_scan_finds(owners: dict[str, Any]) 
 
 
 def nearest(name: str, owner: Any, question: Vector) -> set[tuple[int, int, float]]:
-    """The twenty passages nearest to the question, each by its turn and similarity."""
+    """The twenty passages nearest to the question, each by its item and similarity."""
     query = PreparedQuery(owner.pk, QueryText("some words"), space=active_space())
     found = passages_statement(name, query.with_embedding(TokenEmbedding.of_vector(question)))
-    rows = sorted(zip(*Asked(*found).rows()[0], strict=True), key=lambda row: -row[2])
-    return {(conversation, turn, round(score, 5)) for conversation, turn, score in rows[:20]}
+    rows = sorted(zip(*PendingQuery(*found).rows()[0], strict=True), key=lambda row: -row[2])
+    return {(source, item, round(score, 5)) for source, item, score in rows[:20]}
 
 
-@pytest.mark.parametrize("scanned", [0, 1_000_000], ids=["through the index", "by signs"])
+@pytest.mark.parametrize("scanned", [0, 1_000_000], ids=["through the index", "by binary codes"])
 def test_pages_stay_full_under_every_filter(
     owners: dict[str, Any], monkeypatch: pytest.MonkeyPatch, scanned: int
 ) -> None:

@@ -23,7 +23,7 @@ from tests.support.rerank_server import RerankServer, running_reranker
 pytestmark = pytest.mark.django_db
 
 TURNS = 12
-HEAD = 6
+TOP_K = 6
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -34,12 +34,12 @@ def closed_afterwards() -> Iterator[None]:
 
 @pytest.fixture
 def server(settings: Settings) -> Iterator[RerankServer]:
-    """A reranker that turns the head round, set up."""
+    """A reranker that turns the best hits round, set up."""
     with running_reranker() as running:
         settings.RERANK_URL = running.url
         settings.RERANK_API_KEY = running.key
         settings.RERANK_MODEL = "ranker"
-        settings.RERANK_HEAD = HEAD
+        settings.RERANK_TOP_K = TOP_K
         settings.RERANK_TIMEOUT_S = 20.0
         yield running
 
@@ -78,7 +78,7 @@ def paged(owner: User, limit: int, cursor: str = "") -> list[int]:
 
 
 def turned_round(order: list[int]) -> list[int]:
-    return [*order[:HEAD][::-1], *order[HEAD:]]
+    return [*order[:TOP_K][::-1], *order[TOP_K:]]
 
 
 # --- its order ------------------------------------------------------------------------------------
@@ -86,13 +86,13 @@ def turned_round(order: list[int]) -> list[int]:
 
 @pytest.mark.parametrize("shape", ["cohere", "tei"])
 @pytest.mark.parametrize("mode", ["hybrid", "semantic"])
-def test_the_head_is_in_the_rerankers_order_and_says_so(
+def test_the_best_hits_are_in_the_rerankers_order_and_says_so(
     owner: User, server: RerankServer, settings: Settings, shape: str, mode: str
 ) -> None:
     settings.RERANK_SHAPE = shape
     found = find(owner, limit=50, mode=mode)
     assert turns(found) == turned_round(fused(owner, mode=mode))
-    assert ["reranker" in hit.matched for hit in found.hits] == [True] * HEAD + [False] * (TURNS - HEAD)
+    assert ["reranker" in hit.matched for hit in found.hits] == [True] * TOP_K + [False] * (TURNS - TOP_K)
     assert found.notes == ()
 
 
@@ -141,15 +141,15 @@ def test_the_size_of_the_page_may_change_on_the_way(owner: User, server: RerankS
     assert turns(first) + turns(rest) == turned_round(fused(owner))
 
 
-def test_a_turn_that_comes_in_between_pages_neither_repeats_nor_hides_one_of_the_head(
+def test_a_turn_that_comes_in_between_pages_neither_repeats_nor_hides_one_of_the_best(
     owner: User, server: RerankServer
 ) -> None:
-    head = turned_round(fused(owner))[:HEAD]
+    best = turned_round(fused(owner))[:TOP_K]
     first = find(owner, limit=3)
     newer = make_conversation(owner, exchange(("boiled egg", "boiled egg, egg boiled")))
     index_conversation(conversation_id=newer.pk)
     assert find(owner, limit=1).hits[0].conversation_id != newer.pk  # turned round: it is the best of the fused ones
-    assert turns(first) + turns(find(owner, limit=3, cursor=first.next_cursor or "")) == head
+    assert turns(first) + turns(find(owner, limit=3, cursor=first.next_cursor or "")) == best
 
 
 def test_one_hit_needs_no_reranker(owner: User, server: RerankServer) -> None:
@@ -175,7 +175,7 @@ def test_it_is_sent_the_question_and_the_best_passage_of_each_turn(owner: User, 
     hits = find(owner, 'boiled egg -"fried"').hits
     [asked] = server.requests
     assert asked["query"] == "boiled egg"
-    assert len(asked["documents"]) == HEAD
+    assert len(asked["documents"]) == TOP_K
     sent = {f"{hit.user_question}\n{hit.passage}" for hit in hits if hit.passage != hit.user_question}
     sent |= {hit.user_question for hit in hits if hit.passage == hit.user_question}
     assert set(asked["documents"]) <= sent
@@ -224,7 +224,7 @@ def test_a_cursor_that_no_search_made_is_refused(owner: User, place: list[Any]) 
 @pytest.mark.parametrize(
     "fault",
     [{"status": 500}, {"status": 400}, {"status": 401}, {"cuts": True}, {"delay_s": 60.0}, {"drips": "body"},
-     {"drips": "head"}, {"body": b"<html>"}, {"body": b'{"results": [{"index": 7, "relevance_score": 1}]}'},
+     {"drips": "headers"}, {"body": b"<html>"}, {"body": b'{"results": [{"index": 7, "relevance_score": 1}]}'},
      {"scores": lambda documents: [0.5] * (len(documents) - 1)}],
     ids=lambda fault: "-".join(f"{name}={value}" for name, value in fault.items())[:30],
 )  # fmt: skip
@@ -270,7 +270,7 @@ def test_the_api_the_page_and_the_tools_have_the_same_order(client: Client, owne
     found: Any = run_tool("ConversationSearch", caller=owner, arguments={"query": "boiled egg", "limit": 12})
     assert [hit["turn_number"] for hit in found["results"]] == expected
     page = client.get("/search", {"q": "boiled egg"}).content.decode()
-    assert page.count(", reranker</span>") == HEAD
+    assert page.count(", reranker</span>") == TOP_K
     server.status = 500
     assert "Not reranked: " in client.get("/search", {"q": "boiled egg"}).content.decode()
 

@@ -145,7 +145,7 @@ def test_scopes_find_words_where_they_stand() -> None:
 
 
 @pytest.mark.parametrize("late", [True, False])
-def test_without_diversity_no_vectors_of_turns_are_asked_for(settings: Settings, late: bool) -> None:
+def test_without_diversity_no_vectors_of_items_are_read(settings: Settings, late: bool) -> None:
     owner = make_user()
     indexed(owner, exchange(*KITCHEN))
     settings.LATE_INTERACTION = late
@@ -154,7 +154,7 @@ def test_without_diversity_no_vectors_of_turns_are_asked_for(settings: Settings,
         settings.MMR_LAMBDA = relevance
         with CaptureQueriesContext(connection) as queries:
             assert turns(find(owner, "sourdough starter too cold"))[0] == 1
-        asked.append(sum("The vectors of some turns" in query["sql"] for query in queries))
+        asked.append(sum("The vectors of some items" in query["sql"] for query in queries))
     assert asked == [1, 0]
 
 

@@ -34,11 +34,6 @@ TOPICS = [
 
 
 @pytest.fixture
-def owner() -> User:
-    return make_user()
-
-
-@pytest.fixture
 def conversation(owner: User) -> Conversation:
     return make_conversation(owner, exchange(*TOPICS))
 

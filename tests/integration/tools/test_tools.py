@@ -21,11 +21,6 @@ TRAIN = ("when does the night train to Vienna leave?", "At 22:40 from platform 7
 
 
 @pytest.fixture
-def owner() -> User:
-    return make_user()
-
-
-@pytest.fixture
 def bread(owner: User) -> Conversation:
     made = make_conversation(owner, exchange(BREAD, TRAIN), title="Bread and trains", agent="claude-code")
     index_conversation(conversation_id=made.pk)

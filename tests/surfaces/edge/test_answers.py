@@ -9,8 +9,8 @@ import pytest
 
 from convmemory.accounts.keys import create_key
 from convmemory.api import api
+from convmemory.core.asgi_types import Receive, Scope, Send
 from convmemory.edge.answers import PrivateAnswers
-from convmemory.edge.wire import Receive, Scope, Send
 from convmemory.tools.registry import tool_definitions
 from tests.factories import exchange, make_conversation, make_user
 from tests.support import asgi_server

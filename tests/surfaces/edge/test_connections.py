@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from pytest_django import Settings
 
+from convmemory.core.asgi_types import Receive, Scope, Send
 from convmemory.edge import connections, crowds
-from convmemory.edge.wire import Receive, Scope, Send
 from tests.support import asgi_server
 from tests.support.asgi_thread import running_application
 from tests.support.raw_http import connect, head, talk

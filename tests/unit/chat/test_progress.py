@@ -7,7 +7,7 @@ import pytest
 
 from convmemory.chat.deltas import CompletionDraft
 from convmemory.chat.events import Event, encode_event
-from convmemory.chat.progress import Progress, draft_from_json, draft_to_json, read_partial
+from convmemory.chat.progress import ReplyProgress, draft_from_json, draft_to_json, read_partial
 from convmemory.conversations.drafts import MessageDraft
 from convmemory.conversations.parts import TextPart, ToolCallPart, ToolResultPart
 
@@ -20,7 +20,7 @@ RESULT = MessageDraft(role="tool", parts=(ToolResultPart("a", "found"),))
 
 
 def test_every_kept_call_has_a_result() -> None:
-    kept = Progress(messages=[CALLS, RESULT]).received(now=NOW)
+    kept = ReplyProgress(messages=[CALLS, RESULT]).received(now=NOW)
     assert kept[:2] == [CALLS, RESULT]
     [missing] = kept[2].parts
     assert isinstance(missing, ToolResultPart)
@@ -31,12 +31,12 @@ def test_half_a_completion_is_kept_without_its_half_calls() -> None:
     draft = CompletionDraft()
     draft.add({"choices": [{"delta": {"content": "Once"}}]})
     draft.add({"choices": [{"delta": {"tool_calls": [{"index": 0, "id": "c", "function": {"name": "x"}}]}}]})
-    [kept] = Progress(current=draft).received(now=NOW)
+    [kept] = ReplyProgress(current=draft).received(now=NOW)
     assert kept.parts == (TextPart("Once"),)
 
 
 def test_nothing_received_is_nothing_kept() -> None:
-    assert Progress(current=CompletionDraft()).received(now=NOW) == []
+    assert ReplyProgress(current=CompletionDraft()).received(now=NOW) == []
 
 
 def test_messages_survive_their_form_in_the_database() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convmemory.conversations.highlighting import Span, highlight_text
+from convmemory.conversations.highlighting import MarkedSpan, highlight_text
 from convmemory.conversations.parts import AttachmentPart, Part, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
 from convmemory.conversations.rendering import (
     TEXT_CHARS,
@@ -30,7 +30,7 @@ class HarmlessWithMarks(Harmless):
 def view(text: str, passage: str) -> PartView:
     """The part `text` with the first `passage` in it highlighted."""
     start = text.index(passage)
-    return view_part(TextPart(text), 0, tools={}, passage=Span(start, start + len(passage)))
+    return view_part(TextPart(text), 0, tools={}, passage=MarkedSpan(start, start + len(passage)))
 
 
 def marked(html: str | None) -> str:
@@ -90,14 +90,14 @@ def test_code_in_a_passage_keeps_its_colours() -> None:
     assert marked(html) == "def f(name):\n    return [name, 'a & b']"
 
 
-@pytest.mark.parametrize("span", [Span(4, 10_000), Span(0, 3)])
-def test_a_passage_that_ends_beyond_the_text_ends_with_it(span: Span) -> None:
+@pytest.mark.parametrize("span", [MarkedSpan(4, 10_000), MarkedSpan(0, 3)])
+def test_a_passage_that_ends_beyond_the_text_ends_with_it(span: MarkedSpan) -> None:
     part = view_part(TextPart("one two"), 0, tools={}, passage=span)
     assert marked(part.html) == "one two"[span.start : span.end]
 
 
-@pytest.mark.parametrize("span", [Span(7, 9), Span(900, 1_000), Span(3, 4)])
-def test_a_passage_of_nothing_marks_the_part_as_a_whole(span: Span) -> None:
+@pytest.mark.parametrize("span", [MarkedSpan(7, 9), MarkedSpan(900, 1_000), MarkedSpan(3, 4)])
+def test_a_passage_of_nothing_marks_the_part_as_a_whole(span: MarkedSpan) -> None:
     part = view_part(TextPart("one two"), 0, tools={}, passage=span)
     assert (part.is_marked, part.passage, part.html) == (False, span, render_markdown("one two"))
 
@@ -126,7 +126,7 @@ def test_markers_in_a_transcript_are_nothing(character: str) -> None:
 )
 def test_no_highlight_lets_anything_act_or_changes_the_page(pieces: list[str], start: int, length: int) -> None:
     text = "".join(pieces)
-    html = view_part(TextPart(text), 0, tools={}, passage=Span(start, start + length)).html
+    html = view_part(TextPart(text), 0, tools={}, passage=MarkedSpan(start, start + length)).html
     parser = HarmlessWithMarks()
     parser.feed(str(html))
     parser.close()
@@ -135,7 +135,7 @@ def test_no_highlight_lets_anything_act_or_changes_the_page(pieces: list[str], s
 
 @given(st.text(), st.integers(0, 50), st.integers(0, 50))
 def test_plain_text_is_escaped_on_both_sides_of_its_mark(text: str, start: int, end: int) -> None:
-    html = highlight_text(text, Span(start, end))
+    html = highlight_text(text, MarkedSpan(start, end))
     if html is not None:
         assert unescape(without_marks(html)) == text
         assert "<" not in MARK.sub("", html)
@@ -151,7 +151,7 @@ THOUGHT = "I think <b> so."
     "part", [ThinkingPart(THOUGHT), ToolResultPart("t1", THOUGHT), AttachmentPart("a.txt", text=THOUGHT)]
 )
 def test_every_kind_of_text_is_marked(part: Part) -> None:
-    shown = view_part(part, 0, tools={}, passage=Span(2, 11))
+    shown = view_part(part, 0, tools={}, passage=MarkedSpan(2, 11))
     assert shown.is_marked
     assert marked(shown.html or shown.text) == "think <b>"
     assert "<b>" not in (shown.html or shown.text)
@@ -160,12 +160,12 @@ def test_every_kind_of_text_is_marked(part: Part) -> None:
 def test_a_passage_of_a_call_is_marked_in_its_parameters() -> None:
     call = ToolCallPart("t1", "Edit", {"path": "src/<main>.py", "lines": [1, 2], "text": "a new line"})
     full = "Edit path:src/<main>.py lines:[1, 2] text:a new line"
-    everything = view_part(call, 0, tools={}, passage=Span(0, len(full)))
+    everything = view_part(call, 0, tools={}, passage=MarkedSpan(0, len(full)))
     assert [marked(field.marked) for field in everything.fields] == ["src/<main>.py", "[\n  1,\n  2\n]", "a new line"]
     assert sum("id=" in (field.marked or "") for field in everything.fields) == 1
-    some = view_part(call, 0, tools={}, passage=Span(full.index("new"), len(full)))
+    some = view_part(call, 0, tools={}, passage=MarkedSpan(full.index("new"), len(full)))
     assert [marked(field.marked) for field in some.fields] == ["", "", "new line"]
-    name = view_part(call, 0, tools={}, passage=Span(0, 4))
+    name = view_part(call, 0, tools={}, passage=MarkedSpan(0, 4))
     assert not name.is_marked
 
 
@@ -173,7 +173,7 @@ def test_a_passage_of_a_call_is_marked_in_its_parameters() -> None:
 def test_a_passage_below_the_cut_is_shown(kind: type[TextPart | ThinkingPart]) -> None:
     text = "a line\n" * (TEXT_CHARS // 4) + "the needle" + "\nmore" * 5_000
     start = text.index("the needle")
-    part = view_part(kind(text), 0, tools={}, passage=Span(start, start + 10))
+    part = view_part(kind(text), 0, tools={}, passage=MarkedSpan(start, start + 10))
     assert marked(part.html) == "the needle"
     assert part.left_out
 
@@ -181,7 +181,7 @@ def test_a_passage_below_the_cut_is_shown(kind: type[TextPart | ThinkingPart]) -
 def test_far_down_in_output_the_head_and_the_passage_are_shown() -> None:
     text = "a line\n" * 100_000 + "the needle" + "\nmore" * 100_000
     start = text.index("the needle")
-    part = view_part(ToolResultPart("t1", text), 0, tools={}, passage=Span(start, start + 10))
+    part = view_part(ToolResultPart("t1", text), 0, tools={}, passage=MarkedSpan(start, start + 10))
     assert marked(part.text) == "the needle"
     assert part.text.startswith("a line")
     assert len(part.text) < 2 * TOOL_CHARS

@@ -1,4 +1,4 @@
-"""Token vectors as signs keep the order of similarities."""
+"""Token vectors of one bit a dimension keep the order of similarities."""
 
 import numpy as np
 import pytest

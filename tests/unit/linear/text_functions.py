@@ -14,7 +14,7 @@ import tiktoken
 from convmemory.chat.deltas import CompletionDraft
 from convmemory.context.left_out import _OPERATORS
 from convmemory.conversations.archives import _archive_stem, _safe_parts
-from convmemory.conversations.highlighting import Span, highlight_markdown, highlight_text
+from convmemory.conversations.highlighting import MarkedSpan, highlight_markdown, highlight_text
 from convmemory.conversations.importers.base import FileReport, Source
 from convmemory.conversations.importers.claude_code import ClaudeCodeImporter
 from convmemory.conversations.importers.claude_prompts import is_queued_prompt, read_prompt
@@ -124,16 +124,16 @@ def _recalled(text: str) -> object:
 
 
 def _marked(text: str) -> object:
-    return highlight_markdown(text, Span(0, len(text)), lambda marked: f"<p>{visible(marked)}</p>")
+    return highlight_markdown(text, MarkedSpan(0, len(text)), lambda marked: f"<p>{visible(marked)}</p>")
 
 
 def _rendered_passage(text: str) -> object:
-    return view_part(TextPart(text), 0, tools={}, passage=Span(len(text) // 2, len(text)))
+    return view_part(TextPart(text), 0, tools={}, passage=MarkedSpan(len(text) // 2, len(text)))
 
 
 def _part_views(text: str) -> object:
     parts = (ToolCallPart("", "t", {"command": text, "b": [text]}), ToolResultPart("", text))
-    return [view_part(part, 0, tools={}, whole=True, passage=Span(5, len(text))) for part in parts]
+    return [view_part(part, 0, tools={}, whole=True, passage=MarkedSpan(5, len(text))) for part in parts]
 
 
 def _code(language: str) -> TextFunction:
@@ -179,7 +179,7 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "convmemory.context.left_out": lambda text: one_line(_OPERATORS.sub(" ", text), 500),
     "convmemory.conversations.archives": lambda text: (_safe_parts(text), _archive_stem(text)),
     "convmemory.conversations.highlighting": _marked,
-    "convmemory.conversations.highlighting text": lambda text: highlight_text(text, Span(1, len(text))),
+    "convmemory.conversations.highlighting text": lambda text: highlight_text(text, MarkedSpan(1, len(text))),
     "convmemory.conversations.importers.claude_code": _claude_session,
     "convmemory.conversations.importers.claude_prompts": _claude_line,
     "convmemory.conversations.importers.claude_prompts queued": is_queued_prompt,

@@ -1,6 +1,7 @@
 """The capacity model: its arithmetic, against what was measured."""
 
 import pytest
+from django.apps import apps
 
 from convmemory.ops.benchmarks.capacity import MEASURED, Cost, Load, estimate
 
@@ -40,11 +41,18 @@ def test_a_wider_model_costs_its_vectors_and_no_token_vectors_cost_none() -> Non
     )
     assert "search_tokenvectors" not in {line.table for line in narrow.lines}
     vectors = 4_000 + 2 * 1_300  # passages, turns' chunks and their cache entries
-    signs = 4_000 + 2 * 1_300  # of passages in blocks, of turns in the row and in the index
-    assert wide.total_bytes - narrow.total_bytes == vectors * 2 * 1_152 + signs * 1_152 // 8
+    codes = 4_000 + 2 * 1_300  # of passages in blocks, of turns in the row and in the index
+    assert wide.total_bytes - narrow.total_bytes == vectors * 2 * 1_152 + codes * 1_152 // 8
 
 
 def test_measured_bytes_take_the_place_of_the_defaults() -> None:
     costs = {**MEASURED, "search_passage": Cost(0, 0)}
     line = next(li for li in estimate(Load(1, 1_000), costs).lines if li.table == "search_passage")
     assert (line.table_bytes, line.index_bytes) == (4_000 * 768, 0)
+
+
+def test_every_table_that_grows_with_what_people_store_is_counted() -> None:
+    tables = {line.table for line in estimate(Load(1, 1_000)).lines}
+    of_search = {model._meta.db_table for model in apps.get_app_config("search").get_models()}
+    assert of_search <= tables
+    assert set(MEASURED) == tables

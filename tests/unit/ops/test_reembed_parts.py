@@ -7,7 +7,7 @@ from pytest_django import Settings
 
 from convmemory.core.errors import InvalidInput
 from convmemory.embeddings.prices import price_usd
-from convmemory.ops.reembed.progress import Progress, duration
+from convmemory.ops.reembed.progress import ReembedProgress, duration
 from convmemory.ops.reembed.targets import checked_embedder, target_options
 from tests.support.tiny_bert import write_tiny_bert
 
@@ -16,13 +16,13 @@ OPENAI_URL = "https://api.openai.com/v1"
 
 def test_the_progress_line_tells_share_rate_and_time_left() -> None:
     moments = iter([0.0, 10.0])
-    progress = Progress(400, lambda: next(moments))
+    progress = ReembedProgress(400, lambda: next(moments))
     progress.add(100)
     assert progress.line() == "[######..................]  25%  100 of 400 items  10.0/s  30 s left"
 
 
 def test_progress_never_passes_its_total() -> None:
-    progress = Progress(10, lambda: 0.0)
+    progress = ReembedProgress(10, lambda: 0.0)
     progress.add(25)
     assert progress.line().startswith("[########################] 100%  10 of 10 items")
 

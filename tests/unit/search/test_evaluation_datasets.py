@@ -11,7 +11,7 @@ from convmemory.conversations.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.parts import TextPart, ToolCallPart
 from convmemory.core.errors import InvalidInput
 from convmemory.evaluation.datasets import read_dataset
-from convmemory.evaluation.worlds import World
+from convmemory.evaluation.haystacks import Haystack
 
 SAMPLES = Path(__file__).parents[2] / "retrieval"
 
@@ -22,12 +22,12 @@ def written(path: Path, value: Any) -> Path:
     return path
 
 
-def only(worlds: list[World]) -> tuple[World, list[tuple[ConversationDraft, list[MessageDraft]]]]:
-    (world,) = worlds
-    return world, [(draft, list(draft.messages)) for draft in world.drafts()]
+def only(haystacks: list[Haystack]) -> tuple[Haystack, list[tuple[ConversationDraft, list[MessageDraft]]]]:
+    (haystack,) = haystacks
+    return haystack, [(draft, list(draft.messages)) for draft in haystack.drafts()]
 
 
-def test_locomo_sittings_are_conversations_and_evidence_names_messages(tmp_path: Path) -> None:
+def test_locomo_sessions_are_conversations_and_evidence_names_messages(tmp_path: Path) -> None:
     conversation = {
         "speaker_a": "Ann",
         "speaker_b": "Bob",
@@ -43,13 +43,13 @@ def test_locomo_sittings_are_conversations_and_evidence_names_messages(tmp_path:
         {"question": "No answer", "evidence": [], "category": 5},
     ]
     path = written(tmp_path / "locomo.json", [{"sample_id": "c1", "conversation": conversation, "qa": asked}])
-    world, stored = only(list(read_dataset("locomo", path)))
+    haystack, stored = only(list(read_dataset("locomo", path)))
     assert [draft.source_id for draft, _ in stored] == ["c1/1", "c1/2"]
     (message,) = stored[1][1]
     assert (message.role, message.name, message.parts) == ("assistant", "Bob", (TextPart("Hello [image: a cat]"),))
     assert message.created_at is not None
     assert message.created_at.isoformat() == "2023-05-08T13:56:00+00:00"
-    (question,) = world.questions
+    (question,) = haystack.questions
     assert question.messages == {("c1/1", "D1:1"), ("c1/2", "D2:1")}
     assert (question.category, question.fold) == ("temporal", "c1")
 
@@ -65,11 +65,11 @@ def test_coding_runs_keep_what_was_spoken_and_called(tmp_path: Path) -> None:
         file.writelines(json.dumps(line) + "\n" for line in lines)
     query = {"repo": "org/tool", "query": "fix", "type": "commit", "gold_uuids": ["u2", "elsewhere"]}
     (tmp_path / "queries.jsonl").write_text(json.dumps(query) + "\n")
-    world, stored = only(list(read_dataset("coding", tmp_path)))
-    assert world.name == "tool"
+    haystack, stored = only(list(read_dataset("coding", tmp_path)))
+    assert haystack.name == "tool"
     assert [message.source_key for message in stored[0][1]] == ["u1", "u2"]
     assert stored[0][1][1].parts == (ToolCallPart(id="u2", name="Bash", input={"arguments": "ls -l"}),)
-    assert world.questions[0].messages == {("s1", "u2")}
+    assert haystack.questions[0].messages == {("s1", "u2")}
 
 
 def test_a_coding_query_means_the_messages_of_the_run_that_it_names(tmp_path: Path) -> None:
@@ -78,8 +78,8 @@ def test_a_coding_query_means_the_messages_of_the_run_that_it_names(tmp_path: Pa
         file.writelines(json.dumps(line | {"session": session}) + "\n" for session in ("s1", "s2", "s3"))
     query = {"repo": "org/tool", "query": "fix", "type": "commit", "gold_session": "s2", "gold_uuids": ["L2"]}
     (tmp_path / "queries.jsonl").write_text(json.dumps(query) + "\n")
-    (world,) = read_dataset("coding", tmp_path)
-    assert world.questions[0].messages == {("s2", "L2")}
+    (haystack,) = read_dataset("coding", tmp_path)
+    assert haystack.questions[0].messages == {("s2", "L2")}
 
 
 def haystack(question_id: str, *, marked: bool) -> dict[str, Any]:
@@ -122,24 +122,24 @@ def test_beam_batches_are_conversations_and_unclear_ids_are_left_out(tmp_path: P
     }
     written(tmp_path / "7" / "chat.json", [{"plan-1": batches}])
     written(tmp_path / "7" / "probing_questions" / "probing_questions.json", asked)
-    world, stored = only(list(read_dataset("beam", tmp_path)))
+    haystack, stored = only(list(read_dataset("beam", tmp_path)))
     assert [len(messages) for _, messages in stored] == [2, 3]
     assert stored[0][1][0].parts == (TextPart("Plan it"),)
     assert str(stored[0][0].created_at) == "2024-03-15 00:00:00+00:00"
-    assert [question.text for question in world.questions] == ["When?"]
-    assert world.questions[0].messages == {("7/0", "0"), ("7/1", "0")}
+    assert [question.text for question in haystack.questions] == ["When?"]
+    assert haystack.questions[0].messages == {("7/0", "0"), ("7/1", "0")}
 
 
 def test_our_own_questions_name_turns_of_the_samples() -> None:
-    world, stored = only(list(read_dataset("samples", SAMPLES)))
+    haystack, stored = only(list(read_dataset("samples", SAMPLES)))
     names = {draft.source_id for draft, _ in stored}
-    assert len(world.questions) > 100
-    assert {source_id for question in world.questions for source_id, _ in question.turns} <= names
+    assert len(haystack.questions) > 100
+    assert {source_id for question in haystack.questions for source_id, _ in question.turns} <= names
 
 
 def test_a_limit_takes_the_first_worlds(tmp_path: Path) -> None:
     path = written(tmp_path / "set.json", [haystack("q1", marked=True), haystack("q2", marked=True)])
-    assert [world.name for world in read_dataset("longmemeval", path, limit=1)] == ["q1"]
+    assert [haystack.name for haystack in read_dataset("longmemeval", path, limit=1)] == ["q1"]
 
 
 @pytest.mark.parametrize("name", ["locomo", "longmemeval", "beam", "coding", "samples"])

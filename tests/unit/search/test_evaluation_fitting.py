@@ -1,4 +1,4 @@
-"""Fitting the weights of the fusion on questions made up so that the answer is known."""
+"""Fitting the weights of the fusion on invented questions whose answer is known."""
 
 from collections.abc import Mapping
 
@@ -83,10 +83,10 @@ def test_for_the_head_it_counts_how_many_wrong_ones_stand_above_not_how_far() ->
         by_far = np.where(right, 1.0 if number % 3 == 0 else 0.0, np.linspace(0.3, 0.35, 12)).astype(np.float32)
         just = np.where(right, 0.9, np.where(np.arange(12) < 4, 1.0, 0.0)).astype(np.float32)
         made.append(Example("set", "f", np.arange(12, dtype=np.int64), {"far": by_far, "just": just}, right))
-    plain, head = (fit_weights(made, ["far", "just"], for_head=for_head) for for_head in (False, True))
-    assert _among_first_five(made, head) >= _among_first_five(made, plain)
-    assert _among_first_five(made, head) == 30
-    assert head != plain
+    plain, top = (fit_weights(made, ["far", "just"], for_top=for_top) for for_top in (False, True))
+    assert _among_first_five(made, top) >= _among_first_five(made, plain)
+    assert _among_first_five(made, top) == 30
+    assert top != plain
 
 
 def _among_first_five(made: list[Example], weights: Mapping[str, float]) -> int:

@@ -1,4 +1,4 @@
-"""Signs of vectors in machine words: distances, pieces, and which are the nearest."""
+"""Binary codes of vectors in machine words: distances, pieces, and which are the nearest."""
 
 import numpy as np
 import pytest
@@ -17,12 +17,12 @@ def packed(vectors: np.ndarray, first_id: int = 0) -> Codes:
 
 
 @pytest.mark.parametrize("dimensions", [384, 96, 48, 12])
-def test_the_distance_is_the_number_of_signs_that_differ(dimensions: int) -> None:
+def test_the_distance_is_the_number_of_bits_that_differ(dimensions: int) -> None:
     vectors = np.random.default_rng(3).standard_normal((50, dimensions)).astype(np.float32)
-    question, signs = vectors[0], packed(vectors)
+    question, codes = vectors[0], packed(vectors)
     expected = ((vectors > 0) != (question > 0)).sum(axis=1)
-    assert signs.distances(question).tolist() == expected.tolist()
-    assert (signs.ids[3], signs.items[3], signs.kinds[3]) == (3, 7, 4)
+    assert codes.distances(question).tolist() == expected.tolist()
+    assert (codes.ids[3], codes.items[3], codes.kinds[3]) == (3, 7, 4)
 
 
 def test_pieces_that_are_joined_are_the_whole() -> None:

@@ -19,13 +19,13 @@ def test_a_question_of_punctuation_still_has_weights() -> None:
 
 
 def test_scores_take_the_best_token_of_the_turn_of_its_neighbours_and_of_one_passage() -> None:
-    axis = np.eye(16, dtype=np.float32) * 2 - 1  # signs: row i is positive in dimension i only
+    axis = np.eye(16, dtype=np.float32) * 2 - 1  # row i is positive in dimension i only
     question = np.eye(16, dtype=np.float32)[:2]
     weights = np.array([0.75, 0.25], np.float32)
     keys = np.array([10, 11, 30], dtype=np.int64)
     coded = {0: [encode_vectors(axis[:1]), encode_vectors(axis[1:2])], 1: [encode_vectors(axis[5:6])], 2: [b""]}
     late = max_sim(keys, coded, question, weights, 16)
-    full, none = 1 / 4, -1 / 4  # one of sixteen signs, over the square root of 16
+    full, none = 1 / 4, -1 / 4  # one of sixteen bits, over the square root of 16
     assert_allclose(late.item, [full, 0.0, 0.0])
     assert_allclose(late.neighbours[:2], [full, full])
     assert_allclose(late.passage[0], 0.75 * full + 0.25 * none)

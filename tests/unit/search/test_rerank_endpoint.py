@@ -32,7 +32,7 @@ def closed_afterwards() -> Iterator[None]:
 
 @pytest.fixture
 def options(server: RerankServer) -> RerankOptions:
-    return RerankOptions(server.url, api_key=server.key, model="ranker", shape="cohere", timeout_s=PATIENCE_S, head=30)
+    return RerankOptions(server.url, api_key=server.key, model="ranker", shape="cohere", timeout_s=PATIENCE_S, top_k=30)
 
 
 def refused(options: RerankOptions, documents: list[str] = DOCUMENTS) -> str:
@@ -125,7 +125,7 @@ def test_a_connection_that_breaks_is_no_order(server: RerankServer, options: Rer
     assert "breaks off" in refused(options)
 
 
-@pytest.mark.parametrize("slow", [{"delay_s": 60.0}, {"drips": "head"}, {"drips": "body"}])
+@pytest.mark.parametrize("slow", [{"delay_s": 60.0}, {"drips": "headers"}, {"drips": "body"}])
 def test_the_whole_call_is_bounded_in_time_however_the_endpoint_is_slow(
     server: RerankServer, options: RerankOptions, slow: dict[str, Any]
 ) -> None:

@@ -20,7 +20,7 @@ from convmemory.core.errors import EndpointRefused
 from convmemory.core.fence import fenced
 from convmemory.embeddings.embedder import unit_rows
 from summaries import extractive
-from summaries.by_model import Progress, Written, write_summary
+from summaries.by_model import SummaryProgress, Written, write_summary
 from summaries.extractive import choose_sentences
 from summaries.prompts import merge_messages, part_messages
 from summaries.sentences import said_sentences
@@ -101,7 +101,7 @@ def summarise(
 ) -> Written | None:
     endpoint = Endpoint(server.url, "m", window, api_key=server.key, max_retries=0, timeout_s=5)
     limit = len(server.requests) + requests
-    progress = Progress(done, done.__setitem__, lambda: len(server.requests) < limit)
+    progress = SummaryProgress(done, done.__setitem__, lambda: len(server.requests) < limit)
     return write_summary(endpoint, texts, max_tokens=300, progress=progress)
 
 

@@ -15,10 +15,10 @@ from django.core.management.base import BaseCommand, CommandError
 from convmemory.core.errors import ConvMemoryError
 from convmemory.evaluation import reporting
 from convmemory.evaluation.datasets import DATASETS, read_dataset
+from convmemory.evaluation.haystacks import Haystack
 from convmemory.evaluation.messages import observe_messages
 from convmemory.evaluation.reporting import Figures, Observed
-from convmemory.evaluation.running import Observation, delete_worlds, load_world, observe_world, scratch_user
-from convmemory.evaluation.worlds import World
+from convmemory.evaluation.running import Observation, delete_haystacks, load_haystack, observe_haystack, scratch_user
 from search.query import MODES
 
 COLUMNS = ("hit@1", "hit@5", "recall@1", "recall@5", "recall@10", "recall@20", "mrr", "ndcg@10")
@@ -63,24 +63,24 @@ class Command(BaseCommand):
         """The set is done user by user, so that of a large one no more than one user is stored at a time."""
         found: list[Observation] = []
         try:
-            for world in read_dataset(name, path, limit=options["limit"]):
-                owner = scratch_user(name, world)
-                load_world(owner, world, self._progress)
-                found += self._ask(owner, world, options)
+            for haystack in read_dataset(name, path, limit=options["limit"]):
+                owner = scratch_user(name, haystack)
+                load_haystack(owner, haystack, self._progress)
+                found += self._ask(owner, haystack, options)
                 if not options["keep"]:
                     owner.delete()
         finally:
             if not options["keep"]:
-                delete_worlds(name)
+                delete_haystacks(name)
         if not found:
             raise CommandError(f"No question of {name} is answered by a stored turn: is {path} the right one?")
         return found
 
-    def _ask(self, owner: User, world: World, options: dict[str, Any]) -> list[Observation]:
+    def _ask(self, owner: User, haystack: Haystack, options: dict[str, Any]) -> list[Observation]:
         if options["messages"]:
             budget = options["budget"]
-            return observe_messages(owner, world, mode=options["mode"], budget=budget, progress=self._progress)
-        return observe_world(owner, world, mode=options["mode"], progress=self._progress)
+            return observe_messages(owner, haystack, mode=options["mode"], budget=budget, progress=self._progress)
+        return observe_haystack(owner, haystack, mode=options["mode"], progress=self._progress)
 
     def _progress(self, done: str, number: int, count: int) -> None:
         if self.stderr.isatty():
@@ -171,15 +171,15 @@ def lines_of(report: dict[str, Any]) -> list[str]:
 def _table(rows: dict[str, Figures]) -> list[str]:
     more = sorted({name for values in rows.values() for name in values if name.startswith("in_context")})
     columns = (*COLUMNS, *CONVERSATION_COLUMNS, *more)
-    heads = [_head(column) for column in columns]
-    lines = ["".join([" " * WIDTH, f"{'n':>6}", *(f"{head:>13}" for head in heads)])]
+    headings = [_heading(column) for column in columns]
+    lines = ["".join([" " * WIDTH, f"{'n':>6}", *(f"{heading:>13}" for heading in headings)])]
     for label, values in rows.items():
         cells = (f"{values.get(column, 0.0):>13.4f}" for column in columns)
         lines.append("".join([f"{label:<{WIDTH}}", f"{values['questions']:>6.0f}", *cells]))
     return lines
 
 
-def _head(column: str) -> str:
+def _heading(column: str) -> str:
     for long, short in (("conversation_", "conv. "), ("recall", "rec"), ("in_context_", "ctx "), ("_partners", "")):
         column = column.replace(long, short)
     return column

@@ -9,11 +9,11 @@ from argparse import ArgumentParser
 from datetime import UTC, datetime
 from typing import Any
 
-from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from convmemory.accounts.users import user_named
 from convmemory.core.errors import ConvMemoryError, InvalidInput
+from convmemory.core.options import QueueOptions
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.options import PROVIDERS, EmbeddingOptions
 from convmemory.embeddings.spaces import (
@@ -26,12 +26,12 @@ from convmemory.embeddings.spaces import (
 )
 from convmemory.ops.reembed.changing_over import build, change_over, refresh
 from convmemory.ops.reembed.estimate import estimate, estimate_lines
-from convmemory.ops.reembed.progress import Progress, duration
+from convmemory.ops.reembed.progress import ReembedProgress, duration
 from convmemory.ops.reembed.pruning import prune, retired_spaces
 from convmemory.ops.reembed.running import Totals
 from convmemory.ops.reembed.targets import checked_embedder, settings_for, target_options
 from search.adapters.conversations import KIND
-from search.indexing.selecting import KINDS, Kind, Scope, select_active, select_building
+from search.indexing.selecting import DEFECTS, Defect, Selection, select_active, select_building
 from search.models import Source
 
 QUIET_S = 10  # between two lines of progress where nobody watches a terminal
@@ -54,8 +54,10 @@ class Command(BaseCommand):
         part.add_argument("--user", help="conversations of this user")
         part.add_argument("--conversation", type=int, help="this conversation")
         part.add_argument("--since", type=_moment, help="conversations changed since this date, like 2026-01-31")
-        part.add_argument("--only", choices=KINDS, help="turns that are missing, stale or failed")
-        parser.add_argument("--workers", type=int, default=settings.WORKERS, help="processes that embed")
+        part.add_argument("--only", choices=DEFECTS, help="turns that are missing, stale or failed")
+        parser.add_argument(
+            "--workers", type=int, default=QueueOptions.from_settings().workers, help="processes that embed"
+        )
         parser.add_argument("--dry-run", action="store_true", help="tell what would be done and what it would cost")
         parser.add_argument("--cancel", action="store_true", help="give up the space that is being built")
         parser.add_argument("--prune", action="store_true", help="delete the spaces that are no longer in use")
@@ -77,40 +79,45 @@ class Command(BaseCommand):
             ) from None
 
     def _reembed(self, options: dict[str, Any]) -> None:
-        scope, kinds = _scope(options), (options["only"],) if options["only"] else KINDS
+        selection, defects = _selection(options), (options["only"],) if options["only"] else DEFECTS
         if options["workers"] < 1:
             raise InvalidInput(f"--workers {options['workers']} is too small: use 1 or more.")
         names = {name: options[name] for name in ("model", "provider", "dimensions", "base_url")}
         target = target_options(**names)
         if options["dry_run"]:
-            self._estimate(target, scope, kinds)
+            self._estimate(target, selection, defects)
             return
         checked_embedder(target, dimensions=options["dimensions"])
         active = active_space()
         space = space_of(target)
         started = time.monotonic()
         self._say(f"{'Refreshing' if space == active else 'Building'} {space}")
-        totals = self._run(space, active, scope, kinds, options["workers"])
+        totals = self._run(space, active, selection, defects, options["workers"])
         self._report(totals, time.monotonic() - started)
         if space != active:
-            self._tell_what_is_next(space, active, partly=not scope.is_everything or kinds != KINDS)
+            self._tell_what_is_next(space, active, partly=not selection.is_everything or defects != DEFECTS)
 
     def _run(
-        self, space: EmbeddingSpace, active: EmbeddingSpace, scope: Scope, kinds: tuple[Kind, ...], workers: int
+        self,
+        space: EmbeddingSpace,
+        active: EmbeddingSpace,
+        selection: Selection,
+        defects: tuple[Defect, ...],
+        workers: int,
     ) -> Totals:
         if space == active:
-            return refresh(space, scope, kinds, workers=workers, show=self._show)
-        if scope.is_everything and kinds == KINDS:
+            return refresh(space, selection, defects, workers=workers, show=self._show)
+        if selection.is_everything and defects == DEFECTS:
             return change_over(space, workers=workers, show=self._show, tell=self._say)
-        return build(space, scope, kinds, workers=workers, show=self._show)
+        return build(space, selection, defects, workers=workers, show=self._show)
 
-    def _estimate(self, target: EmbeddingOptions, scope: Scope, kinds: tuple[Kind, ...]) -> None:
+    def _estimate(self, target: EmbeddingOptions, selection: Selection, defects: tuple[Defect, ...]) -> None:
         active = active_space()
         space = EmbeddingSpace.objects.filter(**space_key(open_embedder(target).card)).first()
         if space == active:
-            sources = select_active(active, scope, kinds, mark=False)
+            sources = select_active(active, selection, defects, mark=False)
         else:
-            sources = select_building(space or EmbeddingSpace(pk=0), scope, kinds)
+            sources = select_building(space or EmbeddingSpace(pk=0), selection, defects)
         for line in estimate_lines(estimate(sources, target=space, active=active), target):
             self.stdout.write(line)
 
@@ -148,7 +155,7 @@ class Command(BaseCommand):
         self.stdout.write(f"The old one, {old}, is kept; `manage.py reembed --prune` deletes it.")
         self.stdout.write(f"To have the settings say the same: {' '.join(settings_for(space))}")
 
-    def _show(self, progress: Progress) -> None:
+    def _show(self, progress: ReembedProgress) -> None:
         if sys.stderr.isatty():
             self.stderr.write(f"\r\033[K{progress.line()}", ending="")
         elif time.monotonic() >= self._told_at + QUIET_S:
@@ -160,9 +167,9 @@ class Command(BaseCommand):
         self.stderr.flush()
 
 
-def _scope(options: dict[str, Any]) -> Scope:
+def _selection(options: dict[str, Any]) -> Selection:
     owner = user_named(options["user"]).pk if options["user"] else None
-    return Scope(owner, _source_id(options["conversation"]), options["since"])
+    return Selection(owner, _source_id(options["conversation"]), options["since"])
 
 
 def _source_id(conversation_id: int | None) -> int | None:

@@ -14,7 +14,6 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connection, connections
@@ -22,6 +21,7 @@ from django.db.utils import ProgrammingError
 
 from convmemory.core import conf, embedded
 from convmemory.core.errors import ConvMemoryError
+from convmemory.core.options import PathOptions
 from convmemory.core.postgres.base import close_pools
 from convmemory.ops.runtime.first_start import ADMIN_NAME, create_admin
 from convmemory.ops.runtime.instance import Instance
@@ -56,7 +56,7 @@ class Command(BaseCommand):
             embedded.leave(timeout_s=DATABASE_STOP_TIMEOUT_S, patience_s=1.0)
 
     def _run(self, host: str, port: int) -> None:
-        instance = Instance.acquire(Path(settings.VAR_DIR))
+        instance = Instance.acquire(Path(PathOptions.from_settings().var_dir))
         try:
             address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
             if count := instance.stop_leftovers():
@@ -77,7 +77,9 @@ class Command(BaseCommand):
             instance.release()
 
     def _prepare_database(self) -> None:
-        Path(settings.STATIC_ROOT).mkdir(parents=True, exist_ok=True)  # whitenoise warns when it is not there
+        Path(PathOptions.from_settings().static_root).mkdir(
+            parents=True, exist_ok=True
+        )  # whitenoise warns when it is not there
         self._say("Starting the database ...")
         if problems := connection.validation.check():
             raise CommandError("\n".join(f"{problem.msg} {problem.hint or ''}".strip() for problem in problems))
@@ -92,7 +94,7 @@ class Command(BaseCommand):
             ) from error
 
     def _greet(self, address: str) -> None:
-        password = create_admin(Path(settings.VAR_DIR))
+        password = create_admin(Path(PathOptions.from_settings().var_dir))
         connections.close_all()
         lines = [f"convmemory: {address}"]
         if password:
@@ -119,14 +121,16 @@ def web_spec(host: str, port: int) -> ChildSpec:
     # No --limit-concurrency: it counts idle connections. `edge` limits both, each by itself.
     command += ["--http", "convmemory.edge.connections:GuardedConnection", "--ws", "none"]
     command += ["--timeout-keep-alive", str(KEEP_ALIVE_S)]
-    command += ["--app-dir", str(settings.BASE_DIR)]
+    command += ["--app-dir", str(PathOptions.from_settings().base_dir)]
     if (workers := conf.env_int("WEB_WORKERS", 1, minimum=1)) > 1:
         command += ["--workers", str(workers)]
     return ChildSpec("web", command)
 
 
 def worker_spec() -> ChildSpec:
-    return ChildSpec("worker", [sys.executable, str(Path(settings.BASE_DIR) / "manage.py"), "worker"])
+    return ChildSpec(
+        "worker", [sys.executable, str(Path(PathOptions.from_settings().base_dir) / "manage.py"), "worker"]
+    )
 
 
 def require_free_port(host: str, port: int) -> None:

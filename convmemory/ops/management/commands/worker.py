@@ -11,11 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from django.conf import settings
 from django.core.management.base import BaseCommand
 
 from convmemory.core.background import step_back
 from convmemory.core.errors import ConvMemoryError
+from convmemory.core.options import PathOptions, QueueOptions
 from convmemory.ops.runtime import first_start, schedules
 
 logger = logging.getLogger(__name__)
@@ -31,9 +31,11 @@ class Command(BaseCommand):
             _attempt(step)
         sys.stdout.flush()
         sys.stderr.flush()
-        manage = str(Path(settings.BASE_DIR) / "manage.py")
+        manage = str(Path(PathOptions.from_settings().base_dir) / "manage.py")
         # Each worker process embeds on its own share of the cores: more threads than cores slow each other down.
-        os.environ.setdefault("EMBEDDING_THREADS", str(max(1, (os.cpu_count() or 1) // settings.WORKERS)))
+        os.environ.setdefault(
+            "EMBEDDING_THREADS", str(max(1, (os.cpu_count() or 1) // QueueOptions.from_settings().workers))
+        )
         os.execv(sys.executable, [sys.executable, manage, "qcluster", "--skip-checks"])  # noqa: S606
 
 
@@ -45,7 +47,7 @@ def prepare_model() -> None:
 
 
 def load_samples() -> None:
-    if count := first_start.load_pending_samples(Path(settings.VAR_DIR)):
+    if count := first_start.load_pending_samples(Path(PathOptions.from_settings().var_dir)):
         logger.info("%d sample conversations are loaded; they are searchable as soon as they are embedded", count)
 
 

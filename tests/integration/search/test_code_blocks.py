@@ -1,4 +1,4 @@
-"""Large owners: the signs that a process holds are those that the database has now, and the owner's alone."""
+"""Large owners: the binary codes that a process holds are those that the database has now, and the owner's alone."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -9,7 +9,7 @@ import pytest
 from convmemory.conversations import ingest
 from convmemory.conversations.models import Conversation, Message
 from convmemory.conversations.reading import EVERYTHING, Filters
-from convmemory.core.sql import Asked
+from convmemory.core.sql import PendingQuery
 from convmemory.embeddings.spaces import active_space
 from search import vector_index
 from search.adapters.conversations import index_conversation
@@ -41,14 +41,14 @@ def indexed(owner: Any, *pairs: tuple[str, str], **fields: Any) -> Conversation:
 
 
 def found(name: str, owner: Any, filters: Filters = EVERYTHING, text: str = "eggs", scope: Any = EVERY_SCOPE) -> Any:
-    """The turn and similarity of each passage that a statement finds."""
+    """The item and similarity of each passage that a statement finds."""
     query = PreparedQuery(owner.pk, SearchQuery(text=text).parsed, scope=scope, filters=filters, space=active_space())
     statement = passages_statement(name, embed_query(query))
-    ((conversations, turns, scores),) = Asked(*statement).rows()
-    return sorted(zip(conversations or [], turns or [], np.round(scores or [], 4), strict=True))
+    ((sources, items, scores),) = PendingQuery(*statement).rows()
+    return sorted(zip(sources or [], items or [], np.round(scores or [], 4), strict=True))
 
 
-def by_signs(owner: Any, filters: Filters = EVERYTHING, **given: Any) -> Any:
+def by_code(owner: Any, filters: Filters = EVERYTHING, **given: Any) -> Any:
     return found("passages_named", owner, filters, **given)
 
 
@@ -56,26 +56,26 @@ def exactly(owner: Any, filters: Filters = EVERYTHING, **given: Any) -> Any:
     return found("passages_exact", owner, filters, **given)
 
 
-def test_every_change_is_seen_by_a_process_that_holds_the_signs() -> None:
+def test_every_change_is_seen_by_a_process_that_holds_the_codes() -> None:
     owner = make_user()
     first = indexed(owner, EGGS)
-    assert by_signs(owner) == exactly(owner) != []
+    assert by_code(owner) == exactly(owner) != []
     second = indexed(owner, TRAINS, EGGS)
-    assert by_signs(owner) == exactly(owner)
+    assert by_code(owner) == exactly(owner)
     ingest.append_messages(
         owner=owner, conversation_id=first.pk, drafts=[assistant_says("Salt keeps it from running.")]
     )
     index_conversation(conversation_id=first.pk)
-    assert by_signs(owner) == exactly(owner)
+    assert by_code(owner) == exactly(owner)
     Message.objects.filter(conversation=second, turn_number=1).delete()
-    assert by_signs(owner) == exactly(owner)
+    assert by_code(owner) == exactly(owner)
     second.delete()
-    assert by_signs(owner) == exactly(owner) != []
+    assert by_code(owner) == exactly(owner) != []
     first.delete()
-    assert by_signs(owner) == []
+    assert by_code(owner) == []
 
 
-def test_a_block_holds_its_turns_and_is_replaced_whole() -> None:
+def test_a_block_holds_its_items_and_is_replaced_whole() -> None:
     owner = make_user()
     conversation = indexed(owner, *[EGGS] * (ITEMS_PER_BLOCK + 1))
     blocks = list(BinaryCodeBlock.objects.filter(source__object_id=conversation.pk).order_by("number"))
@@ -112,10 +112,10 @@ def test_filters_are_those_of_the_exact_scan(filters: Filters, text: str) -> Non
     indexed(owner, TRAINS, EGGS, project="kitchen")
     indexed(owner, EGGS, TRAINS, archived=True)
     expected = exactly(owner, filters, text=text)
-    assert by_signs(owner, filters, text=text) == expected
+    assert by_code(owner, filters, text=text) == expected
     assert (expected == []) == (filters.before is not None)
     one = Filters(conversation_id=cook.pk)
-    assert by_signs(owner, one) == exactly(owner, one) != []
+    assert by_code(owner, one) == exactly(owner, one) != []
 
 
 def test_kinds_are_kept_apart() -> None:
@@ -123,8 +123,8 @@ def test_kinds_are_kept_apart() -> None:
     indexed(owner, EGGS, TRAINS)
     for name in SCOPES:
         scope = frozenset({name})
-        assert by_signs(owner, scope=scope) == exactly(owner, scope=scope)
-    assert by_signs(owner, scope=frozenset({"thinking"})) == []
+        assert by_code(owner, scope=scope) == exactly(owner, scope=scope)
+    assert by_code(owner, scope=frozenset({"thinking"})) == []
 
 
 def test_nobody_finds_passages_of_others_even_in_a_forged_block() -> None:
@@ -132,9 +132,9 @@ def test_nobody_finds_passages_of_others_even_in_a_forged_block() -> None:
     indexed(owner, TRAINS)
     indexed(other, EGGS)
     block = BinaryCodeBlock.objects.get(owner=other)
-    assert by_signs(owner, text="boil an egg") == exactly(owner, text="boil an egg")
+    assert by_code(owner, text="boil an egg") == exactly(owner, text="boil an egg")
     BinaryCodeBlock.objects.filter(pk=block.pk).update(owner=owner)
-    assert by_signs(owner, text="boil an egg") == exactly(owner, text="boil an egg")
+    assert by_code(owner, text="boil an egg") == exactly(owner, text="boil an egg")
     hits = search(caller=owner, query=SearchQuery(text="boil an egg")).hits
     assert {hit.conversation_id for hit in hits} <= set(
         Conversation.objects.filter(owner=owner).values_list("pk", flat=True)
@@ -145,14 +145,14 @@ def test_only_what_is_nearest_is_compared_exactly(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("search.retrieval.dense.LIMITS", {"passages_named": 2, "passages_exact": 1_000})
     owner = make_user()
     indexed(owner, EGGS, TRAINS)
-    best = by_signs(owner, text="How long do I boil an egg?")
+    best = by_code(owner, text="How long do I boil an egg?")
     every = sorted(exactly(owner, text="How long do I boil an egg?"), key=lambda row: -row[2])
     assert 2 <= len(best) < len(every)
     assert every[0] in best
 
 
 def test_an_owner_without_passages_has_none() -> None:
-    assert by_signs(make_user()) == []
+    assert by_code(make_user()) == []
 
 
 def test_owners_that_were_searched_longest_ago_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,36 +160,36 @@ def test_owners_that_were_searched_longest_ago_make_room(monkeypatch: pytest.Mon
     for owner in owners:
         indexed(owner, EGGS)
     for owner in (owners[0], owners[1], owners[0]):
-        by_signs(owner)
+        by_code(owner)
     held = [HOLDER.get(owner.pk, active_space()) for owner in owners[:2]]
     assert held[0] is not None
     monkeypatch.setattr("search.vectors.blocks.HELD_BYTES", held[0].size * 2)
-    by_signs(owners[0])
-    by_signs(owners[2])
+    by_code(owners[0])
+    by_code(owners[2])
     assert [HOLDER.get(owner.pk, active_space()) is not None for owner in owners] == [True, False, True]
-    assert by_signs(owners[1]) == exactly(owners[1]) != []
+    assert by_code(owners[1]) == exactly(owners[1]) != []
 
 
 def test_what_was_not_searched_for_long_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     owners = [make_user(), make_user()]
     for owner in owners:
         indexed(owner, EGGS)
-    by_signs(owners[0])
+    by_code(owners[0])
     monkeypatch.setattr("search.vectors.blocks.HELD_S", -1.0)
-    by_signs(owners[1])
+    by_code(owners[1])
     assert HOLDER.get(owners[0].pk, active_space()) is None
 
 
 def test_nothing_is_held_of_an_owner_who_has_nothing_left() -> None:
     owner = make_user()
     conversation = indexed(owner, EGGS)
-    by_signs(owner)
+    by_code(owner)
     conversation.delete()
-    by_signs(owner)
+    by_code(owner)
     assert HOLDER.get(owner.pk, active_space()) is None
 
 
-def test_turns_that_are_gone_leave_no_places_behind() -> None:
+def test_items_that_are_gone_leave_no_entries_behind() -> None:
     owner = make_user()
     conversation = indexed(owner, *[EGGS] * (2 * ITEMS_PER_BLOCK + 3))
     Message.objects.filter(conversation=conversation, turn_number__gt=0).delete()

@@ -1,17 +1,10 @@
-"""The nearest neighbours of one stored turn vector, for whoever inspects it."""
+"""The headings of items, for whoever inspects their neighbours."""
 
 from collections.abc import Iterable
 
 from django.db.models import Q
 
-from convmemory.core.sql import load_sql
 from search.models import Item
-from search.vectors.neighbours import Neighbour, nearest
-
-
-def item_neighbours(embedding_id: int) -> tuple[float, list[Neighbour]]:
-    """The vector's norm and its neighbours, nearest first. One query, exact over a bounded number of rows."""
-    return nearest(load_sql("search", "nearest_items"), embedding_id)
 
 
 def headings_of(items: Iterable[tuple[str, int, int]]) -> dict[tuple[str, int, int], str]:

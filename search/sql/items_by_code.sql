@@ -1,4 +1,4 @@
--- The owner's turn vectors nearest to a query vector: by binary codes, read from the covering index alone, then exact distances.
+-- The owner's item vectors nearest to a query vector: by binary codes, read from the covering index alone, then exact distances.
 WITH near AS MATERIALIZED (
     SELECT e.id
     FROM search_itemembedding AS e

@@ -1,4 +1,4 @@
--- The owner's turn vectors nearest to a query vector, exactly.
+-- The owner's item vectors nearest to a query vector, exactly.
 SELECT array_agg(source_id), array_agg(item_number), array_agg(similarity)
 FROM (
     SELECT e.source_id, e.item_number, 1 - (e.embedding <=> %(vector)s::halfvec) AS similarity

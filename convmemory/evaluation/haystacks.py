@@ -1,6 +1,6 @@
 """What an evaluation set is, whatever file it came from. Pure.
 
-A world is the archive of one scratch user with the questions asked of it. What answers a question is
+A haystack is the archive of one scratch user with the questions asked of it. What answers a question is
 named as the source names it; which turns those are is known once the conversations are stored.
 """
 
@@ -33,7 +33,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class Haystack:
     """One user's conversations and questions; `drafts` makes the conversations anew at each call."""
 
     name: str

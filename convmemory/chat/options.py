@@ -1,0 +1,15 @@
+"""The settings of the chat as frozen values."""
+
+from dataclasses import dataclass
+
+from convmemory.core.options import FromSettings
+
+
+@dataclass(frozen=True, slots=True)
+class ChatOptions(FromSettings):
+    """How long a reply belongs to the process that writes it, and what agents' endpoints may be."""
+
+    chat_lease_s: int
+    chat_context_window: int
+    chat_timeout_s: float
+    chat_allowed_hosts: list[str]

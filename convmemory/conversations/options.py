@@ -1,0 +1,16 @@
+"""The settings of imports as frozen values."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from convmemory.core.options import FromSettings
+
+
+@dataclass(frozen=True, slots=True)
+class ImportOptions(FromSettings):
+    """Where uploads wait, and what an import may take."""
+
+    import_folder: Path
+    import_memory_mb: int
+    import_timeout_s: int
+    max_upload_mb: int

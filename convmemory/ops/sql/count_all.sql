@@ -1,0 +1,2 @@
+-- How many rows a table has.
+SELECT count(*) FROM {}

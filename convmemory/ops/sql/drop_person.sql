@@ -1,0 +1,2 @@
+-- Delete the row of one person.
+DELETE FROM {table} WHERE {condition}

@@ -1,0 +1,2 @@
+-- What another connection names to see the same rows.
+SELECT pg_export_snapshot()

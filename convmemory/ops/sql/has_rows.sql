@@ -1,0 +1,2 @@
+-- Whether a table has any row.
+SELECT EXISTS (SELECT FROM {})

@@ -1,0 +1,2 @@
+-- The names of all indexes.
+SELECT indexname FROM pg_indexes WHERE schemaname = current_schema()

@@ -1,0 +1,15 @@
+"""The settings of recall as frozen values."""
+
+from dataclasses import dataclass
+
+from convmemory.core.options import FromSettings
+
+
+@dataclass(frozen=True, slots=True)
+class RecallOptions(FromSettings):
+    """Whether there is recall, and what it brings where a caller does not say."""
+
+    conversation_memory_enabled: bool
+    max_recall_tokens: int
+    recall_top_k: int
+    recall_threshold: float

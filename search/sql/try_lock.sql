@@ -1,0 +1,2 @@
+-- Whether an advisory lock is held now, until it is let go of.
+SELECT pg_try_advisory_lock(%s, %s)

@@ -1,0 +1,2 @@
+-- Let go of an advisory lock.
+SELECT pg_advisory_unlock(%s, %s)

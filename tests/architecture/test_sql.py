@@ -1,0 +1,40 @@
+"""SQL that reads or writes rows stands in named files, each with a line that says what it answers."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = ("convmemory", "search", "memory", "summaries")
+STATEMENT = re.compile(r"\s*(?:SELECT|INSERT INTO|UPDATE|DELETE FROM|WITH)\s")
+BUILDERS = {"search/retrieval/filters.py"}  # conditions, which stand inside the named statements
+ORDERS = {"convmemory/ops/privacy/exporting.py"}  # what a column's place is ordered by
+
+
+def texts(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            yield "".join(str(part.value) if isinstance(part, ast.Constant) else "x" for part in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+def test_no_statement_stands_in_the_code() -> None:
+    found: dict[str, list[str]] = {}
+    for folder in FOLDERS:
+        for path in ROOT.glob(f"{folder}/**/*.py"):
+            name = path.relative_to(ROOT).as_posix()
+            if "/migrations/" not in name and name not in BUILDERS | ORDERS:
+                inline = [text for text in texts(ast.parse(path.read_text(encoding="utf-8"))) if STATEMENT.match(text)]
+                found |= {name: inline} if inline else {}
+    assert not found
+
+
+def test_every_named_statement_says_what_it_answers_and_is_used() -> None:
+    files = [path for folder in FOLDERS for path in ROOT.glob(f"{folder}/**/sql/*.sql")]
+    code = "".join(path.read_text(encoding="utf-8") for folder in FOLDERS for path in ROOT.glob(f"{folder}/**/*.py"))
+    assert files
+    for path in files:
+        assert path.read_text(encoding="utf-8").startswith("-- "), path
+        assert f'"{path.stem}"' in code, path
