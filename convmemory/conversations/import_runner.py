@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import IO, Any
 
 from django.contrib.auth.models import AbstractBaseUser
@@ -16,7 +17,7 @@ from django.db import DataError
 from convmemory.conversations import ingest
 from convmemory.conversations.archives import UnpackLimits, unpack_upload
 from convmemory.conversations.drafts import ConversationDraft, MessageDraft
-from convmemory.conversations.importers.base import FileReport
+from convmemory.conversations.importers.base import Checked, FileReport, Source
 from convmemory.conversations.importers.detect import AUTO, Found, Walk
 from convmemory.conversations.importers.values import clean
 from convmemory.core.errors import ConvMemoryError
@@ -25,6 +26,7 @@ PROGRESS_EVERY = 500
 MAX_STORED_ERRORS = 50
 MAX_STORED_FILES = 1_000
 MAX_STORED_DETAILS = 2_000
+SHOWN_TYPES = 10
 READ_AHEAD_MESSAGES = 1_000
 READ_AHEAD_BYTES = 16 * 1024**2
 
@@ -48,7 +50,17 @@ class ImportReport:
         return sum(map(bool, whole))
 
     def to_json(self) -> dict[str, Any]:
-        names = ("conversations", "messages", "added", "updated", "unchanged", "turns", "events", "skipped")
+        names = (
+            "conversations",
+            "messages",
+            "added",
+            "updated",
+            "unchanged",
+            "turns",
+            "events",
+            "skipped",
+            "superseded",
+        )
         return {
             "files": [file.to_json() for file in self.files],
             "ignored_files": self.ignored_files,
@@ -62,7 +74,7 @@ class ImportReport:
         value = self.to_json()
         value["files"] = value["files"][:MAX_STORED_FILES]
         for file in value["files"]:
-            for name in ("errors", "notes", "issues"):
+            for name in ("errors", "warnings", "notes", "issues"):
                 file[name] = file[name][:left]
                 left -= len(file[name])
         value["files_left_out"] = len(self.files) - len(value["files"])
@@ -89,7 +101,7 @@ def import_paths(
     walk = Walk(format=format)
     report = ImportReport()
     tell = progress or (lambda _: None)
-    for found in walk.over([Path(path) for path in paths], root=root):
+    for found in _sources(walk, [Path(path) for path in paths], root, report):
         file = FileReport(path=clean(found.source.label or str(found.source.path)))
         report.files.append(file)
         _import_file(owner, found, file, report, tell)
@@ -125,6 +137,26 @@ def upload_prefix(owner_id: int) -> str:
     return f"convmemory-upload-{owner_id}-"
 
 
+def _sources(walk: Walk, paths: Iterable[Path], root: Path | None, report: ImportReport) -> Iterator[Found]:
+    """What the walk finds; of an archive what is in it, which lies in a folder only until the next one is asked for."""
+    for found in walk.over(paths, root=root):
+        if not found.is_archive:
+            yield found
+            continue
+        source = found.source
+        with TemporaryDirectory(prefix="convmemory-unpacked-") as folder:
+            try:
+                with source.path.open("rb") as file:
+                    unpacked = unpack_upload(file, source.path.name, Path(folder), UnpackLimits())
+            except (ConvMemoryError, OSError) as error:
+                yield Found(source, reason=str(error))
+                continue
+            if unpacked.notes:
+                report.files.append(FileReport(path=source.label, notes=unpacked.notes))
+            for inner in walk.over([unpacked.root], root=unpacked.root):
+                yield replace(inner, source=Source(inner.source.path, f"{source.label}/{inner.source.label}"))
+
+
 def _import_file(owner: AbstractBaseUser, found: Found, file: FileReport, report: ImportReport, tell: Progress) -> None:
     if found.importer is None:
         _failed(file, found.reason)
@@ -138,6 +170,7 @@ def _import_file(owner: AbstractBaseUser, found: Found, file: FileReport, report
             _failed(file, str(error))
             return
         if draft is None:
+            _warn_of_unknown_types(found.importer.checked, file)
             return
         _import_conversation(owner, draft, file, report, tell)
 
@@ -146,7 +179,7 @@ def _import_conversation(
     owner: AbstractBaseUser, draft: ConversationDraft, file: FileReport, report: ImportReport, tell: Progress
 ) -> None:
     try:
-        messages = _counted(draft.messages, report, tell)
+        messages = _counted(draft.messages, file, report, tell)
         first = _read_ahead(messages)
         if not first and draft.events == ():
             file.note(f"{draft.source_id}: no message to store")
@@ -175,12 +208,24 @@ def _read_ahead(messages: Iterator[MessageDraft]) -> list[MessageDraft]:
     return read
 
 
-def _counted(messages: Iterable[MessageDraft], report: ImportReport, tell: Progress) -> Iterator[MessageDraft]:
+def _counted(
+    messages: Iterable[MessageDraft], file: FileReport, report: ImportReport, tell: Progress
+) -> Iterator[MessageDraft]:
     for message in messages:
         report.messages_read += 1
+        file.superseded += message.superseded
         if report.messages_read % PROGRESS_EVERY == 0:
             tell(report)
         yield message
+
+
+def _warn_of_unknown_types(checked: Checked, file: FileReport) -> None:
+    if file.unknown_types:
+        count, names = sum(file.unknown_types.values()), ", ".join(list(file.unknown_types)[:SHOWN_TYPES])
+        file.warn(
+            f"{count} entries are of types that this importer, last checked against {checked}, does not know: {names}. "
+            "They were passed over; a newer convmemory may read them."
+        )
 
 
 def _failed(file: FileReport, reason: str) -> None:

@@ -447,10 +447,12 @@ def _row(draft: MessageDraft) -> Message:
     parts = [part_to_json(part) for part in draft.parts]
     is_real_user = is_real_user_message(draft.role, draft.parts, injected=draft.injected)
     name = one_line(storable(draft.name), 200)
-    canonical = json.dumps([draft.role, is_real_user, name, parts], sort_keys=True, ensure_ascii=False)
+    told = [draft.role, is_real_user, name, parts, *([True] if draft.superseded else [])]
+    canonical = json.dumps(told, sort_keys=True, ensure_ascii=False)
     return Message(
         role=draft.role,
         is_real_user=is_real_user,
+        superseded=draft.superseded,
         name=name,
         model=one_line(storable(draft.model), 200),
         parts=parts,
@@ -476,7 +478,7 @@ def _insert(owner_id: int, conversation_id: int, drafts: Sequence[MessageDraft],
 
 
 def _update_row(conversation: Conversation, pk: int, row: Message, draft: MessageDraft) -> None:
-    values = ("role", "is_real_user", "name", "model", "parts", "content_hash")
+    values = ("role", "is_real_user", "superseded", "name", "model", "parts", "content_hash")
     conversation.messages.filter(pk=pk).update(**{name: getattr(row, name) for name in values})
     if draft.raw:
         MessageSource.objects.update_or_create(
@@ -556,7 +558,7 @@ def _later(conversation: Conversation, newest: datetime | None, *, grown: bool) 
 
 
 def _title(conversation: Conversation) -> str:
-    first = conversation.messages.filter(is_real_user=True).order_by("position").first()
+    first = conversation.messages.filter(is_real_user=True, superseded=False).order_by("position").first()
     return one_line(spoken_text(first.typed_parts), TITLE_CHARS) if first else ""
 
 
@@ -572,11 +574,11 @@ def renumber(conversation: Conversation, *, from_position: int) -> int:
     rows = list(
         conversation.messages.filter(position__gte=start)
         .order_by("position")
-        .values_list("pk", "role", "is_real_user", "turn_number")
+        .values_list("pk", "role", "is_real_user", "superseded", "turn_number")
     )
-    messages = (TurnMessage(cast("Role", role), real) for _, role, real, _ in rows)
+    messages = (TurnMessage(cast("Role", role), real, gone) for _, role, real, gone, _ in rows)
     numbers = number_turns(messages, first_number=first_turn)
-    changed = [(pk, new) for (pk, _, _, old), new in zip(rows, numbers, strict=True) if old != new]
+    changed = [(pk, new) for (pk, *_, old), new in zip(rows, numbers, strict=True) if old != new]
     if changed:
         ids, values = zip(*changed, strict=True)
         with connection.cursor() as cursor:

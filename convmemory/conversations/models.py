@@ -81,6 +81,9 @@ class Message(models.Model):
     position = models.PositiveIntegerField()
     role = models.CharField(max_length=10, choices=Role)
     is_real_user = models.BooleanField(default=False, help_text="A person wrote this: it can open a turn.")
+    superseded = models.BooleanField(
+        default=False, db_default=False, help_text="Its thread went on without it: it belongs to no turn."
+    )
     name = models.CharField(max_length=200, blank=True, default="")
     model = models.CharField(max_length=200, blank=True, default="")
     parts = models.JSONField(default=list)

@@ -378,6 +378,7 @@ class MessageView:
     created_at: datetime | None
     parts: tuple[PartView, ...]
     notes: Sequence[Note] = ()
+    superseded: bool = False
 
 
 def view_messages(
@@ -407,6 +408,7 @@ def view_messages(
                 speaker=speaker,
                 model=message.model,
                 turn=turn,
+                superseded=message.superseded,
                 opens_turn=opens_turn,
                 headed=opens_turn or not _continues(kind, speaker, views),
                 is_target=turn is not None and turn == target,
@@ -417,7 +419,8 @@ def view_messages(
                 notes=notes.get(message.pk, ()),
             )
         )
-        turn_before = turn
+        if not message.superseded:
+            turn_before = turn
     return views
 
 

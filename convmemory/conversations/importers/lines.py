@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 from convmemory.conversations.importers.bounds import has_too_many_values, too_many_values
+from convmemory.conversations.importers.compressed import open_transcript
 from convmemory.core.errors import InvalidInput
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
@@ -58,7 +59,7 @@ def read_objects(path: Path, *, on_issue: OnIssue = ignore_issue, until: int | N
     Raises: InvalidInput where the file cannot be read.
     """
     try:
-        with path.open("rb") as file:
+        with open_transcript(path) as file:
             for number, offset, line in _lines(file, on_issue, until):
                 yield from objects_of_line(line, number=number, offset=offset, on_issue=on_issue)
     except OSError as error:
