@@ -12,22 +12,35 @@ from pathlib import Path
 
 from convmemory.conversations.importers.amplifier import AmplifierImporter
 from convmemory.conversations.importers.base import Importer, Source
+from convmemory.conversations.importers.chatgpt import ChatGPTImporter
+from convmemory.conversations.importers.claude_ai import ClaudeAIImporter
 from convmemory.conversations.importers.claude_code import ClaudeCodeImporter
+from convmemory.conversations.importers.codex import CodexImporter
+from convmemory.conversations.importers.librechat import LibreChatImporter
+from convmemory.conversations.importers.openwebui import OpenWebUIImporter
 from convmemory.conversations.importers.own_export import ExportImporter
 from convmemory.conversations.importers.plain import PlainImporter
-from convmemory.conversations.importers.refusals import why_refused
+from convmemory.conversations.importers.refusals import known_refusal, why_refused
+from convmemory.conversations.importers.takeout import TakeoutImporter
 from convmemory.core.errors import InvalidInput
 
 AUTO = "auto"
 _REGISTERED: tuple[Importer, ...] = (
     AmplifierImporter(),
+    ChatGPTImporter(),
+    ClaudeAIImporter(),
     ClaudeCodeImporter(),
+    CodexImporter(),
     ExportImporter(),
+    LibreChatImporter(),
+    OpenWebUIImporter(),
     PlainImporter(),
+    TakeoutImporter(),
 )
 IMPORTERS: Mapping[str, Importer] = {importer.name: importer for importer in _REGISTERED}
 FORMATS = (AUTO, *IMPORTERS)
 
+_EXPECTED = frozenset({".json", ".jsonl", ".ndjson", ".zst", ".zip"})
 REFUSED_SUFFIXES = frozenset({".pb"})  # of files that are worth a word although nothing reads them
 _PASSED_OVER = (".meta.json", ".backup", ".bak", "~", ".tmp", "-wal", "-shm", "-journal")
 _ZIP_START = b"PK\x03\x04"
@@ -128,10 +141,19 @@ class Walk:
             if not stat.S_ISREG(path.stat().st_mode) or not path.name.lower().endswith(self._suffixes):
                 self.ignored += 1
                 return
-            if self._first_visit(path):
-                yield self._found(Source(path, label))
+            if not self._first_visit(path):
+                return
+            found = self._found(Source(path, label))
+            if found.importer is None and not found.is_archive and self._is_passed_over(found.source):
+                self.ignored += 1
+            else:
+                yield found
         except OSError as error:
             yield Found(Source(path, label), reason=f"cannot be read: {error.strerror or error}")
+
+    def _is_passed_over(self, source: Source) -> bool:
+        """Whether nobody expects this unclaimed file to be a transcript: other pages and databases lie everywhere."""
+        return not source.path.name.lower().endswith(tuple(_EXPECTED)) and not known_refusal(source)
 
     def _first_visit(self, path: Path) -> bool:
         """Whether this file or folder is met for the first time: links can lead in circles."""

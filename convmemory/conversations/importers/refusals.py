@@ -47,14 +47,19 @@ _KNOWN = (
 )
 
 
+def known_refusal(source: Source) -> str:
+    """What the file is, where it is known that it cannot be read; else an empty string."""
+    name, head = source.path.as_posix().lower(), source.head
+    fitting = (known for known in _KNOWN if name.endswith(known.path_end))
+    return next((known.reason for known in fitting if all(mark.search(head) for mark in known.marks)), "")
+
+
 def why_refused(source: Source, tried: list[str]) -> str:
     """Why no importer of those that were tried takes the file, and what to do."""
     if not source.head.strip(b" \t\r\n\0"):
         return "the file is empty: export it again"
-    name = source.path.as_posix().lower()
-    for known in _KNOWN:
-        if name.endswith(known.path_end) and all(mark.search(source.head) for mark in known.marks):
-            return known.reason
+    if known := known_refusal(source):
+        return known
     if source.is_sqlite:
         return "an SQLite database without the tables of any program whose conversations are known"
     return (

@@ -1,15 +1,16 @@
 """The middle form between parsing and storing: threads that branch, that take messages back, or that name none.
 
-`order_thread` puts nodes with parents into one order; `Timeline` follows a log that rewinds; `MessageKeys` names
-messages that have no id. What is not on the current branch stays, marked as superseded. All of it takes time in
-proportion to what it is given, whatever that is: foreign parents can be missing, repeated or cyclic.
+`order_thread` (and `read_thread` with it) puts nodes with parents into one order, `Timeline` follows a log that
+rewinds, `MessageKeys` names messages that have no id. What is not on the current branch stays, marked as superseded.
+All of it takes time in proportion to what it is given: foreign parents can be missing, repeated or cyclic.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
+from convmemory.conversations.drafts import MessageDraft
 from convmemory.conversations.importers.base import FileReport
 from convmemory.conversations.importers.values import key_of, short_hash
 
@@ -52,6 +53,20 @@ def order_thread(
             order.append(Placed(listed[at].value, superseded=False))
         order.extend(Placed(listed[other].value, superseded=True) for other in _subtrees(beside.get(at, []), beside))
     return order
+
+
+def read_thread(
+    nodes: Iterable[Node[T]],
+    *,
+    read: Callable[[T], Iterable[MessageDraft]],
+    report: FileReport,
+    current: str = "",
+    place: str = "thread",
+) -> Iterator[MessageDraft]:
+    """The messages that `read` makes of each node, in the order of `order_thread`, superseded ones marked."""
+    for placed in order_thread(nodes, report=report, current=current, place=place):
+        for draft in read(placed.value):
+            yield replace(draft, superseded=True) if placed.superseded else draft
 
 
 def _parents(nodes: Sequence[Node[T]], report: FileReport, place: str) -> list[int | None]:

@@ -28,7 +28,8 @@ def test_the_fixtures_in_a_fixed_order_parents_first() -> None:
         "4c2f9b1e-6a70-4d59-8f31-90ab12cd34ef-1a2b3c4d5e6f7081_soil-expert",
     )
     claude = "7d1f0a52-3c1b-4f6e-9a57-2f6b1c9d0e11"
-    assert found(FIXTURES, root=FIXTURES.parent) == [
+    folders = [FIXTURES / name for name in ("amplifier", "claude-code", "plain")]
+    assert found(*folders, root=FIXTURES.parent) == [
         (f"transcripts/amplifier/sessions/{session}", "amplifier"),
         (f"transcripts/amplifier/sessions/{child}", "amplifier"),
         ("transcripts/claude-code/0c5e2b7a-9f64-4d0d-b6a3-1d2e3f4a5b6c.jsonl", "claude-code"),
