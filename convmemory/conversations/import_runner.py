@@ -12,13 +12,15 @@ from tempfile import TemporaryDirectory
 from typing import IO, Any
 
 from django.contrib.auth.models import AbstractBaseUser
-from django.db import DataError
+from django.db import DataError, transaction
 
 from convmemory.conversations import ingest
 from convmemory.conversations.archives import UnpackLimits, unpack_upload
 from convmemory.conversations.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.imported_rows import link_children
 from convmemory.conversations.importers.base import Checked, FileReport, Source
 from convmemory.conversations.importers.detect import AUTO, Found, Walk
+from convmemory.conversations.importers.projects import project_of
 from convmemory.conversations.importers.values import clean
 from convmemory.core.errors import ConvMemoryError
 
@@ -84,6 +86,23 @@ class ImportReport:
 Progress = Callable[[ImportReport], None]
 """Called now and then with the report so far."""
 
+OnStored = Callable[[FileReport, ingest.SyncResult], None]
+"""Called for each conversation in the transaction that stores it."""
+
+
+def _ignore(file: FileReport, result: ingest.SyncResult) -> None:
+    """For imports that nobody asks about later."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What stays the same while an import runs."""
+
+    owner: AbstractBaseUser
+    report: ImportReport
+    tell: Progress
+    on_stored: OnStored
+
 
 def import_paths(
     *,
@@ -91,6 +110,7 @@ def import_paths(
     paths: Iterable[Path | str],
     format: str = AUTO,
     progress: Progress | None = None,
+    on_stored: OnStored = _ignore,
     root: Path | None = None,
 ) -> ImportReport:
     """Import every transcript under `paths` for `owner`; importing again updates and adds, never doubles.
@@ -100,14 +120,14 @@ def import_paths(
     """
     walk = Walk(format=format)
     report = ImportReport()
-    tell = progress or (lambda _: None)
+    run = _Run(owner, report, progress or (lambda _: None), on_stored)
     for found in _sources(walk, [Path(path) for path in paths], root, report):
         file = FileReport(path=clean(found.source.label or str(found.source.path)))
         report.files.append(file)
-        _import_file(owner, found, file, report, tell)
-        tell(report)
+        _import_file(run, found, file)
+        run.tell(report)
     report.ignored_files = walk.ignored
-    ingest.link_children(owner=owner)
+    link_children(owner=owner)
     return report
 
 
@@ -120,13 +140,16 @@ def import_upload(
     format: str = AUTO,
     limits: UnpackLimits | None = None,
     progress: Progress | None = None,
+    on_stored: OnStored = _ignore,
 ) -> ImportReport:
     """Import an uploaded transcript or archive, unpacking it into `folder`. Raises: InvalidInput, TooLarge."""
     unpacked = unpack_upload(file, name, folder, limits or UnpackLimits())
     paths = [unpacked.root]
     if unpacked.files == 1:
         paths = [path for path in unpacked.root.rglob("*") if path.is_file()]
-    report = import_paths(owner=owner, paths=paths, format=format, root=unpacked.root, progress=progress)
+    report = import_paths(
+        owner=owner, paths=paths, format=format, root=unpacked.root, progress=progress, on_stored=on_stored
+    )
     if unpacked.notes:
         report.files.insert(0, FileReport(path=name, notes=unpacked.notes))
     return report
@@ -157,7 +180,7 @@ def _sources(walk: Walk, paths: Iterable[Path], root: Path | None, report: Impor
                 yield replace(inner, source=Source(inner.source.path, f"{source.label}/{inner.source.label}"))
 
 
-def _import_file(owner: AbstractBaseUser, found: Found, file: FileReport, report: ImportReport, tell: Progress) -> None:
+def _import_file(run: _Run, found: Found, file: FileReport) -> None:
     if found.importer is None:
         _failed(file, found.reason)
         return
@@ -172,19 +195,20 @@ def _import_file(owner: AbstractBaseUser, found: Found, file: FileReport, report
         if draft is None:
             _warn_of_unknown_types(found.importer.checked, file)
             return
-        _import_conversation(owner, draft, file, report, tell)
+        _import_conversation(run, draft, file)
 
 
-def _import_conversation(
-    owner: AbstractBaseUser, draft: ConversationDraft, file: FileReport, report: ImportReport, tell: Progress
-) -> None:
+def _import_conversation(run: _Run, draft: ConversationDraft, file: FileReport) -> None:
     try:
-        messages = _counted(draft.messages, file, report, tell)
+        messages = _counted(draft.messages, file, run)
         first = _read_ahead(messages)
         if not first and draft.events == ():
             file.note(f"{draft.source_id}: no message to store")
             return
-        result = ingest.sync_conversation(owner=owner, draft=replace(draft, messages=chain(first, messages)))
+        whole = replace(draft, messages=chain(first, messages), project=project_of(draft.project))
+        with transaction.atomic():
+            result = ingest.sync_conversation(owner=run.owner, draft=whole)
+            run.on_stored(file, result)
     except (ConvMemoryError, DataError, OSError) as error:
         _failed(file, f"{draft.source_id}: {' '.join(str(error).split())}")
         return
@@ -208,14 +232,12 @@ def _read_ahead(messages: Iterator[MessageDraft]) -> list[MessageDraft]:
     return read
 
 
-def _counted(
-    messages: Iterable[MessageDraft], file: FileReport, report: ImportReport, tell: Progress
-) -> Iterator[MessageDraft]:
+def _counted(messages: Iterable[MessageDraft], file: FileReport, run: _Run) -> Iterator[MessageDraft]:
     for message in messages:
-        report.messages_read += 1
+        run.report.messages_read += 1
         file.superseded += message.superseded
-        if report.messages_read % PROGRESS_EVERY == 0:
-            tell(report)
+        if run.report.messages_read % PROGRESS_EVERY == 0:
+            run.tell(run.report)
         yield message
 
 

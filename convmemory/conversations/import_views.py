@@ -7,22 +7,25 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
+from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from convmemory.accounts.views import PageRequest, signed_in
 from convmemory.conversations import imports
+from convmemory.conversations.import_links import FILE_CHARS, Links, links_of
+from convmemory.conversations.import_undo import ask_to_undo
 from convmemory.conversations.models import Import
-from convmemory.conversations.tasks import enqueue_import
+from convmemory.conversations.tasks import enqueue_import, enqueue_undo
 from convmemory.conversations.views import SearchBox
 from convmemory.core.errors import InvalidInput, TooLarge, TooManyAtOnce
 
 if TYPE_CHECKING:
     from django.core.files.uploadedfile import UploadedFile
 
-ACCEPTED = (".zip", ".tar", ".tar.gz", ".tgz", ".gz", ".json", ".jsonl")
+ACCEPTED = (".zip", ".tar", ".tar.gz", ".tgz", ".gz", ".zst", ".json", ".jsonl", ".html", ".md", ".db", ".vscdb")
 SHOWN = 20
 
 
@@ -33,6 +36,21 @@ class Card:
     row: Import
     waits_for: str
     is_open: bool
+    files: tuple["FileRow", ...] = ()
+
+    @property
+    def can_be_undone(self) -> bool:
+        return self.row.state in (Import.State.DONE, Import.State.FAILED) and any(
+            file.links.shown for file in self.files
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FileRow:
+    """A file of an import's report, with links to what came in."""
+
+    report: dict[str, Any]
+    links: Links
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +92,17 @@ def one_import(request: PageRequest, import_id: int) -> HttpResponse:
     return render(request, template, {"card": card, "box": SearchBox()})
 
 
+@require_POST
+@signed_in
+def undo_import(request: PageRequest, import_id: int) -> HttpResponse:
+    """Ask to undo an import, then show it."""
+    try:
+        enqueue_undo(ask_to_undo(owner=request.user, import_id=import_id))
+    except InvalidInput as error:
+        messages.error(request, str(error))
+    return redirect("one-import", import_id)
+
+
 def _queue(request: PageRequest, file: "UploadedFile[Any]") -> Refusal | None:
     """Queue one uploaded file; what is wrong with it is said in its place, the other files go on."""
     try:
@@ -85,6 +114,14 @@ def _queue(request: PageRequest, file: "UploadedFile[Any]") -> Refusal | None:
 
 def _cards(rows: list[Import]) -> list[Card]:
     """The imports; the report of the latest is open. What failed says why without it."""
-    reasons = imports.why_waiting(rows)
+    reasons, links = imports.why_waiting(rows), links_of(rows)
     latest = max((row.pk for row in rows), default=0)
-    return [Card(row, reasons.get(row.pk, ""), row.pk == latest and row.state == Import.State.DONE) for row in rows]
+    return [
+        Card(row, reasons.get(row.pk, ""), row.pk == latest and row.state == Import.State.DONE, _files(row, links))
+        for row in rows
+    ]
+
+
+def _files(row: Import, links: dict[tuple[int, str], Links]) -> tuple[FileRow, ...]:
+    files = (row.report or {}).get("files", [])
+    return tuple(FileRow(file, links.get((row.pk, file["path"][:FILE_CHARS]), Links())) for file in files)

@@ -15,6 +15,7 @@ from convmemory.conversations.importers.base import Importer, Source
 from convmemory.conversations.importers.chatgpt import ChatGPTImporter
 from convmemory.conversations.importers.claude_ai import ClaudeAIImporter
 from convmemory.conversations.importers.claude_code import ClaudeCodeImporter
+from convmemory.conversations.importers.claude_history import ClaudeHistoryImporter
 from convmemory.conversations.importers.codex import CodexImporter
 from convmemory.conversations.importers.librechat import LibreChatImporter
 from convmemory.conversations.importers.openwebui import OpenWebUIImporter
@@ -30,6 +31,7 @@ _REGISTERED: tuple[Importer, ...] = (
     ChatGPTImporter(),
     ClaudeAIImporter(),
     ClaudeCodeImporter(),
+    ClaudeHistoryImporter(),
     CodexImporter(),
     ExportImporter(),
     LibreChatImporter(),
