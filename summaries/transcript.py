@@ -44,7 +44,7 @@ class RangeMessage:
 
 def load_range(conversation: Conversation, first: int, last: int) -> list[RangeMessage]:
     """The messages at these positions, in order. One query; the caller has checked the owner."""
-    rows = conversation.messages.filter(position__range=(first, last)).order_by("position")
+    rows = conversation.messages.filter(position__range=(first, last), superseded=False).order_by("position")
     return [
         RangeMessage(row.pk, row.position, cast("Role", row.role), row.is_real_user, row.name, row.typed_parts)
         for row in rows

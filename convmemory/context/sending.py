@@ -88,8 +88,8 @@ def _latest_summary(owner: AbstractBaseUser, conversation_id: int) -> SummaryTex
 
 
 def _stored_messages(conversation: Conversation) -> list[ContextMessage]:
-    rows = conversation.messages.only("conversation", "position", "role", "parts", "turn_number").order_by("position")
-    return [_context_message(row) for row in rows]
+    rows = conversation.messages.filter(superseded=False).order_by("position")
+    return [_context_message(row) for row in rows.only("conversation", "position", "role", "parts", "turn_number")]
 
 
 def _context_message(row: Message) -> ContextMessage:

@@ -18,8 +18,9 @@ class MessageDraft:
 
     `source_key` names the message within its conversation for as long as the source keeps it (a
     uuid, a line number); importing again finds the message by it. `injected` marks a user message
-    that no person wrote (reminders, command echoes, compaction notices). `raw` holds the source
-    lines as they were read, zlib-compressed.
+    that no person wrote (reminders, command echoes, compaction notices). `superseded` marks a message that
+    its thread went on without (an edited prompt, another answer, a rewind): it belongs to no turn. `raw` holds the
+    source lines as they were read, zlib-compressed.
     """
 
     role: Role
@@ -29,6 +30,7 @@ class MessageDraft:
     model: str = ""
     source_key: str = ""
     injected: bool = False
+    superseded: bool = False
     raw: bytes = b""
 
     @property

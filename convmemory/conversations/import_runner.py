@@ -8,16 +8,19 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import IO, Any
 
 from django.contrib.auth.models import AbstractBaseUser
-from django.db import DataError
+from django.db import DataError, transaction
 
 from convmemory.conversations import ingest
 from convmemory.conversations.archives import UnpackLimits, unpack_upload
 from convmemory.conversations.drafts import ConversationDraft, MessageDraft
-from convmemory.conversations.importers.base import FileReport
+from convmemory.conversations.imported_rows import link_children
+from convmemory.conversations.importers.base import Checked, FileReport, Source
 from convmemory.conversations.importers.detect import AUTO, Found, Walk
+from convmemory.conversations.importers.projects import project_of
 from convmemory.conversations.importers.values import clean
 from convmemory.core.errors import ConvMemoryError
 
@@ -25,6 +28,8 @@ PROGRESS_EVERY = 500
 MAX_STORED_ERRORS = 50
 MAX_STORED_FILES = 1_000
 MAX_STORED_DETAILS = 2_000
+SHOWN_TYPES = 10
+DAMAGED_ARCHIVE = "a damaged archive: download it again, or pack it again"
 READ_AHEAD_MESSAGES = 1_000
 READ_AHEAD_BYTES = 16 * 1024**2
 
@@ -48,7 +53,17 @@ class ImportReport:
         return sum(map(bool, whole))
 
     def to_json(self) -> dict[str, Any]:
-        names = ("conversations", "messages", "added", "updated", "unchanged", "turns", "events", "skipped")
+        names = (
+            "conversations",
+            "messages",
+            "added",
+            "updated",
+            "unchanged",
+            "turns",
+            "events",
+            "skipped",
+            "superseded",
+        )
         return {
             "files": [file.to_json() for file in self.files],
             "ignored_files": self.ignored_files,
@@ -62,7 +77,7 @@ class ImportReport:
         value = self.to_json()
         value["files"] = value["files"][:MAX_STORED_FILES]
         for file in value["files"]:
-            for name in ("errors", "notes", "issues"):
+            for name in ("errors", "warnings", "notes", "issues"):
                 file[name] = file[name][:left]
                 left -= len(file[name])
         value["files_left_out"] = len(self.files) - len(value["files"])
@@ -72,6 +87,23 @@ class ImportReport:
 Progress = Callable[[ImportReport], None]
 """Called now and then with the report so far."""
 
+OnStored = Callable[[FileReport, ingest.SyncResult], None]
+"""Called for each conversation in the transaction that stores it."""
+
+
+def _ignore(file: FileReport, result: ingest.SyncResult) -> None:
+    """For imports that nobody asks about later."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What stays the same while an import runs."""
+
+    owner: AbstractBaseUser
+    report: ImportReport
+    tell: Progress
+    on_stored: OnStored
+
 
 def import_paths(
     *,
@@ -79,6 +111,7 @@ def import_paths(
     paths: Iterable[Path | str],
     format: str = AUTO,
     progress: Progress | None = None,
+    on_stored: OnStored = _ignore,
     root: Path | None = None,
 ) -> ImportReport:
     """Import every transcript under `paths` for `owner`; importing again updates and adds, never doubles.
@@ -88,14 +121,14 @@ def import_paths(
     """
     walk = Walk(format=format)
     report = ImportReport()
-    tell = progress or (lambda _: None)
-    for found in walk.over([Path(path) for path in paths], root=root):
+    run = _Run(owner, report, progress or (lambda _: None), on_stored)
+    for found in _sources(walk, [Path(path) for path in paths], root, report):
         file = FileReport(path=clean(found.source.label or str(found.source.path)))
         report.files.append(file)
-        _import_file(owner, found, file, report, tell)
-        tell(report)
+        _import_file(run, found, file)
+        run.tell(report)
     report.ignored_files = walk.ignored
-    ingest.link_children(owner=owner)
+    link_children(owner=owner)
     return report
 
 
@@ -108,13 +141,16 @@ def import_upload(
     format: str = AUTO,
     limits: UnpackLimits | None = None,
     progress: Progress | None = None,
+    on_stored: OnStored = _ignore,
 ) -> ImportReport:
     """Import an uploaded transcript or archive, unpacking it into `folder`. Raises: InvalidInput, TooLarge."""
     unpacked = unpack_upload(file, name, folder, limits or UnpackLimits())
     paths = [unpacked.root]
     if unpacked.files == 1:
         paths = [path for path in unpacked.root.rglob("*") if path.is_file()]
-    report = import_paths(owner=owner, paths=paths, format=format, root=unpacked.root, progress=progress)
+    report = import_paths(
+        owner=owner, paths=paths, format=format, root=unpacked.root, progress=progress, on_stored=on_stored
+    )
     if unpacked.notes:
         report.files.insert(0, FileReport(path=name, notes=unpacked.notes))
     return report
@@ -125,7 +161,29 @@ def upload_prefix(owner_id: int) -> str:
     return f"convmemory-upload-{owner_id}-"
 
 
-def _import_file(owner: AbstractBaseUser, found: Found, file: FileReport, report: ImportReport, tell: Progress) -> None:
+def _sources(walk: Walk, paths: Iterable[Path], root: Path | None, report: ImportReport) -> Iterator[Found]:
+    """What the walk finds; of an archive what is in it, which lies in a folder only until the next one is asked for."""
+    for found in walk.over(paths, root=root):
+        if not found.is_archive:
+            yield found
+            continue
+        source = found.source
+        with TemporaryDirectory(prefix="convmemory-unpacked-") as folder:
+            try:
+                with source.path.open("rb") as file:
+                    unpacked = unpack_upload(file, source.path.name, Path(folder), UnpackLimits())
+            except (ConvMemoryError, OSError) as error:
+                yield Found(source, reason=str(error))
+                continue
+            if unpacked.notes:
+                report.files.append(FileReport(path=source.label, notes=unpacked.notes))
+            for inner in walk.over([unpacked.root], root=unpacked.root):
+                reason = DAMAGED_ARCHIVE if inner.is_archive else inner.reason
+                label = source.label if inner.is_archive else f"{source.label}/{inner.source.label}"
+                yield replace(inner, source=Source(inner.source.path, label), is_archive=False, reason=reason)
+
+
+def _import_file(run: _Run, found: Found, file: FileReport) -> None:
     if found.importer is None:
         _failed(file, found.reason)
         return
@@ -138,20 +196,22 @@ def _import_file(owner: AbstractBaseUser, found: Found, file: FileReport, report
             _failed(file, str(error))
             return
         if draft is None:
+            _warn_of_unknown_types(found.importer.checked, file)
             return
-        _import_conversation(owner, draft, file, report, tell)
+        _import_conversation(run, draft, file)
 
 
-def _import_conversation(
-    owner: AbstractBaseUser, draft: ConversationDraft, file: FileReport, report: ImportReport, tell: Progress
-) -> None:
+def _import_conversation(run: _Run, draft: ConversationDraft, file: FileReport) -> None:
     try:
-        messages = _counted(draft.messages, report, tell)
+        messages = _counted(draft.messages, file, run)
         first = _read_ahead(messages)
         if not first and draft.events == ():
             file.note(f"{draft.source_id}: no message to store")
             return
-        result = ingest.sync_conversation(owner=owner, draft=replace(draft, messages=chain(first, messages)))
+        whole = replace(draft, messages=chain(first, messages), project=project_of(draft.project))
+        with transaction.atomic():
+            result = ingest.sync_conversation(owner=run.owner, draft=whole)
+            run.on_stored(file, result)
     except (ConvMemoryError, DataError, OSError) as error:
         _failed(file, f"{draft.source_id}: {' '.join(str(error).split())}")
         return
@@ -175,12 +235,22 @@ def _read_ahead(messages: Iterator[MessageDraft]) -> list[MessageDraft]:
     return read
 
 
-def _counted(messages: Iterable[MessageDraft], report: ImportReport, tell: Progress) -> Iterator[MessageDraft]:
+def _counted(messages: Iterable[MessageDraft], file: FileReport, run: _Run) -> Iterator[MessageDraft]:
     for message in messages:
-        report.messages_read += 1
-        if report.messages_read % PROGRESS_EVERY == 0:
-            tell(report)
+        run.report.messages_read += 1
+        file.superseded += message.superseded
+        if run.report.messages_read % PROGRESS_EVERY == 0:
+            run.tell(run.report)
         yield message
+
+
+def _warn_of_unknown_types(checked: Checked, file: FileReport) -> None:
+    if file.unknown_types:
+        count, names = sum(file.unknown_types.values()), ", ".join(list(file.unknown_types)[:SHOWN_TYPES])
+        file.warn(
+            f"{count} entries are of types that this importer, last checked against {checked}, does not know: {names}. "
+            "They were passed over; a newer convmemory may read them."
+        )
 
 
 def _failed(file: FileReport, reason: str) -> None:

@@ -3,26 +3,30 @@
 One import's address answers a page, or to htmx its card, which asks again every two seconds until it has ended.
 """
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from convmemory.accounts.views import PageRequest, signed_in
 from convmemory.conversations import imports
+from convmemory.conversations.import_links import FILE_CHARS, Links, links_of
+from convmemory.conversations.import_undo import ask_to_undo
 from convmemory.conversations.models import Import
 from convmemory.conversations.options import ImportOptions
-from convmemory.conversations.tasks import enqueue_import
+from convmemory.conversations.tasks import enqueue_import, enqueue_undo
 from convmemory.conversations.views import SearchBox
 from convmemory.core.errors import InvalidInput, TooLarge, TooManyAtOnce
 
 if TYPE_CHECKING:
     from django.core.files.uploadedfile import UploadedFile
 
-ACCEPTED = (".zip", ".tar", ".tar.gz", ".tgz", ".gz", ".json", ".jsonl")
+ACCEPTED = (".zip", ".tar", ".tar.gz", ".tgz", ".gz", ".zst", ".json", ".jsonl", ".html", ".md", ".db", ".vscdb")
 SHOWN = 20
 
 
@@ -33,6 +37,21 @@ class Card:
     row: Import
     waits_for: str
     is_open: bool
+    files: tuple["FileRow", ...] = ()
+
+    @property
+    def can_be_undone(self) -> bool:
+        return self.row.state in (Import.State.DONE, Import.State.FAILED) and any(
+            file.links.shown for file in self.files
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FileRow:
+    """A file of an import's report, with links to what came in."""
+
+    report: dict[str, Any]
+    links: Links
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +66,19 @@ class Refusal:
 @signed_in
 def import_files(request: PageRequest) -> HttpResponse:
     """A form for transcripts and archives, and the latest imports; a POST queues what was uploaded."""
-    files = request.FILES.getlist("file")
-    refusals = [refusal for file in files if (refusal := _queue(request, file))]
-    if files and not refusals:
+    files, folder = request.FILES.getlist("file"), request.FILES.getlist("folder")
+    asked = [_queue(request, file) for file in files] + ([_queue_folder(request, folder)] if folder else [])
+    refusals = [refusal for refusal in asked if refusal]
+    if asked and not refusals:
         return redirect("import")
-    nothing_chosen = request.method == "POST" and not files
+    nothing_chosen = request.method == "POST" and not asked
     context = {
         "box": SearchBox(),
         "cards": _cards(imports.imports_of(owner=request.user, limit=SHOWN)),
         "refusals": refusals,
         "nothing_chosen": nothing_chosen,
         "max_upload_mb": ImportOptions.from_settings().max_upload_mb,
+        "max_files": ImportOptions.from_settings().data_upload_max_number_files,
         "accepted": ",".join(ACCEPTED),
         "upload_address": request.build_absolute_uri(reverse("api:upload")),
         "username": request.user.get_username(),
@@ -74,6 +95,17 @@ def one_import(request: PageRequest, import_id: int) -> HttpResponse:
     return render(request, template, {"card": card, "box": SearchBox()})
 
 
+@require_POST
+@signed_in
+def undo_import(request: PageRequest, import_id: int) -> HttpResponse:
+    """Ask to undo an import, then show it."""
+    try:
+        enqueue_undo(ask_to_undo(owner=request.user, import_id=import_id))
+    except InvalidInput as error:
+        messages.error(request, str(error))
+    return redirect("one-import", import_id)
+
+
 def _queue(request: PageRequest, file: "UploadedFile[Any]") -> Refusal | None:
     """Queue one uploaded file; what is wrong with it is said in its place, the other files go on."""
     try:
@@ -83,8 +115,36 @@ def _queue(request: PageRequest, file: "UploadedFile[Any]") -> Refusal | None:
     return None
 
 
+def _queue_folder(request: PageRequest, files: "list[UploadedFile[Any]]") -> Refusal | None:
+    """Queue the files of a folder as one import."""
+    try:
+        paths = _paths(request.POST.get("paths", ""), files)
+        enqueue_import(imports.queue_folder(owner=request.user, files=files, paths=paths).pk)
+    except (InvalidInput, TooLarge, TooManyAtOnce) as error:
+        return Refusal("The folder", str(error))
+    return None
+
+
+def _paths(given: str, files: "list[UploadedFile[Any]]") -> list[str]:
+    """Where each file lay in the folder, as the browser's script says; without it, the bare names."""
+    try:
+        paths = json.loads(given) if given else []
+    except (ValueError, RecursionError):
+        paths = []
+    fits = isinstance(paths, list) and len(paths) == len(files) and all(isinstance(path, str) for path in paths)
+    return paths if fits else [file.name or "file" for file in files]
+
+
 def _cards(rows: list[Import]) -> list[Card]:
     """The imports; the report of the latest is open. What failed says why without it."""
-    reasons = imports.why_waiting(rows)
+    reasons, links = imports.why_waiting(rows), links_of(rows)
     latest = max((row.pk for row in rows), default=0)
-    return [Card(row, reasons.get(row.pk, ""), row.pk == latest and row.state == Import.State.DONE) for row in rows]
+    return [
+        Card(row, reasons.get(row.pk, ""), row.pk == latest and row.state == Import.State.DONE, _files(row, links))
+        for row in rows
+    ]
+
+
+def _files(row: Import, links: dict[tuple[int, str], Links]) -> tuple[FileRow, ...]:
+    files = (row.report or {}).get("files", [])
+    return tuple(FileRow(file, links.get((row.pk, file["path"][:FILE_CHARS]), Links())) for file in files)

@@ -3,9 +3,11 @@
 import logging
 import time
 import uuid
+from functools import partial
 from pathlib import Path
 
 from convmemory.conversations import import_queue
+from convmemory.conversations.import_links import note_conversation
 from convmemory.conversations.import_runner import ImportReport, import_upload
 from convmemory.conversations.models import Import
 from convmemory.core.errors import ConvMemoryError, TooLarge
@@ -27,7 +29,13 @@ def work(*, import_id: int, run: uuid.UUID, folder: Path) -> None:
     try:
         with row.file.storage.open(str(row.file.name)) as file:
             report = import_upload(
-                owner=row.owner, file=file, name=row.name, format=row.format, folder=folder, progress=_Progress(row)
+                owner=row.owner,
+                file=file,
+                name=row.name,
+                format=row.format,
+                folder=folder,
+                progress=_Progress(row),
+                on_stored=partial(note_conversation, row),
             )
     except _ClaimLost:
         logger.info("Import %s was taken away while it ran", import_id)

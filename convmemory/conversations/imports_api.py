@@ -21,10 +21,12 @@ from ninja import P, QueryEx, Router, Status
 from convmemory.accounts import async_authentication
 from convmemory.accounts.authentication import caller_of
 from convmemory.conversations import imports
+from convmemory.conversations.import_links import links_of
+from convmemory.conversations.import_undo import ask_to_undo
 from convmemory.conversations.importers.detect import AUTO
 from convmemory.conversations.models import Import
 from convmemory.conversations.schemas import ImportList, ImportOut, ImportWithReport
-from convmemory.conversations.tasks import enqueue_import
+from convmemory.conversations.tasks import enqueue_import, enqueue_undo
 from convmemory.core.errors import InvalidInput
 from convmemory.core.threads import in_thread
 
@@ -102,7 +104,22 @@ def list_imports(request: HttpRequest, limit: QueryEx[int, P(ge=1, le=100)] = 20
 
 @router.get("/imports/{int:import_id}", response=ImportWithReport, summary="One import, with its report once it ended")
 def show_import(request: HttpRequest, import_id: int) -> Import:
-    return _shown(imports.get_import(owner=caller_of(request), import_id=import_id))
+    row = _shown(imports.get_import(owner=caller_of(request), import_id=import_id))
+    row.conversations = [  # type: ignore[attr-defined]
+        {"file": file, "id": link.conversation_id, "title": link.title, "turns": link.turns, "url": link.url}
+        for (_, file), links in links_of([row]).items()
+        for link in links.shown
+    ]
+    return row
+
+
+@router.post("/imports/{int:import_id}/undo", response={202: ImportOut}, summary="Undo a whole import")
+def undo_import(request: HttpRequest, import_id: int) -> Status[Import]:
+    """Conversations that it made are deleted and messages that it added are taken out again; what came before, and what
+    came since, stays. 202: a worker does it; the import's state says when it is `undone`."""
+    row = ask_to_undo(owner=caller_of(request), import_id=import_id)
+    enqueue_undo(row)
+    return Status(202, _shown(row))
 
 
 def _form(request: HttpRequest, wait_s: int) -> UploadForm:

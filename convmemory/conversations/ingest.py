@@ -14,7 +14,7 @@ from typing import Any, Literal, cast
 
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import connection, transaction
-from django.db.models import Max, Min, OuterRef, Subquery
+from django.db.models import Max, Min
 from django.utils import timezone
 
 from convmemory.conversations.drafts import ConversationDraft, MessageDraft, TurnDraft, in_batches
@@ -47,6 +47,8 @@ class SyncResult:
     unchanged: int
     turns: int
     events_added: int = 0
+    first_message_id: int | None = None  # of those that were added
+    last_message_id: int | None = None
 
 
 PutOutcome = Literal["created", "replaced", "unchanged"]
@@ -90,7 +92,7 @@ def append_messages(*, owner: AbstractBaseUser, conversation_id: int, drafts: It
     """
     with transaction.atomic():
         conversation = lock_conversation(owner=owner, conversation_id=conversation_id)
-        _require_idle(conversation)
+        require_idle(conversation)
         first = conversation.message_count
         _merge_messages(conversation, drafts, append_only=True)
     return list(conversation.messages.filter(position__gte=first).order_by("position"))
@@ -104,7 +106,7 @@ def put_turn(*, owner: AbstractBaseUser, conversation_id: int, turn: TurnDraft) 
     """
     with transaction.atomic():
         conversation = lock_conversation(owner=owner, conversation_id=conversation_id)
-        _require_idle(conversation)
+        require_idle(conversation)
         if turn.number > conversation.turn_count:
             raise InvalidInput(
                 f"Turn {turn.number} would leave a gap: the next turn of conversation {conversation.pk} is "
@@ -127,7 +129,7 @@ def sync_conversation(*, owner: AbstractBaseUser, draft: ConversationDraft) -> S
         raise InvalidInput("A conversation that can be imported again needs a source id.")
     with transaction.atomic():
         conversation, created = _locked_or_new(owner, draft)
-        _require_idle(conversation)
+        require_idle(conversation)
         merged = _merge_messages(conversation, draft.messages)
         if not created:
             _update_headers(conversation, draft)
@@ -144,19 +146,8 @@ def sync_conversation(*, owner: AbstractBaseUser, draft: ConversationDraft) -> S
         unchanged=merged.unchanged,
         turns=conversation.turn_count,
         events_added=events,
-    )
-
-
-def link_children(*, owner: AbstractBaseUser) -> int:
-    """Link conversations to parents that arrived after them; how many were linked."""
-    parent = Conversation.objects.filter(
-        owner=OuterRef("owner"), source=OuterRef("source"), source_id=OuterRef("parent_source_id")
-    )
-    orphans = Conversation.objects.filter(owner_id=owner.pk, parent=None).exclude(parent_source_id="")
-    return (
-        orphans.annotate(found=Subquery(parent.values("pk")[:1]))
-        .exclude(found=None)
-        .update(parent_id=Subquery(parent.values("pk")[:1]))
+        first_message_id=merged.first_id,
+        last_message_id=merged.last_id,
     )
 
 
@@ -171,7 +162,7 @@ def begin_response(
     with transaction.atomic(savepoint=False):
         position = _take_idle(owner, conversation_id, question, lease)
         if position is None:
-            _require_idle(lock_conversation(owner=owner, conversation_id=conversation_id))
+            require_idle(lock_conversation(owner=owner, conversation_id=conversation_id))
             position = _take_idle(owner, conversation_id, question, lease)
         assert position is not None
         (message,) = _insert(owner.pk, conversation_id, [question], position)
@@ -258,6 +249,11 @@ def delete_conversation(*, owner: AbstractBaseUser, conversation_id: int) -> Non
         lock_conversation(owner=owner, conversation_id=conversation_id).delete()
 
 
+def finish_removal(conversation: Conversation, *, from_position: int, message_count: int) -> None:
+    """Number the turns of a locked conversation again, some of whose messages from there on were deleted."""
+    _finish(conversation, _Merged(first_position=from_position), message_count)
+
+
 def lock_conversation(*, owner: AbstractBaseUser, conversation_id: int) -> Conversation:
     """The caller's conversation, its row locked until the transaction ends. Raises: NotFound."""
     try:
@@ -269,7 +265,7 @@ def lock_conversation(*, owner: AbstractBaseUser, conversation_id: int) -> Conve
 # --- conversations --------------------------------------------------------------------------------
 
 
-def _require_idle(conversation: Conversation) -> None:
+def require_idle(conversation: Conversation) -> None:
     """Raises: ConversationBusy while a response is being written; one that was abandoned is released."""
     if conversation.status != Conversation.Status.PROCESSING:
         return
@@ -351,6 +347,8 @@ class _Merged:
     updated: int = 0
     unchanged: int = 0
     first_position: int | None = None  # lowest position whose message is new, changed or moved
+    first_id: int | None = None
+    last_id: int | None = None
 
     def touch(self, position: int) -> None:
         self.first_position = position if self.first_position is None else min(self.first_position, position)
@@ -372,6 +370,8 @@ def _merge_messages(
         rows = _insert(conversation.owner_id, conversation.pk, new, next_position)
         if rows:
             merged.added += len(rows)
+            merged.first_id = merged.first_id or rows[0].pk
+            merged.last_id = rows[-1].pk
             merged.touch(next_position)
             next_position += len(rows)
         created = iter(rows)
@@ -447,10 +447,12 @@ def _row(draft: MessageDraft) -> Message:
     parts = [part_to_json(part) for part in draft.parts]
     is_real_user = is_real_user_message(draft.role, draft.parts, injected=draft.injected)
     name = one_line(storable(draft.name), 200)
-    canonical = json.dumps([draft.role, is_real_user, name, parts], sort_keys=True, ensure_ascii=False)
+    told = [draft.role, is_real_user, name, parts, *([True] if draft.superseded else [])]
+    canonical = json.dumps(told, sort_keys=True, ensure_ascii=False)
     return Message(
         role=draft.role,
         is_real_user=is_real_user,
+        superseded=draft.superseded,
         name=name,
         model=one_line(storable(draft.model), 200),
         parts=parts,
@@ -476,7 +478,7 @@ def _insert(owner_id: int, conversation_id: int, drafts: Sequence[MessageDraft],
 
 
 def _update_row(conversation: Conversation, pk: int, row: Message, draft: MessageDraft) -> None:
-    values = ("role", "is_real_user", "name", "model", "parts", "content_hash")
+    values = ("role", "is_real_user", "superseded", "name", "model", "parts", "content_hash")
     conversation.messages.filter(pk=pk).update(**{name: getattr(row, name) for name in values})
     if draft.raw:
         MessageSource.objects.update_or_create(
@@ -556,7 +558,7 @@ def _later(conversation: Conversation, newest: datetime | None, *, grown: bool) 
 
 
 def _title(conversation: Conversation) -> str:
-    first = conversation.messages.filter(is_real_user=True).order_by("position").first()
+    first = conversation.messages.filter(is_real_user=True, superseded=False).order_by("position").first()
     return one_line(spoken_text(first.typed_parts), TITLE_CHARS) if first else ""
 
 
@@ -572,11 +574,11 @@ def renumber(conversation: Conversation, *, from_position: int) -> int:
     rows = list(
         conversation.messages.filter(position__gte=start)
         .order_by("position")
-        .values_list("pk", "role", "is_real_user", "turn_number")
+        .values_list("pk", "role", "is_real_user", "superseded", "turn_number")
     )
-    messages = (TurnMessage(cast("Role", role), real) for _, role, real, _ in rows)
+    messages = (TurnMessage(cast("Role", role), real, gone) for _, role, real, gone, _ in rows)
     numbers = number_turns(messages, first_number=first_turn)
-    changed = [(pk, new) for (pk, _, _, old), new in zip(rows, numbers, strict=True) if old != new]
+    changed = [(pk, new) for (pk, *_, old), new in zip(rows, numbers, strict=True) if old != new]
     if changed:
         ids, values = zip(*changed, strict=True)
         with connection.cursor() as cursor:

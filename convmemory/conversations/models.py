@@ -81,6 +81,9 @@ class Message(models.Model):
     position = models.PositiveIntegerField()
     role = models.CharField(max_length=10, choices=Role)
     is_real_user = models.BooleanField(default=False, help_text="A person wrote this: it can open a turn.")
+    superseded = models.BooleanField(
+        default=False, db_default=False, help_text="Its thread went on without it: it belongs to no turn."
+    )
     name = models.CharField(max_length=200, blank=True, default="")
     model = models.CharField(max_length=200, blank=True, default="")
     parts = models.JSONField(default=list)
@@ -166,6 +169,8 @@ class Import(models.Model):
         RUNNING = "running", "running"
         DONE = "done", "done"
         FAILED = "failed", "failed"
+        UNDOING = "undoing", "being undone"
+        UNDONE = "undone", "undone"
 
     class Failure(models.TextChoices):
         UNREADABLE = "unreadable"
@@ -197,7 +202,9 @@ class Import(models.Model):
 
     class Meta:
         constraints = [
-            models.CheckConstraint(condition=Q(state__in=["queued", "running", "done", "failed"]), name="import_state"),
+            models.CheckConstraint(
+                condition=Q(state__in=["queued", "running", "done", "failed", "undoing", "undone"]), name="import_state"
+            ),
             models.UniqueConstraint(fields=["owner"], condition=Q(state="running"), name="import_one_running"),
         ]
         indexes = [
@@ -211,3 +218,33 @@ class Import(models.Model):
     @property
     def is_unfinished(self) -> bool:
         return self.state in (self.State.QUEUED, self.State.RUNNING)
+
+    @property
+    def changes(self) -> bool:
+        """Whether a worker is about to change what it says."""
+        return self.is_unfinished or self.state == self.State.UNDOING
+
+
+class ImportedConversation(models.Model):
+    """What one file of an import brought into one conversation: the range of ids of the messages that it added.
+
+    `created` says that the import made the conversation. Goes with its import, so an import can be undone for as long
+    as it is listed.
+    """
+
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    import_job = models.ForeignKey(Import, on_delete=models.CASCADE, related_name="found", db_index=False)
+    conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="+")
+    file = models.CharField(max_length=500)
+    created = models.BooleanField()
+    first_message = models.BigIntegerField(null=True, blank=True)
+    last_message = models.BigIntegerField(null=True, blank=True)
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["owner", "import_job", "id"], name="imported_conversation"),
+            models.Index(fields=["import_job"], name="imported_conversation_job"),
+        ]
+
+    def __str__(self) -> str:
+        return f"conversation {self.conversation_id} of import {self.import_job_id}"

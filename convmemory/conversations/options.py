@@ -14,3 +14,4 @@ class ImportOptions(FromSettings):
     import_memory_mb: int
     import_timeout_s: int
     max_upload_mb: int
+    data_upload_max_number_files: int

@@ -380,6 +380,7 @@ class MessageView:
     created_at: datetime | None
     parts: tuple[PartView, ...]
     notes: Sequence[Note] = ()
+    superseded: bool = False
 
 
 def view_messages(
@@ -409,6 +410,7 @@ def view_messages(
                 speaker=speaker,
                 model=message.model,
                 turn=turn,
+                superseded=message.superseded,
                 opens_turn=opens_turn,
                 headed=opens_turn or not _continues(kind, speaker, views),
                 is_target=turn is not None and turn == target,
@@ -419,7 +421,8 @@ def view_messages(
                 notes=notes.get(message.pk, ()),
             )
         )
-        turn_before = turn
+        if not message.superseded:
+            turn_before = turn
     return views
 
 

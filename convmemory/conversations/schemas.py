@@ -115,7 +115,7 @@ class ImportOut(Schema):
     name: str
     format: str
     size: int = Field(description="bytes of the upload")
-    state: str = Field(description="queued, running, done or failed")
+    state: str = Field(description="queued, running, done, failed, undoing or undone")
     detail: str = Field(description="what it waits for")
     failure: str = Field(description="unreadable, too_large, time, memory, interrupted or internal, where it failed")
     error: str
@@ -126,8 +126,17 @@ class ImportOut(Schema):
     ended_at: datetime | None
 
 
+class ImportedConversationOut(Schema):
+    file: str
+    id: int
+    title: str
+    turns: int
+    url: str
+
+
 class ImportWithReport(ImportOut):
     report: dict[str, Any] | None
+    conversations: list[ImportedConversationOut] = Field(description="what came in, the first 20 of each file")
 
 
 class ImportList(Schema):

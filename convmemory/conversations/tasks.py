@@ -4,7 +4,10 @@ from typing import Any
 
 from convmemory.conversations import import_queue
 from convmemory.conversations.import_process import GRACE_S, run_import
+from convmemory.conversations.import_undo import undo
+from convmemory.conversations.models import Import
 from convmemory.conversations.options import ImportOptions
+from convmemory.core.fair_queue import enqueue_for, owner_task, slice_end
 from convmemory.core.queueing import enqueue
 
 
@@ -20,6 +23,19 @@ def run(import_id: int) -> dict[str, Any]:
     if state is not None:
         _enqueue_next()
     return {"state": state or "not now"}
+
+
+def enqueue_undo(row: Import) -> None:
+    """Ask a worker to undo one import."""
+    enqueue_for(row.owner_id, "convmemory.conversations.tasks.undo_import", row.pk, group="import")
+
+
+@owner_task
+def undo_import(import_id: int) -> dict[str, Any]:
+    """Undo one import for a slice."""
+    row = Import.objects.select_related("owner").filter(pk=import_id).first()
+    finished = row is None or undo(owner=row.owner, import_id=import_id, deadline=slice_end())
+    return {"finished": True} if finished else {"again_in_s": 0.0}
 
 
 def sweep() -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 A turn is a real user message and everything until the next real user message, with at least one
 assistant response. A user message that was cut off before any response joins the next one; a turn
-without a response has no number yet. Numbers start at 0 and are never skipped.
+without a response has no number yet. Superseded messages belong to no turn, wherever they stand. Numbers start at
+0 and are never skipped.
 Source: the glossary in docs/adr/0003-what-a-turn-is.md.
 """
 
@@ -18,6 +19,7 @@ class TurnMessage:
 
     role: Role
     is_real_user: bool
+    superseded: bool = False
 
 
 def is_real_user_message(role: Role, parts: Iterable[Part], *, injected: bool = False) -> bool:
@@ -38,6 +40,9 @@ def number_turns(messages: Iterable[TurnMessage], *, first_number: int = 0) -> l
     opened = answered = False
     opened_at = 0
     for index, message in enumerate(messages):
+        if message.superseded:
+            numbers.append(None)
+            continue
         if message.is_real_user and (not opened or answered):
             number += 1
             opened, answered, opened_at = True, False, index

@@ -12,4 +12,5 @@ urlpatterns = [
     path("conversations/<int:conversation_id>/delete", views.delete, name="delete-conversation"),
     path("import", import_views.import_files, name="import"),
     path("import/<int:import_id>", import_views.one_import, name="one-import"),
+    path("import/<int:import_id>/undo", import_views.undo_import, name="undo-import"),
 ]

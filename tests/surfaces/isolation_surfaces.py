@@ -162,6 +162,15 @@ def _delete(ask: Ask, path: str) -> Answer:
     return status, body
 
 
+def _undo(ask: Ask, path: str) -> Answer:
+    """Tries to undo another's import; of the caller's own it only asks."""
+    if ask.victim is ask.caller:
+        return _api(ask, "GET", path)
+    status, body = _api(ask, "POST", f"{path}/undo")
+    assert status == 404, (path, status)
+    return status, body
+
+
 ROUTES: dict[str, Surface] = {
     "GET search": lambda _, ask: _api(
         ask, "GET", "/conversations/search", query=ask.question, limit=50, mode=ask.mode, agent=ask.agent
@@ -220,6 +229,7 @@ ROUTES: dict[str, Surface] = {
     "page context": lambda _, ask: _page(ask, f"/conversations/{ask.conversation}/context", agent=ask.agent_id),
     "GET imports": lambda _, ask: _api(ask, "GET", "/imports"),
     "GET import": lambda _, ask: _api(ask, "GET", f"/imports/{ask.import_id}"),
+    "POST another's import undo": lambda _, ask: _undo(ask, f"/imports/{ask.import_id}"),
     "page import": lambda _, ask: _page(ask, "/import"),
     "page one import": lambda _, ask: _page(ask, f"/import/{ask.import_id}"),
     "page account": lambda _, ask: _page(ask, "/settings/account/delete"),

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from convmemory.conversations.drafts import ConversationDraft, MessageDraft
-from convmemory.conversations.importers.amplifier_events import events_path, read_events
-from convmemory.conversations.importers.base import FileReport, Source
+from convmemory.conversations.importers.amplifier_events import EVENT_FILES, events_path, read_events
+from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
 from convmemory.conversations.importers.bounds import has_too_many_values, too_many_values
 from convmemory.conversations.importers.content import ROLES_BY_NAME, message_draft
 from convmemory.conversations.importers.lines import JsonObject, read_objects
@@ -30,6 +30,7 @@ METADATA = "metadata.json"
 MAX_METADATA_BYTES = 16 * 1024 * 1024
 MAX_RESULT_CHARS = 1_000_000
 REMINDER = "<system-reminder>"
+SESSION_FILES = frozenset({TRANSCRIPT, METADATA, *EVENT_FILES, "context-intelligence"})
 TITLE_CHARS = 80
 
 _METADATA_KEYS = frozenset(
@@ -44,6 +45,8 @@ class AmplifierImporter:
     """Reads one session folder."""
 
     name: str = "amplifier"
+    checked: Checked = Checked("Amplifier", "2026-07")
+    reads: Reads = Reads(folders=True, folder_entries=SESSION_FILES)
 
     def sniff(self, source: Source) -> int | None:
         """See `Importer.sniff`. Takes the folder, not the files in it."""

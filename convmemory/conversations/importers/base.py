@@ -1,6 +1,7 @@
 """What an importer is, what it reads from, and the report it fills in.
 
-An importer declines a source or scores it (`sniff`), then streams its conversations (`parse`).
+An importer says what it wants to be shown (`reads`), declines a source or scores it (`sniff`), then streams its
+conversations (`parse`). docs/adding-a-format.md walks through one.
 """
 
 import stat
@@ -11,15 +12,43 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from convmemory.conversations.drafts import ConversationDraft
+from convmemory.conversations.importers.compressed import open_transcript
 from convmemory.conversations.importers.lines import JsonObject, objects_of_line, unreadable
+from convmemory.conversations.importers.versions import is_newer
 
 HEAD_BYTES = 64 * 1024
 MAX_STORED_ISSUES = 50
+JSON_SUFFIXES = frozenset({".jsonl", ".ndjson", ".json"})
+SQLITE_START = b"SQLite format 3\0"
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """Which files and folders an importer is shown.
+
+    `suffixes` are ends of file names, in small letters; a hidden file needs its whole name there. With `folders`, whole
+    folders are shown, too; of one that the importer takes, `folder_entries` are its files, None: all that is in it.
+    """
+
+    suffixes: frozenset[str] = JSON_SUFFIXES
+    folders: bool = False
+    folder_entries: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The newest version of a program (or month of a service's exports) whose files an importer was tried with."""
+
+    program: str
+    version: str
+
+    def __str__(self) -> str:
+        return f"{self.program} {self.version}"
 
 
 @dataclass(frozen=True)
 class Source:
-    """A transcript to read: a file, or an Amplifier session folder. `label` is what reports call it."""
+    """A transcript to read: a file or a folder. `label` is what reports call it."""
 
     path: Path
     label: str = ""
@@ -30,14 +59,14 @@ class Source:
 
     @cached_property
     def head(self) -> bytes:
-        """The first 64 KB of the file, or of a folder's `transcript.jsonl`. Raises: InvalidInput."""
+        """The first 64 KB of the (decompressed) file, or of a folder's `transcript.jsonl`. Raises: InvalidInput."""
         path = self.path / "transcript.jsonl" if self.is_folder else self.path
         try:
             if self.is_folder and not path.exists():
                 return b""
             if not stat.S_ISREG(path.stat().st_mode):
                 return b""
-            with path.open("rb") as file:
+            with open_transcript(path) as file:
                 return file.read(HEAD_BYTES)
         except OSError as error:
             raise unreadable(path, error) from error
@@ -58,6 +87,11 @@ class Source:
         for number, line in enumerate(lines, 1):
             found.extend(objects_of_line(line, number=number, on_issue=on_issue))
         return tuple(item for item in found if item.number not in faulty)
+
+    @property
+    def is_sqlite(self) -> bool:
+        """Whether the file is an SQLite database."""
+        return self.head.startswith(SQLITE_START)
 
     @cached_property
     def is_one_long_line(self) -> bool:
@@ -89,7 +123,9 @@ class FileReport:
     skipped: int = 0
     repaired: int = 0
     issues: list[Issue] = field(default_factory=list)
+    superseded: int = 0
     unknown_types: dict[str, int] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
 
@@ -101,8 +137,12 @@ class FileReport:
         """Count a place that was left out; only the first ones are kept by name."""
         self._issue(place, reason, kept=False)
 
+    def repair(self, place: int | str, reason: str) -> None:
+        """Count a place that was read otherwise than it stands."""
+        self._issue(place, reason, kept=True)
+
     def line_issue(self, number: int, reason: str, *, kept: bool) -> None:
-        """`skip`, or a repair, in the form that `lines.read_objects` calls."""
+        """`skip` or `repair`, in the form that `lines.read_objects` calls."""
         self._issue(number, reason, kept=kept)
 
     def unknown(self, kind: str) -> None:
@@ -116,6 +156,19 @@ class FileReport:
         """Say something about the whole source; only the first notes are kept."""
         if len(self.notes) < MAX_STORED_ISSUES:
             self.notes.append(text)
+
+    def warn(self, text: str) -> None:
+        """Say something that must not be overlooked; each warning once."""
+        if text not in self.warnings and len(self.warnings) < MAX_STORED_ISSUES:
+            self.warnings.append(text)
+
+    def written_by(self, version: str, checked: Checked) -> None:
+        """Warn where a newer version wrote the source than the importer was checked against."""
+        if is_newer(version, checked.version):
+            self.warn(
+                f"Written by {checked.program} {version[:40]}, which is newer than this importer knows "
+                f"({checked.version}): look at what was skipped, and update convmemory."
+            )
 
     def _issue(self, place: int | str, reason: str, *, kept: bool) -> None:
         if kept:
@@ -135,6 +188,14 @@ class Importer(Protocol):
     @property
     def name(self) -> str:
         """What the format is called in reports and commands, and the source of its conversations."""
+
+    @property
+    def checked(self) -> Checked:
+        """What the importer was last checked against."""
+
+    @property
+    def reads(self) -> Reads:
+        """What it is shown."""
 
     def sniff(self, source: Source) -> int | None:
         """How sure the importer is that it can read the source, up to 100; None declines.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from convmemory.conversations.drafts import ConversationDraft
-from convmemory.conversations.importers.base import FileReport, Source
+from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
 from convmemory.conversations.importers.claude_messages import MessageReader
 from convmemory.conversations.importers.claude_scan import MESSAGE_TYPES, OTHER_TYPES, Scan, scan_file, sidechains
 from convmemory.conversations.importers.lines import read_objects, read_objects_at
@@ -32,6 +32,8 @@ class ClaudeCodeImporter:
     """Reads one session or subagent file."""
 
     name: str = "claude-code"
+    checked: Checked = Checked("Claude Code", "2.1.219")
+    reads: Reads = Reads()
 
     def sniff(self, source: Source) -> int | None:
         """See `Importer.sniff`."""
@@ -55,6 +57,7 @@ class ClaudeCodeImporter:
         path = source.path
         subagent = _is_subagent_file(path)
         scan = scan_file(path, report, subagent=subagent)
+        report.written_by(scan.version, self.checked)
         parent_id = _parent_id(path, scan) if subagent else ""
         own_id = _subagent_id(path, parent_id) if subagent else _session_id(path, scan.session_id)
         chains = sidechains(scan)

@@ -1,43 +1,62 @@
 """Finds the transcripts under the given paths and, for each, the importer that reads it.
 
-A folder is walked in a fixed order, parents before the conversations they started. What cannot be
-read or recognised is handed on with the reason; it never stops the walk.
+`IMPORTERS` is the registry: one line per format. A folder is walked in a fixed order, parents before the conversations
+they started. What cannot be read or recognised is handed on with the reason; it never stops the walk.
 """
 
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from convmemory.conversations.importers.amplifier import METADATA, TRANSCRIPT, AmplifierImporter
-from convmemory.conversations.importers.amplifier_events import EVENT_FILES
+from convmemory.conversations.importers.amplifier import AmplifierImporter
 from convmemory.conversations.importers.base import Importer, Source
+from convmemory.conversations.importers.chatgpt import ChatGPTImporter
+from convmemory.conversations.importers.claude_ai import ClaudeAIImporter
 from convmemory.conversations.importers.claude_code import ClaudeCodeImporter
-from convmemory.conversations.importers.foreign import foreign_format
+from convmemory.conversations.importers.claude_history import ClaudeHistoryImporter
+from convmemory.conversations.importers.codex import CodexImporter
+from convmemory.conversations.importers.librechat import LibreChatImporter
+from convmemory.conversations.importers.openwebui import OpenWebUIImporter
 from convmemory.conversations.importers.own_export import ExportImporter
 from convmemory.conversations.importers.plain import PlainImporter
+from convmemory.conversations.importers.refusals import known_refusal, why_refused
+from convmemory.conversations.importers.takeout import TakeoutImporter
 from convmemory.core.errors import InvalidInput
 
 AUTO = "auto"
-IMPORTERS: dict[str, Importer] = {
-    importer.name: importer
-    for importer in (AmplifierImporter(), ClaudeCodeImporter(), ExportImporter(), PlainImporter())
-}
+_REGISTERED: tuple[Importer, ...] = (
+    AmplifierImporter(),
+    ChatGPTImporter(),
+    ClaudeAIImporter(),
+    ClaudeCodeImporter(),
+    ClaudeHistoryImporter(),
+    CodexImporter(),
+    ExportImporter(),
+    LibreChatImporter(),
+    OpenWebUIImporter(),
+    PlainImporter(),
+    TakeoutImporter(),
+)
+IMPORTERS: Mapping[str, Importer] = {importer.name: importer for importer in _REGISTERED}
 FORMATS = (AUTO, *IMPORTERS)
-TRANSCRIPT_SUFFIXES = frozenset({".jsonl", ".ndjson", ".json"})
 
-_SESSION_FILES = frozenset({TRANSCRIPT, METADATA, *EVENT_FILES, "context-intelligence"})
-_PASSED_OVER = (".meta.json", ".backup", ".bak", "~", ".tmp")
+_EXPECTED = frozenset({".json", ".jsonl", ".ndjson", ".zst", ".zip"})
+REFUSED_SUFFIXES = frozenset({".pb"})  # of files that are worth a word although nothing reads them
+_PASSED_OVER = (".meta.json", ".backup", ".bak", "~", ".tmp", "-wal", "-shm", "-journal")
+_DATABASES = frozenset({".db", ".sqlite", ".sqlite3", ".vscdb"})
+_ZIP_START = b"PK\x03\x04"
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A source with its importer, or without one and the reason why."""
+    """A source with its importer, or without one and the reason why. An archive is to be unpacked first."""
 
     source: Source
     importer: Importer | None = None
     reason: str = ""
+    is_archive: bool = False
 
 
 def require_format(format: str) -> None:
@@ -53,9 +72,14 @@ class Walk:
     format: str = AUTO
     ignored: int = 0
     _seen: set[tuple[int, int]] = field(default_factory=set)
+    _tried: tuple[Importer, ...] = ()
+    _suffixes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         require_format(self.format)
+        self._tried = _REGISTERED if self.format == AUTO else (IMPORTERS[self.format],)
+        suffixes = (suffix for importer in self._tried for suffix in importer.reads.suffixes)
+        self._suffixes = tuple({*suffixes, *REFUSED_SUFFIXES, ".zip"})
 
     def over(self, paths: Iterable[Path], *, root: Path | None = None) -> Iterator[Found]:
         """The sources under `paths`. Labels are relative to `root`, or begin with the path as it was given."""
@@ -75,13 +99,13 @@ class Walk:
 
     def _named_file(self, path: Path, label: str) -> Found:
         """A file that was named itself: its format is taken as given, and a session's file stands for its folder."""
-        if path.name in _SESSION_FILES and self.format in (AUTO, "amplifier"):
-            folder = Source(path.parent, label)
-            if _score(IMPORTERS["amplifier"], folder):
-                return Found(folder, IMPORTERS["amplifier"])
+        for importer in self._tried:
+            entries = importer.reads.folder_entries
+            if entries and path.name in entries and _score(importer, folder := Source(path.parent, label)):
+                return Found(folder, importer)
         source = Source(path, label)
-        if self.format in ("claude-code", "convmemory", "plain"):
-            return Found(source, IMPORTERS[self.format])
+        if self.format != AUTO and not (self._tried[0].reads.folders and self._tried[0].reads.folder_entries):
+            return Found(source, self._tried[0])
         return self._found(source)
 
     def _folder(self, path: Path, label: str) -> Iterator[Found]:
@@ -93,16 +117,16 @@ class Walk:
             yield Found(Source(path, label), reason=f"cannot be read: {error.strerror or error}")
             return
         passed_over: frozenset[str] = frozenset()
-        session = Source(path, label)
-        if self.format in (AUTO, "convmemory") and _score(IMPORTERS["convmemory"], session):
-            yield Found(session, IMPORTERS["convmemory"])
-            return
-        if self.format in (AUTO, "amplifier") and _score(IMPORTERS["amplifier"], session):
-            yield Found(session, IMPORTERS["amplifier"])
-            passed_over = _SESSION_FILES
+        whole = Source(path, label)
+        importer = _best([importer for importer in self._tried if importer.reads.folders], whole)
+        if importer is not None:
+            yield Found(whole, importer)
+            if importer.reads.folder_entries is None:
+                return
+            passed_over = importer.reads.folder_entries
         folders: list[os.DirEntry[str]] = []
         for entry in entries:
-            if entry.name in passed_over or entry.name.startswith(".") or entry.name.endswith(_PASSED_OVER):
+            if entry.name in passed_over or self._is_hidden(entry.name) or entry.name.endswith(_PASSED_OVER):
                 continue
             if _is_folder(entry):
                 folders.append(entry)
@@ -111,15 +135,28 @@ class Walk:
         for entry in folders:
             yield from self._folder(Path(entry.path), f"{label}/{entry.name}".removeprefix("./"))
 
+    def _is_hidden(self, name: str) -> bool:
+        """Whether the name begins with a dot, and is not the very name that an importer asks for."""
+        return name.startswith(".") and name not in self._suffixes
+
     def _listed_file(self, path: Path, label: str) -> Iterator[Found]:
         try:
-            if not stat.S_ISREG(path.stat().st_mode) or path.suffix.lower() not in TRANSCRIPT_SUFFIXES:
+            if not stat.S_ISREG(path.stat().st_mode) or not path.name.lower().endswith(self._suffixes):
                 self.ignored += 1
                 return
-            if self._first_visit(path):
-                yield self._found(Source(path, label))
+            if not self._first_visit(path):
+                return
+            found = self._found(Source(path, label))
+            if found.importer is None and not found.is_archive and self._is_passed_over(found.source):
+                self.ignored += 1
+            else:
+                yield found
         except OSError as error:
             yield Found(Source(path, label), reason=f"cannot be read: {error.strerror or error}")
+
+    def _is_passed_over(self, source: Source) -> bool:
+        """Whether nobody expects this unclaimed file to be a transcript: other pages and databases lie everywhere."""
+        return not source.path.name.lower().endswith(tuple(_EXPECTED)) and not known_refusal(source)
 
     def _first_visit(self, path: Path) -> bool:
         """Whether this file or folder is met for the first time: links can lead in circles."""
@@ -131,14 +168,29 @@ class Walk:
         return True
 
     def _found(self, source: Source) -> Found:
-        tried = IMPORTERS.values() if self.format == AUTO else (IMPORTERS[self.format],)
         try:
-            scores = [(score, importer) for importer in tried if (score := importer.sniff(source))]
+            shown = [importer for importer in self._tried if _reads_kind(importer, source)]
+            scores = [(score, importer) for importer in shown if (score := importer.sniff(source))]
             if scores:
                 return Found(source, max(scores, key=lambda scored: scored[0])[1])
-            return Found(source, reason=_why_unclaimed(source, [importer.name for importer in tried]))
+            if source.head.startswith(_ZIP_START):
+                return Found(source, is_archive=True)
+            return Found(source, reason=why_refused(source, [importer.name for importer in self._tried]))
         except InvalidInput as error:
             return Found(source, reason=str(error))
+
+
+def _reads_kind(importer: Importer, source: Source) -> bool:
+    """Whether the importer reads such files at all: archives and databases can hold any text among their bytes."""
+    if source.head.startswith(_ZIP_START):
+        return ".zip" in importer.reads.suffixes
+    return not source.is_sqlite or not _DATABASES.isdisjoint(importer.reads.suffixes)
+
+
+def _best(importers: Iterable[Importer], source: Source) -> Importer | None:
+    """The importer that is surest of the source; None where none takes it."""
+    scored = [(score, importer) for importer in importers if (score := _score(importer, source))]
+    return max(scored, key=lambda found: found[0])[1] if scored else None
 
 
 def _score(importer: Importer, source: Source) -> int:
@@ -146,15 +198,6 @@ def _score(importer: Importer, source: Source) -> int:
         return importer.sniff(source) or 0
     except InvalidInput:
         return 0
-
-
-def _why_unclaimed(source: Source, tried: list[str]) -> str:
-    if not source.head.strip(b" \t\r\n\0"):
-        return "the file is empty"
-    foreign = foreign_format(source)
-    if foreign:
-        return f"{foreign}: not supported yet"
-    return f"no known transcript format (tried {', '.join(tried)})"
 
 
 def _order(entry: os.DirEntry[str]) -> tuple[bool, bool, str]:

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 from convmemory.conversations.importers.bounds import has_too_many_values, too_many_values
+from convmemory.conversations.importers.compressed import open_transcript
 from convmemory.core.errors import InvalidInput
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
 CHUNK_BYTES = 1024 * 1024
+LINE_HEAD_BYTES = 400
 LINE_TOO_LONG = (
     f"the line is longer than {MAX_LINE_BYTES // 1024**2} MB: divide it, or leave out the files that are embedded in it"
 )
@@ -52,14 +54,21 @@ def ignore_issue(number: int, reason: str, *, kept: bool) -> None:
     """For a second reading of a file whose issues are known."""
 
 
-def read_objects(path: Path, *, on_issue: OnIssue = ignore_issue, until: int | None = None) -> Iterator[JsonObject]:
+def read_objects(
+    path: Path,
+    *,
+    on_issue: OnIssue = ignore_issue,
+    until: int | None = None,
+    passing_over: "re.Pattern[bytes] | None" = None,
+) -> Iterator[JsonObject]:
     """The objects of the file in order, up to byte `until`. Holds one line in memory.
 
-    Raises: InvalidInput where the file cannot be read.
+    Lines in whose first `LINE_HEAD_BYTES` the pattern `passing_over` is found are neither parsed nor reported, however
+    long they are. Raises: InvalidInput where the file cannot be read.
     """
     try:
-        with path.open("rb") as file:
-            for number, offset, line in _lines(file, on_issue, until):
+        with open_transcript(path) as file:
+            for number, offset, line in _lines(file, on_issue, until, passing_over):
                 yield from objects_of_line(line, number=number, offset=offset, on_issue=on_issue)
     except OSError as error:
         raise unreadable(path, error) from error
@@ -84,7 +93,9 @@ def unreadable(path: Path, error: OSError) -> InvalidInput:
     return InvalidInput(f"{path.name} cannot be read: {error.strerror or error}.")
 
 
-def _lines(file: BinaryIO, on_issue: OnIssue, until: int | None) -> Iterator[tuple[int, int, bytes]]:
+def _lines(
+    file: BinaryIO, on_issue: OnIssue, until: int | None, passing_over: "re.Pattern[bytes] | None"
+) -> Iterator[tuple[int, int, bytes]]:
     offset = number = 0
     while until is None or offset < until:
         line = file.readline(MAX_LINE_BYTES + 1)
@@ -92,8 +103,12 @@ def _lines(file: BinaryIO, on_issue: OnIssue, until: int | None) -> Iterator[tup
             return
         number += 1
         start, offset = offset, offset + len(line)
+        passed_over = passing_over is not None and passing_over.search(line, 0, LINE_HEAD_BYTES) is not None
         if len(line) > MAX_LINE_BYTES:
             offset += _skip_rest_of_line(file, line)
+        if passed_over:
+            continue
+        if len(line) > MAX_LINE_BYTES:
             on_issue(number, LINE_TOO_LONG, kept=False)
             continue
         yield number, start, line if until is None else line[: until - start]

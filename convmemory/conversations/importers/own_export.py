@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from convmemory.conversations.drafts import ConversationDraft, EventDraft, MessageDraft
-from convmemory.conversations.importers.base import FileReport, Source
+from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
 from convmemory.conversations.importers.bounds import MAX_VALUES, has_too_many_values
 from convmemory.conversations.importers.lines import unreadable
 from convmemory.conversations.parts import ROLES, part_from_json
@@ -43,6 +43,8 @@ class ExportImporter:
     """Reads an archive of this product, of this or another installation."""
 
     name: str = "convmemory"
+    checked: Checked = Checked("convmemory's archive", str(VERSION))
+    reads: Reads = Reads(suffixes=frozenset({".zip"}), folders=True)
 
     def sniff(self, source: Source) -> int | None:
         """See `Importer.sniff`."""
@@ -183,6 +185,7 @@ def _message(row: Row, raw: bytes) -> MessageDraft:
         model=str(row["model"]),
         source_key=str(row["source_key"]) or f"position:{row['position']}",
         injected=row["role"] == "user" and not row["is_real_user"],
+        superseded=row.get("superseded") is True,
         raw=raw,
     )
 

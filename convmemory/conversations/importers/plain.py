@@ -6,16 +6,16 @@ lines. A conversation is named by its own id, else by the file's name and its op
 
 import itertools
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from convmemory.conversations.drafts import ConversationDraft, MessageDraft
-from convmemory.conversations.importers.base import FileReport, Source
+from convmemory.conversations.importers.base import JSON_SUFFIXES, Checked, FileReport, Reads, Source
 from convmemory.conversations.importers.bounds import has_too_many_values, too_many_values
 from convmemory.conversations.importers.content import ROLES_BY_NAME, first_time, message_draft
-from convmemory.conversations.importers.foreign import foreign_format
 from convmemory.conversations.importers.lines import read_objects, unreadable
 from convmemory.conversations.importers.payloads import value_without_payloads
 from convmemory.conversations.importers.values import key_of, mapping_of, packed, short_hash, text_of
@@ -26,6 +26,9 @@ MAX_OPENING = 20
 MIN_GLOBAL_ID_CHARS = 8
 
 _CONTENT_KEYS = frozenset({"content", "tool_calls", "function_call"})
+_OTHER_PROGRAMS = re.compile(
+    rb'"(?:sessionId|parentUuid|mapping|chat_messages|parentMessageId|childrenIds|projectHash)"\s*:'
+)
 _OPEN_LINE_ENDS = (b"{", b"[", b",", b":")
 _Entry = tuple[str, Mapping[str, Any], bytes]
 """Place of a message, the message, the bytes it was read from."""
@@ -36,6 +39,8 @@ class PlainImporter:
     """Reads one JSON or JSON lines file."""
 
     name: str = "plain"
+    checked: Checked = Checked("OpenAI and Anthropic messages", "2026-11")
+    reads: Reads = Reads(suffixes=JSON_SUFFIXES)
 
     def sniff(self, source: Source) -> int | None:
         """See `Importer.sniff`."""
@@ -43,10 +48,8 @@ class PlainImporter:
             return None
         if _begins_plainly(source):
             return 50
-        if foreign_format(source):
-            return None
         head = source.head
-        if not (_is_document(source) or source.is_one_long_line) or b'"sessionId"' in head or b'"parentUuid"' in head:
+        if not (_is_document(source) or source.is_one_long_line) or _OTHER_PROGRAMS.search(head):
             return None
         if b'"messages"' in head or (b'"role"' in head and b'"content"' in head):
             return 40  # a document over several lines, or a line longer than the head
@@ -54,9 +57,6 @@ class PlainImporter:
 
     def parse(self, source: Source, report: FileReport) -> Iterator[ConversationDraft]:
         """See `Importer.parse`. Raises: also TooLarge for a JSON document that must be read at once."""
-        foreign = foreign_format(source)
-        if foreign and not _begins_plainly(source):
-            raise InvalidInput(f"{foreign[0].upper()}{foreign[1:]}: not supported yet.")
         names = _Names(source)
         if _is_document(source):
             yield from _document(_load(source), names, report)
@@ -87,9 +87,8 @@ class _Names:
 
 
 def _begins_plainly(source: Source) -> bool:
-    """Whether a whole line of the file's head is a message or a conversation, and it is no Codex session."""
-    plain = any(_is_message(item.value) or _is_conversation(item.value) for item in source.head_objects)
-    return plain and "Codex" not in foreign_format(source)
+    """Whether a whole line of the file's head is a message or a conversation."""
+    return any(_is_message(item.value) or _is_conversation(item.value) for item in source.head_objects)
 
 
 def _id_of(value: object) -> str:

@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from convmemory.conversations import ingest
 from convmemory.conversations.drafts import ConversationDraft, EventDraft, MessageDraft
+from convmemory.conversations.imported_rows import link_children
 from convmemory.conversations.models import Conversation, Event, Message
 from convmemory.conversations.parts import TextPart, ToolCallPart, ToolResultPart
 from convmemory.conversations.signals import turns_changed
@@ -166,7 +167,7 @@ def test_children_find_parents_that_came_later() -> None:
     child = replace(draft_of(exchange(("a", "b"))), source_id="one/agent", parent_source_id="one")
     ingest.sync_conversation(owner=owner, draft=child)
     ingest.sync_conversation(owner=owner, draft=draft_of(exchange(*GREETING)))
-    assert ingest.link_children(owner=owner) == 1
+    assert link_children(owner=owner) == 1
     assert Conversation.objects.get(source_id="one/agent").parent == Conversation.objects.get(source_id="one")
 
 

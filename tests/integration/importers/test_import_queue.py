@@ -157,7 +157,7 @@ def test_an_import_that_is_interrupted_again_and_again_fails(monkeypatch: pytest
 @pytest.mark.parametrize(
     ("content", "name", "failure", "error"),
     [
-        (b"\x89PNG\r\n", "a.png", "unreadable", "Nothing could be imported; a.png: no known transcript format"),
+        (b"\x89PNG\r\n", "a.png", "unreadable", "Nothing could be imported; a.png: it looks like none of the formats"),
         (
             b'{"role": "user", "content": "%s"}' % (b"x" * 17 * 1024**2),
             "e.jsonl",

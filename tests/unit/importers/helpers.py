@@ -8,7 +8,7 @@ from typing import Any
 
 from convmemory.conversations.drafts import ConversationDraft, EventDraft, MessageDraft
 from convmemory.conversations.importers.base import FileReport, Importer, Source
-from convmemory.conversations.parts import spoken_text
+from convmemory.conversations.parts import part_text, spoken_text
 from convmemory.conversations.turns import TurnMessage, is_real_user_message, number_turns
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "transcripts"
@@ -29,8 +29,18 @@ class Read:
 
     @property
     def turns(self) -> int:
-        numbers = number_turns(TurnMessage(message.role, is_real(message)) for message in self.messages)
+        told = (TurnMessage(message.role, is_real(message), message.superseded) for message in self.messages)
+        numbers = number_turns(told)
         return len({number for number in numbers if number is not None})
+
+    @property
+    def texts(self) -> list[str]:
+        """What was said, thought, called and answered, in order; superseded messages in brackets."""
+        shown = []
+        for message in self.messages:
+            text = " ".join(filter(None, map(part_text, message.parts)))
+            shown.append(f"({text})" if message.superseded else text)
+        return shown
 
     @property
     def keys(self) -> list[str]:

@@ -1,5 +1,6 @@
 import os
 import shutil
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,8 @@ def test_the_fixtures_in_a_fixed_order_parents_first() -> None:
         "4c2f9b1e-6a70-4d59-8f31-90ab12cd34ef-1a2b3c4d5e6f7081_soil-expert",
     )
     claude = "7d1f0a52-3c1b-4f6e-9a57-2f6b1c9d0e11"
-    assert found(FIXTURES, root=FIXTURES.parent) == [
+    folders = [FIXTURES / name for name in ("amplifier", "claude-code", "plain")]
+    assert found(*folders, root=FIXTURES.parent) == [
         (f"transcripts/amplifier/sessions/{session}", "amplifier"),
         (f"transcripts/amplifier/sessions/{child}", "amplifier"),
         ("transcripts/claude-code/0c5e2b7a-9f64-4d0d-b6a3-1d2e3f4a5b6c.jsonl", "claude-code"),
@@ -62,13 +64,19 @@ def test_hidden_backup_and_meta_files_are_passed_over_and_others_counted(tmp_pat
 def test_what_nobody_claims_is_reported_with_the_reason(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('{"a": 1}')
     (tmp_path / "b.json").write_text("")
-    (tmp_path / "c.json").write_text('[{"mapping": {}, "current_node": null, "create_time": 1}]')
-    assert found(tmp_path, tmp_path / "gone", root=tmp_path) == [
-        ("a.json", "no known transcript format (tried amplifier, claude-code, convmemory, plain)"),
-        ("b.json", "the file is empty"),
-        ("c.json", "a ChatGPT export: not supported yet"),
-        ("gone", "cannot be read: No such file or directory"),
-    ]
+    (tmp_path / "c.pb").write_bytes(b"\x8f\x02\xff")
+    unknown, empty, windsurf, gone = found(tmp_path, tmp_path / "gone", root=tmp_path)
+    assert unknown[1].startswith("it looks like none of the formats that can be read (amplifier, ")
+    assert empty == ("b.json", "the file is empty: export it again")
+    assert "keeps them encrypted" in windsurf[1]
+    assert gone == ("gone", "cannot be read: No such file or directory")
+
+
+def test_an_archive_in_a_folder_is_to_be_unpacked(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("chat.jsonl", "{}")
+    (item,) = Walk().over([tmp_path])
+    assert item.is_archive
 
 
 def test_a_file_named_itself_needs_no_suffix(tmp_path: Path) -> None:
@@ -141,11 +149,10 @@ def test_a_given_format(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "transcript.jsonl", DIALOGUE)
     assert found(path, root=tmp_path, format="plain") == [("transcript.jsonl", "plain")]
     assert found(tmp_path, root=tmp_path, format="plain") == [("transcript.jsonl", "plain")]
-    assert found(tmp_path, root=tmp_path, format="claude-code") == [
-        ("transcript.jsonl", "no known transcript format (tried claude-code)")
-    ]
-    with pytest.raises(InvalidInput, match="give one of auto, amplifier, claude-code, convmemory, plain"):
-        Walk(format="codex")
+    ((_, reason),) = found(tmp_path, root=tmp_path, format="claude-code")
+    assert reason.startswith("it looks like none of the formats that can be read (claude-code).")
+    with pytest.raises(InvalidInput, match="give one of auto, amplifier"):
+        Walk(format="morse")
 
 
 def test_labels_begin_with_the_path_as_given(tmp_path: Path) -> None:

@@ -15,9 +15,6 @@ READERS = {"markdown_it", "nh3", "pygments", "sentencex", "tiktoken", "unicodeda
 
 # Patterns that are made on the spot, and the function in the register that runs them.
 MADE_ON_THE_SPOT = {
-    "convmemory/conversations/importers/foreign.py: re.search(mark, head)": (
-        "convmemory.conversations.importers.foreign"
-    ),
     "convmemory/core/fence.py: re.compile('<[^a-z0-9<]{0,40}+' + '[^a-z0-9<]{0,8}+'.join(letters), re.IGNORECASE)": (
         "convmemory.core.fence"
     ),

@@ -7,6 +7,7 @@ A module that uses regular expressions or a library that reads text must have a 
 import json
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import tiktoken
@@ -20,16 +21,19 @@ from convmemory.conversations.importers.claude_code import ClaudeCodeImporter
 from convmemory.conversations.importers.claude_prompts import is_queued_prompt, read_prompt
 from convmemory.conversations.importers.claude_queue import QueueTracker
 from convmemory.conversations.importers.content import content_parts
-from convmemory.conversations.importers.foreign import foreign_format
+from convmemory.conversations.importers.json_arrays import read_elements
 from convmemory.conversations.importers.lines import objects_of_line
 from convmemory.conversations.importers.payloads import value_without_payloads, without_payloads
 from convmemory.conversations.importers.plain import PlainImporter
+from convmemory.conversations.importers.refusals import why_refused
+from convmemory.conversations.importers.threads import MessageKeys, Node, Timeline, order_thread
 from convmemory.conversations.importers.values import clean, key_of, time_of
+from convmemory.conversations.importers.versions import is_newer
 from convmemory.conversations.parts import TextPart, ThinkingPart, ToolCallPart, ToolResultPart, part_to_json
 from convmemory.conversations.reading import StoredMessage
 from convmemory.conversations.rendering import render_markdown, view_part
 from convmemory.conversations.rendering_work import highlight_code
-from convmemory.core.errors import ConvMemoryError
+from convmemory.core.errors import ConvMemoryError, InvalidInput
 from convmemory.core.fence import fenced, quoted, visible
 from convmemory.core.text import content_hash, cut, json_storable, one_line, storable
 from convmemory.core.tokens import ESTIMATE, count_tokens, cut_to_tokens, token_spans
@@ -89,12 +93,42 @@ def _queue(text: str) -> object:
     return queue.plan()
 
 
-def _foreign(text: str) -> object:
+def _refused(text: str) -> object:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "a.json"
         path.write_text(text, encoding="utf-8", errors="replace")
         source = Source(path)
-        return foreign_format(source), source.head_objects
+        return why_refused(source, []), source.head_objects
+
+
+def _elements(text: str) -> object:
+    """The text as a document, as an array's string that is never closed, and behind a bracket at every place."""
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "a.json"
+        for document in (text, f'["{text}', f'{{"conversations": [{text}]}}', "[" + "[" * len(text)):
+            path.write_text(document, encoding="utf-8", errors="replace")
+            with suppress(InvalidInput):
+                found.append(list(read_elements(path, report=FileReport(path=""), names=("conversations",))))
+    return found
+
+
+def _thread(text: str) -> object:
+    """Every character a node; its parent is named by the character, so that parents repeat, miss and run in circles."""
+    nodes = [Node(f"{char}{at % 7}", f"{char}{(at + 1) % 11}", char) for at, char in enumerate(text)]
+    chain = [Node(str(at), str(at - 1), char) for at, char in enumerate(text)]
+    circle = [Node(str(at), str(at - 1 or len(text) - 1), char) for at, char in enumerate(text)]
+    return [order_thread(items, report=FileReport(path="")) for items in (nodes, chain, circle, chain[::-1])]
+
+
+def _timeline(text: str) -> object:
+    line, keys = Timeline(), MessageKeys()
+    for at, char in enumerate(text):
+        line.add(f"{char}{at}", opens_turn=at % 2 == 0)
+        if at % 3 == 0:
+            line.rewind_to(f"{char}{at // 2}")
+        line.roll_back(at % 2)
+    return [keys.key("user", text) for _ in range(3)]
 
 
 def _json_lines(text: str) -> object:
@@ -185,7 +219,11 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "convmemory.conversations.importers.claude_prompts queued": is_queued_prompt,
     "convmemory.conversations.importers.claude_queue": _queue,
     "convmemory.conversations.importers.content": _content,
-    "convmemory.conversations.importers.foreign": _foreign,
+    "convmemory.conversations.importers.json_arrays": _elements,
+    "convmemory.conversations.importers.refusals": _refused,
+    "convmemory.conversations.importers.threads": _thread,
+    "convmemory.conversations.importers.threads timeline": _timeline,
+    "convmemory.conversations.importers.versions": lambda text: is_newer(text, "1.2"),
     "convmemory.conversations.importers.lines": _json_lines,
     "convmemory.conversations.importers.payloads": without_payloads,
     "convmemory.conversations.importers.payloads value": lambda text: value_without_payloads([text, {text: text}]),

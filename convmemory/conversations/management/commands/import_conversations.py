@@ -71,7 +71,7 @@ class Command(BaseCommand):
             f"{totals[6]} lines skipped."
         )
         if report.ignored_files:
-            self.stdout.write(f"{report.ignored_files} other files in the folders are no .jsonl, .ndjson or .json.")
+            self.stdout.write(f"{report.ignored_files} other files in the folders hold no transcript by their names.")
 
 
 def _user(name: str) -> AbstractBaseUser:
@@ -95,7 +95,8 @@ def _row(path: str, format: str, cells: Any, width: int) -> str:
 
 def _details(file: FileReport) -> list[str]:
     """What there is to say about a file besides its counts."""
-    lines = [f"error: {error}" for error in file.errors] + [f"note: {note}" for note in file.notes]
+    lines = [f"error: {error}" for error in file.errors]
+    lines += [f"WARNING: {warning}" for warning in file.warnings] + [f"note: {note}" for note in file.notes]
     lines += [f"{'repaired' if issue.kept else 'skipped'} {issue.place}: {issue.reason}" for issue in file.issues]
     hidden = file.skipped + file.repaired - len(file.issues)
     if hidden > 0:

@@ -1,0 +1,67 @@
+"""Which conversations came in with an import, and which messages each of them got: what reports link to and undo reads.
+
+Messages that one import adds to a conversation are inserted under its lock, so their ids are one range in it.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from convmemory.conversations.importers.base import FileReport
+from convmemory.conversations.ingest import SyncResult
+from convmemory.conversations.models import Import, ImportedConversation
+from convmemory.core.text import storable
+
+MAX_LINKS = 2_000
+LINKS_PER_FILE = 20
+FILE_CHARS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A conversation that came in with a file."""
+
+    conversation_id: int
+    title: str
+    turns: int
+    created: bool
+
+    @property
+    def url(self) -> str:
+        return f"/conversations/{self.conversation_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """The first links of a file, and how many more there are."""
+
+    shown: tuple[Link, ...] = ()
+    more: int = 0
+
+
+def note_conversation(row: Import, file: FileReport, result: SyncResult) -> None:
+    """Keep what one conversation of the import got; called in the transaction that stores it."""
+    ImportedConversation.objects.create(
+        owner_id=row.owner_id,
+        import_job_id=row.pk,
+        conversation_id=result.conversation_id,
+        file=storable(file.path)[:FILE_CHARS],
+        created=result.created,
+        first_message=result.first_message_id,
+        last_message=result.last_message_id,
+    )
+
+
+def links_of(rows: Iterable[Import]) -> dict[tuple[int, str], Links]:
+    """The links of these imports of one owner by import and file. One query."""
+    numbers = [row.pk for row in rows]
+    owners = {row.owner_id for row in rows}
+    found = ImportedConversation.objects.filter(owner_id__in=owners, import_job_id__in=numbers).order_by("pk")
+    fields = ("import_job_id", "file", "conversation_id", "conversation__title", "conversation__turn_count", "created")
+    by_file: dict[tuple[int, str], dict[int, Link]] = defaultdict(dict)
+    for number, file, conversation_id, title, turns, created in found.values_list(*fields)[:MAX_LINKS]:
+        by_file[number, file].setdefault(conversation_id, Link(conversation_id, title, turns, created))
+    return {
+        key: Links(tuple(links.values())[:LINKS_PER_FILE], max(0, len(links) - LINKS_PER_FILE))
+        for key, links in by_file.items()
+    }

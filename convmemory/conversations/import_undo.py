@@ -1,0 +1,61 @@
+"""Undoing a whole import: what it added goes, what came before and what came since stays.
+
+A conversation that the import made is deleted, unless messages came into it since; of any other, the messages that the
+import added are. Messages that it only brought up to date stay as they are.
+"""
+
+import logging
+import time
+
+from django.contrib.auth.models import AbstractBaseUser
+
+from convmemory.conversations.imported_rows import remove_messages
+from convmemory.conversations.imports import get_import
+from convmemory.conversations.ingest import delete_conversation
+from convmemory.conversations.models import Conversation, Import, ImportedConversation
+from convmemory.core.errors import InvalidInput, NotFound
+
+State = Import.State
+
+logger = logging.getLogger(__name__)
+
+
+def ask_to_undo(*, owner: AbstractBaseUser, import_id: int) -> Import:
+    """Mark the caller's import as being undone; the caller enqueues it. Asking again changes nothing.
+
+    Raises: NotFound, InvalidInput while it still runs.
+    """
+    row = get_import(owner=owner, import_id=import_id)
+    if row.is_unfinished:
+        raise InvalidInput("The import has not ended yet: wait until it has, then undo it.")
+    ended = Import.objects.filter(pk=row.pk, owner_id=owner.pk, state__in=[State.DONE, State.FAILED])
+    ended.update(state=State.UNDOING)
+    return get_import(owner=owner, import_id=import_id)
+
+
+def undo(*, owner: AbstractBaseUser, import_id: int, deadline: float) -> bool:
+    """Take back conversation after conversation until `deadline` (monotonic seconds); whether all are."""
+    row = Import.objects.filter(pk=import_id, owner_id=owner.pk, state=State.UNDOING).first()
+    if row is None:
+        return True
+    while time.monotonic() < deadline:
+        found = ImportedConversation.objects.filter(owner_id=owner.pk, import_job=row).order_by("-pk").first()
+        if found is None:
+            Import.objects.filter(pk=row.pk, state=State.UNDOING).update(state=State.UNDONE)
+            return True
+        _take_back(owner, found)
+    return False
+
+
+def _take_back(owner: AbstractBaseUser, found: ImportedConversation) -> None:
+    """Doing it twice does no more than once: a worker may die between the two."""
+    try:
+        if found.first_message is not None and found.last_message is not None:
+            ids = (found.first_message, found.last_message)
+            remove_messages(owner=owner, conversation_id=found.conversation_id, ids=ids)
+        left = Conversation.objects.get(pk=found.conversation_id, owner_id=owner.pk).message_count
+        if found.created and not left:
+            delete_conversation(owner=owner, conversation_id=found.conversation_id)
+    except (NotFound, Conversation.DoesNotExist):
+        logger.info("Conversation %s was deleted before its import was undone", found.conversation_id)
+    ImportedConversation.objects.filter(pk=found.pk).delete()

@@ -1,0 +1,56 @@
+"""What imports change in stored conversations besides filling them: links to parents, messages taken out again."""
+
+from typing import Any
+
+from django.contrib.auth.models import AbstractBaseUser
+from django.db import connection, transaction
+from django.db.models import Min, OuterRef, Subquery
+
+from convmemory.conversations.ingest import finish_removal, lock_conversation, require_idle
+from convmemory.conversations.models import Conversation
+from convmemory.core.sql import load_sql
+
+
+def link_children(*, owner: AbstractBaseUser) -> int:
+    """Link conversations to parents that arrived after them; how many were linked."""
+    parent = Conversation.objects.filter(
+        owner=OuterRef("owner"), source=OuterRef("source"), source_id=OuterRef("parent_source_id")
+    )
+    orphans = Conversation.objects.filter(owner_id=owner.pk, parent=None).exclude(parent_source_id="")
+    return (
+        orphans.annotate(found=Subquery(parent.values("pk")[:1]))
+        .exclude(found=None)
+        .update(parent_id=Subquery(parent.values("pk")[:1]))
+    )
+
+
+def remove_messages(*, owner: AbstractBaseUser, conversation_id: int, ids: tuple[int, int]) -> int:
+    """Delete the messages of the conversation whose ids are in this range, both ends included; how many.
+
+    Raises: NotFound, ConversationBusy.
+    """
+    with transaction.atomic():
+        conversation = lock_conversation(owner=owner, conversation_id=conversation_id)
+        require_idle(conversation)
+        gone = conversation.messages.filter(pk__range=ids)
+        lowest = gone.aggregate(at=Min("position"))["at"]
+        if lowest is None:
+            return 0
+        count = gone.count()
+        gone.delete()
+        _close_gaps(conversation, lowest)
+        finish_removal(conversation, from_position=lowest, message_count=conversation.message_count - count)
+    return count
+
+
+def _close_gaps(conversation: Conversation, lowest: int) -> None:
+    """Give the messages from position `lowest` on dense positions again, in their order."""
+    left = list(conversation.messages.filter(position__gte=lowest).order_by("position").values_list("pk", flat=True))
+    parameters: dict[str, Any] = {
+        "owner": conversation.owner_id,
+        "conversation": conversation.pk,
+        "messages": left,
+        "positions": list(range(lowest, lowest + len(left))),
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("convmemory.conversations", "set_positions"), parameters)

@@ -1,0 +1,224 @@
+"""Claude.ai: conversations, projects and memories of the export's archives, and dumps of one conversation.
+
+An export lists its messages in order; a dump names each message's parent and the current one. A project's documents and
+the memory that Claude keeps become conversations of their own, because no conversation says where it belongs.
+Source: the exports themselves; there is no published schema.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from convmemory.conversations.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
+from convmemory.conversations.importers.content import block_parts
+from convmemory.conversations.importers.json_arrays import read_elements
+from convmemory.conversations.importers.payloads import without_payloads
+from convmemory.conversations.importers.threads import Node, read_thread
+from convmemory.conversations.importers.values import key_of, mapping_of, packed, short_hash, text_of, time_of
+from convmemory.conversations.parts import AttachmentPart, Part, TextPart
+from convmemory.core.errors import InvalidInput
+
+AGENT = "claude"
+NO_PARENT = "00000000-0000-4000-8000-000000000000"
+COMPANIONS = frozenset({"users.json", "user.json", "login_history.json"})
+_CONVERSATIONS = re.compile(rb'"chat_messages"\s*:')
+_PROJECTS = re.compile(rb'"(?:prompt_template|docs)"\s*:')
+_MEMORIES = re.compile(rb'"(?:conversations_memory|project_memories)"\s*:')
+_PASSED_OVER = frozenset({"token_budget"})
+
+
+@dataclass(frozen=True, slots=True)
+class ClaudeAIImporter:
+    """Reads one JSON document of an export."""
+
+    name: str = "claude-ai"
+    checked: Checked = Checked("Claude.ai's export", "2026-11")
+    reads: Reads = Reads()
+
+    def sniff(self, source: Source) -> int | None:
+        """See `Importer.sniff`."""
+        if source.is_folder:
+            return None
+        if _CONVERSATIONS.search(source.head):
+            return 92
+        if _MEMORIES.search(source.head) or (_PROJECTS.search(source.head) and b'"uuid"' in source.head):
+            return 85
+        return 25 if source.path.name.lower() in COMPANIONS and source.head.strip() else None
+
+    def parse(self, source: Source, report: FileReport) -> Iterator[ConversationDraft]:
+        """See `Importer.parse`."""
+        found = False
+        for element in read_elements(source.path, report=report, names=("conversations", "projects")):
+            value = mapping_of(element.value)
+            draft = _draft(value, source, report)
+            found = found or draft is not None
+            if draft is not None:
+                yield draft
+        if not found:
+            report.note("a part of a Claude.ai export that holds no conversation")
+
+
+def _draft(value: Mapping[str, Any], source: Source, report: FileReport) -> ConversationDraft | None:
+    if isinstance(value.get("chat_messages"), list):
+        return _conversation(value, source, report)
+    if isinstance(value.get("docs"), list) or "prompt_template" in value:
+        return _project(value, source)
+    if "conversations_memory" in value or "project_memories" in value:
+        return _memories(value)
+    return None
+
+
+def _conversation(value: Mapping[str, Any], source: Source, report: FileReport) -> ConversationDraft:
+    source_id = _id(value, source)
+    model = text_of(value.get("model"))
+    nodes = list(_nodes(value["chat_messages"], report, source_id))
+
+    def read(message: Mapping[str, Any]) -> Iterator[MessageDraft]:
+        return _message(message, model, report)
+
+    current = text_of(value.get("current_leaf_message_uuid"))
+    return ConversationDraft(
+        messages=read_thread(nodes, read=read, report=report, current=current, place=source_id),
+        source="claude-ai",
+        source_id=source_id,
+        title=text_of(value.get("name")),
+        agent=AGENT,
+        created_at=time_of(value.get("created_at")),
+    )
+
+
+def _nodes(messages: Iterable[object], report: FileReport, place: str) -> Iterator[Node[Mapping[str, Any]]]:
+    """The messages; each that names no parent follows the one before it."""
+    previous = ""
+    for number, value in enumerate(messages, 1):
+        if not isinstance(value, Mapping):
+            report.skip(f"{place}, message {number}", "no message")
+            continue
+        name = text_of(value.get("uuid")) or f"message:{number}"
+        parent = value.get("parent_message_uuid")
+        named = text_of(parent) if isinstance(parent, str) else previous
+        yield Node(name, "" if named == NO_PARENT else named, {**value, "uuid": name})
+        previous = name
+
+
+def _message(value: Mapping[str, Any], model: str, report: FileReport) -> Iterator[MessageDraft]:
+    is_human = value.get("sender") in ("human", "user")
+    if not is_human and value.get("sender") != "assistant":
+        report.unknown(f"sender {text_of(value.get('sender'))}")
+        return
+    parts = _content(value, report)
+    parts.extend(_files(value))
+    if parts:
+        yield MessageDraft(
+            role="user" if is_human else "assistant",
+            parts=tuple(parts),
+            created_at=time_of(value.get("created_at")),
+            model="" if is_human else model,
+            source_key=key_of(text_of(value.get("uuid"))),
+            raw=_packed(value),
+        )
+
+
+def _content(value: Mapping[str, Any], report: FileReport) -> list[Part]:
+    """The blocks of the content; the text beside it where they say nothing."""
+    blocks = value.get("content")
+    parts: list[Part] = []
+    for block in blocks if isinstance(blocks, list) else []:
+        if isinstance(block, Mapping) and block.get("type") not in _PASSED_OVER:
+            parts.extend(_block(block, report))
+    said = any(isinstance(part, TextPart) for part in parts)
+    text = without_payloads(text_of(value.get("text")))
+    if text.strip() and not said and not (parts and value.get("sender") == "assistant"):
+        parts.append(TextPart(text))
+    return parts
+
+
+def _block(block: Mapping[str, Any], report: FileReport) -> list[Part]:
+    if block.get("type") == "voice_note":
+        texts = (text_of(block.get(key)) for key in ("title", "text", "transcript"))
+        text = "\n\n".join(filter(None, texts))
+        return [TextPart(without_payloads(text))] if text else []
+    try:
+        return block_parts(block, unknown=report.unknown)
+    except InvalidInput:
+        report.unknown("(unreadable block)")
+        return []
+
+
+def _files(value: Mapping[str, Any]) -> Iterator[AttachmentPart]:
+    """Pasted documents with their text, and the names of uploaded files."""
+    for key in ("attachments", "files_v2", "files"):
+        listed = value.get(key)
+        if key == "files" and isinstance(value.get("files_v2"), list) and value["files_v2"]:
+            return
+        for file in map(mapping_of, listed if isinstance(listed, list) else []):
+            size = file.get("file_size")
+            yield AttachmentPart(
+                name=text_of(file.get("file_name"))[:300] or "file",
+                media_type=(text_of(file.get("file_type")) or text_of(file.get("file_kind")))[:100],
+                size_bytes=size if type(size) is int and size > 0 else 0,
+                text=without_payloads(text_of(file.get("extracted_content"))),
+            )
+
+
+def _project(value: Mapping[str, Any], source: Source) -> ConversationDraft:
+    """A project's description, instructions and documents."""
+    name = text_of(value.get("name"))
+    texts = [(key, text_of(value.get(key))) for key in ("description", "prompt_template")]
+    docs = value.get("docs")
+    messages = [_note(key, [TextPart(text)], value) for key, text in texts if text.strip()]
+    messages += [_document(doc) for doc in map(mapping_of, docs if isinstance(docs, list) else []) if doc]
+    return ConversationDraft(
+        messages=messages,
+        source="claude-ai",
+        source_id=key_of(f"project:{_id(value, source)}", max_chars=290),
+        title=f"Project: {name}" if name else "Project",
+        agent=AGENT,
+        created_at=time_of(value.get("created_at")),
+    )
+
+
+def _document(doc: Mapping[str, Any]) -> MessageDraft:
+    name, text = text_of(doc.get("filename")) or "document", without_payloads(text_of(doc.get("content")))
+    part = AttachmentPart(name=name[:300], text=text, size_bytes=len(text.encode("utf-8", "replace")))
+    return _note(text_of(doc.get("uuid")) or f"document:{short_hash(name + text)}", [part], doc)
+
+
+def _memories(value: Mapping[str, Any]) -> ConversationDraft:
+    """What Claude remembers of all conversations and of each project."""
+    projects = value.get("project_memories")
+    texts = {"conversations": text_of(value.get("conversations_memory"))}
+    texts |= {str(name): text_of(text) for name, text in mapping_of(projects).items()}
+    messages = [_note(name, [TextPart(text)], {name: text}) for name, text in texts.items() if text.strip()]
+    return ConversationDraft(
+        messages=messages,
+        source="claude-ai",
+        source_id=key_of(f"memories:{text_of(value.get('account_uuid'))}", max_chars=290),
+        title="What Claude remembers",
+        agent=AGENT,
+    )
+
+
+def _note(key: str, parts: list[Part], value: Mapping[str, Any]) -> MessageDraft:
+    """Something that nobody said."""
+    return MessageDraft(
+        role="system",
+        parts=tuple(parts),
+        created_at=time_of(value.get("created_at")),
+        source_key=key_of(key),
+        injected=True,
+        raw=_packed(value),
+    )
+
+
+def _id(value: Mapping[str, Any], source: Source) -> str:
+    given = text_of(value.get("uuid")) or text_of(value.get("conversation_id"))
+    name = given or f"{source.path.stem}:{short_hash(repr((value.get('created_at'), value.get('name'))))}"
+    return key_of(name, max_chars=280)
+
+
+def _packed(value: Mapping[str, Any]) -> bytes:
+    return packed(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))

@@ -1,0 +1,95 @@
+"""`~/.claude/history.jsonl`: what was typed into Claude Code, of sessions whose transcripts are gone.
+
+Claude Code deletes transcripts after 30 days and keeps this list. Each session becomes a conversation of prompts only;
+one whose transcript still lies in `projects` beside the list is left to that.
+Source: the file itself; there is no published schema.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from convmemory.conversations.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
+from convmemory.conversations.importers.lines import JsonObject, read_objects
+from convmemory.conversations.importers.payloads import without_payloads
+from convmemory.conversations.importers.threads import MessageKeys
+from convmemory.conversations.importers.values import clean, key_of, mapping_of, packed, text_of, time_of
+from convmemory.conversations.parts import AttachmentPart, Part, TextPart
+
+_OWN_KEYS = frozenset({"display", "timestamp", "project"})
+
+
+@dataclass(frozen=True, slots=True)
+class ClaudeHistoryImporter:
+    """Reads one list of prompts."""
+
+    name: str = "claude-history"
+    checked: Checked = Checked("Claude Code", "2.1.219")
+    reads: Reads = Reads(suffixes=frozenset({".jsonl"}))
+
+    def sniff(self, source: Source) -> int | None:
+        """See `Importer.sniff`."""
+        if source.is_folder:
+            return None
+        return 93 if any(item.value.keys() >= _OWN_KEYS for item in source.head_objects) else None
+
+    def parse(self, source: Source, report: FileReport) -> Iterator[ConversationDraft]:
+        """See `Importer.parse`."""
+        kept = _kept_sessions(source.path.parent / "projects")
+        sessions: dict[str, _Session] = {}
+        for item in read_objects(source.path, on_issue=report.line_issue):
+            name = text_of(item.value.get("sessionId")) or _day_of(item.value)
+            if name not in kept and text_of(item.value.get("display")).strip():
+                sessions.setdefault(name, _Session(name)).add(item)
+        for session in sessions.values():
+            yield session.draft()
+        if kept:
+            report.note(
+                f"{len(kept)} sessions still have their transcripts in projects: their prompts are read from there"
+            )
+
+
+@dataclass(slots=True)
+class _Session:
+    name: str
+    drafts: list[MessageDraft] = field(default_factory=list)
+    project: str = ""
+    _keys: MessageKeys = field(default_factory=MessageKeys)
+
+    def add(self, item: JsonObject) -> None:
+        value = item.value
+        text = clean(without_payloads(text_of(value["display"])))
+        parts: tuple[Part, ...] = (TextPart(text), *_pasted(value.get("pastedContents")))
+        at = time_of(value.get("timestamp"))
+        key = self._keys.key("user", f"{value.get('timestamp')}:{text}")
+        self.project = self.project or text_of(value.get("project"))
+        self.drafts.append(MessageDraft("user", parts, created_at=at, source_key=key, raw=packed(item.raw)))
+
+    def draft(self) -> ConversationDraft:
+        return ConversationDraft(
+            messages=self.drafts,
+            source="claude-history",
+            source_id=key_of(self.name, max_chars=290),
+            agent="claude-code",
+            project=self.project,
+            created_at=self.drafts[0].created_at,
+        )
+
+
+def _kept_sessions(projects: Path) -> frozenset[str]:
+    return frozenset(path.stem for path in projects.glob("*/*.jsonl")) if projects.is_dir() else frozenset()
+
+
+def _day_of(value: Mapping[str, Any]) -> str:
+    """Older entries name no session: those of a project and a day are one conversation."""
+    at = time_of(value.get("timestamp"))
+    return f"{text_of(value.get('project'))}:{at.date() if at else 'unknown'}"
+
+
+def _pasted(contents: object) -> Iterator[AttachmentPart]:
+    for number, pasted in mapping_of(contents).items():
+        text = without_payloads(text_of(mapping_of(pasted).get("content")))
+        if text.strip():
+            yield AttachmentPart(name=f"pasted text {str(number)[:20]}", media_type="text/plain", text=text)

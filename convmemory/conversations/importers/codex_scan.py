@@ -1,0 +1,197 @@
+"""The first reading of a rollout: what it is called, which of its turns were taken back, and who says what in it.
+
+Everything is said twice there, as an event and as an item for the model, and in newer files a third time; which of them
+are read depends on which there are. Holds counts and short texts, never messages.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from convmemory.conversations.importers.base import FileReport
+from convmemory.conversations.importers.content import first_time
+from convmemory.conversations.importers.lines import JsonObject, OnIssue, ignore_issue, read_objects
+from convmemory.conversations.importers.threads import Timeline
+from convmemory.conversations.importers.values import mapping_of, short_hash, text_of
+from convmemory.core.text import one_line
+
+TITLE_CHARS = 80
+_NOT_READ = re.compile(rb'"type"\s*:\s*"(?:compacted|world_state)"')
+_HARNESS = (
+    *("# AGENTS.md instructions", "<environment_context>", "<user_instructions>", "<turn_aborted>", "<skill>"),
+    *("<user_shell_command>", "<permissions instructions>", "<collaboration_mode>", "<INSTRUCTIONS>", "<subagent_"),
+    *("<model_switch>", "<personality_spec>", "# Files mentioned by the user:", "<goal_context>", "<hook_prompt"),
+)
+
+
+UserKind = Literal["event", "item", "message"]
+"""Which record says what a person typed: `user_message`, a `UserMessage` item, or what was sent to the model."""
+
+USER_KINDS: tuple[UserKind, ...] = ("event", "item", "message")
+
+
+@dataclass(frozen=True, slots=True)
+class _Prompt:
+    kind: UserKind
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class _RollBack:
+    turns: int
+
+
+@dataclass
+class Scan:
+    """What the first reading found. `inherited` are ids of turns that a fork repeats from where it was forked."""
+
+    name: str = ""
+    cwd: str = ""
+    version: str = ""
+    parent_id: str = ""
+    created_at: datetime | None = None
+    items: int = 0
+    has_answers: bool = False
+    has_calls: bool = False
+    inherited: frozenset[str] = frozenset()
+    steps: list[_Prompt | _RollBack] = field(default_factory=list)
+    openings: dict[UserKind, str] = field(default_factory=dict)  # the first prompt of each kind
+
+    @cached_property
+    def user_kind(self) -> UserKind:
+        """The kind of record that prompts are read from."""
+        return next((kind for kind in USER_KINDS if kind in self.openings), "message")
+
+    @cached_property
+    def _told(self) -> frozenset[str]:
+        steps = (step for step in self.steps if isinstance(step, _Prompt))
+        return frozenset(step.digest for step in steps if step.kind == self.user_kind)
+
+    def counts(self, kind: UserKind, text: str) -> bool:
+        """Whether this record is the one to read the prompt from: what was sent to the model mostly repeats it."""
+        return kind == self.user_kind or (kind == "message" and _digest(text) not in self._told)
+
+    @property
+    def title(self) -> str:
+        return self.name or self.openings.get(self.user_kind, "")
+
+    def superseded(self) -> set[str]:
+        """Which prompts, counted from 1, were rolled back."""
+        line, count = Timeline(), 0
+        for step in self.steps:
+            if isinstance(step, _RollBack):
+                line.roll_back(step.turns)
+            elif step.kind == self.user_kind or (step.kind == "message" and step.digest not in self._told):
+                count += 1
+                line.add(str(count), opens_turn=True)
+        return line.superseded
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.items and not self.openings
+
+
+def read_records(path: Path, *, on_issue: OnIssue = ignore_issue) -> Iterator[JsonObject]:
+    """The records of a rollout but those that repeat what was said: nine tenths of a long one. Raises: InvalidInput."""
+    return read_objects(path, on_issue=on_issue, passing_over=_NOT_READ)
+
+
+def scan_rollout(path: Path, report: FileReport) -> Scan:
+    """Read the file once. Raises: InvalidInput."""
+    scan = Scan()
+    for record in read_records(path, on_issue=report.line_issue):
+        kind, payload = parted(record.value)
+        scan.created_at = scan.created_at or first_time(payload if kind == "session_meta" else record.value)
+        if kind == "session_meta":
+            _note_meta(scan, payload)
+        elif kind == "event_msg":
+            _note_event(scan, payload)
+        _note_items(scan, kind, payload)
+        told = prompt_of(kind, payload)
+        if told:
+            scan.steps.append(_Prompt(told[0], _digest(told[1])))
+            scan.openings.setdefault(told[0], one_line(told[1], TITLE_CHARS))
+    return scan
+
+
+def turn_ids(path: Path) -> frozenset[str]:
+    """The ids of a rollout's turns. Raises: InvalidInput."""
+    contexts = (parted(record.value) for record in read_records(path))
+    return frozenset(text_of(payload.get("turn_id")) for kind, payload in contexts if kind == "turn_context") - {""}
+
+
+def parted(value: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """(kind, payload) of a record; legacy ones are the item itself."""
+    payload = value.get("payload")
+    if isinstance(payload, Mapping):
+        return text_of(value.get("type")), payload
+    if "record_type" in value or ("instructions" in value and "type" not in value):
+        return "state", value
+    return "bare", value
+
+
+def prompt_of(kind: str, payload: Mapping[str, Any]) -> tuple[UserKind, str] | None:
+    """What a person typed, where the record tells of it, and which kind of record it is."""
+    inner, told = payload.get("type"), ""
+    user_kind: UserKind = "message"
+    if kind == "event_msg" and inner == "user_message":
+        user_kind, told = "event", text_of(payload.get("message"))
+    elif kind == "event_msg" and inner == "item_completed":
+        item = mapping_of(payload.get("item"))
+        user_kind, told = "item", joined(item.get("content")) if item.get("type") == "UserMessage" else ""
+    elif kind in ("response_item", "bare") and payload.get("role") == "user":
+        text = joined(payload.get("content")) or text_of(payload.get("message"))
+        told = "" if is_harness_text(text) else text
+    return (user_kind, told) if told.strip() else None
+
+
+def is_harness_text(text: str) -> bool:
+    """Whether Codex wrote this in the user's name."""
+    return text.lstrip().startswith(_HARNESS)
+
+
+def _digest(text: str) -> str:
+    return short_hash(text.strip(), 16)
+
+
+def joined(content: object) -> str:
+    """The text of a content: a string, or blocks with text."""
+    if isinstance(content, str):
+        return text_of(content)
+    blocks = content if isinstance(content, list) else []
+    return "\n\n".join(filter(None, (text_of(mapping_of(block).get("text")) for block in blocks)))
+
+
+def _note_meta(scan: Scan, payload: Mapping[str, Any]) -> None:
+    """The session's own record; it is repeated at each resumption, the first one counts."""
+    scan.cwd = scan.cwd or text_of(payload.get("cwd"))
+    scan.version = text_of(payload.get("cli_version")) or scan.version
+    source = mapping_of(payload.get("source"))
+    spawned = mapping_of(mapping_of(source.get("subagent")).get("thread_spawn"))
+    scan.parent_id = (
+        scan.parent_id or text_of(spawned.get("parent_thread_id")) or text_of(payload.get("forked_from_id"))
+    )
+
+
+def _note_event(scan: Scan, payload: Mapping[str, Any]) -> None:
+    if payload.get("type") == "thread_name_updated":
+        scan.name = one_line(text_of(payload.get("thread_name")), 300) or scan.name
+    turns = payload.get("num_turns")
+    if payload.get("type") == "thread_rolled_back" and type(turns) is int:
+        scan.steps.append(_RollBack(turns))
+
+
+def _note_items(scan: Scan, kind: str, payload: Mapping[str, Any]) -> None:
+    inner = payload.get("type")
+    if kind == "turn_context":
+        scan.cwd = scan.cwd or text_of(payload.get("cwd"))
+    if kind in ("response_item", "bare"):
+        scan.items += 1
+        scan.has_answers = scan.has_answers or payload.get("role") == "assistant"
+        scan.has_calls = scan.has_calls or inner in ("function_call", "custom_tool_call", "local_shell_call")
+    elif inner in ("item_completed", "agent_message"):
+        scan.items += 1

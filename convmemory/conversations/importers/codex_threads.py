@@ -1,0 +1,147 @@
+"""Which files a Codex thread lies in, and how much of each counts.
+
+A rollout is called `rollout-<time>-<thread>.jsonl`, its continuations `rollout-<time>-<thread>_<rollout>.jsonl`, in the
+folder of the day they were begun. A continuation names the rollout before it and where that one is cut.
+"""
+
+import re
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from convmemory.conversations.importers.base import FileReport
+from convmemory.conversations.importers.lines import read_objects
+from convmemory.conversations.importers.values import mapping_of, short_hash, text_of
+from convmemory.core.errors import InvalidInput
+
+MAX_LISTED = 200_000
+LISTING_S = 60  # for which a listing of the folders is taken as current
+
+_UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+_NAME = re.compile(rf"(?:^|[-_])({_UUID})(?:_({_UUID}))?\.jsonl(?:\.zst)?$", re.IGNORECASE)
+_DAY = re.compile(r"\d{2}|\d{4}")
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One file of a thread. `counts_until` is the byte at which it is cut, None: all of it counts."""
+
+    path: Path
+    thread_id: str
+    rollout_id: str
+    is_paginated: bool = False
+    base_rollout: str = ""
+    base_until: int | None = None
+    counts_until: int | None = None
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+
+def thread_of(path: Path) -> Page:
+    """The thread that the file belongs to, by its name and its first record. Raises: InvalidInput."""
+    meta = _first_meta(path)
+    named = _NAME.search(path.name)
+    own = text_of(meta.get("id")) or text_of(meta.get("session_id")) or (named[1] if named else _nameless(path))
+    thread, rollout = (named[1], named[2] or named[1]) if named else (own, own)
+    base = mapping_of(meta.get("history_base"))
+    is_continuation = bool(named and named[2])
+    end = base.get("end_byte_offset")
+    return Page(
+        path=path,
+        thread_id=thread if is_continuation else own,
+        rollout_id=rollout if is_continuation else own,
+        is_paginated=meta.get("history_mode") == "paginated",
+        base_rollout=text_of(base.get("thread_id")),
+        base_until=end if type(end) is int and end >= 0 else None,
+    )
+
+
+def pages_of(page: Page, report: FileReport) -> list[tuple[Page, bool]]:
+    """The files of the page's thread, oldest first, and whether each is of the chain that ends in the newest one.
+
+    Only a paginated thread has several. What is missing or circular is reported.
+    """
+    if not page.is_paginated:
+        return [(page, True)]
+    found = {page.rollout_id: page}
+    for path in _beside(page.path):
+        if _rollout_of(path)[0] == page.thread_id and path != page.path:
+            other = thread_of(path)
+            if other.thread_id == page.thread_id and not (other.rollout_id in found and path.name.endswith(".zst")):
+                found[other.rollout_id] = other
+    pages = sorted(found.values(), key=lambda other: other.name)
+    chain = _chain(pages, report)
+    return [(chain.get(other.rollout_id, other), other.rollout_id in chain) for other in pages]
+
+
+def _chain(pages: list[Page], report: FileReport) -> dict[str, Page]:
+    """The newest page and those before it, by rollout, each cut where the next one says."""
+    by_rollout = {page.rollout_id: page for page in pages}
+    at = pages[-1]
+    chain = {at.rollout_id: at}
+    while at.base_rollout:
+        before = by_rollout.get(at.base_rollout)
+        if at.base_rollout in chain:
+            report.repair(at.name, "the thread's files continue one another in a circle: cut open")
+        elif before is None and at.rollout_id != at.thread_id:
+            report.repair(at.name, f"the file before it, of rollout {at.base_rollout[:60]}, is missing: import it, too")
+        if before is None or at.base_rollout in chain:
+            break  # a fork begins a conversation of its own
+        chain[before.rollout_id] = replace(before, counts_until=at.base_until)
+        at = before
+    return chain
+
+
+def _first_meta(path: Path) -> Mapping[str, Any]:
+    for item in read_objects(path):
+        if item.value.get("type") == "session_meta":
+            return mapping_of(item.value.get("payload"))
+        return item.value if "instructions" in item.value else {}
+    return {}
+
+
+def _nameless(path: Path) -> str:
+    """An id for a file that names none: by its first record, so that a copy is the same thread."""
+    first = next((item.raw for item in read_objects(path)), b"")
+    return f"{path.name.partition('.')[0]}:{short_hash(first.decode('utf-8', 'replace'))}"
+
+
+def find_thread(near: Path, thread_id: str) -> Path | None:
+    """The first file of another thread, the plain one where it is there compressed, too."""
+    found = [path for path in _beside(near) if _rollout_of(path) == (thread_id, thread_id)]
+    return min(found, key=lambda path: path.name.endswith(".zst"), default=None)
+
+
+def _rollout_of(path: Path) -> tuple[str, str]:
+    named = _NAME.search(path.name)
+    return (named[1], named[2] or named[1]) if named else ("", "")
+
+
+def _beside(path: Path) -> tuple[Path, ...]:
+    """The rollouts in the same folder, or where that is one of a day, in all days' folders."""
+    root = path.parent
+    while _DAY.fullmatch(root.name) and root.parent != root:
+        root = root.parent
+    return _listing(root, int(time.monotonic() // LISTING_S))
+
+
+@lru_cache(maxsize=8)
+def _listing(root: Path, minute: int) -> tuple[Path, ...]:
+    return tuple(path for path, _ in zip(_rollouts(root, 0), range(MAX_LISTED), strict=False))
+
+
+def _rollouts(folder: Path, depth: int) -> Iterator[Path]:
+    try:
+        entries = sorted(folder.iterdir())
+    except OSError as error:
+        raise InvalidInput(f"{folder.name} cannot be read: {error.strerror or error}.") from error
+    for entry in entries:
+        if depth < 3 and _DAY.fullmatch(entry.name) and entry.is_dir():
+            yield from _rollouts(entry, depth + 1)
+        elif _NAME.search(entry.name):
+            yield entry

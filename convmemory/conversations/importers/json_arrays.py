@@ -1,0 +1,228 @@
+"""Reads a large JSON document element by element: an array, or an object that holds it under a known name.
+
+Holds one element in memory, and some text around it. An element that is broken is reported and passed over, what is
+cut off at the end as well; the others are read.
+"""
+
+import codecs
+import json
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from convmemory.conversations.importers.base import FileReport
+from convmemory.conversations.importers.bounds import MAX_VALUES, has_too_many_values
+from convmemory.conversations.importers.compressed import open_transcript
+from convmemory.conversations.importers.lines import unreadable
+from convmemory.core.errors import InvalidInput
+
+MAX_ELEMENT_CHARS = 64 * 1024**2
+CHUNK_BYTES = 1024**2
+HEAD_CHARS = 1024**2  # in which an object names the array it holds
+
+_DECODER = json.JSONDecoder(strict=False)
+_SPACE = re.compile(r"[\s\0]*+")
+_BETWEEN = re.compile(r"[\s\0,]*+")
+_MARK = re.compile(r'"(?:[^"\\]++|\\.)*+("?)|[\[\]{}]', re.DOTALL)
+_TOO_MANY = f"it holds more than {MAX_VALUES:,} values, which is more than one conversation can have"
+_TOO_LONG = f"it is longer than {MAX_ELEMENT_CHARS // 1024**2} MB: export it without the files that are embedded in it"
+_CUT_OFF = "the file is cut off here: export it again to get the rest"
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """One element: its number from 1, its value, and the text that it was read from."""
+
+    number: int
+    value: Any
+    text: str
+
+    @property
+    def raw(self) -> bytes:
+        return self.text.encode("utf-8", "replace")
+
+
+def read_elements(path: Path, *, report: FileReport, names: Collection[str] = ()) -> Iterator[Element]:
+    """The elements of the document's array, or the one object that the document is.
+
+    An object whose member is called one of `names` stands for the array in that member. Raises: InvalidInput.
+    """
+    try:
+        with open_transcript(path) as file:
+            yield from _Document(_Text(file), report).elements(frozenset(names))
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
+class _Text:
+    """The file's text from where reading has come to, as much of it as was needed so far."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._decoder = codecs.getincrementaldecoder("utf-8-sig")("replace")
+        self.text = ""
+        self.at = 0
+        self.ended = False
+        self.has_too_many_values = False
+
+    def more(self) -> bool:
+        """Read on, as much again as is left; False at the end of the file. What was passed is let go."""
+        if self.ended:
+            return False
+        left = self.text[self.at :]
+        data = self._file.read(max(CHUNK_BYTES, len(left)))
+        self.ended = not data
+        self.text, self.at = left + self._decoder.decode(data, final=self.ended), 0
+        self.has_too_many_values = has_too_many_values(self.text)
+        return not self.ended
+
+    def skip(self, pattern: "re.Pattern[str]") -> str:
+        """Pass over what the pattern matches; the character there, or "" at the end."""
+        while True:
+            match = pattern.match(self.text, self.at)
+            self.at = match.end() if match else self.at
+            if self.at < len(self.text):
+                return self.text[self.at]
+            if not self.more():
+                return ""
+
+    def end_of_value(self) -> int | None:
+        """Where the value at `at` ends, by its brackets alone; None where it does not end, or is too long."""
+        depth, position = 0, self.at
+        while True:
+            for match in _MARK.finditer(self.text, position):
+                mark = match[0]
+                if mark in "[{":
+                    depth += 1
+                elif mark in "]}":
+                    depth -= 1
+                elif not match[1]:
+                    break  # a string that runs on
+                position = match.end()
+                if depth <= 0:
+                    return position
+            offset = position - self.at
+            if len(self.text) - self.at > MAX_ELEMENT_CHARS or not self.more():
+                return None
+            position = self.at + offset
+
+
+class _Document:
+    def __init__(self, text: _Text, report: FileReport) -> None:
+        self._text = text
+        self._report = report
+
+    def elements(self, names: frozenset[str]) -> Iterator[Element]:
+        first = self._text.skip(_SPACE)
+        if first == "[" or (first == "{" and names and self._enter_member(names)):
+            yield from self._array()
+        elif first == "{":
+            element = self._value(1, "the document")
+            if element:
+                yield element
+        elif first:
+            raise InvalidInput("The file is no JSON document: it begins with neither [ nor {.")
+
+    def _enter_member(self, names: frozenset[str]) -> bool:
+        """Go to the array under one of the names, if the object's first bytes show one; else stay."""
+        while len(self._text.text) - self._text.at < HEAD_CHARS and self._text.more():
+            pass
+        text, at = self._text.text, self._text.at + 1
+        while (found := _member(text, at)) is not None:
+            name, start = found
+            if name in names and text.startswith("[", start):
+                self._text.at = start
+                return True
+            try:
+                _, at = _DECODER.raw_decode(text, start) if not self._text.has_too_many_values else (None, len(text))
+            except (ValueError, RecursionError):
+                return False
+        return False
+
+    def _array(self) -> Iterator[Element]:
+        self._text.at += 1
+        number = 0
+        while (char := self._text.skip(_BETWEEN)) not in ("", "]"):
+            number += 1
+            if char in ":}":
+                self._report.skip(f"element {number}", f"{char!r} where a value belongs")
+                self._text.at += 1
+                continue
+            element = self._value(number, f"element {number}")
+            if element:
+                yield element
+        if not char:
+            self._report.skip(f"after element {number}", _CUT_OFF)
+
+    def _value(self, number: int, place: str) -> Element | None:
+        """The value that begins here; what is wrong with it is reported."""
+        text = self._text
+        while not text.has_too_many_values:
+            problem = ""
+            try:
+                value, end = _DECODER.raw_decode(text.text, text.at)
+            except (ValueError, RecursionError) as error:
+                problem = f"not readable JSON: {error}"
+                if isinstance(error, json.JSONDecodeError) and self._may_go_on(error):
+                    continue
+                break
+            else:
+                if end == len(text.text) and text.text[-1] not in '"]}' and text.more():
+                    continue  # a number may go on
+                source, text.at = text.text[text.at : end], end
+                return Element(number, value, source)
+        else:
+            problem = ""
+        return self._by_its_brackets(number, place, problem)
+
+    def _may_go_on(self, error: json.JSONDecodeError) -> bool:
+        """Whether the error can come from the text's end, and there was more to read."""
+        text = self._text
+        near_end = error.msg.startswith("Unterminated") or error.pos >= len(text.text) - 16
+        return near_end and len(text.text) - text.at <= MAX_ELEMENT_CHARS and text.more()
+
+    def _by_its_brackets(self, number: int, place: str, problem: str) -> Element | None:
+        """Find the value's end without parsing it; parse it by itself where only the text around it was too much."""
+        text = self._text
+        end = text.end_of_value()
+        if end is None:
+            too_long = len(text.text) - text.at > MAX_ELEMENT_CHARS
+            self._report.skip(place, _TOO_LONG if too_long else (problem or _CUT_OFF))
+            self._to_the_end()
+            return None
+        source, text.at = text.text[text.at : end], end
+        if not problem:
+            if has_too_many_values(source):
+                problem = _TOO_MANY
+            else:
+                try:
+                    return Element(number, json.loads(source, strict=False), source)
+                except (ValueError, RecursionError) as error:
+                    problem = f"not readable JSON: {error}"
+        self._report.skip(place, problem)
+        return None
+
+    def _to_the_end(self) -> None:
+        self._text.at = len(self._text.text)
+        while self._text.more():
+            self._text.at = len(self._text.text)
+
+
+def _member(text: str, at: int) -> tuple[str, int] | None:
+    """Name of the member that follows, and where its value starts; None where none does."""
+    match = _BETWEEN.match(text, at)
+    at = match.end() if match else at
+    if not text.startswith('"', at):
+        return None
+    try:
+        name, at = _DECODER.raw_decode(text, at)
+    except ValueError:
+        return None
+    match = _SPACE.match(text, at)
+    at = match.end() if match else at
+    if not text.startswith(":", at):
+        return None
+    match = _SPACE.match(text, at + 1)
+    return name, match.end() if match else at + 1

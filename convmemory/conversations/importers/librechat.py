@@ -1,0 +1,154 @@
+"""LibreChat: exports of one conversation, flat or as a tree of children; and the export of Chatbot UI.
+
+A message names its parent; nothing names the current one, so the last branch counts.
+Source: danny-avila/LibreChat, `useExportConversation.ts` and `api/server/utils/import`.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from convmemory.conversations.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
+from convmemory.conversations.importers.content import content_parts, result_text
+from convmemory.conversations.importers.json_arrays import read_elements
+from convmemory.conversations.importers.payloads import without_payloads
+from convmemory.conversations.importers.threads import Node, read_thread
+from convmemory.conversations.importers.values import key_of, mapping_of, packed, short_hash, text_of, time_of
+from convmemory.conversations.parts import AttachmentPart, Part, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
+from convmemory.core.errors import InvalidInput
+
+NO_PARENT = "00000000-0000-0000-0000-000000000000"
+_MARKS = re.compile(rb'"(?:parentMessageId|messagesTree|isCreatedByUser)"\s*:')
+_CHATBOT_UI = re.compile(rb'\A\s*\{\s*"version"\s*:\s*\d{1,3}\s*,\s*"history"\s*:\s*\[')
+
+Message = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class LibreChatImporter:
+    """Reads one JSON document."""
+
+    name: str = "librechat"
+    checked: Checked = Checked("LibreChat", "0.8")
+    reads: Reads = Reads()
+
+    def sniff(self, source: Source) -> int | None:
+        """See `Importer.sniff`."""
+        if source.is_folder:
+            return None
+        if _MARKS.search(source.head) and b'"conversationId"' in source.head:
+            return 90
+        return 88 if _CHATBOT_UI.search(source.head) else None
+
+    def parse(self, source: Source, report: FileReport) -> Iterator[ConversationDraft]:
+        """See `Importer.parse`."""
+        for element in read_elements(source.path, report=report, names=("history", "conversations")):
+            value = mapping_of(element.value)
+            listed = next(
+                (value[key] for key in ("messagesTree", "messages") if isinstance(value.get(key), list)), None
+            )
+            if listed is None:
+                report.skip(f"conversation {element.number}", "it holds no messages")
+                continue
+            yield _conversation(value, list(_nodes(listed)), source, report)
+
+
+def _conversation(value: Message, nodes: list[Node[Message]], source: Source, report: FileReport) -> ConversationDraft:
+    options = mapping_of(value.get("options"))
+    model = text_of(options.get("model")) or text_of(mapping_of(value.get("model")).get("id"))
+    source_id = _id(value, nodes, source)
+
+    def read(message: Message) -> Iterator[MessageDraft]:
+        return _message(message, model, report)
+
+    times = (time_of(node.value.get("createdAt")) for node in nodes)
+    return ConversationDraft(
+        messages=read_thread(nodes, read=read, report=report, place=source_id),
+        source="librechat",
+        source_id=source_id,
+        title=text_of(value.get("title")) or text_of(value.get("name")),
+        agent="librechat",
+        created_at=time_of(value.get("createdAt")) or next((time for time in times if time), None),
+        archived=value.get("isArchived") is True,
+    )
+
+
+def _nodes(listed: list[Any]) -> Iterator[Node[Message]]:
+    """The messages, children behind their parent; one that names no parent follows the one before it."""
+    waiting: list[tuple[object, str | None]] = [(item, None) for item in reversed(listed)]
+    previous, count = "", 0
+    while waiting:
+        item, above = waiting.pop()
+        if not isinstance(item, Mapping):
+            continue
+        count += 1
+        name = text_of(item.get("messageId")) or text_of(item.get("id")) or f"message:{count}"
+        given = item.get("parentMessageId")
+        parent = above or (text_of(given) if isinstance(given, str) else previous)
+        yield Node(name, "" if parent == NO_PARENT else parent, {**item, "messageId": name, "children": None})
+        children = item.get("children")
+        waiting.extend((child, name) for child in reversed(children if isinstance(children, list) else []))
+        previous = name
+
+
+def _message(value: Message, model: str, report: FileReport) -> Iterator[MessageDraft]:
+    by_user = value.get("isCreatedByUser") is True or value.get("role") == "user"
+    text = without_payloads(text_of(value.get("text")) or text_of(value.get("content")))
+    parts = _blocks(value.get("content"), report) or ([TextPart(text)] if text.strip() else [])
+    parts.extend(_files(value.get("files")))
+    if parts:
+        yield MessageDraft(
+            role="user" if by_user else "system" if value.get("role") == "system" else "assistant",
+            parts=tuple(parts),
+            created_at=time_of(value.get("createdAt")),
+            model="" if by_user else text_of(value.get("model")) or model,
+            source_key=key_of(text_of(value.get("messageId"))),
+            raw=packed(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")),
+        )
+
+
+def _blocks(content: object, report: FileReport) -> list[Part]:
+    parts: list[Part] = []
+    for block in map(mapping_of, content if isinstance(content, list) else []):
+        kind = block.get("type")
+        if kind == "think":
+            text = text_of(block.get("think"))
+            parts.extend([ThinkingPart(without_payloads(text))] if text.strip() else [])
+        elif kind == "tool_call" and isinstance(block.get("tool_call"), Mapping):
+            parts.extend(_call(block["tool_call"]))
+        elif kind == "error":
+            parts.append(TextPart(without_payloads(text_of(block.get("error"))) or "(error)"))
+        else:
+            try:
+                parts.extend(content_parts([block], unknown=report.unknown))
+            except InvalidInput:
+                report.unknown("(unreadable block)")
+    return parts
+
+
+def _call(call: Message) -> Iterator[Part]:
+    """A call and, where it ended, its result beside it."""
+    [made] = content_parts([{**call, "type": "tool_call", "arguments": call.get("args")}])
+    assert isinstance(made, ToolCallPart)
+    yield made
+    if call.get("output") is not None:
+        yield ToolResultPart(call_id=made.id, text=result_text(call["output"]), name=made.name)
+
+
+def _files(files: object) -> Iterator[AttachmentPart]:
+    for file in map(mapping_of, files if isinstance(files, list) else []):
+        size = file.get("bytes")
+        yield AttachmentPart(
+            name=text_of(file.get("filename"))[:300] or "file",
+            media_type=text_of(file.get("type"))[:100],
+            size_bytes=size if type(size) is int and size > 0 else 0,
+        )
+
+
+def _id(value: Message, nodes: list[Node[Message]], source: Source) -> str:
+    given = text_of(value.get("conversationId")) or text_of(value.get("id"))
+    first = nodes[0].id if nodes else ""
+    return key_of(given or f"{source.path.stem}:{short_hash(first)}", max_chars=290)

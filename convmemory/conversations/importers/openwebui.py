@@ -1,0 +1,164 @@
+"""Open WebUI: the export of all chats, or of one.
+
+A chat keeps a tree of messages and names the current one. What an assistant did stands in `output`, in the shape of
+OpenAI's Responses API; older versions write it into the content as `<details>` elements.
+Source: open-webui/open-webui, `backend/open_webui/models/chats.py`, `backend/open_webui/utils/middleware.py`.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from convmemory.conversations.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
+from convmemory.conversations.importers.content import ROLES_BY_NAME, content_parts
+from convmemory.conversations.importers.json_arrays import read_elements
+from convmemory.conversations.importers.payloads import without_payloads
+from convmemory.conversations.importers.threads import Node, read_thread
+from convmemory.conversations.importers.values import clean, key_of, mapping_of, packed, short_hash, text_of, time_of
+from convmemory.conversations.parts import AttachmentPart, Part, TextPart, ThinkingPart
+from convmemory.core.errors import InvalidInput
+
+_MARKS = re.compile(rb'"(?:childrenIds|currentId|parentId)"\s*:')
+_OPENED, _CLOSED = "<details", "</details>"
+_TYPE = re.compile(r'<details\s{1,9}type="([a-z_]{1,40})"[^<>]*+>')
+_SUMMARY = re.compile(r"<summary>[^<>]{0,500}</summary>")
+
+Message = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenWebUIImporter:
+    """Reads one JSON document."""
+
+    name: str = "open-webui"
+    checked: Checked = Checked("Open WebUI", "0.6")
+    reads: Reads = Reads()
+
+    def sniff(self, source: Source) -> int | None:
+        """See `Importer.sniff`."""
+        if source.is_folder or b'"history"' not in source.head:
+            return None
+        return 90 if _MARKS.search(source.head) and b'"messages"' in source.head else None
+
+    def parse(self, source: Source, report: FileReport) -> Iterator[ConversationDraft]:
+        """See `Importer.parse`."""
+        for element in read_elements(source.path, report=report, names=("chats", "data")):
+            value = mapping_of(element.value)
+            chat = mapping_of(value.get("chat")) or value
+            history = mapping_of(chat.get("history"))
+            nodes = list(_nodes(history.get("messages"), chat.get("messages")))
+            if not nodes:
+                report.skip(f"chat {element.number}", "it holds no messages")
+                continue
+            yield _conversation(value, chat, text_of(history.get("currentId")), nodes, source, report)
+
+
+def _conversation(
+    value: Message, chat: Message, current: str, nodes: list[Node[Message]], source: Source, report: FileReport
+) -> ConversationDraft:
+    given = text_of(value.get("id")) or text_of(chat.get("id"))
+    source_id = key_of(given or f"{source.path.stem}:{short_hash(nodes[0].id)}", max_chars=290)
+
+    def read(message: Message) -> Iterator[MessageDraft]:
+        return _message(message, report)
+
+    return ConversationDraft(
+        messages=read_thread(nodes, read=read, report=report, current=current, place=source_id),
+        source="open-webui",
+        source_id=source_id,
+        title=text_of(value.get("title")) or text_of(chat.get("title")),
+        agent="open-webui",
+        created_at=time_of(value.get("created_at")) or time_of(chat.get("timestamp")),
+        archived=value.get("archived") is True,
+    )
+
+
+def _nodes(tree: object, listed: object) -> Iterator[Node[Message]]:
+    """The messages of the tree; where there is none, those of the list, each behind the one before it."""
+    if mapping_of(tree):
+        for key, item in mapping_of(tree).items():
+            if isinstance(item, Mapping):
+                yield Node(key, text_of(item.get("parentId")), {**item, "id": key})
+        return
+    previous = ""
+    for number, item in enumerate(listed if isinstance(listed, list) else [], 1):
+        if isinstance(item, Mapping):
+            name = text_of(item.get("id")) or f"message:{number}"
+            yield Node(name, previous, {**item, "id": name})
+            previous = name
+
+
+def _message(value: Message, report: FileReport) -> Iterator[MessageDraft]:
+    role = ROLES_BY_NAME.get(text_of(value.get("role")).lower())
+    if role is None:
+        report.unknown(f"role {text_of(value.get('role'))}")
+        return
+    parts = _output(value.get("output"), report) or _content(value.get("content"), report)
+    parts.extend(_files(value.get("files")))
+    if parts:
+        yield MessageDraft(
+            role=role,
+            parts=tuple(parts),
+            created_at=time_of(value.get("timestamp")),
+            model=text_of(value.get("model")) if role == "assistant" else "",
+            source_key=key_of(text_of(value.get("id"))),
+            raw=packed(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")),
+        )
+
+
+def _output(output: object, report: FileReport) -> list[Part]:
+    """Items of the Responses API: what was said, thought, called and answered."""
+    parts: list[Part] = []
+    for item in map(mapping_of, output if isinstance(output, list) else []):
+        content = item.get("content") if item.get("type") == "message" else [item]
+        parts.extend(_readable(content, report))
+    return parts
+
+
+def _content(content: object, report: FileReport) -> list[Part]:
+    if isinstance(content, str) and _OPENED in content:
+        return _without_details(content)
+    return _readable(content, report)
+
+
+def _readable(content: object, report: FileReport) -> list[Part]:
+    try:
+        return content_parts(content, unknown=report.unknown)
+    except InvalidInput:
+        report.unknown("(unreadable content)")
+        return []
+
+
+def _without_details(text: str) -> list[Part]:
+    """What was said, and behind it what was thought; calls of tools are left out."""
+    said: list[str] = []
+    thought: list[str] = []
+    at = 0
+    while (found := text.find(_OPENED, at)) >= 0:
+        end = text.find(_CLOSED, found)
+        match = _TYPE.match(text, found)
+        if end < 0 or not match:
+            break
+        said.append(text[at:found])
+        if match[1] == "reasoning":
+            thought.append(_SUMMARY.sub("", text[match.end() : end], count=1))
+        at = end + len(_CLOSED)
+    said.append(text[at:])
+    parts: list[Part] = [ThinkingPart(clean(without_payloads(item.strip()))) for item in thought if item.strip()]
+    spoken = clean(without_payloads("".join(said).strip()))
+    return [*parts, TextPart(spoken)] if spoken else parts
+
+
+def _files(files: object) -> Iterator[AttachmentPart]:
+    for file in map(mapping_of, files if isinstance(files, list) else []):
+        inner = mapping_of(file.get("file"))
+        data = mapping_of(inner.get("data"))
+        yield AttachmentPart(
+            name=(text_of(file.get("name")) or text_of(inner.get("filename")) or text_of(file.get("type")))[:300]
+            or "file",
+            media_type=text_of(mapping_of(inner.get("meta")).get("content_type"))[:100],
+            text=without_payloads(text_of(data.get("content"))),
+        )

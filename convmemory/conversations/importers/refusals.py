@@ -1,0 +1,68 @@
+"""What a file is that no importer takes, and what to do about it.
+
+Known by the first bytes and the name. Some are encrypted or of another program's inner make; some come along with an
+export and hold no conversation; some are of a format whose importer found nothing that it knows.
+"""
+
+import re
+from dataclasses import dataclass
+
+from convmemory.conversations.importers.base import Source
+
+_SHOWN_NAME_CHARS = 80
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A kind of file: an end of its path in small letters, and patterns that all stand in its first 64 KB."""
+
+    reason: str
+    path_end: tuple[str, ...] = ("",)
+    marks: tuple["re.Pattern[bytes]", ...] = ()
+
+
+_MARK_MANIFEST = re.compile(rb'"(?:url|download_url|href|link)"\s*:\s*"https?://')
+_MARK_ZIP = re.compile(rb"-\d{3}\.zip")
+_MARK_SQLITE = re.compile(rb"\ASQLite format 3\0")
+_MARK_BLOBS = re.compile(rb"(?i)create table (?:if not exists )?[\"`]?blobs")
+MARKS = (_MARK_MANIFEST, _MARK_ZIP, _MARK_SQLITE, _MARK_BLOBS)
+
+_KNOWN = (
+    _Known(
+        "a manifest of Claude.ai: it only names the archives. Download the zip files that it lists while their links "
+        "hold, and import those, all together or one by one",
+        marks=(_MARK_MANIFEST, _MARK_ZIP),
+    ),
+    _Known(
+        "a conversation of Windsurf (Devin Desktop), which keeps them encrypted: only Windsurf can read it. Open the "
+        "conversation there, copy it as Markdown or JSON, and import that",
+        path_end=(".pb",),
+    ),
+    _Known(
+        "a chat of Cursor's command line, kept as binary blobs that only Cursor can read. Import the transcripts under "
+        "~/.cursor/projects/*/agent-transcripts instead: they hold the same conversations as text",
+        path_end=("store.db",),
+        marks=(_MARK_SQLITE, _MARK_BLOBS),
+    ),
+)
+
+
+def known_refusal(source: Source) -> str:
+    """What the file is, where it is known that it cannot be read; else an empty string."""
+    name, head = source.path.as_posix().lower(), source.head
+    fitting = (known for known in _KNOWN if name.endswith(known.path_end))
+    return next((known.reason for known in fitting if all(mark.search(head) for mark in known.marks)), "")
+
+
+def why_refused(source: Source, tried: list[str]) -> str:
+    """Why no importer of those that were tried takes the file, and what to do."""
+    if not source.head.strip(b" \t\r\n\0"):
+        return "the file is empty: export it again"
+    if known := known_refusal(source):
+        return known
+    if source.is_sqlite:
+        return "an SQLite database without the tables of any program whose conversations are known"
+    return (
+        f"it looks like none of the formats that can be read ({', '.join(tried)}). Name the format where it is one of "
+        "them, or write the conversation as JSON lines of messages with `role` and `content`"
+    )

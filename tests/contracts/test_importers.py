@@ -1,0 +1,155 @@
+"""What holds for every importer, over all fixtures of its format, whole and damaged."""
+
+import json
+import random
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from convmemory.conversations.importers.base import FileReport, Source
+from convmemory.conversations.importers.detect import IMPORTERS, Walk
+from convmemory.conversations.parts import part_from_json, part_to_json
+from convmemory.core.errors import InvalidInput, TooLarge
+from tests.unit.importers.helpers import FIXTURES
+
+FORMATS_OF_FOLDERS = {path.name for path in FIXTURES.iterdir()}
+WITHOUT_FIXTURES = {"convmemory"}  # its fixtures are exports, made in tests/surfaces
+SUFFIXES = (".json", ".jsonl", ".html")
+FILES = sorted(path for path in FIXTURES.rglob("*") if path.suffix in SUFFIXES and ".meta" not in path.suffixes)
+UNKNOWN = {"type": "from-the-future", "payload": {"type": "unheard-of"}, "mystery": [1, {"a": None}]}
+
+
+@pytest.fixture(params=FILES, ids=lambda path: "/".join(path.relative_to(FIXTURES).parts)[-60:])
+def original(request: pytest.FixtureRequest) -> Path:
+    path: Path = request.param
+    return path
+
+
+def name_of_format(path: Path) -> str:
+    return path.relative_to(FIXTURES).parts[0]
+
+
+def keys_of(path: Path) -> dict[str, list[str]]:
+    """The keys of all messages by conversation, as the importer of the file's format finds them."""
+    found: dict[str, list[str]] = {}
+    for item in Walk().over([path]):
+        if item.importer is None:
+            continue
+        report = FileReport(path=path.name)
+        with suppress(InvalidInput, TooLarge):  # a refusal
+            for draft in item.importer.parse(item.source, report):
+                assert draft.source_id
+                assert draft.source
+                keys = found.setdefault(draft.source_id, [])
+                for message in draft.messages:
+                    assert message.source_key
+                    assert [part_from_json(part_to_json(part)) for part in message.parts]
+                    keys.append(message.source_key)
+                list(draft.events)
+        json.dumps(report.to_json())
+    return found
+
+
+def copied(original: Path, folder: Path, data: bytes) -> Path:
+    """The data under the original's name, with the folders that its format looks at."""
+    path = folder / original.relative_to(FIXTURES)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    return path
+
+
+def test_every_format_has_fixtures_says_what_it_was_checked_against_and_wants_files() -> None:
+    assert set(IMPORTERS) - WITHOUT_FIXTURES == FORMATS_OF_FOLDERS
+    for importer in IMPORTERS.values():
+        assert importer.checked.program
+        assert importer.checked.version
+        assert importer.reads.suffixes or importer.reads.folders
+
+
+def test_the_importer_of_its_format_takes_a_fixture(original: Path) -> None:
+    (found,) = Walk().over([original])
+    assert found.importer is not None
+    assert found.importer.name == name_of_format(original)
+    assert found.importer.sniff(Source(found.source.path))
+
+
+def test_reading_twice_finds_the_same_names(original: Path) -> None:
+    first = keys_of(original)
+    assert keys_of(original) == first
+    for keys in first.values():
+        assert len(set(keys)) == len(keys)
+
+
+@pytest.mark.parametrize("tenth", range(10))
+def test_a_truncated_file_yields_its_beginning_or_a_reason(original: Path, tenth: int, tmp_path: Path) -> None:
+    data = original.read_bytes()
+    keys_of(copied(original, tmp_path, data[: len(data) * tenth // 10]))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_flipped_bits_cost_no_more_than_what_they_stand_in(original: Path, seed: int, tmp_path: Path) -> None:
+    data, dice = bytearray(original.read_bytes()), random.Random(seed)
+    for _ in range(1 + seed * 4):
+        data[dice.randrange(len(data))] ^= 1 << dice.randrange(8)
+    keys_of(copied(original, tmp_path, bytes(data)))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_shuffled_entries_are_read(original: Path, seed: int, tmp_path: Path) -> None:
+    def shuffle(entries: list[Any]) -> None:
+        random.Random(seed).shuffle(entries)
+
+    keys_of(copied(original, tmp_path, changed(original, shuffle)))
+
+
+def test_repeated_entries_add_nothing(original: Path, tmp_path: Path) -> None:
+    """Producers repeat what they wrote: a message that names itself is one message."""
+
+    def repeat(entries: list[Any]) -> None:
+        entries.extend(list(entries))
+
+    whole = keys_of(copied(original, tmp_path, original.read_bytes()))
+    repeated = keys_of(copied(original, tmp_path, changed(original, repeat)))
+    assert repeated.keys() >= {name for name in whole if whole[name]} or name_of_format(original) == "plain"
+
+
+def test_entries_of_unknown_types_are_passed_over(original: Path, tmp_path: Path) -> None:
+    def add(entries: list[Any]) -> None:
+        entries.insert(len(entries) // 2 + 1, UNKNOWN)
+
+    whole = keys_of(copied(original, tmp_path, original.read_bytes()))
+    with_unknown = keys_of(copied(original, tmp_path, changed(original, add)))
+    for name, keys in whole.items():
+        if name_of_format(original) not in ("plain", "amplifier"):  # messages without ids: named by their place
+            assert with_unknown.get(name) == keys
+
+
+def changed(original: Path, change: Callable[[list[Any]], None]) -> bytes:
+    """The file with its entries changed: its lines, or the elements of the document's array."""
+    text = original.read_bytes().decode("utf-8", "surrogateescape")
+    if original.suffix == ".jsonl":
+        entries: list[Any] = [line for line in text.split("\n") if line.strip()]
+        change(entries)
+        lines = (entry if isinstance(entry, str) else json.dumps(entry) for entry in entries)
+        return "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape")
+    if original.suffix == ".json" and isinstance(value := json.loads(text), list):
+        change(value)
+        return json.dumps(value).encode()
+    return original.read_bytes()
+
+
+def test_a_given_format_reads_or_refuses_any_file(original: Path) -> None:
+    for importer in IMPORTERS.values():
+        for found in Walk(format=importer.name).over([original]):
+            assert found.importer is not None or found.reason
+            if found.importer is not None:
+                consume(found.importer.parse(found.source, FileReport(path="")))
+
+
+def consume(drafts: Iterator[Any]) -> None:
+    with suppress(InvalidInput, TooLarge):  # a refusal
+        for draft in drafts:
+            list(draft.messages)

@@ -1,0 +1,138 @@
+import time
+from pathlib import Path
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client
+
+from convmemory.conversations import imports, ingest, tasks
+from convmemory.conversations.drafts import MessageDraft
+from convmemory.conversations.import_undo import ask_to_undo, undo
+from convmemory.conversations.models import Conversation, Import, ImportedConversation, Message
+from convmemory.conversations.parts import TextPart
+from convmemory.core.errors import InvalidInput, NotFound
+from tests.factories import make_user
+from tests.support.importing import run_at_once
+
+pytestmark = pytest.mark.django_db
+
+FIRST = b'{"id": "chat-0001", "messages": [{"id": "a", "role": "user", "content": "one"}, %s]}\n'
+ANSWER = b'{"id": "b", "role": "assistant", "content": "1"}'
+LONGER = ANSWER + b', {"id": "c", "role": "user", "content": "two"}, {"id": "d", "role": "assistant", "content": "2"}'
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    run_at_once(monkeypatch)
+
+
+@pytest.fixture
+def owner() -> User:
+    return make_user()
+
+
+def imported(owner: User, data: bytes, name: str = "chats.jsonl") -> Import:
+    row = imports.queue_import(owner=owner, file=SimpleUploadedFile(name, data))
+    tasks.run(row.pk)
+    row.refresh_from_db()
+    assert row.state == Import.State.DONE, row.error
+    return row
+
+
+def undone(owner: User, row: Import) -> None:
+    ask_to_undo(owner=owner, import_id=row.pk)
+    assert undo(owner=owner, import_id=row.pk, deadline=time.monotonic() + 60)
+    row.refresh_from_db()
+    assert row.state == Import.State.UNDONE
+
+
+def said(conversation: Conversation) -> list[str]:
+    rows = conversation.messages.order_by("position")
+    assert [row.position for row in rows] == list(range(len(rows)))
+    return [row.parts[0]["text"] for row in rows]
+
+
+def test_what_an_import_made_is_deleted(owner: User) -> None:
+    row = imported(owner, FIRST % ANSWER)
+    assert ImportedConversation.objects.count() == 1
+    undone(owner, row)
+    assert not Conversation.objects.exists()
+    assert not Message.objects.exists()
+
+
+def test_what_came_before_stays(owner: User) -> None:
+    imported(owner, FIRST % ANSWER)
+    later = imported(owner, FIRST % LONGER)
+    conversation = Conversation.objects.get()
+    assert (conversation.turn_count, said(conversation)) == (2, ["one", "1", "two", "2"])
+    undone(owner, later)
+    conversation.refresh_from_db()
+    assert (conversation.turn_count, conversation.message_count) == (1, 2)
+    assert said(conversation) == ["one", "1"]
+
+
+def test_what_came_since_stays(owner: User) -> None:
+    row = imported(owner, FIRST % ANSWER)
+    conversation = Conversation.objects.get()
+    own = [MessageDraft("user", (TextPart("mine"),)), MessageDraft("assistant", (TextPart("yes"),))]
+    ingest.append_messages(owner=owner, conversation_id=conversation.pk, drafts=own)
+    undone(owner, row)
+    conversation.refresh_from_db()
+    assert said(conversation) == ["mine", "yes"]
+    assert conversation.turn_count == 1
+
+
+def test_an_import_that_changed_nothing_takes_nothing_back(owner: User) -> None:
+    imported(owner, FIRST % ANSWER)
+    undone(owner, imported(owner, FIRST % ANSWER))
+    assert said(Conversation.objects.get()) == ["one", "1"]
+
+
+def test_undo_goes_on_where_it_stopped_and_can_be_asked_twice(owner: User) -> None:
+    lines = b"".join(FIRST.replace(b"chat-0001", b"chat-%04d" % number) % ANSWER for number in range(3))
+    row = imported(owner, lines)
+    ask_to_undo(owner=owner, import_id=row.pk)
+    ask_to_undo(owner=owner, import_id=row.pk)
+    assert not undo(owner=owner, import_id=row.pk, deadline=0)
+    assert Conversation.objects.count() == 3
+    Conversation.objects.all()[0].delete()
+    assert tasks.undo_import(row.pk) == {"finished": True}
+    assert not Conversation.objects.exists()
+
+
+def test_anothers_import_and_one_that_runs_cannot_be_undone(owner: User) -> None:
+    row = imported(owner, FIRST % ANSWER)
+    with pytest.raises(NotFound):
+        ask_to_undo(owner=make_user(), import_id=row.pk)
+    Import.objects.filter(pk=row.pk).update(state=Import.State.QUEUED)
+    with pytest.raises(InvalidInput, match="not ended"):
+        ask_to_undo(owner=owner, import_id=row.pk)
+
+
+def test_the_page_links_to_what_came_in_and_offers_to_undo_it(owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr("convmemory.conversations.import_views.enqueue_undo", lambda row: asked.append(row.pk))
+    row = imported(owner, FIRST % ANSWER)
+    client = Client()
+    client.force_login(owner)
+    page = client.get(f"/import/{row.pk}").content.decode()
+    assert f'href="/conversations/{Conversation.objects.get().pk}"' in page
+    assert "Undo this import" in page
+    after = client.post(f"/import/{row.pk}/undo", follow=True).content.decode()
+    assert asked == [row.pk]
+    assert "being undone" in after
+    assert "Undo this import" not in after
+
+
+def test_a_zip_in_a_folder_is_imported(owner: User, tmp_path: Path) -> None:
+    import io
+    import zipfile
+
+    inner, outer = io.BytesIO(), io.BytesIO()
+    with zipfile.ZipFile(inner, "w") as archive:
+        archive.writestr("chats.jsonl", FIRST % ANSWER)
+    with zipfile.ZipFile(outer, "w") as archive:
+        archive.writestr("part-1.zip", inner.getvalue())
+    imported(owner, outer.getvalue(), "all.zip")
+    assert said(Conversation.objects.get()) == ["one", "1"]

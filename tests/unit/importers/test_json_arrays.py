@@ -1,0 +1,84 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+
+from convmemory.conversations.importers import json_arrays
+from convmemory.conversations.importers.base import FileReport
+from convmemory.conversations.importers.json_arrays import read_elements
+from convmemory.core.errors import InvalidInput
+
+
+@pytest.fixture(autouse=True, params=[7, 1024**2], ids=["tiny chunks", "whole"])
+def chunks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What holds for a document read at once holds for one that is read byte by byte."""
+    monkeypatch.setattr(json_arrays, "CHUNK_BYTES", request.param)
+
+
+def elements(tmp_path: Path, data: str | bytes, *names: str) -> tuple[list[Any], FileReport]:
+    path = tmp_path / "a.json"
+    path.write_bytes(data if isinstance(data, bytes) else data.encode())
+    report = FileReport(path="a.json")
+    return [element.value for element in read_elements(path, report=report, names=names)], report
+
+
+def test_an_array_of_anything(tmp_path: Path) -> None:
+    values = [{"a": ['x"]}', {"b": "\\"}]}, "y,[", 12, -1.5e3, None, True, [], {}, "ü😀"]
+    for text in (json.dumps(values), json.dumps(values, indent=2, ensure_ascii=False), "\ufeff" + json.dumps(values)):
+        found, report = elements(tmp_path, text)
+        assert found == values
+        assert report.skipped == 0
+
+
+def test_the_array_under_a_name_and_a_single_object(tmp_path: Path) -> None:
+    assert elements(tmp_path, '{"version": {"a": 1}, "conversations": [1, 2]}', "conversations")[0] == [1, 2]
+    assert elements(tmp_path, '{"title": "x", "mapping": [1]}', "conversations")[0] == [{"title": "x", "mapping": [1]}]
+    assert elements(tmp_path, "")[0] == []
+
+
+def test_a_broken_element_costs_nothing_else(tmp_path: Path) -> None:
+    found, report = elements(tmp_path, '[{"a": 1}, {"b": "\\x", "c": [1]}, {"d": 2}]')
+    assert found == [{"a": 1}, {"d": 2}]
+    assert report.skipped == 1
+    assert "element 2" in report.issues[0].place
+    assert "not readable JSON" in report.issues[0].reason
+
+
+def test_what_is_cut_off_is_reported_and_the_rest_read(tmp_path: Path) -> None:
+    whole = json.dumps([{"n": number, "text": 'a "quote" \\ here'} for number in range(3)])
+    for end in range(len(whole)):
+        found, report = elements(tmp_path, whole[:end])
+        assert found == [{"n": number, "text": 'a "quote" \\ here'} for number in range(len(found))]
+        assert bool(report.skipped) == (end > 0)
+
+
+def test_an_element_of_too_many_values_is_passed_over(tmp_path: Path) -> None:
+    found, report = elements(tmp_path, "[1, [" + "0," * 1_000_000 + '0], {"a": 2}]')
+    assert found == [1, {"a": 2}]
+    assert "more than 1,000,000 values" in report.issues[0].reason
+
+
+def test_many_elements_of_few_values_are_read(tmp_path: Path) -> None:
+    data = "[" + "[0,0,0,0],\n" * 300_000 + "7]"
+    found, report = elements(tmp_path, data)
+    assert (len(found), found[-1], report.skipped) == (300_001, 7, 0)
+
+
+def test_an_element_that_is_too_long_ends_the_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_arrays, "MAX_ELEMENT_CHARS", 50)
+    found, report = elements(tmp_path, '[1, "' + "x" * 5_000_000 + '", 2]')
+    assert found[0] == 1
+    assert report.skipped + len(found) >= 2
+
+
+def test_what_is_no_document_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="neither"):
+        elements(tmp_path, "hello")
+
+
+def test_a_compressed_document(tmp_path: Path) -> None:
+    assert elements(tmp_path, zstandard.compress(b"[1, 2]"))[0] == [1, 2]
+    with pytest.raises(InvalidInput, match="zstd"):
+        elements(tmp_path, b"\x28\xb5\x2f\xfd" + b"junk" * 10)
