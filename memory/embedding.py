@@ -28,7 +28,7 @@ from memory.records import ERROR_CHARS
 from search.adapters.conversations import source_of
 from search.adapters.messages import element_of
 from search.models import Source
-from search.vectors.locking import derivation_lock
+from search.vectors.locking import derivation_lock, unless_deleted
 from search.vectors.passages import store_ahead, store_element_passages
 
 BATCH = 16
@@ -166,12 +166,13 @@ def _embed(
     """Embed a batch; False where time ran out within long messages, which then wait for their next turn."""
     try:
         elements = [element_of(stored_message(row)) for row in batch]
-        if not store_ahead(source, space, elements, out_of_time=lambda: time.monotonic() > deadline).finished:
-            _wait_again(space, batch)
-            return False
-        failed = store_element_passages(source, space, elements)
-        result.completed += len(batch) - len(failed)
-        result.failed += len(failed)
+        with unless_deleted(source.pk):
+            if not store_ahead(source, space, elements, out_of_time=lambda: time.monotonic() > deadline).finished:
+                _wait_again(space, batch)
+                return False
+            failed = store_element_passages(source, space, elements)
+            result.completed += len(batch) - len(failed)
+            result.failed += len(failed)
     except (OperationalError, InterfaceError):
         raise
     except EmbedderUnavailable as error:

@@ -21,7 +21,12 @@ from convmemory.conversations.drafts import ConversationDraft, MessageDraft, Tur
 from convmemory.conversations.event_log import add_events
 from convmemory.conversations.models import Conversation, Message, MessageSource
 from convmemory.conversations.parts import Role, part_to_json, spoken_text
-from convmemory.conversations.signals import conversation_changed, response_abandoned, turns_changed
+from convmemory.conversations.signals import (
+    conversation_changed,
+    conversation_deleting,
+    response_abandoned,
+    turns_changed,
+)
 from convmemory.conversations.turns import TurnMessage, is_real_user_message, number_turns
 from convmemory.core.errors import ConversationBusy, InvalidInput, NotFound
 from convmemory.core.sql import load_sql
@@ -255,6 +260,7 @@ def change_conversation(*, owner: AbstractBaseUser, conversation_id: int, values
 def delete_conversation(*, owner: AbstractBaseUser, conversation_id: int) -> None:
     """Delete the conversation and everything derived from it. Raises: NotFound."""
     with transaction.atomic():
+        conversation_deleting.send(Conversation, conversation_id=conversation_id, owner_id=owner.pk)
         lock_conversation(owner=owner, conversation_id=conversation_id).delete()
 
 

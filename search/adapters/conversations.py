@@ -20,6 +20,7 @@ from search.indexing.noting import delete_sources, drop_source, put_source
 from search.models import Source
 from search.sources import Element, ItemKey, ItemText, SourceFacts
 from search.tasks import enqueue_index
+from search.vectors.locking import lock_for_deletion
 
 KIND = "conversation"
 
@@ -114,6 +115,12 @@ def on_turns_changed(sender: Any, *, conversation_id: int, owner_id: int, **kwar
     chosen = Q(owner_id=owner_id, kind=KIND, object_id=conversation_id)
     for pk in Source.objects.filter(chosen).values_list("pk", flat=True):
         enqueue_index(pk)
+
+
+def on_conversation_deleting(sender: Any, *, conversation_id: int, owner_id: int, **kwargs: Any) -> None:
+    source = source_of(owner_id=owner_id, conversation_id=conversation_id)
+    if source is not None:
+        lock_for_deletion(source.pk)
 
 
 def on_conversation_deleted(sender: Any, *, instance: Conversation, **kwargs: Any) -> None:
