@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,10 @@ from convmemory.conversations.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.importers.amplifier_events import events_path, read_events
 from convmemory.conversations.importers.base import FileReport, Source
 from convmemory.conversations.importers.bounds import has_too_many_values, too_many_values
-from convmemory.conversations.importers.content import ROLES_BY_NAME, message_draft
+from convmemory.conversations.importers.content import ROLES_BY_NAME, kept_message
 from convmemory.conversations.importers.lines import JsonObject, read_objects
 from convmemory.conversations.importers.values import key_of, mapping_of, packed, short_hash, text_of, time_of
 from convmemory.conversations.parts import Part, TextPart, ToolResultPart, spoken_text
-from convmemory.core.errors import InvalidInput
 from convmemory.core.text import one_line
 
 TRANSCRIPT = "transcript.jsonl"
@@ -111,11 +111,7 @@ def _messages(path: Path, metadata: Mapping[str, Any], report: FileReport) -> It
         return
     model = text_of(metadata.get("model"))
     for item in read_objects(path, on_issue=report.line_issue):
-        try:
-            draft = message_draft(item.value, unknown=report.unknown)
-        except InvalidInput as error:
-            report.skip(item.number, str(error))
-            continue
+        draft = kept_message(item.value, unknown=report.unknown, refused=partial(report.line_issue, item.number))
         if draft.parts:
             yield _finished(draft, item, model)
 

@@ -101,7 +101,7 @@ class FileReport:
         """Count a place that was left out; only the first ones are kept by name."""
         self._issue(place, reason, kept=False)
 
-    def line_issue(self, number: int, reason: str, *, kept: bool) -> None:
+    def line_issue(self, number: int | str, reason: str, *, kept: bool) -> None:
         """`skip`, or a repair, in the form that `lines.read_objects` calls."""
         self._issue(number, reason, kept=kept)
 

@@ -199,8 +199,11 @@ def test_users_that_are_tools_and_messages_that_cannot_be_read(tmp_path: Path) -
     found = read_session(tmp_path, report)
     assert [message.role for message in found.messages] == ["user", "tool", "assistant"]
     assert found.messages[1].parts == (ToolResultPart("c", "a tool's answer"),)
-    assert [issue.place for issue in report.issues] == ["s:3", "s:4"]
-    assert report.unknown_types == {"odd": 1}
+    assert found.messages[2].parts == (TextPart('{"role": "nobody", "content": "x"}'),)
+    assert found.messages[5].parts == (TextPart('{"type": "odd"}'),)
+    assert all(message.raw for message in found.messages)
+    assert [(issue.place, issue.kept) for issue in report.issues] == [("s:3", True)]
+    assert report.unknown_types == {"int": 1, "odd": 1}
 
 
 def test_other_folders_are_declined(tmp_path: Path) -> None:

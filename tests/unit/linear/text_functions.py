@@ -154,6 +154,7 @@ def _content(text: str) -> object:
         {"type": "tool_use", "id": text, "name": "t", "input": text},
         {"type": "tool_result", "tool_use_id": text, "content": text},
         {"type": "image", "source": {"type": "base64", "data": text}},
+        {"type": "of an unknown type", text[:1_000]: [text]},
     ]
     return [part_to_json(part) for part in content_parts(blocks)]
 
