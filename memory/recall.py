@@ -26,6 +26,7 @@ from search.ranking.weights import weights_of
 from search.results.passages import Place, QueryStems
 
 MAX_TOP_K = 50
+LEADING_CHARS = 40  # of the white space before a passage
 PASSAGES = 6  # of one message, those nearest to the query
 
 
@@ -156,18 +157,22 @@ def _message(candidate: Candidate, score: float, weights: Mapping[str, float]) -
 
 def _passage(candidate: Candidate, place: Place) -> RecalledPassage:
     message_id, part_index, start, end, similarity = place
-    text = part_text(candidate.parts[part_index])[start:end] if part_index < len(candidate.parts) else ""
-    return RecalledPassage(message_id, part_index, start, end, text, round(min(1.0, max(0.0, similarity)), 4))
+    whole = part_text(candidate.parts[part_index]) if part_index < len(candidate.parts) else ""
+    before = whole[max(0, start - LEADING_CHARS) : start]
+    return RecalledPassage(
+        message_id, part_index, start, end, whole[start:end],
+        similarity=round(min(1.0, max(0.0, similarity)), 4),
+        leading=before[len(before.rstrip()) :],
+    )  # fmt: skip
 
 
 def _with_openings(owner_id: int, messages: list[RecalledMessage]) -> list[RecalledMessage]:
-    turns = list(dict.fromkeys((message.conversation_id, message.turn_number) for message in messages))
-    openings = load_openings(owner_id=owner_id, turns=turns)
+    openings = load_openings(owner_id=owner_id, message_ids=[message.message_id for message in messages])
     return [
         replace(
             message,
-            question_opening=openings.get((message.conversation_id, message.turn_number, "user")),
-            answer_opening=openings.get((message.conversation_id, message.turn_number, "assistant")),
+            question_opening=openings.get((message.message_id, "user")),
+            answer_opening=openings.get((message.message_id, "assistant")),
         )
         for message in messages
     ]
