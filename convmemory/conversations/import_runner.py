@@ -139,7 +139,8 @@ def _import_file(owner: AbstractBaseUser, found: Found, file: FileReport, report
             return
         if draft is None:
             return
-        _import_conversation(owner, draft, file, report, tell)
+        dated = replace(draft, written_at=found.source.written_at)
+        _import_conversation(owner, dated, file, report, tell)
 
 
 def _import_conversation(

@@ -73,8 +73,8 @@ class AmplifierImporter:
             source_id=_session_id(source.path, metadata, opening),
             title=text_of(metadata.get("name")) or _title(opening),
             agent=_agent(metadata),
-            project=text_of(metadata.get("working_dir")),
-            created_at=_created_at(metadata, opening),
+            project=text_of(metadata.get("working_dir")) or _project_slug(source),
+            created_at=_created_at(metadata),
             parent_source_id=_parent_id(source.path, metadata),
             events=read_events(source.path, report) if has_events else (),
         )
@@ -158,14 +158,20 @@ def _title(opening: list[MessageDraft]) -> str:
     return one_line(next(said, ""), TITLE_CHARS)
 
 
-def _created_at(metadata: Mapping[str, Any], opening: list[MessageDraft]) -> datetime | None:
+def _created_at(metadata: Mapping[str, Any]) -> datetime | None:
     given = (time_of(metadata.get(key)) for key in ("created", "started_at"))
-    return next((time for time in given if time), opening[0].created_at if opening else None)
+    return next((time for time in given if time), None)
 
 
 def _agent(metadata: Mapping[str, Any]) -> str:
     bundle = text_of(metadata.get("bundle")).removeprefix("bundle:").strip()
     return bundle or text_of(metadata.get("agent_name")) or "amplifier"
+
+
+def _project_slug(source: Source) -> str:
+    """The project's name as the agent's folders give it: `<slug>/sessions/<session id>`."""
+    folders = Path(source.label or source.path).parts[:-1]
+    return folders[-2] if len(folders) > 1 and folders[-1] == "sessions" else ""
 
 
 def _session_id(folder: Path, metadata: Mapping[str, Any], opening: list[MessageDraft]) -> str:

@@ -6,12 +6,14 @@ An importer declines a source or scores it (`sniff`), then streams its conversat
 import stat
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
 from convmemory.conversations.drafts import ConversationDraft
 from convmemory.conversations.importers.lines import JsonObject, objects_of_line, unreadable
+from convmemory.conversations.importers.values import time_of
 
 HEAD_BYTES = 64 * 1024
 MAX_STORED_ISSUES = 50
@@ -27,6 +29,15 @@ class Source:
     @cached_property
     def is_folder(self) -> bool:
         return self.path.is_dir()
+
+    @cached_property
+    def written_at(self) -> datetime | None:
+        """When the file, or a folder's newest file, was last written. Raises: InvalidInput."""
+        try:
+            files = [path for path in self.path.iterdir() if path.is_file()] if self.is_folder else [self.path]
+            return time_of(max((path.stat().st_mtime for path in files), default=None))
+        except OSError as error:
+            raise unreadable(self.path, error) from error
 
     @cached_property
     def head(self) -> bytes:
