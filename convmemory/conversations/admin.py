@@ -75,13 +75,30 @@ class MessageAdmin(ContentAdmin):
     list_display = ("id", "conversation", "position", "role", "is_real_user", "turn_number", "model", "created_at")
     list_select_related = ("conversation",)
     list_filter = (ConversationFilter, UptoFilter)
-    fields = ("conversation", "position", "role", "is_real_user", "turn_number", "model", "source_key", "created_at")
+    fields = (
+        "conversation", "position", "role", "is_real_user", "turn_number", "model", "source_key", "created_at",
+        "has_thinking", "has_tool_calls", "characters",
+    )  # fmt: skip
+    readonly_fields = ("has_thinking", "has_tool_calls", "characters")
     search_by = ("pk", "conversation_id")
     search_help_text = "A message's or a conversation's number."
     content_template = "admin/conversation_content.html"
 
     def get_queryset(self, request: HttpRequest) -> Any:
         return super().get_queryset(request).defer("parts")
+
+    @admin.display(boolean=True)
+    def has_thinking(self, obj: Message) -> bool:
+        return bool(obj.content_metadata["has_thinking"])
+
+    @admin.display(boolean=True)
+    def has_tool_calls(self, obj: Message) -> bool:
+        return bool(obj.content_metadata["has_tool_calls"])
+
+    def characters(self, obj: Message) -> str:
+        """Of each kind of part, `text 450, thinking 1,250`."""
+        kinds: dict[str, int] = obj.content_metadata["characters"]
+        return ", ".join(f"{kind.replace('_', ' ')} {count:,}" for kind, count in kinds.items())
 
     def owner_of(self, obj: Message) -> Any:
         return obj.conversation.owner

@@ -11,7 +11,7 @@ from django.db import models
 from django.db.models import Deferrable, F, Q
 
 from convmemory.conversations.import_storage import upload_storage
-from convmemory.conversations.parts import Part, part_from_json
+from convmemory.conversations.parts import Part, content_metadata, part_from_json
 
 
 class Conversation(models.Model):
@@ -115,6 +115,11 @@ class Message(models.Model):
     def typed_parts(self) -> tuple[Part, ...]:
         parts: list[dict[str, Any]] = self.parts
         return tuple(part_from_json(part) for part in parts)
+
+    @property
+    def content_metadata(self) -> dict[str, Any]:
+        """Which kinds of parts it has, and how long they are: nothing of what they say."""
+        return content_metadata(self.typed_parts)
 
 
 class MessageSource(models.Model):

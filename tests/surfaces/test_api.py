@@ -84,6 +84,21 @@ def test_a_conversation_is_stored_read_changed_and_deleted(api: Api) -> None:
     assert not Conversation.objects.exists()
 
 
+def test_a_message_says_what_kinds_of_content_it_has(api: Api) -> None:
+    blocks = [
+        {"type": "thinking", "thinking": "Peru has one."},
+        {"type": "text", "text": "Lima."},
+        {"type": "tool_use", "id": "t", "name": "atlas", "input": {"country": "Peru"}},
+    ]
+    messages = [MESSAGES[0], {"role": "assistant", "content": blocks}]
+    number = api.send("POST", "/conversations", {"messages": messages}).json()["id"]
+    asked, answered = (m["content_metadata"] for m in api.get(f"/conversations/{number}/messages").json()["results"])
+    assert asked == {"has_thinking": False, "has_tool_calls": False, "characters": {"text": 28}}
+    assert answered == {
+        "has_thinking": True, "has_tool_calls": True, "characters": {"thinking": 13, "text": 5, "tool_call": 4},
+    }  # fmt: skip
+
+
 def test_search_answers_in_the_documented_shape(api: Api, owner: User) -> None:
     conversation = make_conversation(owner, exchange(("what is the capital of Peru?", "Lima.")), title="Geography")
     index_conversation(conversation_id=conversation.pk)
