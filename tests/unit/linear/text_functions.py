@@ -44,7 +44,7 @@ from search.ranking.dates import named_period
 from search.ranking.late_interaction import token_weights
 from search.results.passages import QueryStems, stem, stems_of
 from search.vectors.splitting import guess_language
-from search.vectors.texts import head_and_tail, item_texts, parseable, searchable
+from search.vectors.texts import head_and_tail, item_texts, parseable, searchable, words_of_tools
 from search.views import mark_words, show_marks
 from summaries.prompts import part_messages
 from summaries.sentences import said_sentences
@@ -212,6 +212,7 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "search.vectors.splitting": _split,
     "search.vectors.splitting language": guess_language,
     "search.vectors.texts": lambda text: (searchable(text), parseable(text), head_and_tail(text, 4_000)),
+    "search.vectors.texts words of tools": lambda text: words_of_tools([text, text]),
     "search.vectors.texts item": lambda text: [item_texts(item).length for item in items_of([_stored(text)])],
     "search.views": lambda text: (mark_words(text, "some words of mine"), show_marks(text, [(0, 1)])),
     "summaries.prompts": lambda text: part_messages(text, number=1, count=1, max_tokens=100),
