@@ -12,7 +12,7 @@ from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 
 from convmemory.conversations.parts import Role, part_text, speaker_of
-from convmemory.conversations.reading import Filters, get_conversation
+from convmemory.conversations.reading import Filters, get_conversation, with_home_turns
 from convmemory.core.errors import InvalidInput, SwitchedOff
 from memory.message_features import ANYWHERE, Candidate, MessageCandidates, Positions, message_candidates
 from memory.openings import load_openings
@@ -113,10 +113,9 @@ def _filters(owner: AbstractBaseUser, conversation_id: int | None, positions: Po
     conversation = get_conversation(owner=owner, conversation_id=conversation_id)
     if positions == ANYWHERE:
         return Filters(archived=None, conversation_id=conversation.pk)
-    numbered = conversation.messages.filter(position__range=positions, turn_number__isnull=False).values_list(
-        "turn_number", flat=True
-    )
-    first, last = numbered.order_by("position").first(), numbered.order_by("-position").first()
+    inside = with_home_turns(conversation.messages.filter(position__range=positions))
+    turns_inside = inside.values_list("home_turn", flat=True)
+    first, last = turns_inside.order_by("position").first(), turns_inside.order_by("-position").first()
     turns = (first or 0, -1 if last is None else last)
     return Filters(archived=None, conversation_id=conversation.pk, turns=turns)
 

@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol
 
-Kind = Literal["user", "assistant", "thinking", "tool", "call", "document"]  # tool: what a tool put out
+Kind = Literal["user", "assistant", "thinking", "tool", "call", "document", "system"]
+"""`tool` is what a tool put out, `system` a system prompt: what a model was told before anybody spoke."""
 ItemKey = tuple[int, int]
 """The object's number and the item's."""
 

@@ -217,7 +217,7 @@ def finish_response(
     """Store what the response brought, number the turns, then set the conversation idle (or failed)."""
     with transaction.atomic(savepoint=False):
         conversation = lock_conversation(owner=owner, conversation_id=conversation_id)
-        _merge_messages(conversation, drafts, append_only=True)
+        _merge_reply(conversation, drafts)
         _set_status(conversation, Conversation.Status.FAILED if failed else Conversation.Status.IDLE)
     return conversation
 
@@ -295,8 +295,16 @@ def _release(conversation: Conversation) -> None:
     """Take the conversation, whose row is locked, back from a writer that died."""
     answers: list[tuple[Any, Any]] = response_abandoned.send(Conversation, conversation=conversation)
     received: list[MessageDraft] = [draft for _, drafts in answers for draft in drafts]
-    _merge_messages(conversation, received, append_only=True)
+    _merge_reply(conversation, received)
     _set_status(conversation, Conversation.Status.IDLE)
+
+
+def _merge_reply(conversation: Conversation, drafts: Iterable[MessageDraft]) -> None:
+    """Store what came of a response, and announce the question also where nothing did."""
+    merged = _merge_messages(conversation, drafts, append_only=True)
+    if merged.first_position is None and conversation.message_count:
+        merged.touch(conversation.message_count - 1)
+        _finish(conversation, merged, conversation.message_count)
 
 
 def _set_status(conversation: Conversation, status: Conversation.Status) -> None:

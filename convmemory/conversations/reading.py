@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import cast
+from typing import Any, cast
 
 from django.contrib.auth.models import AbstractBaseUser
-from django.db.models import Q, QuerySet
+from django.db.models import Case, F, IntegerField, OuterRef, Q, QuerySet, Subquery, When
 
 from convmemory.conversations.models import Conversation, Event, Message
 from convmemory.conversations.parts import Part, Role
@@ -37,7 +37,10 @@ EVERYTHING = Filters()
 
 @dataclass(frozen=True, slots=True)
 class StoredMessage:
-    """A message of a numbered turn as a pure value, for what is derived from it."""
+    """A message as a pure value, for what is derived from it.
+
+    `turn_number` is the turn that it is read with, `has_turn` whether it belongs to that turn (`with_home_turns`).
+    """
 
     message_id: int
     turn_number: int
@@ -48,14 +51,34 @@ class StoredMessage:
     created_at: datetime | None = None
     position: int = 0
     content_hash: bytes = b""
+    has_turn: bool = True
+
+
+def with_home_turns(rows: QuerySet[Message]) -> QuerySet[Any]:
+    """The messages, each with `home_turn`: the turn that it is read with.
+
+    That is its own. What stands before the first turn (a greeting, a system prompt) is read with the first one, what
+    comes after the last (a question without an answer) with the last one; where there is no turn, all with number 0.
+    """
+    first = Message.objects.filter(
+        owner_id=OuterRef("owner_id"), conversation_id=OuterRef("conversation_id"), turn_number=0
+    )
+    home = Case(
+        When(turn_number__isnull=False, then=F("turn_number")),
+        When(conversation__turn_count=0, then=0),
+        When(position__lt=Subquery(first.order_by("position").values("position")[:1]), then=0),
+        default=F("conversation__turn_count") - 1,
+        output_field=IntegerField(),
+    )
+    return rows.annotate(home_turn=home)
 
 
 def stored_message(row: Message) -> StoredMessage:
-    """A numbered message as a value. Raises: KeyError, TypeError where its parts are damaged."""
-    assert row.turn_number is not None
+    """A message as a value, read `with_home_turns` or in a turn. Raises: KeyError, TypeError for damaged parts."""
     return StoredMessage(
         message_id=row.pk,
-        turn_number=row.turn_number,
+        turn_number=cast("int", getattr(row, "home_turn", row.turn_number)),
+        has_turn=row.turn_number is not None,
         role=cast("Role", row.role),
         is_real_user=row.is_real_user,
         name=row.name,

@@ -104,7 +104,8 @@ def conversation(request: PageRequest, conversation_id: int) -> HttpResponse:
         context["continues"] = continues
         return render(request, "conversations/conversation.html#messages", context)
     context |= _head(request, found, window.target)
-    context["missing_turn"] = turn if window.target is None and not continues else None
+    has_no_turns = turn == 0 and not found.turn_count  # search names what it has as turn 0 all the same
+    context["missing_turn"] = turn if window.target is None and not continues and not has_no_turns else None
     if request.htmx:
         return render(request, "conversations/conversation.html#main", context)
     return render(request, "conversations/conversation.html", context | _recent(request, box))

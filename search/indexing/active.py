@@ -187,7 +187,7 @@ def store_documents(source: Source, items: dict[int, ItemTexts]) -> None:
         "created_at": [t.created_at or source.created_at for t in texts],
         "hashes": [t.content_hash for t in texts],
         "lengths": [t.length for t in texts],
-        **{weight: [searchable(t.lexical[weight]) for t in texts] for weight in "ABCD"},
+        **{weight: [searchable(t.lexical.get(weight, "")) for t in texts] for weight in "ABCDS"},
     }
     with transaction.atomic(), connection.cursor() as cursor:
         lock_for_writing(source.pk)

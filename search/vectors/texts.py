@@ -39,6 +39,7 @@ WEIGHTS: dict[Kind, str] = {  # under which an item's words can be searched for
     "thinking": "C",
     "call": "BD",
     "tool": "D",
+    "system": "S",
 }
 TOOLS: tuple[Kind, ...] = ("tool", "call")
 
@@ -51,7 +52,8 @@ class ItemTexts:
     heading: str
     created_at: datetime | None
     embedded: str
-    lexical: Mapping[str, str] = field(default_factory=dict)  # by weight: A user, B assistant, C thinking, D tool
+    # By weight: A user, B assistant, C thinking, D tool, S system prompt.
+    lexical: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def length(self) -> int:
@@ -66,11 +68,11 @@ class ItemTexts:
 
 def item_texts(item: ItemText) -> ItemTexts:
     """The texts of one item."""
-    lexical: dict[str, list[str]] = {"A": [], "B": [], "C": [], "D": []}
+    lexical: dict[str, list[str]] = {"A": [], "B": [], "C": [], "D": []}  # and S, where there is a system prompt
     for element in item.elements:
         for weights, text in _lexical_texts(element):
             for weight in weights:
-                lexical[weight].append(text)
+                lexical.setdefault(weight, []).append(text)
     return ItemTexts(
         opening_id=item.opening_id,
         heading=item.heading,
