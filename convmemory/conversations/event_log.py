@@ -9,9 +9,10 @@ from itertools import islice
 from typing import Any
 
 from django.db import connection
-from django.db.models import Max
+from django.db.models import Func, Max, Value
 
 from convmemory.conversations.drafts import EventDraft
+from convmemory.conversations.event_words import event_words
 from convmemory.conversations.models import Conversation, Event
 from convmemory.core.sql import load_sql
 from convmemory.core.text import json_storable, one_line, storable
@@ -49,6 +50,7 @@ def _turn_of(event: EventDraft, turns: list[int | None]) -> int | None:
 def _row(conversation: Conversation, event: EventDraft, turns: list[int | None]) -> Event:
     kind, level, tool = storable(event.type), storable(event.level), storable(event.tool)
     payload = json_storable(event.payload)
+    words: Any = Func(Value(event_words(kind, level, tool, payload=payload)), function="array_to_tsvector")
     return Event(
         owner_id=conversation.owner_id,
         conversation=conversation,
@@ -59,6 +61,7 @@ def _row(conversation: Conversation, event: EventDraft, turns: list[int | None])
         turn_number=_turn_of(event, turns),
         created_at=event.created_at,
         payload=payload,
+        words=words,
     )
 
 

@@ -7,11 +7,16 @@ from typing import Any, cast
 
 from django.contrib.auth.models import AbstractBaseUser
 from django.db.models import Case, F, IntegerField, OuterRef, Q, QuerySet, Subquery, When
+from django.db.models.expressions import RawSQL
 
+from convmemory.conversations.event_words import words_query
 from convmemory.conversations.models import Conversation, Event, Message
 from convmemory.conversations.parts import Part, Role
 from convmemory.core.cursors import decode_moment, encode_cursor
 from convmemory.core.errors import InvalidInput, NotFound
+from convmemory.core.sql import load_sql
+
+MAX_EVENT_QUERY_CHARS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,13 +167,32 @@ def messages_of(
     return list(rows.order_by("position")[:limit])
 
 
+@dataclass(frozen=True, slots=True)
+class EventFilters:
+    """Which entries of event logs count; None and "" mean: any. `words` are all to be found, in any field."""
+
+    words: str = ""
+    type: str = ""
+    tool: str = ""
+    level: str = ""
+    turn: int | None = None
+    after: datetime | None = None
+    before: datetime | None = None
+
+    def __post_init__(self) -> None:
+        if self.after and self.before and self.after > self.before:
+            raise InvalidInput("`after` is later than `before`: swap the two dates.")
+        if len(self.words) > MAX_EVENT_QUERY_CHARS:
+            raise InvalidInput(f"A query has at most {MAX_EVENT_QUERY_CHARS} characters; this one {len(self.words)}.")
+        if self.words.strip() and not words_query(self.words):
+            raise InvalidInput("There is no word in the query: events are searched by letters and digits.")
+
+
 def search_events(
     *,
     owner: AbstractBaseUser,
     conversation_id: int | None = None,
-    type_: str = "",
-    tool: str = "",
-    level: str = "",
+    filters: EventFilters = EventFilters(),
     after_id: int = 0,
     limit: int = 50,
 ) -> Sequence[Event]:
@@ -176,7 +200,16 @@ def search_events(
     rows = Event.objects.filter(owner_id=owner.pk, pk__gt=after_id)
     if conversation_id is not None:
         rows = rows.filter(conversation=get_conversation(owner=owner, conversation_id=conversation_id))
-    for name, value in (("type", type_), ("tool", tool), ("level", level)):
-        if value:
-            rows = rows.filter(**{f"{name}__iexact" if name == "level" else name: value})
-    return list(rows.order_by("pk")[:limit])
+    chosen = {
+        "type": filters.type,
+        "tool": filters.tool,
+        "level__iexact": filters.level,
+        "turn_number": filters.turn,
+        "created_at__gte": filters.after,
+        "created_at__lte": filters.before,
+    }
+    rows = rows.filter(**{name: value for name, value in chosen.items() if value not in (None, "")})
+    if query := words_query(filters.words):
+        statement = load_sql("convmemory.conversations", "matching_events")
+        rows = rows.filter(pk__in=RawSQL(statement, [query, f"'owner {owner.pk}'"]))  # noqa: S611 - no foreign text in it
+    return list(rows.defer("words").order_by("pk")[:limit])

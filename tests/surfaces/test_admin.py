@@ -36,6 +36,7 @@ CHANGELISTS = (
     "accounts_contentaccess",
     "conversations_conversation",
     "conversations_message",
+    "conversations_event",
     "embeddings_embeddingspace",
     "embeddings_cachedvector",
     "memory_messageembedding",

@@ -14,6 +14,7 @@ import tiktoken
 from convmemory.chat.deltas import CompletionDraft
 from convmemory.context.left_out import _OPERATORS
 from convmemory.conversations.archives import _archive_stem, _safe_parts
+from convmemory.conversations.event_words import event_words, words_query
 from convmemory.conversations.highlighting import Span, highlight_markdown, highlight_text
 from convmemory.conversations.importers.base import FileReport, Source
 from convmemory.conversations.importers.claude_code import ClaudeCodeImporter
@@ -156,7 +157,7 @@ def _content(text: str) -> object:
         {"type": "image", "source": {"type": "base64", "data": text}},
         {"type": "of an unknown type", text[:1_000]: [text]},
     ]
-    return [part_to_json(part) for part in content_parts(blocks)]
+    return [part_to_json(part) for part in content_parts(blocks, unknown=lambda kind: None)]
 
 
 def _query(text: str) -> object:
@@ -208,6 +209,10 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     ),
     "search.ranking.dates": _query,
     "search.ranking.late_interaction": lambda text: token_weights(text, [(0, 1)], {"a": 1.0}),
+    "convmemory.conversations.event_words": lambda text: (
+        event_words(text, payload={text[:100]: [text]}),
+        words_query(text),
+    ),
     "search.results.passages": lambda text: (stems_of(text), stem(text), QueryStems({"a": 1.0}).places_in(text)),
     "search.vectors.splitting": _split,
     "search.vectors.splitting language": guess_language,
