@@ -34,7 +34,8 @@ def owner() -> User:
 
 def before(monkeypatch: pytest.MonkeyPatch, place: Any, name: str, change: Change) -> None:
     """Let `change` happen once, as soon as the function is called."""
-    original, done = getattr(place, name), []
+    original: Callable[..., Any] = getattr(place, name)
+    done: list[object] = []
 
     def first_change(*arguments: Any, **options: Any) -> Any:
         if not done:
