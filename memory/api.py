@@ -7,8 +7,7 @@ from ninja import Router, Status
 
 from convmemory.accounts.authentication import READING, caller_of
 from memory.context import build_memory_context
-from memory.embedding import WAITS_FOR_ANSWER, Requested, request_embeddings
-from memory.models import MessageEmbedding
+from memory.embedding import request_embeddings
 from memory.options import RecallOptions
 from memory.recall import recall
 from memory.records import MemoryStats, memory_stats
@@ -29,8 +28,7 @@ def embed(request: HttpRequest, conversation_id: int, body: EmbedIn) -> Status[d
     )
     if requested.to_embed:
         enqueue_embed(conversation_id, requested.to_embed)
-    results = [_shown(record, requested) for record in requested.records]
-    return Status(202, {"results": results, "skipped": requested.skipped})
+    return Status(202, {"results": requested.records, "skipped": requested.skipped})
 
 
 @router.get(
@@ -40,12 +38,6 @@ def embed(request: HttpRequest, conversation_id: int, body: EmbedIn) -> Status[d
 )
 def stats(request: HttpRequest, conversation_id: int) -> MemoryStats:
     return memory_stats(owner=caller_of(request), conversation_id=conversation_id)
-
-
-def _shown(record: MessageEmbedding, requested: Requested) -> dict[str, Any]:
-    waits = record.message_id in requested.waiting and record.status == MessageEmbedding.Status.PENDING
-    names = ("message_id", "position", "role", "status", "error", "token_count", "attempts")
-    return {name: getattr(record, name) for name in names} | {"note": WAITS_FOR_ANSWER if waits else ""}
 
 
 @router.post(

@@ -80,13 +80,14 @@ def build_memory_context(
 
 
 def _lines(results: Sequence[RecalledMessage]) -> Iterator[Line]:
+    """Of everything that can come back; a passage that is also an opening comes again, as it was found."""
     for message in results:
-        heading = _heading(message)
         for opening in (message.question_opening, message.answer_opening):
             if opening:
-                yield _line(message, heading, opening.position, opening.speaker, opening.passage)
+                yield _line(message, _heading(message), opening.position, opening.speaker, opening.passage)
+    for message in results:
         for passage in message.passages:
-            yield _line(message, heading, message.position, message.speaker, passage)
+            yield _line(message, _heading(message), message.position, message.speaker, passage)
 
 
 def _line(message: RecalledMessage, heading: str, position: int, speaker: str, passage: RecalledPassage) -> Line:
@@ -155,13 +156,17 @@ def _render(lines: Sequence[Line]) -> str:
 
 
 def _said(lines: Sequence[Line]) -> str:
-    """The passages of one message; what was left out between them is marked."""
+    """The passages of one message with the line breaks between them; what was left out there is marked."""
     text = quoted(lines[0].passage.text, TAG)
     for before, after in pairwise(lines):
-        adjacent = before.passage.part_index == after.passage.part_index
-        adjacent &= after.passage.start - before.passage.end <= 2
-        text += (" " if adjacent else GAP) + quoted(after.passage.text, TAG)
+        text += _between(before.passage, after.passage) + quoted(after.passage.text, TAG)
     return f"{lines[0].speaker}: {text}"
+
+
+def _between(before: RecalledPassage, after: RecalledPassage) -> str:
+    if before.part_index != after.part_index or after.start - len(after.leading) > before.end:
+        return GAP
+    return quoted("\n" * min(after.leading.count("\n"), 2), TAG) or " "
 
 
 def _enclosed(text: str) -> str:

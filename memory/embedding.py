@@ -17,7 +17,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from convmemory.conversations.models import Conversation, Message
-from convmemory.conversations.reading import get_conversation, stored_message
+from convmemory.conversations.reading import get_conversation
 from convmemory.core.errors import EmbedderUnavailable, InvalidInput, NotFound
 from convmemory.core.retrying import EMBEDDING
 from convmemory.core.sql import load_sql
@@ -26,15 +26,14 @@ from convmemory.embeddings.spaces import active_space
 from memory.models import MessageEmbedding
 from memory.records import ERROR_CHARS
 from search.adapters.conversations import source_of
-from search.adapters.messages import element_of
 from search.models import Source
-from search.vectors.locking import derivation_lock
+from search.sources import adapter_of
+from search.vectors.locking import derivation_lock, unless_deleted
 from search.vectors.passages import store_ahead, store_element_passages
 
 BATCH = 16
 MAX_REQUESTED = 1_000
 MAX_ID = 2**63 - 1
-WAITS_FOR_ANSWER = "Its turn has no answer yet: it is embedded as soon as it has one."
 
 logger = logging.getLogger(__name__)
 
@@ -54,13 +53,11 @@ class Requested:
 
     records: tuple[MessageEmbedding, ...]
     skipped: tuple[Skipped, ...]
-    waiting: frozenset[int]
 
     @property
     def to_embed(self) -> list[int]:
-        """Ids of the messages that a worker can embed now."""
-        pending = (record.message_id for record in self.records if record.status == MessageEmbedding.Status.PENDING)
-        return [message_id for message_id in pending if message_id not in self.waiting]
+        """Ids of the messages that a worker is to embed."""
+        return [record.message_id for record in self.records if record.status == MessageEmbedding.Status.PENDING]
 
 
 @dataclass(slots=True)
@@ -93,7 +90,6 @@ def request_embeddings(*, owner: AbstractBaseUser, conversation_id: int, message
     return Requested(
         records=tuple(records),
         skipped=tuple(Skipped(m.pk, m.role, _why_skipped(m)) for m in messages if _why_skipped(m)),
-        waiting=frozenset(message.pk for message in messages if message.turn_number is None),
     )
 
 
@@ -101,7 +97,7 @@ def _messages(conversation: Conversation, message_ids: Sequence[int]) -> list[Me
     if not 0 < len(message_ids) <= MAX_REQUESTED:
         raise InvalidInput(f"message_ids has {len(message_ids)} entries: name 1 to {MAX_REQUESTED} messages.")
     wanted = {message_id for message_id in message_ids if 0 < message_id <= MAX_ID}
-    fields = ("pk", "role", "is_real_user", "turn_number", "position")
+    fields = ("pk", "role", "is_real_user", "position")
     found = list(conversation.messages.filter(pk__in=wanted).only(*fields).order_by("position"))
     unknown = set(message_ids) - {message.pk for message in found}
     if unknown:
@@ -121,7 +117,7 @@ def _why_skipped(message: Message) -> str:
 
 
 def embed_messages(*, conversation_id: int, message_ids: Sequence[int], deadline: float = float("inf")) -> EmbedResult:
-    """Embed those of the messages whose records are open and whose turns are complete.
+    """Embed those of the messages whose records are open.
 
     Stops between batches once `time.monotonic()` passes `deadline`. An error is noted in the records it
     concerns and never raised, but for a database that is gone.
@@ -150,7 +146,7 @@ def embed_messages(*, conversation_id: int, message_ids: Sequence[int], deadline
 def _claim(space: EmbeddingSpace, message_ids: set[int]) -> list[Message]:
     """The next messages, their records marked as being processed: new ones together, others one by one."""
     open_records = MessageEmbedding.objects.filter(
-        space=space, message_id__in=message_ids, message__turn_number__isnull=False, attempts__lt=EMBEDDING.max_attempts
+        space=space, message_id__in=message_ids, attempts__lt=EMBEDDING.max_attempts
     ).exclude(status=MessageEmbedding.Status.COMPLETED)
     rows = list(open_records.select_related("message").order_by("attempts", "position")[:BATCH])
     batch = [row for row in rows if row.attempts == 0] or rows[:1]
@@ -165,13 +161,15 @@ def _embed(
 ) -> bool:
     """Embed a batch; False where time ran out within long messages, which then wait for their next turn."""
     try:
-        elements = [element_of(stored_message(row)) for row in batch]
-        if not store_ahead(source, space, elements, out_of_time=lambda: time.monotonic() > deadline).finished:
-            _wait_again(space, batch)
-            return False
-        failed = store_element_passages(source, space, elements)
-        result.completed += len(batch) - len(failed)
-        result.failed += len(failed)
+        read = adapter_of(source.kind).read_elements(source.owner_id, [message.pk for message in batch])
+        elements = [read[message.pk] for message in batch if message.pk in read]
+        with unless_deleted(source.pk):
+            if not store_ahead(source, space, elements, out_of_time=lambda: time.monotonic() > deadline).finished:
+                _wait_again(space, batch)
+                return False
+            failed = store_element_passages(source, space, elements)
+            result.completed += len(batch) - len(failed)
+            result.failed += len(failed)
     except (OperationalError, InterfaceError):
         raise
     except EmbedderUnavailable as error:

@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 from django.db import connection
+from django.db.models import Q
 
 from convmemory.conversations.models import Message
 from convmemory.conversations.parts import Part, spoken_text
+from convmemory.conversations.reading import StoredMessage, stored_message, with_home_turns
 from convmemory.core.sql import load_sql
 from search.adapters.conversations import KIND
-from search.adapters.messages import split_message
+from search.adapters.messages import element_of
 from search.models import Source
 from search.query import kinds_in
 from search.ranking.fusion import scale
@@ -26,6 +28,7 @@ from search.results.passages import PassagePlace, stem, stems_of
 from search.retrieval.candidates import ITEM_BITS, ItemKeys, Scores, item_keys, split_keys
 from search.retrieval.features import FeatureTable, MessageFeature
 from search.retrieval.prepared import PreparedQuery
+from search.vectors.splitting import split_parts
 
 TURNS = 60
 PASSAGES_PER_MESSAGE = 6
@@ -124,29 +127,32 @@ def _candidates(
     if found is not None:
         rows = rows.filter(pk__in=list(found))
     else:
-        rows = rows.filter(conversation_id__in=list(conversations), turn_number__in=set(split_keys(turns)[1]))
+        rows = rows.filter(conversation_id__in=list(conversations))
+        numbers = set(split_keys(turns)[1])
+        rows = with_home_turns(rows).filter(Q(turn_number__in=numbers) | Q(turn_number=None), home_turn__in=numbers)
     wanted = set(turns.tolist())
     candidates = []
-    for row in rows.select_related("conversation").order_by("conversation_id", "position"):
+    for row in with_home_turns(rows).select_related("conversation").order_by("conversation_id", "position"):
+        message = stored_message(row)
         source_id = conversations.get(row.conversation_id, 0)
-        key = int(item_keys([source_id], [row.turn_number or 0])[0])
-        parts = row.typed_parts
-        places = found[row.pk].places if found is not None else _cut(row, parts, query)
-        if places and key in wanted and row.turn_number is not None:
+        key = int(item_keys([source_id], [message.turn_number])[0])
+        parts = message.parts
+        places = found[row.pk].places if found is not None else _cut(message, query)
+        if places and key in wanted:
             title = row.conversation.title
             candidates.append(
                 Candidate(
-                    row.pk, source_id, row.conversation_id, title, row.turn_number, row.position, row.role, row.name,
-                    row.created_at, parts, tuple(places),
+                    row.pk, source_id, row.conversation_id, title, message.turn_number, row.position, row.role,
+                    row.name, row.created_at, parts, tuple(places),
                 )
             )  # fmt: skip
     return candidates
 
 
-def _cut(row: Message, parts: Sequence[Part], query: PreparedQuery) -> list[PassagePlace]:
-    spans = split_message(parts, is_real_user=row.is_real_user, is_assistant=row.role == "assistant")
+def _cut(message: StoredMessage, query: PreparedQuery) -> list[PassagePlace]:
+    spans = split_parts(element_of(message).parts)
     kinds = kinds_in(query.scope)
-    return [(row.pk, s.part_index, s.start, s.end, 0.0) for s in spans if s.kind in kinds]
+    return [(message.message_id, s.part_index, s.start, s.end, 0.0) for s in spans if s.kind in kinds]
 
 
 # --- features -------------------------------------------------------------------------------------

@@ -1,7 +1,4 @@
-"""The openings of turns: the first passage of the question and the first of the answer, looked up by turn and side.
-
-They are the partners that recalled passages are brought back with.
-"""
+"""The openings that recalled passages are brought back with: of their own question, and of the answer they stand in."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
@@ -13,27 +10,26 @@ from convmemory.core.sql import load_sql
 from memory.recalled import Opening, RecalledPassage, Side
 from search.models import Passage
 
-OpeningKey = tuple[int, int, Side]
-"""Conversation, turn number, and who said it."""
+OpeningKey = tuple[int, Side]
+"""The message that an opening is brought back with, and whose opening it is."""
 
 
-def load_openings(*, owner_id: int, turns: Sequence[tuple[int, int]]) -> Mapping[OpeningKey, Opening]:
-    """The openings of the owner's turns (conversation, turn number), in a map. One query."""
-    if not turns:
+def load_openings(*, owner_id: int, message_ids: Sequence[int]) -> Mapping[OpeningKey, Opening]:
+    """The first passages of the question before each of the owner's messages and of the answer it is in. One query."""
+    if not message_ids:
         return {}
-    conversations, numbers = zip(*turns, strict=True)
     parameters: dict[str, Any] = {
         "owner": owner_id,
-        "conversations": list(conversations),
-        "turns": list(numbers),
-        "kinds": [Passage.Kind.USER, Passage.Kind.ASSISTANT],
+        "messages": list(message_ids),
+        "question": Passage.Kind.USER,
+        "answer": Passage.Kind.ASSISTANT,
     }
     found: dict[OpeningKey, Opening] = {}
     with connection.cursor() as cursor:
         cursor.execute(load_sql("memory", "openings"), parameters)
-        for conversation, turn, kind, *place, text, name, position in cursor.fetchall():
+        for recalled_id, kind, *place, text, name, position in cursor.fetchall():
             role: Side = "user" if kind == Passage.Kind.USER else "assistant"
             message_id, part_index, start, end = cast("list[int]", place)
             passage = RecalledPassage(message_id, part_index, start, end, text or "")
-            found[conversation, turn, role] = Opening(passage, speaker_of(role, name), position)
+            found[recalled_id, role] = Opening(passage, speaker_of(role, name), position)
     return found

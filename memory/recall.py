@@ -11,7 +11,7 @@ from typing import cast
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 
 from convmemory.conversations.parts import Role, part_text, speaker_of
-from convmemory.conversations.reading import Filters, get_conversation
+from convmemory.conversations.reading import Filters, get_conversation, with_home_turns
 from convmemory.core.errors import InvalidInput, SwitchedOff
 from memory.message_features import ANYWHERE, Candidate, MessageCandidates, Positions, message_candidates
 from memory.openings import load_openings
@@ -26,6 +26,7 @@ from search.ranking.weights import weights_of
 from search.results.passages import PassagePlace, QueryStems
 
 MAX_TOP_K = 50
+LEADING_CHARS = 40  # of the white space before a passage
 PASSAGES = 6  # of one message, those nearest to the query
 
 
@@ -113,10 +114,9 @@ def _filters(owner: AbstractBaseUser, conversation_id: int | None, positions: Po
     conversation = get_conversation(owner=owner, conversation_id=conversation_id)
     if positions == ANYWHERE:
         return Filters(archived=None, conversation_id=conversation.pk)
-    numbered = conversation.messages.filter(position__range=positions, turn_number__isnull=False).values_list(
-        "turn_number", flat=True
-    )
-    first, last = numbered.order_by("position").first(), numbered.order_by("-position").first()
+    inside = with_home_turns(conversation.messages.filter(position__range=positions))
+    turns_inside = inside.values_list("home_turn", flat=True)
+    first, last = turns_inside.order_by("position").first(), turns_inside.order_by("-position").first()
     turns = (first or 0, -1 if last is None else last)
     return Filters(archived=None, conversation_id=conversation.pk, turns=turns)
 
@@ -157,18 +157,22 @@ def _message(candidate: Candidate, score: float, weights: Mapping[str, float]) -
 
 def _passage(candidate: Candidate, place: PassagePlace) -> RecalledPassage:
     message_id, part_index, start, end, similarity = place
-    text = part_text(candidate.parts[part_index])[start:end] if part_index < len(candidate.parts) else ""
-    return RecalledPassage(message_id, part_index, start, end, text, round(min(1.0, max(0.0, similarity)), 4))
+    whole = part_text(candidate.parts[part_index]) if part_index < len(candidate.parts) else ""
+    before = whole[max(0, start - LEADING_CHARS) : start]
+    return RecalledPassage(
+        message_id, part_index, start, end, whole[start:end],
+        similarity=round(min(1.0, max(0.0, similarity)), 4),
+        leading=before[len(before.rstrip()) :],
+    )  # fmt: skip
 
 
 def _with_openings(owner_id: int, messages: list[RecalledMessage]) -> list[RecalledMessage]:
-    turns = list(dict.fromkeys((message.conversation_id, message.turn_number) for message in messages))
-    openings = load_openings(owner_id=owner_id, turns=turns)
+    openings = load_openings(owner_id=owner_id, message_ids=[message.message_id for message in messages])
     return [
         replace(
             message,
-            question_opening=openings.get((message.conversation_id, message.turn_number, "user")),
-            answer_opening=openings.get((message.conversation_id, message.turn_number, "assistant")),
+            question_opening=openings.get((message.message_id, "user")),
+            answer_opening=openings.get((message.message_id, "assistant")),
         )
         for message in messages
     ]

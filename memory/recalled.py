@@ -15,7 +15,10 @@ ChunkId = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class RecalledPassage:
-    """Characters `start` to `end` of one part of a message. `similarity` is a cosine, 0 where none was compared."""
+    """Characters `start` to `end` of one part of a message. `similarity` is a cosine, 0 where none was compared.
+
+    `leading` is the white space right before it in its part: what parts it from the passage before.
+    """
 
     message_id: int
     part_index: int
@@ -23,6 +26,7 @@ class RecalledPassage:
     end: int
     text: str
     similarity: float = 0.0
+    leading: str = ""
 
     @property
     def key(self) -> ChunkId:
@@ -43,7 +47,8 @@ class RecalledMessage:
     """One message that answers a query.
 
     `passages` are its passages nearest to the query, in the order of the text; `similarity` is the cosine
-    of the best of them, `score` compares within one recall only. The openings are those of its turn.
+    of the best of them, `score` compares within one recall only. The openings are those of its own question and of
+    the answer that it stands in.
     """
 
     message_id: int

@@ -22,14 +22,10 @@ ERROR_CHARS = 1000
 
 @dataclass(frozen=True, slots=True)
 class MemoryStats:
-    """Counts over the messages of a conversation that a person or an assistant wrote, and embedded tokens.
-
-    `waiting_for_answer` of the `pending` ones belong to no complete turn yet.
-    """
+    """Counts over the messages of a conversation that a person or an assistant wrote, and embedded tokens."""
 
     embedded: int
     pending: int
-    waiting_for_answer: int
     failed: int
     tokens: int
 

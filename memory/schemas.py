@@ -17,7 +17,6 @@ class EmbeddingOut(Schema):
     error: str
     token_count: int
     attempts: int
-    note: str = Field("", description="why it waits, where it does")
 
 
 class SkippedOut(Schema):
@@ -34,7 +33,6 @@ class EmbeddingsOut(Schema):
 class MemoryStatsOut(Schema):
     embedded: int
     pending: int
-    waiting_for_answer: int = Field(description="of the pending: their turn has no answer yet")
     failed: int
     tokens: int
 

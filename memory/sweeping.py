@@ -24,9 +24,9 @@ def messages_to_embed(*, limit: int, except_of: Collection[int] = ()) -> dict[in
     now = timezone.now()
     due = Q(status__in=[Status.PENDING, Status.PROCESSING], updated_at__lt=now - PATIENCE)
     due |= Q(status=Status.FAILED) & EMBEDDING.due(now)
-    rows = MessageEmbedding.objects.filter(
-        due, space=active_space(), attempts__lt=EMBEDDING.max_attempts, message__turn_number__isnull=False
-    ).exclude(conversation__in=except_of)
+    rows = MessageEmbedding.objects.filter(due, space=active_space(), attempts__lt=EMBEDDING.max_attempts).exclude(
+        conversation__in=except_of
+    )
     found: dict[int, list[int]] = {}
     for conversation, message in rows.order_by("updated_at").values_list("conversation_id", "message_id")[:limit]:
         found.setdefault(conversation, []).append(message)

@@ -2,10 +2,13 @@
 
 from typing import Any
 
-from django.contrib.postgres.search import SearchVectorField
 from django.db import models
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import F, Func
+
+from convmemory.core.fields import OwnedWords
+
+__all__ = ["BitsField", "OwnedWords", "binary_code_of"]
 
 
 class BitsField(models.TextField):  # type: ignore[type-arg]  # generic in the stubs only
@@ -24,13 +27,3 @@ def binary_code_of(vector: str) -> models.GeneratedField:
         output_field=BitsField(),
     )
     return models.GeneratedField(expression=code, output_field=BitsField(), db_persist=True)
-
-
-class OwnedWords(Func):
-    """A tsvector with its row's owner as one more lexeme, so that an index over it finds one owner's words alone.
-
-    The space in `owner 7` keeps it apart from all words. Queries spell it as `search/sql/lexical_matches.sql` does.
-    """
-
-    template = "array_to_tsvector(ARRAY['owner ' || owner_id::text]) || %(expressions)s"
-    output_field = SearchVectorField()

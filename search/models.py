@@ -45,8 +45,8 @@ class Source(models.Model):
 class Item(models.Model):
     """The lexical document of one item, and what a hit shows of it.
 
-    The weights name who said it: in `spoken` A user, B assistant, documents and tool calls; in `unspoken` C thinking,
-    D tool calls and output. Two columns, because most searches read only what was spoken.
+    The weights name who said it: in `spoken` A user, B assistant, documents and tool calls, C system prompts; in
+    `unspoken` C thinking, D tool calls and output. Two columns, because most searches read only what was spoken.
     """
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
@@ -153,6 +153,7 @@ class Passage(models.Model):
         TOOL = 3
         CALL = 4, "Tool call"
         DOCUMENT = 5
+        SYSTEM = 6, "System prompt"
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
     source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="passages", db_index=False)

@@ -55,8 +55,13 @@ class SearchQuery:
 
 
 def kinds_in(scope: frozenset[str]) -> list[Kind]:
-    """The kinds of passages that a scope covers. A tool call is the assistant's doing and the tool's alike."""
+    """The kinds of passages that a scope covers. A tool call is the assistant's doing and the tool's alike.
+
+    A system prompt is neither user's nor assistant's: it is looked into where both are.
+    """
     kinds: list[Kind] = [kind for kind in get_args(Kind) if kind in scope]
+    if scope >= {"user", "assistant"}:
+        kinds.append("system")
     return [*kinds, "call"] if scope & {"assistant", "tool"} else kinds
 
 

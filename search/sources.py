@@ -28,7 +28,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol
 
-Kind = Literal["user", "assistant", "thinking", "tool", "call", "document"]  # tool: what a tool put out
+Kind = Literal["user", "assistant", "thinking", "tool", "call", "document", "system"]
+"""`tool` is what a tool put out, `system` a system prompt: what a model was told before anybody spoke."""
 MAX_HEADING_CHARS = 300  # as many as `Item.heading` takes
 ItemKey = tuple[int, int]
 """The object's number and the item's."""

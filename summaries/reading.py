@@ -25,9 +25,9 @@ def get_summary(*, owner: AbstractBaseUser, conversation_id: int, summary_id: in
     return found
 
 
-def latest_completed(*, owner: AbstractBaseUser, conversation_id: int) -> ConversationSummary | None:
-    """The summary that was completed last; pending and failed ones do not count."""
+def completed_summaries(*, owner: AbstractBaseUser, conversation_id: int) -> list[ConversationSummary]:
+    """Those that are completed, the one that was completed last first, at most 200."""
     rows = ConversationSummary.objects.filter(
         owner_id=owner.pk, conversation_id=conversation_id, status=ConversationSummary.Status.COMPLETED
     )
-    return rows.defer("partials").order_by("-completed_at", "-pk").first()
+    return list(rows.defer("partials").order_by("-completed_at", "-pk")[:LIST_LIMIT])

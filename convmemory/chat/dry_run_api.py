@@ -11,6 +11,17 @@ from convmemory.chat.dry_run import dry_run_of_agent
 router = Router(tags=["chat"])
 
 
+class SummaryOut(Schema):
+    """A summary that is sent in place of messages."""
+
+    id: int
+    from_position: int
+    to_position: int
+    stands_for: list[tuple[int, int]] = Field(
+        description="first and last position of each range that no later summary covers"
+    )
+
+
 class StepOut(Schema):
     name: str
     removed_ids: list[int]
@@ -18,6 +29,7 @@ class StepOut(Schema):
     added: int = Field(description="messages that the strategy inserted: a summary, recalled passages")
     tokens_before: int
     tokens_after: int
+    summaries: list[SummaryOut] = Field(description="the summaries that the strategy put in, and what each stands for")
 
 
 class ContextOut(Schema):

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from django.contrib.auth.models import AbstractBaseUser
 
 from convmemory.context.sending import preview_context
-from convmemory.context.values import ContextMessage, ContextRecipe, FilterResult, StrategyStep
+from convmemory.context.values import ContextMessage, ContextRecipe, FilterResult, StrategyStep, SummaryUse
 from convmemory.context.wire import wire_messages
 from convmemory.conversations.models import Message
 from convmemory.conversations.parts import part_text
@@ -61,7 +61,10 @@ class DryRun:
         names = ("name", "removed_ids", "shortened_ids", "added", "tokens_before", "tokens_after")
         return {
             "strategies_applied": result.strategies_applied,
-            "steps": [{name: getattr(step, name) for name in names} for step in result.steps],
+            "steps": [
+                {name: getattr(step, name) for name in names} | {"summaries": list(map(_summary, step.summaries))}
+                for step in result.steps
+            ],
             "removed_ids": result.removed_ids,
             "shortened_ids": result.shortened_ids,
             "tokens_before": result.tokens_before,
@@ -72,6 +75,15 @@ class DryRun:
             "error": result.error.message if result.error else None,
             "messages": wire_messages(result.system_prompt, result.messages),
         }
+
+
+def _summary(use: SummaryUse) -> dict[str, Any]:
+    return {
+        "id": use.summary.summary_id,
+        "from_position": use.summary.from_position,
+        "to_position": use.summary.to_position,
+        "stands_for": use.stands_for,
+    }
 
 
 def dry_run(*, owner: AbstractBaseUser, conversation_id: int, recipe: ContextRecipe, encoding: str) -> DryRun:

@@ -1,7 +1,7 @@
 """Which tool result answers which tool call, and where a list of messages may be cut without parting them. Pure."""
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from convmemory.context.values import ContextMessage
@@ -53,10 +53,3 @@ def units(messages: Sequence[ContextMessage]) -> list[range]:
             runs.append(range(start, index + 1))
             start = index + 1
     return runs
-
-
-def first_of_unit_after(messages: Sequence[ContextMessage], position: int) -> Iterator[ContextMessage]:
-    """The messages after `position`, beginning with the whole unit that holds the first of them."""
-    for unit in units(messages):
-        if any(messages[index].position > position for index in unit):
-            yield from (messages[index] for index in unit)

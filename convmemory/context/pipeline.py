@@ -32,13 +32,13 @@ def build_context(
     messages: Sequence[ContextMessage],
     recipe: ContextRecipe,
     count_tokens: CountTokens,
-    summary: SummaryText | None = None,
+    summaries: Sequence[SummaryText] = (),
     recall: Recall | None = None,
 ) -> FilterResult:
     """What a model is sent of `messages` (all of the conversation, in order), and how that came about.
 
-    `summary` is the latest completed one, `recall` what `resurrection` asks. `FilterResult.error` is set where the
-    context does not fit the window even so.
+    `summaries` are the completed ones, newest first, `recall` what `resurrection` asks. `FilterResult.error` is set
+    where the context does not fit the window even so.
     Raises: InvalidInput for the name of an unknown strategy.
     """
     names = clean_strategies(list(recipe.strategies))
@@ -51,7 +51,7 @@ def build_context(
     limit = int(recipe.window * (DEFAULT_THRESHOLD if recipe.threshold is None else recipe.threshold))
     if before > limit:
         options = recipe.options or StrategyOptions()
-        around = Surroundings(max(limit - fixed, 0), count_tokens, options, summary, recall)
+        around = Surroundings(max(limit - fixed, 0), count_tokens, options, summaries, recall)
         rest, steps = _run(names, rest, around)
     after = fixed + total(rest)
     return FilterResult(
@@ -101,6 +101,7 @@ def _step(name: str, before: Messages, after: Messages) -> StrategyStep:
         added=_inserted(after) - _inserted(before),
         tokens_before=total(before),
         tokens_after=total(after),
+        summaries=tuple(use for message in after if message not in before for use in message.summaries),
     )
 
 

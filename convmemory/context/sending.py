@@ -25,7 +25,7 @@ from convmemory.context.values import (
 from convmemory.conversations.models import Conversation, Message
 from convmemory.conversations.reading import get_conversation
 from convmemory.core.tokens import ESTIMATE, count_tokens
-from summaries.reading import latest_completed
+from summaries.reading import completed_summaries
 
 if TYPE_CHECKING:
     from convmemory.conversations.parts import Role
@@ -64,7 +64,7 @@ def preview_context(
         messages=_stored_messages(conversation),
         recipe=_with_settings(recipe),
         count_tokens=_counter(encoding),
-        summary=_latest_summary(owner, conversation_id) if "summary_boundary" in recipe.strategies else None,
+        summaries=_summaries(owner, conversation_id) if "summary_boundary" in recipe.strategies else (),
         recall=LeftOutRecall(owner, conversation_id, encoding) if "resurrection" in recipe.strategies else None,
     )
 
@@ -80,11 +80,9 @@ def _with_settings(recipe: ContextRecipe) -> ContextRecipe:
     return replace(recipe, threshold=threshold, options=recipe.options or strategy_options())
 
 
-def _latest_summary(owner: AbstractBaseUser, conversation_id: int) -> SummaryText | None:
-    found = latest_completed(owner=owner, conversation_id=conversation_id)
-    if found is None:
-        return None
-    return SummaryText(found.pk, found.from_position, found.to_position, found.content)
+def _summaries(owner: AbstractBaseUser, conversation_id: int) -> list[SummaryText]:
+    found = completed_summaries(owner=owner, conversation_id=conversation_id)
+    return [SummaryText(row.pk, row.from_position, row.to_position, row.content) for row in found]
 
 
 def _stored_messages(conversation: Conversation) -> list[ContextMessage]:

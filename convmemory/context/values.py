@@ -23,6 +23,7 @@ class ContextMessage:
     parts: tuple[Part, ...]
     tokens: int = 0
     turn_number: int | None = None
+    summaries: "tuple[SummaryUse, ...]" = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,18 @@ class SummaryText:
     from_position: int
     to_position: int
     content: str
+
+
+PositionRange = tuple[int, int]
+"""The first and the last position, both included."""
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryUse:
+    """A summary that is sent, and the positions for which it stands: those that no later summary covers."""
+
+    summary: SummaryText
+    stands_for: tuple[PositionRange, ...]
 
 
 Recall = Callable[[str, Sequence[int], int], str]
@@ -66,7 +79,7 @@ class ContextRecipe:
 
 @dataclass(frozen=True, slots=True)
 class StrategyStep:
-    """What one strategy did. Token counts are those of the messages alone."""
+    """What one strategy did. Token counts are those of the messages alone; `summaries` are those that it put in."""
 
     name: str
     removed_ids: tuple[int, ...]
@@ -74,6 +87,7 @@ class StrategyStep:
     added: int
     tokens_before: int
     tokens_after: int
+    summaries: tuple[SummaryUse, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,8 @@
 """Conversations in the admin: metadata with their turns; what was said on a page of its own."""
 
+import json
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.contrib import admin
@@ -12,9 +14,9 @@ from django.utils.html import format_html
 from convmemory.accounts.content_access import may_read_content
 from convmemory.accounts.content_admin import ContentAdmin
 from convmemory.conversations.ingest import delete_conversation
-from convmemory.conversations.models import Conversation, Message
+from convmemory.conversations.models import Conversation, Event, Message
 from convmemory.conversations.parts import part_text, speaker_of
-from convmemory.core.admin_lists import ConversationFilter, OwnerFilter, UptoFilter, whole_number
+from convmemory.core.admin_lists import ConversationFilter, InputFilter, OwnerFilter, UptoFilter, whole_number
 from convmemory.core.metadata_admin import DeletableAdmin, MetadataAdmin, Section
 from convmemory.core.text import cut
 
@@ -75,7 +77,11 @@ class MessageAdmin(ContentAdmin):
     list_display = ("id", "conversation", "position", "role", "is_real_user", "turn_number", "model", "created_at")
     list_select_related = ("conversation",)
     list_filter = (ConversationFilter, UptoFilter)
-    fields = ("conversation", "position", "role", "is_real_user", "turn_number", "model", "source_key", "created_at")
+    fields = (
+        "conversation", "position", "role", "is_real_user", "turn_number", "model", "source_key", "created_at",
+        "has_thinking", "has_tool_calls", "characters",
+    )  # fmt: skip
+    readonly_fields = ("has_thinking", "has_tool_calls", "characters")
     search_by = ("pk", "conversation_id")
     search_help_text = "A message's or a conversation's number."
     content_template = "admin/conversation_content.html"
@@ -83,11 +89,103 @@ class MessageAdmin(ContentAdmin):
     def get_queryset(self, request: HttpRequest) -> Any:
         return super().get_queryset(request).defer("parts")
 
+    @admin.display(boolean=True)
+    def has_thinking(self, obj: Message) -> bool:
+        return bool(obj.content_metadata["has_thinking"])
+
+    @admin.display(boolean=True)
+    def has_tool_calls(self, obj: Message) -> bool:
+        return bool(obj.content_metadata["has_tool_calls"])
+
+    def characters(self, obj: Message) -> str:
+        """Of each kind of part, `text 450, thinking 1,250`."""
+        kinds: dict[str, int] = obj.content_metadata["characters"]
+        return ", ".join(f"{kind.replace('_', ' ')} {count:,}" for kind, count in kinds.items())
+
     def owner_of(self, obj: Message) -> Any:
         return obj.conversation.owner
 
     def content_of(self, request: HttpRequest, obj: Message) -> dict[str, Any]:
         return {"messages_shown": said_in([obj])}
+
+
+class TurnFilter(InputFilter):
+    title = "turn"
+    parameter_name = "turn"
+    hint = "number"
+
+    def condition(self, value: str) -> Q:
+        return Q(turn_number=whole_number(value)) if value.isdigit() else Q(pk__in=[])
+
+
+class TypeFilter(InputFilter):
+    title = "type"
+    parameter_name = "type"
+    hint = "such as tool:post"
+
+    def condition(self, value: str) -> Q:
+        return Q(type=value)
+
+
+class ToolFilter(InputFilter):
+    title = "tool"
+    parameter_name = "tool"
+    hint = "such as bash"
+
+    def condition(self, value: str) -> Q:
+        return Q(tool=value)
+
+
+class LevelFilter(InputFilter):
+    title = "level"
+    parameter_name = "level"
+    hint = "such as ERROR"
+
+    def condition(self, value: str) -> Q:
+        return Q(level__iexact=value)
+
+
+class DayFilter(InputFilter):
+    title = "day (UTC)"
+    parameter_name = "day"
+    hint = "2026-03-01"
+
+    def condition(self, value: str) -> Q:
+        try:
+            begun = datetime.strptime(value, "%Y-%m-%d").replace(tzinfo=UTC)
+        except ValueError:
+            return Q(pk__in=[])
+        return Q(created_at__gte=begun, created_at__lt=begun + timedelta(days=1))
+
+
+@admin.register(Event)
+class EventAdmin(ContentAdmin):
+    """Types, tools and levels are an agent's own names; what it logged is content and cannot be searched for here."""
+
+    list_display = ("id", "conversation", "line_number", "type", "tool", "level", "turn_number", "created_at")
+    list_select_related = ("conversation",)
+    list_filter = (
+        ConversationFilter,
+        OwnerFilter,
+        TypeFilter,
+        ToolFilter,
+        LevelFilter,
+        TurnFilter,
+        DayFilter,
+        UptoFilter,
+    )
+    fields = ("owner", "conversation", "line_number", "type", "tool", "level", "turn_number", "created_at")
+    search_by = ("pk", "conversation_id")
+    search_help_text = "An event's or a conversation's number."
+    content_template = "admin/conversation_content.html"
+
+    def get_queryset(self, request: HttpRequest) -> Any:
+        return super().get_queryset(request).defer("payload", "words")
+
+    def content_of(self, request: HttpRequest, obj: Event) -> dict[str, Any]:
+        text = json.dumps(obj.payload, ensure_ascii=False, indent=1)
+        said = {"position": obj.line_number, "turn": obj.turn_number, "speaker": obj.type, "parts": [("event", text)]}
+        return {"messages_shown": [said]}
 
 
 def turns_section(conversation: Conversation, *, first: int, is_readable: bool) -> Section:

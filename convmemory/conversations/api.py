@@ -127,18 +127,20 @@ def list_messages(
 def list_events(
     request: HttpRequest,
     conversation_id: int | None = None,
+    query: str = "",
     type: str = "",
     tool: str = "",
     level: str = "",
+    turn: QueryEx[int | None, P(ge=0)] = None,
+    after: datetime | None = None,
+    before: datetime | None = None,
     after_id: int = 0,
     limit: QueryEx[int, P(ge=1, le=500)] = 50,
 ) -> dict[str, Any]:
     rows = reading.search_events(
         owner=caller_of(request),
         conversation_id=conversation_id,
-        type_=type,
-        tool=tool,
-        level=level,
+        filters=reading.EventFilters(query, type, tool, level, turn, after, before),
         after_id=after_id,
         limit=limit,
     )

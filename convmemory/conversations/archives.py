@@ -7,14 +7,16 @@ counted while they are written, over all levels together, so that a small archiv
 import bz2
 import gzip
 import lzma
+import os
 import tarfile
 import zipfile
 import zlib
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, cast
 
-from convmemory.conversations.importers.values import key_of
+from convmemory.conversations.importers.values import key_of, time_of
 from convmemory.core.errors import InvalidInput, TooLarge
 
 CHUNK_BYTES = 1024 * 1024
@@ -142,7 +144,7 @@ class _Writer:
     folders: set[tuple[str, ...]] = field(default_factory=set)
     inner: list[Path] = field(default_factory=list)
 
-    def write(self, name: str, stream: IO[bytes]) -> None:
+    def write(self, name: str, stream: IO[bytes], written_at: datetime | None = None) -> None:
         """Write one entry; one that cannot be placed is noted and passed over. Raises: TooLarge."""
         parts = _safe_parts(name)
         if not parts or ".." in PurePosixPath(name.replace("\\", "/")).parts:
@@ -154,6 +156,8 @@ class _Writer:
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("xb") as target:
                 self._copy(stream, target, path)
+            if written_at is not None:
+                os.utime(path, (written_at.timestamp(), written_at.timestamp()))
         except gzip.BadGzipFile:
             raise
         except OSError as error:
@@ -210,9 +214,17 @@ def _unzip(file: IO[bytes], writer: _Writer) -> None:
                 continue
             try:
                 with archive.open(entry) as stream:
-                    writer.write(entry.filename, stream)
+                    writer.write(entry.filename, stream, _time_of_zip(entry))
             except (RuntimeError, NotImplementedError, *_DAMAGED) as error:  # encrypted, unknown method, damaged
                 writer.unpacked.note(f"{entry.filename[:200]!r} was passed over: {error}")
+
+
+def _time_of_zip(entry: zipfile.ZipInfo) -> datetime | None:
+    """When the entry was last written, by a clock whose zone the archive does not say; None for what is no date."""
+    try:
+        return time_of(datetime(*entry.date_time, tzinfo=UTC))
+    except ValueError:
+        return None
 
 
 def _untar(file: IO[bytes], writer: _Writer) -> None:
@@ -225,7 +237,7 @@ def _untar(file: IO[bytes], writer: _Writer) -> None:
                 writer.unpacked.note(f"{entry.name[:200]!r} was passed over: not a regular file")
                 continue
             with content:
-                writer.write(entry.name, content)
+                writer.write(entry.name, content, time_of(entry.mtime))
 
 
 def _is_archive(path: Path) -> bool:

@@ -77,7 +77,11 @@ class TurnDraft:
 
 @dataclass(frozen=True, slots=True)
 class EventDraft:
-    """One entry of an agent's event log; never embedded."""
+    """One entry of an agent's event log; never embedded.
+
+    `prompt_number` counts, from 0, the prompts that the log has seen up to here: the event belongs to the turn that
+    this prompt of the conversation turns out to be in. Without it, `turn_number` is taken as given.
+    """
 
     line_number: int
     type: str
@@ -86,6 +90,7 @@ class EventDraft:
     turn_number: int | None = None
     created_at: datetime | None = None
     payload: Mapping[str, Any] = field(default_factory=dict)
+    prompt_number: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +100,8 @@ class ConversationDraft:
     (`source`, `source_id`) is unique per owner; without a `source_id` every import is a new
     conversation. `parent_source_id` names the conversation of the same source that this one was
     started from (a subagent's parent). `updated_at` and `archived_at` are given where a conversation
-    comes back as it was; else they follow from the messages and from `archived`.
+    comes back as it was; else they follow from the messages and from `archived`. `written_at` is when the source was
+    last written: the date of what has none, where nothing in the conversation has one.
     """
 
     messages: Iterable[MessageDraft]
@@ -109,4 +115,5 @@ class ConversationDraft:
     archived: bool = False
     archived_at: datetime | None = None
     updated_at: datetime | None = None
+    written_at: datetime | None = None
     events: Iterable[EventDraft] = ()

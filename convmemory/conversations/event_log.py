@@ -1,37 +1,79 @@
-"""Storing the event logs of agents: only lines that are not stored yet, in batches."""
+"""Storing the event logs of agents: only lines that are not stored yet, in batches, each with its turn.
+
+An event names the prompt that it followed; which turn that is, is known once the turns are numbered, and can change
+while a turn has no answer yet.
+"""
 
 from collections.abc import Iterable
 from itertools import islice
+from typing import Any
 
-from django.db.models import Max
+from django.db import connection
+from django.db.models import Func, Max, Value
 
 from convmemory.conversations.drafts import EventDraft
+from convmemory.conversations.event_words import event_words
 from convmemory.conversations.models import Conversation, Event
+from convmemory.core.sql import load_sql
 from convmemory.core.text import json_storable, one_line, storable
 
 BATCH = 500
 
 
 def add_events(conversation: Conversation, events: Iterable[EventDraft]) -> int:
-    """Append the event log's new lines; how many."""
+    """Append the event log's new lines, and set the turns of all; how many lines. The turns are numbered by now."""
     stored = Event.objects.filter(owner_id=conversation.owner_id, conversation=conversation)
     last = stored.aggregate(line=Max("line_number"))["line"]
-    new = (event for event in events if last is None or event.line_number > last)
+    turns = _turns_of_prompts(conversation)
     count = 0
-    while batch := list(islice(new, BATCH)):
-        Event.objects.bulk_create(
-            Event(
-                owner_id=conversation.owner_id,
-                conversation=conversation,
-                line_number=event.line_number,
-                type=one_line(storable(event.type), 100),
-                level=one_line(storable(event.level), 20),
-                tool=one_line(storable(event.tool), 100),
-                turn_number=event.turn_number,
-                created_at=event.created_at,
-                payload=json_storable(event.payload),
-            )
-            for event in batch
-        )
-        count += len(batch)
+    every = iter(events)
+    while batch := list(islice(every, BATCH)):
+        new = [event for event in batch if last is None or event.line_number > last]
+        Event.objects.bulk_create(_row(conversation, event, turns) for event in new)
+        _set_turns(conversation, batch[: len(batch) - len(new)], turns)
+        count += len(new)
     return count
+
+
+def _turns_of_prompts(conversation: Conversation) -> list[int | None]:
+    """The turn of each prompt of the conversation: those that nobody answered share one with the next."""
+    prompts = conversation.messages.filter(is_real_user=True).order_by("position")
+    return list(prompts.values_list("turn_number", flat=True))
+
+
+def _turn_of(event: EventDraft, turns: list[int | None]) -> int | None:
+    if event.prompt_number is None:
+        return event.turn_number
+    return turns[event.prompt_number] if event.prompt_number < len(turns) else None
+
+
+def _row(conversation: Conversation, event: EventDraft, turns: list[int | None]) -> Event:
+    kind, level, tool = storable(event.type), storable(event.level), storable(event.tool)
+    payload = json_storable(event.payload)
+    words: Any = Func(Value(event_words(kind, level, tool, payload=payload)), function="array_to_tsvector")
+    return Event(
+        owner_id=conversation.owner_id,
+        conversation=conversation,
+        line_number=event.line_number,
+        type=one_line(kind, 100),
+        level=one_line(level, 20),
+        tool=one_line(tool, 100),
+        turn_number=_turn_of(event, turns),
+        created_at=event.created_at,
+        payload=payload,
+        words=words,
+    )
+
+
+def _set_turns(conversation: Conversation, events: list[EventDraft], turns: list[int | None]) -> None:
+    """Let stored events say which turn they are in now."""
+    if not events:
+        return
+    parameters: dict[str, Any] = {
+        "owner": conversation.owner_id,
+        "conversation": conversation.pk,
+        "lines": [event.line_number for event in events],
+        "turns": [_turn_of(event, turns) for event in events],
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("convmemory.conversations", "set_event_turns"), parameters)

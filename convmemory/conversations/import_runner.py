@@ -198,7 +198,8 @@ def _import_file(run: _Run, found: Found, file: FileReport) -> None:
         if draft is None:
             _warn_of_unknown_types(found.importer.checked, file)
             return
-        _import_conversation(run, draft, file)
+        dated = replace(draft, written_at=found.source.written_at)
+        _import_conversation(run, dated, file)
 
 
 def _import_conversation(run: _Run, draft: ConversationDraft, file: FileReport) -> None:

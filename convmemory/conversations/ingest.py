@@ -17,11 +17,18 @@ from django.db import connection, transaction
 from django.db.models import Max, Min
 from django.utils import timezone
 
+from convmemory.conversations.dating import date_undated
 from convmemory.conversations.drafts import ConversationDraft, MessageDraft, TurnDraft, in_batches
 from convmemory.conversations.event_log import add_events
+from convmemory.conversations.merging import merge_order
 from convmemory.conversations.models import Conversation, Message, MessageSource
 from convmemory.conversations.parts import Role, part_to_json, spoken_text
-from convmemory.conversations.signals import conversation_changed, response_abandoned, turns_changed
+from convmemory.conversations.signals import (
+    conversation_changed,
+    conversation_deleting,
+    response_abandoned,
+    turns_changed,
+)
 from convmemory.conversations.turns import TurnMessage, is_real_user_message, number_turns
 from convmemory.core.errors import ConversationBusy, InvalidInput, NotFound
 from convmemory.core.sql import load_sql
@@ -130,14 +137,19 @@ def sync_conversation(*, owner: AbstractBaseUser, draft: ConversationDraft) -> S
     with transaction.atomic():
         conversation, created = _locked_or_new(owner, draft)
         require_idle(conversation)
+        last_active = None if created else conversation.updated_at
         merged = _merge_messages(conversation, draft.messages)
+        events = add_events(conversation, draft.events)
         if not created:
             _update_headers(conversation, draft)
-        elif draft.updated_at:
+        if draft.written_at and not draft.updated_at:
+            if merged.first_position is not None:
+                date_undated(conversation, draft, first_changed=merged.first_position, last_active=last_active)
+                _announce(conversation)
+        elif created and draft.updated_at:
             conversation.updated_at = draft.updated_at
             conversation.save(update_fields=["updated_at"])
             _announce(conversation)
-        events = add_events(conversation, draft.events)
     return SyncResult(
         conversation_id=conversation.pk,
         created=created,
@@ -196,7 +208,7 @@ def finish_response(
     """Store what the response brought, number the turns, then set the conversation idle (or failed)."""
     with transaction.atomic(savepoint=False):
         conversation = lock_conversation(owner=owner, conversation_id=conversation_id)
-        _merge_messages(conversation, drafts, append_only=True)
+        _merge_reply(conversation, drafts)
         _set_status(conversation, Conversation.Status.FAILED if failed else Conversation.Status.IDLE)
     return conversation
 
@@ -246,6 +258,7 @@ def change_conversation(*, owner: AbstractBaseUser, conversation_id: int, values
 def delete_conversation(*, owner: AbstractBaseUser, conversation_id: int) -> None:
     """Delete the conversation and everything derived from it. Raises: NotFound."""
     with transaction.atomic():
+        conversation_deleting.send(Conversation, conversation_id=conversation_id, owner_id=owner.pk)
         lock_conversation(owner=owner, conversation_id=conversation_id).delete()
 
 
@@ -278,8 +291,16 @@ def _release(conversation: Conversation) -> None:
     """Take the conversation, whose row is locked, back from a writer that died."""
     answers: list[tuple[Any, Any]] = response_abandoned.send(Conversation, conversation=conversation)
     received: list[MessageDraft] = [draft for _, drafts in answers for draft in drafts]
-    _merge_messages(conversation, received, append_only=True)
+    _merge_reply(conversation, received)
     _set_status(conversation, Conversation.Status.IDLE)
+
+
+def _merge_reply(conversation: Conversation, drafts: Iterable[MessageDraft]) -> None:
+    """Store what came of a response, and announce the question also where nothing did."""
+    merged = _merge_messages(conversation, drafts, append_only=True)
+    if merged.first_position is None and conversation.message_count:
+        merged.touch(conversation.message_count - 1)
+        _finish(conversation, merged, conversation.message_count)
 
 
 def _set_status(conversation: Conversation, status: Conversation.Status) -> None:
@@ -301,8 +322,8 @@ def _new_conversation(owner: AbstractBaseUser, draft: ConversationDraft) -> Conv
     conversation = Conversation.objects.create(
         owner_id=owner.pk,
         source_id=storable(draft.source_id)[:300],
-        created_at=draft.created_at or now,
-        updated_at=draft.created_at or now,
+        created_at=draft.created_at or draft.written_at or now,
+        updated_at=draft.created_at or draft.written_at or now,
         archived_at=draft.archived_at or (now if draft.archived else None),
         **_headers(draft),
         **_parent(owner.pk, draft),
@@ -488,7 +509,7 @@ def _update_row(conversation: Conversation, pk: int, row: Message, draft: Messag
 
 def _restore_order(conversation: Conversation, stored: list[int], incoming: list[int], merged: _Merged) -> None:
     """Put messages that stand in the middle of the source into the middle of the conversation."""
-    order = _merge_order(stored, incoming)
+    order = merge_order(stored, incoming)
     known = set(stored)
     current = [*stored, *(pk for pk in incoming if pk not in known)]
     moved = [position for position, (old, new) in enumerate(zip(current, order, strict=True)) if old != new]
@@ -505,23 +526,6 @@ def _restore_order(conversation: Conversation, stored: list[int], incoming: list
 def _home(conversation: Conversation) -> dict[str, Any]:
     """What a statement over the messages of one conversation looks them up by."""
     return {"owner": conversation.owner_id, "conversation": conversation.pk}
-
-
-def _merge_order(stored: list[int], incoming: list[int]) -> list[int]:
-    """The incoming order, with stored messages that the source dropped kept behind their predecessors."""
-    kept = set(incoming)
-    followers: dict[int | None, list[int]] = {}
-    anchor: int | None = None
-    for pk in stored:
-        if pk in kept:
-            anchor = pk
-        else:
-            followers.setdefault(anchor, []).append(pk)
-    order = list(followers.get(None, []))
-    for pk in incoming:
-        order.append(pk)
-        order.extend(followers.get(pk, []))
-    return order
 
 
 # --- turns ----------------------------------------------------------------------------------------

@@ -7,11 +7,14 @@ never here.
 from typing import Any
 
 from django.conf import settings
+from django.contrib.postgres.indexes import GinIndex
+from django.contrib.postgres.search import SearchVectorField
 from django.db import models
 from django.db.models import Deferrable, F, Q
 
 from convmemory.conversations.import_storage import upload_storage
-from convmemory.conversations.parts import Part, part_from_json
+from convmemory.conversations.parts import Part, content_metadata, part_from_json
+from convmemory.core.fields import OwnedWords
 
 
 class Conversation(models.Model):
@@ -119,6 +122,11 @@ class Message(models.Model):
         parts: list[dict[str, Any]] = self.parts
         return tuple(part_from_json(part) for part in parts)
 
+    @property
+    def content_metadata(self) -> dict[str, Any]:
+        """Which kinds of parts it has, and how long they are: nothing of what they say."""
+        return content_metadata(self.typed_parts)
+
 
 class MessageSource(models.Model):
     """The raw source lines of an imported message, zlib-compressed: nothing is lost."""
@@ -143,6 +151,7 @@ class Event(models.Model):
     turn_number = models.PositiveIntegerField(null=True, blank=True)
     created_at = models.DateTimeField(null=True, blank=True)
     payload = models.JSONField(default=dict)
+    words = SearchVectorField(null=True, help_text="Of all its fields: see event_words.py.")
 
     class Meta:
         constraints = [
@@ -151,6 +160,7 @@ class Event(models.Model):
         indexes = [
             models.Index(fields=["owner", "type"], name="event_owner_type"),
             models.Index(fields=["owner", "tool"], condition=~Q(tool=""), name="event_owner_tool"),
+            GinIndex(OwnedWords("words"), name="event_owned_words", fastupdate=False),
         ]
 
     def __str__(self) -> str:

@@ -115,6 +115,18 @@ def part_size(part: Part) -> int:
     return len(part.text)
 
 
+def content_metadata(parts: Iterable[Part]) -> dict[str, Any]:
+    """What kinds of content a message has, and about how many characters of each kind that it has."""
+    characters: dict[str, int] = {}
+    for part in parts:
+        characters[part.type] = characters.get(part.type, 0) + part_size(part)
+    return {
+        "has_thinking": "thinking" in characters,
+        "has_tool_calls": "tool_call" in characters,
+        "characters": characters,
+    }
+
+
 def speaker_of(role: Role, name: str) -> str:
     """Who speaks, as it stands in embedded text."""
     return name or {"user": "User", "assistant": "Assistant", "tool": "Tool", "system": "System"}[role]

@@ -3,15 +3,20 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import cast
+from typing import Any, cast
 
 from django.contrib.auth.models import AbstractBaseUser
-from django.db.models import Q, QuerySet
+from django.db.models import Case, F, IntegerField, OuterRef, Q, QuerySet, Subquery, When
+from django.db.models.expressions import RawSQL
 
+from convmemory.conversations.event_words import words_query
 from convmemory.conversations.models import Conversation, Event, Message
 from convmemory.conversations.parts import Part, Role
 from convmemory.core.cursors import decode_moment, encode_cursor
 from convmemory.core.errors import InvalidInput, NotFound
+from convmemory.core.sql import load_sql
+
+MAX_EVENT_QUERY_CHARS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +42,10 @@ EVERYTHING = Filters()
 
 @dataclass(frozen=True, slots=True)
 class StoredMessage:
-    """A message of a numbered turn as a pure value, for what is derived from it."""
+    """A message as a pure value, for what is derived from it.
+
+    `turn_number` is the turn that it is read with, `has_turn` whether it belongs to that turn (`with_home_turns`).
+    """
 
     message_id: int
     turn_number: int
@@ -48,14 +56,34 @@ class StoredMessage:
     created_at: datetime | None = None
     position: int = 0
     content_hash: bytes = b""
+    has_turn: bool = True
+
+
+def with_home_turns(rows: QuerySet[Message]) -> QuerySet[Any]:
+    """The messages, each with `home_turn`: the turn that it is read with.
+
+    That is its own. What stands before the first turn (a greeting, a system prompt) is read with the first one, what
+    comes after the last (a question without an answer) with the last one; where there is no turn, all with number 0.
+    """
+    first = Message.objects.filter(
+        owner_id=OuterRef("owner_id"), conversation_id=OuterRef("conversation_id"), turn_number=0
+    )
+    home = Case(
+        When(turn_number__isnull=False, then=F("turn_number")),
+        When(conversation__turn_count=0, then=0),
+        When(position__lt=Subquery(first.order_by("position").values("position")[:1]), then=0),
+        default=F("conversation__turn_count") - 1,
+        output_field=IntegerField(),
+    )
+    return rows.annotate(home_turn=home)
 
 
 def stored_message(row: Message) -> StoredMessage:
-    """A numbered message as a value. Raises: KeyError, TypeError where its parts are damaged."""
-    assert row.turn_number is not None
+    """A message as a value, read `with_home_turns` or in a turn. Raises: KeyError, TypeError for damaged parts."""
     return StoredMessage(
         message_id=row.pk,
-        turn_number=row.turn_number,
+        turn_number=cast("int", getattr(row, "home_turn", row.turn_number)),
+        has_turn=row.turn_number is not None,
         role=cast("Role", row.role),
         is_real_user=row.is_real_user,
         name=row.name,
@@ -139,13 +167,32 @@ def messages_of(
     return list(rows.order_by("position")[:limit])
 
 
+@dataclass(frozen=True, slots=True)
+class EventFilters:
+    """Which entries of event logs count; None and "" mean: any. `words` are all to be found, in any field."""
+
+    words: str = ""
+    type: str = ""
+    tool: str = ""
+    level: str = ""
+    turn: int | None = None
+    after: datetime | None = None
+    before: datetime | None = None
+
+    def __post_init__(self) -> None:
+        if self.after and self.before and self.after > self.before:
+            raise InvalidInput("`after` is later than `before`: swap the two dates.")
+        if len(self.words) > MAX_EVENT_QUERY_CHARS:
+            raise InvalidInput(f"A query has at most {MAX_EVENT_QUERY_CHARS} characters; this one {len(self.words)}.")
+        if self.words.strip() and not words_query(self.words):
+            raise InvalidInput("There is no word in the query: events are searched by letters and digits.")
+
+
 def search_events(
     *,
     owner: AbstractBaseUser,
     conversation_id: int | None = None,
-    type_: str = "",
-    tool: str = "",
-    level: str = "",
+    filters: EventFilters = EventFilters(),
     after_id: int = 0,
     limit: int = 50,
 ) -> Sequence[Event]:
@@ -153,7 +200,16 @@ def search_events(
     rows = Event.objects.filter(owner_id=owner.pk, pk__gt=after_id)
     if conversation_id is not None:
         rows = rows.filter(conversation=get_conversation(owner=owner, conversation_id=conversation_id))
-    for name, value in (("type", type_), ("tool", tool), ("level", level)):
-        if value:
-            rows = rows.filter(**{f"{name}__iexact" if name == "level" else name: value})
-    return list(rows.order_by("pk")[:limit])
+    chosen = {
+        "type": filters.type,
+        "tool": filters.tool,
+        "level__iexact": filters.level,
+        "turn_number": filters.turn,
+        "created_at__gte": filters.after,
+        "created_at__lte": filters.before,
+    }
+    rows = rows.filter(**{name: value for name, value in chosen.items() if value not in (None, "")})
+    if query := words_query(filters.words):
+        statement = load_sql("convmemory.conversations", "matching_events")
+        rows = rows.filter(pk__in=RawSQL(statement, [query, f"'owner {owner.pk}'"]))  # noqa: S611 - no foreign text in it
+    return list(rows.defer("words").order_by("pk")[:limit])

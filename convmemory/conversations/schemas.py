@@ -78,6 +78,16 @@ class ConversationPage(Schema):
     next_cursor: str | None
 
 
+class ContentMetadata(Schema):
+    """What kinds of content a message has."""
+
+    has_thinking: bool
+    has_tool_calls: bool
+    characters: dict[str, int] = Field(
+        description="of each kind that it has: text, thinking, tool_call, tool_result, attachment"
+    )
+
+
 class MessageOut(Schema):
     id: int
     position: int
@@ -85,6 +95,7 @@ class MessageOut(Schema):
     name: str
     model: str
     parts: list[dict[str, Any]]
+    content_metadata: ContentMetadata
     turn_number: int | None
     created_at: datetime | None
 

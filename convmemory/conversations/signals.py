@@ -16,6 +16,10 @@ turns_changed = Signal()
 # Arguments: conversation, first_turn: int | None (the lowest turn number that can have changed; None: no turn has).
 conversation_changed = Signal()
 
+# Sent inside the transaction that deletes a conversation, before any row of it is locked: whoever writes what is
+# derived from it can be waited for. Arguments: conversation_id: int, owner_id: int.
+conversation_deleting = Signal()
+
 # Sent inside the transaction that takes a conversation back from a writer whose lease has run out; its row is locked.
 # Argument: conversation. A receiver returns the messages (MessageDraft) that were received before the writer died.
 response_abandoned = Signal()

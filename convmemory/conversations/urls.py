@@ -2,11 +2,12 @@
 
 from django.urls import path
 
-from convmemory.conversations import import_views, views
+from convmemory.conversations import event_views, import_views, views
 
 urlpatterns = [
     path("conversations/<int:conversation_id>", views.conversation, name="conversation"),
     path("conversations/<int:conversation_id>/messages/<int:position>/parts/<int:index>", views.part, name="part"),
+    path("conversations/<int:conversation_id>/events", event_views.events, name="events"),
     path("conversations/<int:conversation_id>/rename", views.rename, name="rename-conversation"),
     path("conversations/<int:conversation_id>/archive", views.archive, name="archive-conversation"),
     path("conversations/<int:conversation_id>/delete", views.delete, name="delete-conversation"),

@@ -85,7 +85,7 @@ def conversation(request: PageRequest, conversation_id: int) -> HttpResponse:
     """The conversation around `?turn=N`, before or after a position, or from its start."""
     found = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
     box = SearchBox.of(request)
-    turn = _number(request, "turn")
+    turn = whole_number(request, "turn")
     passage = _passage(request)
     window, continues = _window_of(request, found, turn, passage)
     values, notes = _additions(request, found, window, is_whole=not (request.htmx and continues))
@@ -104,7 +104,8 @@ def conversation(request: PageRequest, conversation_id: int) -> HttpResponse:
         context["continues"] = continues
         return render(request, "conversations/conversation.html#messages", context)
     context |= _head(request, found, window.target)
-    context["missing_turn"] = turn if window.target is None and not continues else None
+    has_no_turns = turn == 0 and not found.turn_count  # search names what it has as turn 0 all the same
+    context["missing_turn"] = turn if window.target is None and not continues and not has_no_turns else None
     if request.htmx:
         return render(request, "conversations/conversation.html#main", context)
     return render(request, "conversations/conversation.html", context | _recent(request, box))
@@ -131,7 +132,7 @@ def _window_of(
     request: PageRequest, found: Conversation, turn: int | None, passage: Passage | None
 ) -> tuple[Window, str]:
     """The window that the address asks for, and on which side it continues another one: "before", "after" or ""."""
-    before, after = (_number(request, name) for name in ("before", "after"))
+    before, after = (whole_number(request, name) for name in ("before", "after"))
     if before is not None:
         return window_before(found, before), "before"
     if after is not None:
@@ -141,16 +142,16 @@ def _window_of(
 
 def _passage(request: PageRequest) -> Passage | None:
     """The passage that the address names: `m` is the message, `part` its part, `from` and `to` count characters."""
-    message_id, index, span = _number(request, "m", MAX_KEY), _number(request, "part") or 0, _span(request)
+    message_id, index, span = whole_number(request, "m", MAX_KEY), whole_number(request, "part") or 0, _span(request)
     return Passage(message_id, index, span) if message_id is not None and span else None
 
 
 def _span(request: PageRequest) -> MarkedSpan | None:
-    start, end = _number(request, "from"), _number(request, "to")
+    start, end = whole_number(request, "from"), whole_number(request, "to")
     return MarkedSpan(start, end) if start is not None and end is not None and start < end else None
 
 
-def _number(request: PageRequest, name: str, most: int = MAX_POSITION) -> int | None:
+def whole_number(request: PageRequest, name: str, most: int = MAX_POSITION) -> int | None:
     """A whole number from the address. Raises: InvalidInput."""
     text = request.GET.get(name, "")
     if not text:

@@ -31,7 +31,8 @@ class Window:
 def window_around(conversation: Conversation, turn: int | None, message_id: int | None = None) -> Window:
     """The messages around the first one of `turn`; from the start where there is no such turn.
 
-    Where message `message_id` of the turn stands too far down to be among them, the messages around that one.
+    Where message `message_id`, of the turn or beside it, stands too far down to be among them, the messages around
+    that one.
     """
     first, wanted = _places(conversation, turn, message_id) if turn is not None else (None, None)
     target = turn if first is not None else None
@@ -42,9 +43,9 @@ def window_around(conversation: Conversation, turn: int | None, message_id: int 
 
 
 def _places(conversation: Conversation, turn: int, message_id: int | None) -> tuple[int | None, int | None]:
-    """Positions of the turn's first message and of its message `message_id`. One query."""
-    places = conversation.messages.filter(turn_number=turn).aggregate(
-        first=Min("position"), wanted=Min("position", filter=Q(pk=message_id or 0))
+    """Positions of the turn's first message and of message `message_id`. One query."""
+    places = conversation.messages.filter(Q(turn_number=turn) | Q(pk=message_id or 0)).aggregate(
+        first=Min("position", filter=Q(turn_number=turn)), wanted=Min("position", filter=Q(pk=message_id or 0))
     )
     return places["first"], places["wanted"]
 

@@ -1,10 +1,7 @@
--- How many messages of one conversation are embedded as they stand, wait (how many of those for an answer), and failed.
+-- How many messages of one conversation are embedded as they stand, wait, and failed.
 SELECT
     count(*) FILTER (WHERE r.status = 'completed'),
     count(*) FILTER (WHERE r.status IS DISTINCT FROM 'completed' AND r.status IS DISTINCT FROM 'failed'),
-    count(*) FILTER (
-        WHERE r.status IS DISTINCT FROM 'completed' AND r.status IS DISTINCT FROM 'failed' AND m.turn_number IS NULL
-    ),
     count(*) FILTER (WHERE r.status = 'failed'),
     coalesce(sum(r.token_count) FILTER (WHERE r.status = 'completed'), 0)
 FROM conversations_message AS m

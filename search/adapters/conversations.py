@@ -1,5 +1,6 @@
 """Conversations as sources of the index: turns are items, messages are elements.
 
+A message without a turn is read with the first or the last one, and a conversation without turns is one item.
 Registered, and connected to changes, in `search/apps.py`. Nothing else of the index knows what a conversation is.
 """
 
@@ -12,7 +13,7 @@ from django.db.models import Q
 from django.urls import reverse
 
 from convmemory.conversations.models import Conversation, Message
-from convmemory.conversations.reading import stored_message
+from convmemory.conversations.reading import stored_message, with_home_turns
 from convmemory.core.sql import load_sql
 from search.adapters.messages import element_of, items_of
 from search.indexing.active import IndexResult, index_source
@@ -20,6 +21,7 @@ from search.indexing.noting import delete_sources, drop_source, put_source
 from search.models import Source
 from search.sources import Element, ItemKey, ItemText, SourceFacts
 from search.tasks import enqueue_index
+from search.vectors.locking import lock_for_deletion
 
 KIND = "conversation"
 
@@ -30,18 +32,16 @@ class ConversationAdapter:
     kind, item_name = KIND, "turn"
 
     def read_range(self, owner_id: int, object_id: int, first: int, last: int) -> list[ItemText]:
-        rows = Message.objects.filter(
-            owner_id=owner_id, conversation_id=object_id, turn_number__range=(first, last)
-        ).order_by("position")
-        return items_of(stored_message(row) for row in rows)
+        rows = with_home_turns(Message.objects.filter(owner_id=owner_id, conversation_id=object_id))
+        chosen = rows.filter(_read_with(turn_number__range=(first, last)), home_turn__range=(first, last))
+        return items_of(stored_message(row) for row in chosen.order_by("position"))
 
     def read_items(self, owner_id: int, items: Sequence[ItemKey]) -> dict[ItemKey, ItemText]:
         wanted = set(items)
-        rows = Message.objects.filter(
-            owner_id=owner_id,
-            conversation_id__in={object_id for object_id, _ in wanted},
-            turn_number__in={number for _, number in wanted},
-        )
+        numbers = {number for _, number in wanted}
+        rows = with_home_turns(
+            Message.objects.filter(owner_id=owner_id, conversation_id__in={object_id for object_id, _ in wanted})
+        ).filter(_read_with(turn_number__in=numbers), home_turn__in=numbers)
         found: dict[ItemKey, ItemText] = {}
         for object_id, group in groupby(rows.order_by("conversation_id", "position"), lambda row: row.conversation_id):
             for item in items_of(stored_message(row) for row in group):
@@ -50,8 +50,8 @@ class ConversationAdapter:
         return found
 
     def read_elements(self, owner_id: int, element_ids: Iterable[int]) -> dict[int, Element]:
-        rows = Message.objects.filter(owner_id=owner_id, pk__in=set(element_ids), turn_number__isnull=False)
-        return {row.pk: element_of(stored_message(row)) for row in rows}
+        rows = Message.objects.filter(owner_id=owner_id, pk__in=set(element_ids))
+        return {row.pk: element_of(stored_message(row)) for row in with_home_turns(rows)}
 
     def url(self, object_id: int, item_number: int) -> str:
         return f"/conversations/{object_id}?turn={item_number}"
@@ -65,6 +65,11 @@ class ConversationAdapter:
             count, gone = cursor.fetchone()
         delete_sources(gone or [])
         return int(count) + len(gone or [])
+
+
+def _read_with(**turns: object) -> Q:
+    """A condition that an index serves: messages of these turns, or of none."""
+    return Q(**turns) | Q(turn_number__isnull=True)
 
 
 # --- telling the index ----------------------------------------------------------------------------
@@ -94,7 +99,7 @@ def facts_of(conversation: Conversation) -> SourceFacts:
         owner_id=conversation.owner_id,
         object_id=conversation.pk,
         version=conversation.turns_version,
-        item_count=conversation.turn_count,
+        item_count=max(conversation.turn_count, min(conversation.message_count, 1)),
         element_count=conversation.message_count,
         created_at=conversation.created_at,
         updated_at=conversation.updated_at,
@@ -114,6 +119,12 @@ def on_turns_changed(sender: Any, *, conversation_id: int, owner_id: int, **kwar
     chosen = Q(owner_id=owner_id, kind=KIND, object_id=conversation_id)
     for pk in Source.objects.filter(chosen).values_list("pk", flat=True):
         enqueue_index(pk)
+
+
+def on_conversation_deleting(sender: Any, *, conversation_id: int, owner_id: int, **kwargs: Any) -> None:
+    source = source_of(owner_id=owner_id, conversation_id=conversation_id)
+    if source is not None:
+        lock_for_deletion(source.pk)
 
 
 def on_conversation_deleted(sender: Any, *, instance: Conversation, **kwargs: Any) -> None:

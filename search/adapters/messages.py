@@ -1,6 +1,7 @@
 """Messages as the index reads them: turns are items, messages are elements, their parts are parts."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 
 from convmemory.conversations.parts import (
@@ -27,13 +28,14 @@ def items_of(messages: Iterable[StoredMessage]) -> list[ItemText]:
 
 
 def _item(number: int, messages: Sequence[StoredMessage]) -> ItemText:
-    question = next((m for m in messages if m.is_real_user), messages[0])
-    said = (text for m in messages if m.is_real_user for text in _texts(m.parts))
+    own = [message for message in messages if message.has_turn] or messages
+    question = next((m for m in own if m.is_real_user), own[0])
+    said = (text for m in own if m.is_real_user or m is question for text in _texts(m.parts))
     return ItemText(
         number=number,
         opening_id=question.message_id,
         heading=cut("\n".join(said), HEADING_CHARS),
-        created_at=next((m.created_at for m in messages if m.created_at), None),
+        created_at=next((m.created_at for m in own if m.created_at), None),
         elements=tuple(element_of(message) for message in messages),
     )
 
@@ -43,13 +45,19 @@ def _texts(parts: Iterable[Part]) -> Iterator[str]:
 
 
 def element_of(message: StoredMessage) -> Element:
-    """A message as the index reads it. Text that nobody said (harness, reminders) is no part of it."""
+    """A message as the index reads it. Text that nobody said (harness, reminders) is no part of it.
+
+    What belongs to no turn counts for no turn's vector; a system message among it is a system prompt.
+    """
     is_spoken = message.is_real_user or message.role == "assistant"
-    said: Kind = "user" if message.is_real_user else "assistant"
+    said: Kind | None = "user" if message.is_real_user else "assistant" if is_spoken else None
+    if message.role == "system" and not message.has_turn:
+        said = "system"
+    parts = _parts(message.parts, said)
     return Element(
         element_id=message.message_id,
         item_number=message.turn_number,
-        parts=tuple(_parts(message.parts, said if is_spoken else None)),
+        parts=tuple(parts) if message.has_turn else tuple(replace(part, in_vector=False) for part in parts),
         speaker=speaker_of(message.role, message.name),
         name=message.name if is_spoken else "",
         digest=message.content_hash,

@@ -25,7 +25,7 @@ from search.indexing.batches import ItemBatch, batches_of_items
 from search.indexing.chunking import chunk_text
 from search.models import BinaryCodeBlock, Item, ItemEmbedding, Passage, Source, SourceIndex
 from search.sources import ItemText
-from search.vectors.locking import derivation_lock, lock_vectors
+from search.vectors.locking import derivation_lock, lock_for_writing, lock_vectors, unless_deleted
 from search.vectors.passages import drop_passages, store_ahead, store_passages
 from search.vectors.texts import ItemTexts, item_texts, searchable
 
@@ -50,10 +50,11 @@ def index_source(*, source_id: int, deadline: float = float("inf")) -> IndexResu
     """Index every item of the source that is new, changed or missing in the active space.
 
     Does one batch at least, then stops once `time.monotonic()` passes `deadline`. Raises: EmbedderUnavailable after
-    the lexical documents are stored, so that full text search works without an embedder.
+    the lexical documents are stored, so that full text search works without an embedder. A source that is deleted
+    meanwhile is finished.
     """
     result = IndexResult()
-    with derivation_lock(source_id) as held:
+    with derivation_lock(source_id) as held, unless_deleted(source_id):
         if not held:
             return IndexResult(finished=False, busy=True)
         while (source := Source.objects.filter(pk=source_id).first()) is not None:
@@ -186,9 +187,10 @@ def store_documents(source: Source, items: dict[int, ItemTexts]) -> None:
         "created_at": [t.created_at or source.created_at for t in texts],
         "hashes": [t.content_hash for t in texts],
         "lengths": [t.length for t in texts],
-        **{weight: [searchable(t.lexical[weight]) for t in texts] for weight in "ABCD"},
+        **{weight: [searchable(t.lexical.get(weight, "")) for t in texts] for weight in "ABCDS"},
     }
-    with connection.cursor() as cursor:
+    with transaction.atomic(), connection.cursor() as cursor:
+        lock_for_writing(source.pk)
         cursor.execute(load_sql("search", "upsert_items"), parameters)
 
 

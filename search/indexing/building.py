@@ -17,7 +17,7 @@ from convmemory.embeddings.spaces import building_space
 from search.indexing.active import IndexResult, embed_missing, state_of
 from search.indexing.batches import ITEMS_PER_BATCH, batches_of_items
 from search.models import ItemEmbedding, Passage, Source, SourceIndex
-from search.vectors.locking import BUILD_LOCK_CLASS, derivation_lock
+from search.vectors.locking import BUILD_LOCK_CLASS, derivation_lock, unless_deleted
 from search.vectors.passages import drop_passages
 from search.vectors.texts import item_texts
 
@@ -38,7 +38,7 @@ def build_source(*, source_id: int, space: EmbeddingSpace, deadline: float = flo
     Does one batch at least, then stops once `time.monotonic()` passes `deadline`. Raises: EmbedderUnavailable.
     """
     result = IndexResult()
-    with derivation_lock(source_id, BUILD_LOCK_CLASS) as held:
+    with derivation_lock(source_id, BUILD_LOCK_CLASS) as held, unless_deleted(source_id):
         if not held:
             return IndexResult(finished=False, busy=True)
         while (source := Source.objects.filter(pk=source_id).first()) is not None:

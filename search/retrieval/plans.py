@@ -4,63 +4,87 @@ The planner may rightly scan a small table as a whole, so the plans are asked fo
 a query that then still reads a whole table has lost its index.
 """
 
+from typing import Any
+
 from django.db import connection, transaction
-from django.db.models import Max
+from django.db.models import F, QuerySet, Sum
 
 from convmemory.conversations.reading import EVERYTHING, Filters
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.cache import query_embedding
 from convmemory.embeddings.models import EmbeddingSpace
 from search import vector_index
-from search.models import Item
+from search.models import ItemEmbedding, Source, SourceIndex
 from search.query_text import QueryText
 from search.retrieval.dense import dense_statement, passages_statement
 from search.retrieval.lexical import lexical_statement
 from search.retrieval.prepared import PreparedQuery
 
-PASSAGES, ITEMS = "passage_owner", "item_embedding_owner"
+PASSAGES, ITEMS, NEWEST_ITEMS = "passage_owner", "item_embedding_owner", "item_embedding_newest"
 DENSE_PLANS: dict[str, tuple[str, ...]] = {  # any of them
     "passages_exact": (PASSAGES,),
-    "passages_named": ("search_passage_pkey",),
-    "items_exact": (ITEMS, "item_embedding_newest"),  # either begins with the owner
+    "passages_named": ("search_passage_pkey", PASSAGES),  # by id, or, of an owner with hardly more, by owner
+    "items_exact": (ITEMS, NEWEST_ITEMS),  # either begins with the owner
     "items_by_code": (f"Index Only Scan using {ITEMS}",),
 }
 LEXICAL_INDEX = "item_owned_spoken"
 CODES_INDEX = "code_block_owner"
+VACUUMED_SHARE = 0.9  # of a table's pages; where fewer are, reading an index alone spares nothing yet
 TEXT = QueryText("some words")
 
 
 def queries_without_index(space: EmbeddingSpace) -> dict[str, str]:
     """The queries that do not use the index they should, with that index. Raises: EmbedderUnavailable."""
-    owner_id = Item.objects.aggregate(owner=Max("owner"))["owner"]
-    if owner_id is None:
-        return {}
     statements = _statements_in_use(space)
     bad = {
         name: expected_plans(name, space)[0]
-        for name in statements
+        for name, owner_id in statements.items()
         if not is_as_expected(name, space, dense_plan(name, owner_id, space))
     }
-    if LEXICAL_INDEX not in lexical_plan(owner_id):
-        bad["lexical_matches"] = LEXICAL_INDEX
-    if "passages_named" in statements and CODES_INDEX not in codes_plan(owner_id, space):
+    for owner_id in set(statements.values()):
+        if LEXICAL_INDEX not in lexical_plan(owner_id):
+            bad["lexical_matches"] = LEXICAL_INDEX
+    if "passages_named" in statements and CODES_INDEX not in codes_plan(statements["passages_named"], space):
         bad["code_digest"] = CODES_INDEX
     return bad
 
 
-def _statements_in_use(space: EmbeddingSpace) -> list[str]:
-    """Binary codes are compared for large owners only; of small tables the planner may rightly read the rows."""
-    names = ["passages_exact", "items_exact"]
-    if vector_index.largest_owner(space) > vector_index.EXACT_PASSAGES:
-        names += ["passages_named", "items_by_code"]
-    if vector_index.has_passage_index(space):
-        names.append("passages_indexed")
-    return names
+def _statements_in_use(space: EmbeddingSpace) -> dict[str, int]:
+    """The dense statements that searches run here, each with the owner who has most of what it looks through.
+
+    What goes by binary codes is run for large owners alone: for a small one the planner rightly goes another way.
+    """
+    found: dict[str, int] = {}
+    states = SourceIndex.objects.filter(space=space)
+    for owner_id, passages in _by_size(states.annotate(size=F("passages"))):
+        found |= {"passages_exact": owner_id, vector_index.passage_statement(space, passages): owner_id}
+    for owner_id, items in _by_size(Source.objects.annotate(size=F("item_count"))):
+        found |= {"items_exact": owner_id, vector_index.item_statement(items): owner_id}
+    return found
+
+
+def _by_size(rows: QuerySet[Any]) -> list[tuple[int, int]]:
+    """The owner with the largest sum of `size` and that sum, or nothing."""
+    return list(rows.values("owner").annotate(sum=Sum("size")).order_by("-sum").values_list("owner", "sum")[:1])
 
 
 def expected_plans(name: str, space: EmbeddingSpace) -> tuple[str, ...]:
     """What the plan of this dense retriever has to hold, one of them."""
-    return (vector_index.index_name(space),) if name == "passages_indexed" else DENSE_PLANS[name]
+    if name == "passages_indexed":
+        return (vector_index.index_name(space),)
+    if name == "items_by_code" and not _is_vacuumed(ItemEmbedding._meta.db_table):
+        return (ITEMS, NEWEST_ITEMS)
+    return DENSE_PLANS[name]
+
+
+def _is_vacuumed(table: str) -> bool:
+    """Whether most pages of the table are known to hold no dead row, so that an index can answer by itself."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT relallvisible >= relpages * %s FROM pg_class WHERE oid = to_regclass(%s)", [VACUUMED_SHARE, table]
+        )
+        row = cursor.fetchone()
+    return bool(row and row[0])
 
 
 def is_as_expected(name: str, space: EmbeddingSpace, plan: str) -> bool:

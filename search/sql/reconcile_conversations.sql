@@ -5,14 +5,14 @@ WITH wrong AS (
          element_count, version, spoken_length)
     SELECT
         c.owner_id, 'conversation', c.id, c.title, c.agent, c.project, c.source, c.archived_at IS NOT NULL, c.created_at,
-        c.updated_at, c.turn_count, c.message_count, c.turns_version, 0
+        c.updated_at, greatest(c.turn_count, least(c.message_count, 1)), c.message_count, c.turns_version, 0
     FROM conversations_conversation AS c
     LEFT JOIN search_source AS known ON known.owner_id = c.owner_id AND known.kind = 'conversation' AND known.object_id = c.id
     WHERE
         known.id IS NULL
         OR (known.version, known.item_count, known.archived, known.title, known.agent, known.project, known.origin)
             IS DISTINCT FROM
-            (c.turns_version, c.turn_count, c.archived_at IS NOT NULL, c.title, c.agent, c.project, c.source)
+            (c.turns_version, greatest(c.turn_count, least(c.message_count, 1)), c.archived_at IS NOT NULL, c.title, c.agent, c.project, c.source)
     ON CONFLICT (owner_id, kind, object_id) DO UPDATE SET
         title = EXCLUDED.title,
         agent = EXCLUDED.agent,

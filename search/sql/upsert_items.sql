@@ -2,12 +2,14 @@
 WITH given AS MATERIALIZED (
     SELECT
         t.*,
-        setweight(to_tsvector('convmemory', t.a), 'A') || setweight(to_tsvector('convmemory', t.b), 'B') AS spoken,
+        setweight(to_tsvector('convmemory', t.a), 'A') || setweight(to_tsvector('convmemory', t.b), 'B')
+            || setweight(to_tsvector('convmemory', t.s), 'C') AS spoken,
         setweight(to_tsvector('convmemory', t.c), 'C') || setweight(to_tsvector('convmemory', t.d), 'D') AS unspoken
     FROM unnest(
         %(numbers)s::int[], %(opening_ids)s::bigint[], %(headings)s::text[], %(created_at)s::timestamptz[],
-        %(hashes)s::bytea[], %(lengths)s::int[], %(A)s::text[], %(B)s::text[], %(C)s::text[], %(D)s::text[]
-    ) AS t (number, opening_id, heading, created_at, content_hash, length, a, b, c, d)
+        %(hashes)s::bytea[], %(lengths)s::int[], %(A)s::text[], %(B)s::text[], %(C)s::text[], %(D)s::text[],
+        %(S)s::text[]
+    ) AS t (number, opening_id, heading, created_at, content_hash, length, a, b, c, d, s)
 )
 INSERT INTO search_item
     (owner_id, source_id, number, opening_id, heading, created_at, content_hash, length, error,

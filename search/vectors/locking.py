@@ -1,14 +1,16 @@
-"""One worker at a time writes what is derived from a source."""
+"""One worker at a time writes what is derived from a source, and none while the source is being deleted."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from django.db import connection
+from django.db import IntegrityError, connection
 
 from convmemory.core.sql import load_sql
+from search.models import Source
 
 LOCK_CLASS = 7_201  # the first key of these advisory locks
 BUILD_LOCK_CLASS = 7_202  # of those for a space that is built beside the active one
+WRITING_LOCK_CLASS = 7_203  # of those that writers of a source share and who deletes it holds alone
 VECTORS_LOCK_CLASS = 1_000_000  # of those for the vectors in one space, whose number is added
 
 
@@ -31,6 +33,31 @@ def lock_vectors(source_id: int, space_id: int) -> None:
 
     A task that still builds a space when it becomes the active one can meet another that indexes.
     """
+    lock_for_writing(source_id)
     with connection.cursor() as cursor:
-        keys = [VECTORS_LOCK_CLASS + space_id, source_id % 2**31]
-        cursor.execute(load_sql("search", "lock_vectors"), keys)
+        cursor.execute(load_sql("search", "lock_vectors"), [VECTORS_LOCK_CLASS + space_id, source_id % 2**31])
+
+
+def lock_for_writing(source_id: int) -> None:
+    """Before the first row is written: wait while the source is being deleted; held until the transaction ends."""
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("search", "lock_with_others"), [WRITING_LOCK_CLASS, source_id % 2**31])
+
+
+def lock_for_deletion(source_id: int) -> None:
+    """Before any row is locked: wait for those who are writing, and let nobody else write until the transaction ends.
+
+    Without it rows that a worker adds behind the deletion's back would make the deletion fail.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("search", "lock_vectors"), [WRITING_LOCK_CLASS, source_id % 2**31])
+
+
+@contextmanager
+def unless_deleted(source_id: int) -> Iterator[None]:
+    """End the block quietly where its rows are refused because the source was deleted meanwhile."""
+    try:
+        yield
+    except IntegrityError:
+        if Source.objects.filter(pk=source_id).exists():
+            raise

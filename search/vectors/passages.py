@@ -37,6 +37,7 @@ KINDS: dict[Kind, int] = {
     "tool": Passage.Kind.TOOL,
     "call": Passage.Kind.CALL,
     "document": Passage.Kind.DOCUMENT,
+    "system": Passage.Kind.SYSTEM,
 }
 
 

@@ -5,7 +5,7 @@ parameters cut at 250 characters each; no thinking, no tool results.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -27,6 +27,7 @@ _IDENTIFIER = re.compile(
     re.VERBOSE,
 )
 _WORD = re.compile(r"\w+")
+_UNSPACED_RUN = re.compile(r"\S+")
 _SEPARATORS = re.compile(r"[._/\\:@#\-]+")
 _LONG_TOKEN = re.compile(rf"(?<!\S)\S{{{MAX_TOKEN_CHARS}}}\S++")
 _COMMENT_START, _COMMENT_END = "<!--", "-->"
@@ -38,6 +39,7 @@ WEIGHTS: dict[Kind, str] = {  # under which an item's words can be searched for
     "thinking": "C",
     "call": "BD",
     "tool": "D",
+    "system": "S",
 }
 TOOLS: tuple[Kind, ...] = ("tool", "call")
 
@@ -50,7 +52,8 @@ class ItemTexts:
     heading: str
     created_at: datetime | None
     embedded: str
-    lexical: Mapping[str, str] = field(default_factory=dict)  # by weight: A user, B assistant, C thinking, D tool
+    # By weight: A user, B assistant, C thinking, D tool, S system prompt.
+    lexical: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def length(self) -> int:
@@ -65,17 +68,20 @@ class ItemTexts:
 
 def item_texts(item: ItemText) -> ItemTexts:
     """The texts of one item."""
-    lexical: dict[str, list[str]] = {"A": [], "B": [], "C": [], "D": []}
+    lexical: dict[str, list[str]] = {"A": [], "B": [], "C": [], "D": []}  # and S, where there is a system prompt
     for element in item.elements:
         for weights, text in _lexical_texts(element):
             for weight in weights:
-                lexical[weight].append(text)
+                lexical.setdefault(weight, []).append(text)
     return ItemTexts(
         opening_id=item.opening_id,
         heading=item.heading,
         created_at=item.created_at,
         embedded="\n\n".join(filter(None, map(_embedded_text, item.elements))),
-        lexical={weight: "\n".join(texts)[:LEXICAL_CHARS] for weight, texts in lexical.items()},
+        lexical={
+            weight: words_of_tools(texts) if weight == "D" else "\n".join(texts)[:LEXICAL_CHARS]
+            for weight, texts in lexical.items()
+        },
     )
 
 
@@ -101,12 +107,44 @@ def _lexical_texts(element: Element) -> Iterator[tuple[str, str]]:
         yield _name_weight(element.parts), element.name
     for part in element.parts:
         text = f"{part.label}\n{part.text}" if part.label else part.text
-        yield WEIGHTS[part.kind], head_and_tail(text, TOOL_OUTPUT_CHARS) if part.kind == "tool" else text
+        yield WEIGHTS[part.kind], text
 
 
 def _name_weight(parts: Sequence[ElementPart]) -> str:
     """Under a user's words where one speaks, else under an assistant's."""
     return "A" if any(part.kind == "user" for part in parts) else "B"
+
+
+def words_of_tools(texts: Sequence[str]) -> str:
+    """What tools took and put out, as it is searched: heads and tails as they stand, and every other word once.
+
+    Where a word stands in the middle of a long log does not matter, and a log says the same over and over.
+    """
+    whole: list[str] = []
+    room = LEXICAL_CHARS // 2
+    for text in texts:
+        ends = head_and_tail(text, TOOL_OUTPUT_CHARS)
+        if len(ends) < room:
+            whole.append(ends)
+            room -= len(ends) + 1
+    said = "\n".join(whole)
+    others = _other_words(texts, known=set(said.split()), max_chars=LEXICAL_CHARS - len(said) - 1)
+    return f"{said}\n{others}" if others else said
+
+
+def _other_words(texts: Iterable[str], *, known: set[str], max_chars: int) -> str:
+    """The words of the texts, each once, but for those that are known."""
+    others: dict[str, None] = {}
+    for text in texts:
+        for match in _UNSPACED_RUN.finditer(text):
+            word = match.group()
+            if word in known or word in others:
+                continue
+            max_chars -= len(word) + 1
+            if max_chars < 0:
+                return " ".join(others)
+            others[word] = None
+    return " ".join(others)
 
 
 def head_and_tail(text: str, max_chars: int) -> str:

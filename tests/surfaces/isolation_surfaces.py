@@ -20,9 +20,9 @@ from tests.surfaces.isolation_town import QUESTIONS, TOPICS, Person, Town
 YEAR_BEFORE, TODAY = "2025-06-18", "2026-07-28"
 TOOLS = [tool.name for tool in tool_definitions()]
 NEVER_SHOW_TEXT = {
-    "GET events", "GET index status", "GET memory stats", "POST memory embed", "POST summaries", "page account",
-    "page connect", "page hits in", "page keys", "GET tools", "POST stop", "page running",
-    "page progress",
+    "GET events", "GET events by words", "page events", "GET index status", "GET memory stats", "POST memory embed",
+    "POST summaries", "page account", "page connect", "page hits in", "page keys", "GET tools", "POST stop",
+    "page running", "page progress",
 }  # fmt: skip
 
 
@@ -202,6 +202,8 @@ ROUTES: dict[str, Surface] = {
         ask, "GET", f"/conversations/{ask.conversation}/context", agent_id=ask.agent_id
     ),
     "GET events": lambda _, ask: _api(ask, "GET", "/events", conversation_id=ask.conversation),
+    "GET events by words": lambda _, ask: _api(ask, "GET", "/events", query=ask.question),
+    "page events": lambda _, ask: _page(ask, f"/conversations/{ask.conversation}/events", q=ask.question),
     "GET index status": lambda _, ask: _api(ask, "GET", "/index/status"),
     "GET tools": lambda _, ask: _api(ask, "GET", "/tools"),
     "POST stop": lambda _, ask: _api(ask, "POST", f"/conversations/{ask.conversation}/stop"),

@@ -17,6 +17,7 @@ from convmemory.accounts.quota import reserve
 from convmemory.chat.agents import create_agent, options_of
 from convmemory.chat.models import Agent, CapturedHistory, Reply
 from convmemory.conversations.models import Conversation
+from convmemory.conversations.parts import part_text
 from convmemory.core.errors import SwitchedOff
 from memory.models import MessageEmbedding
 from search.adapters.conversations import index_conversation
@@ -35,6 +36,7 @@ CHANGELISTS = (
     "accounts_contentaccess",
     "conversations_conversation",
     "conversations_message",
+    "conversations_event",
     "embeddings_embeddingspace",
     "embeddings_cachedvector",
     "memory_messageembedding",
@@ -139,6 +141,15 @@ def pages_of(house: House) -> Iterator[tuple[str, str]]:
 
 def changelist(name: str) -> str:
     return reverse(f"admin:{name}_changelist")
+
+
+def test_a_message_s_kinds_of_content_are_shown_and_nothing_that_it_says(house: House) -> None:
+    message = house.conversation.messages.order_by("pk")[0]
+    (part, *_) = message.typed_parts
+    page = client_of(house.staff).get(reverse("admin:conversations_message_change", args=[message.pk])).content.decode()
+    assert "Has thinking" in page
+    assert f"text {len(part_text(part)):,}" in page
+    assert part_text(part) not in page
 
 
 @pytest.mark.parametrize("who", ["nobody", "ada"])

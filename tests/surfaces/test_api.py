@@ -1,7 +1,7 @@
 """The HTTP API: shapes, errors as problem JSON, keys, and nobody else's data."""
 
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,21 @@ def test_a_conversation_is_stored_read_changed_and_deleted(api: Api) -> None:
     assert not Conversation.objects.exists()
 
 
+def test_a_message_says_what_kinds_of_content_it_has(api: Api) -> None:
+    blocks = [
+        {"type": "thinking", "thinking": "Peru has one."},
+        {"type": "text", "text": "Lima."},
+        {"type": "tool_use", "id": "t", "name": "atlas", "input": {"country": "Peru"}},
+    ]
+    messages = [MESSAGES[0], {"role": "assistant", "content": blocks}]
+    number = api.send("POST", "/conversations", {"messages": messages}).json()["id"]
+    asked, answered = (m["content_metadata"] for m in api.get(f"/conversations/{number}/messages").json()["results"])
+    assert asked == {"has_thinking": False, "has_tool_calls": False, "characters": {"text": 28}}
+    assert answered == {
+        "has_thinking": True, "has_tool_calls": True, "characters": {"thinking": 13, "text": 5, "tool_call": 4},
+    }  # fmt: skip
+
+
 def test_search_answers_in_the_documented_shape(api: Api, owner: User) -> None:
     conversation = make_conversation(owner, exchange(("what is the capital of Peru?", "Lima.")), title="Geography")
     index_conversation(conversation_id=conversation.pk)
@@ -96,6 +111,36 @@ def test_event_logs_are_searched_by_type_tool_level_and_conversation(api: Api, o
     }
     assert counts == {"type": 2, "tool": 1, "level": 1}
     assert Api(make_user()).get("/events").json()["results"] == []
+
+
+def test_event_logs_are_searched_by_words_turn_and_time(api: Api, owner: User) -> None:
+    day = datetime(2026, 3, 1, tzinfo=UTC)
+    payloads: list[dict[str, Any]] = [
+        {"path": "/srv/garden/plan.py", "exit_code": 1},
+        {"message": "Permission denied\nfor gardener"},
+        {"nested": {"list": ["tulip", {"deep": "quokka_bed"}]}},
+    ]
+    events = [
+        EventDraft(line_number=n, type="tool:post", turn_number=n, created_at=day + timedelta(days=n), payload=payload)
+        for n, payload in enumerate(payloads)
+    ]
+    for user in (owner, make_user()):
+        draft = ConversationDraft(messages=[], source="amplifier", source_id="s1", events=events)
+        ingest.sync_conversation(owner=user, draft=draft)
+
+    def lines(**query: Any) -> list[int]:
+        return [event["line_number"] for event in api.get("/events", **query).json()["results"]]
+
+    assert lines(query="plan.py") == lines(query="GARDEN plan") == lines(query="exit_code") == [0]
+    assert lines(query="garden") == [0, 1]  # a word may go on
+    assert lines(query="quokka") == lines(query="deep tulip") == [2]
+    assert lines(query="tool post") == [0, 1, 2]
+    assert lines(query="tulip garden") == lines(query="arden") == []
+    assert lines(turn=1) == [1]
+    assert lines(after="2026-03-02T00:00:00Z") == [1, 2]
+    assert lines(before="2026-03-02T00:00:00Z", query="garden") == [0, 1]
+    assert problem_of(api.get("/events", query="?!"), 422)
+    assert problem_of(api.get("/events", after="2026-03-03T00:00:00Z", before="2026-03-02T00:00:00Z"), 422)
 
 
 def test_an_upload_is_imported_and_reported(api: Api, owner: User, monkeypatch: pytest.MonkeyPatch) -> None:

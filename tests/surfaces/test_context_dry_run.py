@@ -61,6 +61,8 @@ def test_the_route_tells_what_would_be_sent(owner: User, conversation: Conversat
     assert "They talked." in run["messages"][1]["content"]
     assert run["removed_ids"] == [number for step in run["steps"] for number in step["removed_ids"]]
     assert len(run["steps"][0]["removed_ids"]) == 10
+    [told] = run["steps"][0]["summaries"]
+    assert (told["from_position"], told["to_position"], told["stands_for"]) == (0, 9, [[0, 9]])
     assert run["tokens_after"] <= 4_096 * 0.8 < run["tokens_before"]
 
 
@@ -74,6 +76,7 @@ def test_the_page_shows_what_stays_and_what_goes(owner: User, conversation: Conv
     text = client.get(path).content.decode()
     assert "to Tutor, some-model" in text
     assert "10 messages by <code>summary_boundary</code>" in text
+    assert "Summary of messages 0 to 9</a> stands for messages 0 to 9" in text
     assert "inserted" in text
     assert "answer 9" in text
     assert "answer 0" not in text

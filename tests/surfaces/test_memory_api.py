@@ -44,7 +44,7 @@ def test_embed_answers_pending_a_worker_completes_and_stats_count(api: Api, owne
     assert {row["status"] for row in answer.json()["results"]} == {"pending"}
     assert answer.json()["skipped"] == []
     assert api.get(f"{path}/stats").json() == {
-        "embedded": 0, "pending": 4, "waiting_for_answer": 0, "failed": 0, "tokens": 0
+        "embedded": 0, "pending": 4, "failed": 0, "tokens": 0
     }  # fmt: skip
     [(_, arguments)] = queued("memory.tasks.embed")
     assert tasks.embed(*arguments) == {"finished": True, "completed": 4, "failed": 0}
@@ -55,14 +55,13 @@ def test_embed_answers_pending_a_worker_completes_and_stats_count(api: Api, owne
     assert {row["status"] for row in again} == {"completed"}
 
 
-def test_a_message_that_waits_for_its_answer_says_so(api: Api) -> None:
+def test_a_question_without_an_answer_is_embedded_and_a_system_message_is_not(api: Api) -> None:
     body = {"messages": [{"role": "user", "content": "Are you there?"}, {"role": "system", "content": "quiet"}]}
     number = api.send("POST", "/conversations", body).json()["id"]
     ids = list(Message.objects.order_by("position").values_list("pk", flat=True))
     answer = api.send("POST", f"/conversations/{number}/memory/embed", {"message_ids": ids}).json()
-    (waits,) = answer["results"]
-    assert waits["status"] == "pending"
-    assert "no answer yet" in waits["note"]
+    (asked,) = answer["results"]
+    assert (asked["status"], asked["role"]) == ("pending", "user")
     (skipped,) = answer["skipped"]
     assert (skipped["role"], "system" in skipped["reason"]) == ("system", True)
 

@@ -10,7 +10,8 @@ from django.contrib.auth.models import User
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
-from convmemory.conversations.drafts import MessageDraft
+from convmemory.conversations import ingest
+from convmemory.conversations.drafts import ConversationDraft, EventDraft, MessageDraft
 from convmemory.conversations.models import Conversation, Message
 from convmemory.conversations.parts import TextPart, ThinkingPart, ToolCallPart, ToolResultPart
 from convmemory.conversations.windows import MESSAGES_BEFORE_TURN, WINDOW_CHARS, WINDOW_MESSAGES, window_around
@@ -420,3 +421,32 @@ def test_a_passage_far_below_its_turn_s_beginning_is_on_the_page(owner: User, pa
     assert 'tabindex="-1">step 2</mark>47' in far
     assert f"?before={250 - MESSAGES_BEFORE_TURN}&amp;turn=1" in far
     assert far.count("data-position=") == far.count("is-target") == WINDOW_MESSAGES
+
+
+def test_the_event_log_is_searched_and_goes_on_by_a_link(owner: User, page: Callable[..., str]) -> None:
+    day = datetime(2026, 3, 1, 9, tzinfo=UTC)
+    events = [
+        EventDraft(
+            line_number=number, type="tool:post", tool="bash", level="ERROR" if number == 7 else "INFO", turn_number=0,
+            created_at=day, payload={"output": f"badger number{number} <b>"},
+        )
+        for number in range(130)
+    ]  # fmt: skip
+    draft = ConversationDraft(exchange(("what?", "that")), source="amplifier", source_id="s", events=events)
+    number = ingest.sync_conversation(owner=owner, draft=draft).conversation_id
+    address = f"/conversations/{number}/events"
+    assert f'href="{address}"' in page(f"/conversations/{number}")
+    text = page(address)
+    assert "number99" in text
+    assert "number100" not in text
+    assert "<b>" not in text
+    assert f'href="/conversations/{number}?turn=0#turn-0"' in text
+    later = unescape(text.split('<a class="button quiet" href="')[1].split('"')[0])
+    assert "number100" in page(f"{address}{later}")
+    found = page(f"{address}?q=badger+number7&level=error&turn=0&type=tool:post&tool=bash&after=2026-03-01T09:00")
+    assert found.count("<li class=") == 1
+    assert "No event of this conversation is like that" in page(f"{address}?q=otter")
+    for wrong in ("after=yesterday", "turn=x", "q=%3F"):
+        assert 'role="alert"' in page(f"{address}?{wrong}", status=400)
+    page(f"/conversations/{make_conversation(make_user()).pk}/events", status=404)
+    assert "came without an event log" in page(f"/conversations/{make_conversation(owner).pk}/events")

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,10 @@ from convmemory.conversations.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.importers.amplifier_events import EVENT_FILES, events_path, read_events
 from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
 from convmemory.conversations.importers.bounds import has_too_many_values, too_many_values
-from convmemory.conversations.importers.content import ROLES_BY_NAME, message_draft
+from convmemory.conversations.importers.content import ROLES_BY_NAME, kept_message
 from convmemory.conversations.importers.lines import JsonObject, read_objects
 from convmemory.conversations.importers.values import key_of, mapping_of, packed, short_hash, text_of, time_of
 from convmemory.conversations.parts import Part, TextPart, ToolResultPart, spoken_text
-from convmemory.core.errors import InvalidInput
 from convmemory.core.text import one_line
 
 TRANSCRIPT = "transcript.jsonl"
@@ -76,8 +76,8 @@ class AmplifierImporter:
             source_id=_session_id(source.path, metadata, opening),
             title=text_of(metadata.get("name")) or _title(opening),
             agent=_agent(metadata),
-            project=text_of(metadata.get("working_dir")),
-            created_at=_created_at(metadata, opening),
+            project=text_of(metadata.get("working_dir")) or _project_slug(source),
+            created_at=_created_at(metadata),
             parent_source_id=_parent_id(source.path, metadata),
             events=read_events(source.path, report) if has_events else (),
         )
@@ -114,11 +114,7 @@ def _messages(path: Path, metadata: Mapping[str, Any], report: FileReport) -> It
         return
     model = text_of(metadata.get("model"))
     for item in read_objects(path, on_issue=report.line_issue):
-        try:
-            draft = message_draft(item.value, unknown=report.unknown)
-        except InvalidInput as error:
-            report.skip(item.number, str(error))
-            continue
+        draft = kept_message(item.value, unknown=report.unknown, refused=partial(report.line_issue, item.number))
         if draft.parts:
             yield _finished(draft, item, model)
 
@@ -165,14 +161,20 @@ def _title(opening: list[MessageDraft]) -> str:
     return one_line(next(said, ""), TITLE_CHARS)
 
 
-def _created_at(metadata: Mapping[str, Any], opening: list[MessageDraft]) -> datetime | None:
+def _created_at(metadata: Mapping[str, Any]) -> datetime | None:
     given = (time_of(metadata.get(key)) for key in ("created", "started_at"))
-    return next((time for time in given if time), opening[0].created_at if opening else None)
+    return next((time for time in given if time), None)
 
 
 def _agent(metadata: Mapping[str, Any]) -> str:
     bundle = text_of(metadata.get("bundle")).removeprefix("bundle:").strip()
     return bundle or text_of(metadata.get("agent_name")) or "amplifier"
+
+
+def _project_slug(source: Source) -> str:
+    """The project's name as the agent's folders give it: `<slug>/sessions/<session id>`."""
+    folders = Path(source.label or source.path).parts[:-1]
+    return folders[-2] if len(folders) > 1 and folders[-1] == "sessions" else ""
 
 
 def _session_id(folder: Path, metadata: Mapping[str, Any], opening: list[MessageDraft]) -> str:

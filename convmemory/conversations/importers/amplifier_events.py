@@ -58,7 +58,8 @@ def _event(item: JsonObject, kind: str, *, line_number: int, prompts: int) -> Ev
         type=kind,
         level=text_of(value.get("lvl")) or text_of(value.get("level")),
         tool=next((tool for tool in tools if tool), ""),
-        turn_number=prompts - 1 if prompts else _given_turn(data, value),
+        turn_number=None if prompts else _given_turn(data, value),
+        prompt_number=prompts - 1 if prompts else None,
         created_at=time_of(value.get("ts")) or time_of(value.get("timestamp")),
         payload=bounded_payload({**data, **{key: value[key] for key in ("status", "duration_ms") if key in value}}),
     )

@@ -7,6 +7,7 @@ conversations (`parse`). docs/adding-a-format.md walks through one.
 import stat
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,6 +15,7 @@ from typing import Any, Protocol
 from convmemory.conversations.drafts import ConversationDraft
 from convmemory.conversations.importers.compressed import open_transcript
 from convmemory.conversations.importers.lines import JsonObject, objects_of_line, unreadable
+from convmemory.conversations.importers.values import time_of
 from convmemory.conversations.importers.versions import is_newer
 
 HEAD_BYTES = 64 * 1024
@@ -56,6 +58,15 @@ class Source:
     @cached_property
     def is_folder(self) -> bool:
         return self.path.is_dir()
+
+    @cached_property
+    def written_at(self) -> datetime | None:
+        """When the file, or a folder's newest file, was last written. Raises: InvalidInput."""
+        try:
+            files = [path for path in self.path.iterdir() if path.is_file()] if self.is_folder else [self.path]
+            return time_of(max((path.stat().st_mtime for path in files), default=None))
+        except OSError as error:
+            raise unreadable(self.path, error) from error
 
     @cached_property
     def head(self) -> bytes:
@@ -141,7 +152,7 @@ class FileReport:
         """Count a place that was read otherwise than it stands."""
         self._issue(place, reason, kept=True)
 
-    def line_issue(self, number: int, reason: str, *, kept: bool) -> None:
+    def line_issue(self, number: int | str, reason: str, *, kept: bool) -> None:
         """`skip` or `repair`, in the form that `lines.read_objects` calls."""
         self._issue(number, reason, kept=kept)
 

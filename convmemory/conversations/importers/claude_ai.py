@@ -13,7 +13,7 @@ from typing import Any
 
 from convmemory.conversations.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
-from convmemory.conversations.importers.content import block_parts
+from convmemory.conversations.importers.content import content_parts
 from convmemory.conversations.importers.json_arrays import read_elements
 from convmemory.conversations.importers.payloads import without_payloads
 from convmemory.conversations.importers.threads import Node, read_thread
@@ -142,7 +142,7 @@ def _block(block: Mapping[str, Any], report: FileReport) -> list[Part]:
         text = "\n\n".join(filter(None, texts))
         return [TextPart(without_payloads(text))] if text else []
     try:
-        return block_parts(block, unknown=report.unknown)
+        return content_parts([block], unknown=report.unknown)
     except InvalidInput:
         report.unknown("(unreadable block)")
         return []

@@ -125,6 +125,8 @@ class MessageReader:
             drafts.append(replace(draft, role="system", parts=harness, injected=True))
         elif files:
             drafts.append(replace(draft, parts=files))
+        elif parts and not results:
+            drafts.append(replace(draft, role="system", parts=tuple(parts), injected=True))
         return drafts
 
     def _prompts(
@@ -150,14 +152,14 @@ class MessageReader:
     def _fresh_content(self, item: JsonObject) -> str | list[Any] | None:
         """The line's content where it has any and the file has not had the line before."""
         content = mapping_of(item.value.get("message")).get("content")
-        if not isinstance(content, (str, list)):
+        if content is None:
             self.report.skip(item.number, f"a line of type {item.value.get('type')} without message content")
             return None
         uuid = hash(text_of(item.value.get("uuid")) or item.place)
         if uuid in self._seen:
             return None
         self._seen.add(uuid)
-        return content
+        return content if isinstance(content, (str, list)) else [content]
 
     def _parts(self, item: JsonObject, content: object) -> list[Part]:
         return content_parts(content, unknown=self.report.unknown) if isinstance(content, (str, list)) else []

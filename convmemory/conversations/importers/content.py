@@ -1,14 +1,15 @@
 """Message content in OpenAI and Anthropic shape, read into typed parts.
 
 Used by every importer and by the HTTP API. Content is a string or a list of blocks; payloads in
-base64 are dropped, an attachment or a short marker names what was there.
+base64 are dropped, an attachment or a short marker names what was there. What has another shape is kept as
+text, and `unknown` is told of its type.
 Source: https://platform.openai.com/docs/api-reference, https://docs.anthropic.com/en/api/messages
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
 from convmemory.conversations.drafts import MessageDraft
 from convmemory.conversations.importers.attachments import ATTACHMENT_TYPES, attachment_of
@@ -32,12 +33,19 @@ ROLES_BY_NAME: dict[str, Role] = {
 TEXT_TYPES = frozenset({"text", "input_text", "output_text", "refusal", "summary_text"})
 CALL_TYPES = frozenset({"tool_call", "function_call", "function", "custom", "custom_tool_call"})
 RESULT_TYPES = frozenset({"function_call_output", "custom_tool_call_output"})
+EMPTY_TYPES = frozenset({"redacted_thinking", "fallback", "item_reference"})  # nothing in them can be read
 TIME_KEYS = ("created_at", "timestamp", "create_time", "created", "time")
+MESSAGE_KEYS = frozenset(
+    {"role", "name", "id", "uuid", "model", "turn", "metadata", "type", "tool_call_id", *TIME_KEYS}
+)
 
 
 def refuse_unknown(kind: str) -> None:
     """For callers who want an error instead of a count. Raises: InvalidInput."""
-    raise InvalidInput(f"Content of type {kind!r} is not known: send text, images, documents, tool calls or results.")
+    raise InvalidInput(
+        f"Content of type {kind!r} is not known: give a string or a list of text, images, documents, tool calls and "
+        "results."
+    )
 
 
 def message_draft(value: Mapping[str, Any], *, unknown: OnUnknown = refuse_unknown) -> MessageDraft:
@@ -56,6 +64,22 @@ def message_draft(value: Mapping[str, Any], *, unknown: OnUnknown = refuse_unkno
         created_at=first_time(value),
         model=text_of(value.get("model")) if role == "assistant" else "",
     )
+
+
+class OnRefused(Protocol):
+    """Told why a message is not read as one; `kept` where it is kept as text."""
+
+    def __call__(self, reason: str, *, kept: bool) -> None: ...
+
+
+def kept_message(value: Mapping[str, Any], *, unknown: OnUnknown, refused: OnRefused) -> MessageDraft:
+    """`message_draft` for importers: a message that it refuses is kept whole, as text that nobody said."""
+    try:
+        return message_draft(value, unknown=unknown)
+    except InvalidInput as error:
+        parts = kept_as_text(value) if value.keys() - MESSAGE_KEYS else []
+        refused(str(error), kept=bool(parts))
+        return MessageDraft(role="system", parts=tuple(parts), created_at=first_time(value))
 
 
 def role_of(value: Mapping[str, Any]) -> Role:
@@ -97,42 +121,59 @@ def message_parts(value: Mapping[str, Any], *, role: Role, unknown: OnUnknown) -
     known = {part.id for part in parts if isinstance(part, ToolCallPart) and part.id}
     parts.extend(call for call in _calls_beside(value) if not call.id or call.id not in known)
     if content is None and not parts and "content" not in value:
+        parts.extend(_of_other_keys(value, unknown))
+    if content is None and not parts and "content" not in value:
         raise InvalidInput("A message has no content: give a string, a list of parts, or tool_calls.")
     return tuple(parts)
+
+
+def _of_other_keys(value: Mapping[str, Any], unknown: OnUnknown) -> list[TextPart]:
+    """What a message without content says under keys that nobody knows."""
+    others = {key: item for key, item in value.items() if key not in MESSAGE_KEYS}
+    if others:
+        unknown("(no content)")
+    return kept_as_text(others)
 
 
 def content_parts(content: object, *, unknown: OnUnknown = refuse_unknown) -> list[Part]:
     """The parts of a message's content: None, a string, one block or a list of blocks and strings.
 
-    Raises: InvalidInput where it is something else, and whatever `unknown` raises.
+    Anything else is kept as text; beside the results of tools, as what a tool put out. Raises: what `unknown` raises.
     """
     if content is None:
         return []
-    if isinstance(content, str):
-        return _text(content)
-    if isinstance(content, Mapping):
-        return block_parts(content, unknown=unknown)
-    if not isinstance(content, (list, tuple)):
-        raise InvalidInput(f"Content is {type(content).__name__}: give a string or a list of parts.")
+    blocks = content if isinstance(content, (list, tuple)) else [content]
     parts: list[Part] = []
-    for block in content:
-        if isinstance(block, str):
-            parts.extend(_text(block))
-        elif isinstance(block, Mapping):
-            parts.extend(block_parts(block, unknown=unknown))
-        else:
-            unknown(type(block).__name__)
+    for block in blocks:
+        found = _text(block) if isinstance(block, str) else block_parts(block) if isinstance(block, Mapping) else None
+        if found is None:
+            unknown(_kind_of(block) if isinstance(block, Mapping) else type(block).__name__)
+            kept = kept_as_text(block)
+            found = [ToolResultPart("", part.text) for part in kept] if _holds_results(content) else kept
+        parts.extend(found)
     return parts
 
 
-def block_parts(block: Mapping[str, Any], *, unknown: OnUnknown) -> list[Part]:
-    """The parts that one block stands for: usually one, none where it holds nothing to keep."""
+def kept_as_text(value: object) -> list[TextPart]:
+    """A value that no reader knows, as JSON; nothing where there is nothing in it."""
+    if value is None or value in ("", [], {}):
+        return []
+    text = (
+        value if isinstance(value, str) else json.dumps(value_without_payloads(value), ensure_ascii=False, default=str)
+    )
+    return [TextPart(clean(without_payloads(text)))]
+
+
+def _kind_of(block: Mapping[str, Any]) -> str:
     kind = block.get("type")
     if kind is None and isinstance(block.get("text"), str):
-        kind = "text"
-    if not isinstance(kind, str):
-        unknown("(no type)")
-        return []
+        return "text"
+    return kind if isinstance(kind, str) else "(no type)"
+
+
+def block_parts(block: Mapping[str, Any]) -> Sequence[Part] | None:
+    """The parts that one block stands for: usually one, none where it holds nothing to keep; None for a new type."""
+    kind = _kind_of(block)
     if kind in TEXT_TYPES:
         return _text(_text_value(block, kind))
     if kind in ("thinking", "reasoning"):
@@ -143,9 +184,7 @@ def block_parts(block: Mapping[str, Any], *, unknown: OnUnknown) -> list[Part]:
         return [tool_result(block)]
     if kind in ATTACHMENT_TYPES:
         return [attachment_of(block, kind)]
-    if kind not in ("redacted_thinking", "fallback", "item_reference"):
-        unknown(kind)
-    return []
+    return [] if kind in EMPTY_TYPES else None
 
 
 def tool_call(block: Mapping[str, Any]) -> ToolCallPart:

@@ -10,12 +10,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from convmemory.conversations.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.importers.base import JSON_SUFFIXES, Checked, FileReport, Reads, Source
 from convmemory.conversations.importers.bounds import has_too_many_values, too_many_values
-from convmemory.conversations.importers.content import ROLES_BY_NAME, first_time, message_draft
+from convmemory.conversations.importers.content import ROLES_BY_NAME, first_time, kept_message
 from convmemory.conversations.importers.lines import read_objects, unreadable
 from convmemory.conversations.importers.payloads import value_without_payloads
 from convmemory.conversations.importers.values import key_of, mapping_of, packed, short_hash, text_of
@@ -194,7 +195,7 @@ def _listed(
     value: Mapping[str, Any], names: _Names, report: FileReport, *, place: str, raw: bytes
 ) -> Iterator[ConversationDraft]:
     """A conversation object. Its line is kept with its first message."""
-    listed = [item if isinstance(item, Mapping) else {} for item in value["messages"]]
+    listed = [item if isinstance(item, Mapping) else {"content": item} if item else {} for item in value["messages"]]
     entries = ((f"{place}message {number}", item, b"") for number, item in enumerate(listed, 1))
     yield from _conversation(value, entries, names, report, raw=raw)
 
@@ -224,11 +225,7 @@ def _conversation(
 def _messages(entries: Iterable[_Entry], report: FileReport, raw: bytes) -> Iterator[MessageDraft]:
     used: set[str] = set()
     for number, (place, value, line) in enumerate(entries, 1):
-        try:
-            draft = message_draft(value, unknown=report.unknown)
-        except InvalidInput as error:
-            report.skip(place, str(error))
-            continue
+        draft = kept_message(value, unknown=report.unknown, refused=partial(report.line_issue, place))
         if not draft.parts:
             continue
         key = next((text for text in (text_of(value.get(name)) for name in ("id", "uuid")) if text), "")

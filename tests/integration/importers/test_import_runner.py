@@ -2,13 +2,16 @@
 
 import io
 import json
+import os
 import shutil
 import zipfile
 import zlib
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.db import DataError, connection
 
 from convmemory.conversations import import_runner, ingest
@@ -324,3 +327,90 @@ def test_a_zip_of_many_shards_is_imported_whole(tmp_path: Path) -> None:
     assert report.total("conversations") == 300
     assert report.total("turns") == 300
     assert not [error for file in report.files for error in file.errors]
+
+
+# --- events and dates -----------------------------------------------------------------------------
+
+AT = {name: datetime(2026, 3, 1, 9, minute, tzinfo=UTC) for minute, name in enumerate("abcdef")}
+FILE_DATE = datetime(2025, 5, 4, 3, 2, 1, tzinfo=UTC)
+
+
+def said(role: str, text: str, at: str = "") -> dict[str, Any]:
+    return {"role": role, "content": text, "timestamp": AT[at].isoformat() if at else None}
+
+
+def event(kind: str, at: str = "") -> dict[str, Any]:
+    return {"event": kind, "ts": AT[at].isoformat() if at else None, "data": {}}
+
+
+def import_session(owner: User, folder: Path, lines: list[Any], events: list[Any] | None = None) -> Conversation:
+    write_lines(folder / "transcript.jsonl", lines)
+    if events is not None:
+        write_lines(folder / "events.jsonl", events)
+    for file in folder.iterdir():
+        os.utime(file, (FILE_DATE.timestamp(), FILE_DATE.timestamp()))
+    report = import_paths(owner=owner, paths=[folder])
+    assert not report.files[0].errors
+    return Conversation.objects.get(owner=owner)
+
+
+def test_an_event_belongs_to_the_turn_of_its_prompt_once_turns_are_numbered(tmp_path: Path) -> None:
+    folder, owner = tmp_path / AMPLIFIER, make_user()
+    lines = [said("user", "Stop, wrong one"), said("user", "Which soil?"), said("assistant", "Loam.")]
+    events = [event("session:start"), event("prompt:submit"), event("prompt:submit"), event("llm:response")]
+    conversation = import_session(owner, folder, lines, events)
+    assert turns_of_events(conversation) == [None, 0, 0, 0]
+    lines += [said("user", "And lime?")]
+    events += [event("prompt:submit"), event("llm:request")]
+    import_session(owner, folder, lines, events)
+    assert turns_of_events(conversation) == [None, 0, 0, 0, None, None]
+    import_session(owner, folder, [*lines, said("assistant", "A little.")], events)
+    assert turns_of_events(conversation) == [None, 0, 0, 0, 1, 1]
+
+
+def turns_of_events(conversation: Conversation) -> list[int | None]:
+    return list(conversation.events.order_by("line_number").values_list("turn_number", flat=True))
+
+
+def dates(conversation: Conversation) -> list[datetime | None]:
+    return list(conversation.messages.order_by("position").values_list("created_at", flat=True))
+
+
+def test_a_conversation_without_dates_begins_with_its_first_event(tmp_path: Path) -> None:
+    lines = [said("user", "One?"), said("assistant", "1"), said("user", "Two?"), said("assistant", "2")]
+    events = [event("session:start", "a"), event("prompt:submit", "b"), event("prompt:submit", "d")]
+    conversation = import_session(make_user(), tmp_path / AMPLIFIER, lines, events)
+    assert (conversation.created_at, conversation.updated_at) == (AT["a"], AT["d"])
+    assert dates(conversation) == [AT["b"], AT["b"], AT["d"], AT["d"]]
+
+
+def test_without_events_undated_messages_have_the_date_of_the_nearest(tmp_path: Path) -> None:
+    owner, folder = make_user(), tmp_path / AMPLIFIER
+    lines = [said("user", "One?"), said("assistant", "1", "b"), said("user", "Two?"), said("assistant", "2")]
+    lines += [said("assistant", "3", "e")]
+    conversation = import_session(owner, folder, lines)
+    assert (conversation.created_at, conversation.updated_at) == (AT["b"], AT["e"])
+    assert dates(conversation) == [AT["b"], AT["b"], AT["b"], AT["e"], AT["e"]]
+    conversation = import_session(owner, folder, [*lines, said("user", "Four?")])
+    assert (conversation.updated_at, dates(conversation)[-1]) == (AT["e"], AT["e"])
+
+
+def test_where_nothing_is_dated_the_file_is(tmp_path: Path) -> None:
+    owner, folder = make_user(), tmp_path / AMPLIFIER
+    lines = [said("user", "One?"), said("assistant", "1")]
+    conversation = import_session(owner, folder, lines)
+    assert (conversation.created_at, conversation.updated_at) == (FILE_DATE, FILE_DATE)
+    assert dates(conversation) == [FILE_DATE, FILE_DATE]
+    conversation = import_session(owner, folder, [*lines, said("user", "Two?")])
+    assert (conversation.created_at, conversation.updated_at) == (FILE_DATE, FILE_DATE)
+
+
+def test_files_of_an_archive_keep_their_dates(tmp_path: Path) -> None:
+    owner, packed = make_user(), io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        entry = zipfile.ZipInfo("chat.json", FILE_DATE.timetuple()[:6])
+        archive.writestr(entry, json.dumps([{"role": "user", "content": "One?"}]))
+    packed.seek(0)
+    import_upload(owner=owner, file=packed, name="chats.zip", folder=tmp_path)
+    begun = Conversation.objects.get(owner=owner).created_at
+    assert abs(begun - FILE_DATE) < timedelta(seconds=2)  # what a ZIP archive can tell apart

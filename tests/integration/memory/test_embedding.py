@@ -91,21 +91,18 @@ def test_tool_and_system_messages_are_skipped_and_said_so(owner: User) -> None:
     assert len(statuses()) == 2
 
 
-def test_a_message_without_an_answer_waits_until_its_turn_is_complete(owner: User) -> None:
+def test_a_message_without_an_answer_is_embedded_like_any_other(owner: User) -> None:
     conversation = make_conversation(owner, [user_says("What is the colour of Mars?")])
     (number,) = ids_of(conversation)
     requested = request_embeddings(owner=owner, conversation_id=conversation.pk, message_ids=[number])
-    assert requested.waiting == {number}
-    assert requested.to_embed == []
-    assert embed_messages(conversation_id=conversation.pk, message_ids=[number]).completed == 0
-    assert statuses() == {number: "pending"}
-    assert memory_stats(owner=owner, conversation_id=conversation.pk).waiting_for_answer == 1
-    MessageEmbedding.objects.update(updated_at=timezone.now() - timedelta(days=1))
-    assert messages_to_embed(limit=10) == {}
+    assert requested.to_embed == [number]
+    assert memory_stats(owner=owner, conversation_id=conversation.pk).pending == 1
+    assert embed_messages(conversation_id=conversation.pk, message_ids=[number]).completed == 1
+    assert statuses() == {number: "completed"}
     ingest.append_messages(owner=owner, conversation_id=conversation.pk, drafts=[assistant_says("A dusty red.")])
-    assert messages_to_embed(limit=10) == {conversation.pk: [number]}
     index_conversation(conversation_id=conversation.pk)
     assert set(statuses().values()) == {"completed"}
+    assert set(Passage.objects.values_list("item_number", flat=True)) == {0}
 
 
 def test_foreign_and_unknown_messages_answer_alike_and_change_nothing(owner: User) -> None:

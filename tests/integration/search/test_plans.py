@@ -82,12 +82,32 @@ def test_a_lost_index_is_reported(
     owners: dict[str, Any], monkeypatch: pytest.MonkeyPatch, index: str, lost: set[str]
 ) -> None:
     monkeypatch.setattr(vector_index, "EXACT_PASSAGES", 0)
+    monkeypatch.setattr(vector_index, "EXACT_ITEMS", 0)
     assert queries_without_index(active_space()) == {}
     with transaction.atomic():
         with connection.cursor() as cursor:
             cursor.execute(f"DROP INDEX {index}")
         assert set(queries_without_index(active_space())) == lost
         transaction.set_rollback(True)
+
+
+@pytest.fixture
+def grown() -> None:
+    """An owner with just more passages and turns than are scanned one by one, and a newer one who has hardly any."""
+    space, maker = active_space(), TextMaker()
+    vectors = VectorMaker(space.dimensions)
+    owner = make_user()
+    turns, per_turn = vector_index.EXACT_ITEMS + 1, vector_index.EXACT_PASSAGES // vector_index.EXACT_ITEMS + 1
+    fill_turns(owner=owner, space=space, turns=turns, maker=maker, vectors=vectors, passages_per_turn=per_turn)
+    fill_turns(owner=make_user(), space=space, turns=1, maker=maker, vectors=vectors, passages_per_turn=1)
+
+
+@pytest.mark.usefixtures("grown")
+@pytest.mark.parametrize("statement", ["ANALYZE", "VACUUM ANALYZE"])
+def test_an_owner_just_large_enough_for_binary_codes_misses_no_index(statement: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(statement)
+    assert queries_without_index(active_space()) == {}
 
 
 def test_binary_codes_and_index_find_what_the_exact_scan_finds(owners: dict[str, Any]) -> None:

@@ -12,9 +12,10 @@ from convmemory.conversations import ingest
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.parts import part_text
 from convmemory.core.errors import EmbedderUnavailable, InvalidInput, NotFound, SwitchedOff
+from memory.context import build_memory_context
 from memory.recall import recall
 from search.adapters.conversations import index_conversation
-from tests.factories import exchange, make_conversation, make_user
+from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
 
 pytestmark = pytest.mark.django_db
 
@@ -46,6 +47,40 @@ def test_the_best_message_comes_first_with_its_place_passages_and_openings() -> 
     assert message.position == first.position
     for passage in first.passages:
         assert part_text(message.typed_parts[passage.part_index])[passage.start : passage.end] == passage.text
+
+
+STEPS = [
+    user_says("Which nails did we buy?"),  # nobody answered, so it joins the next
+    user_says("How do I mend the fence? It leans."),
+    assistant_says("I look at the plan of the garden first. It is old."),
+    assistant_says("The posts are rotten below the ground.\n\n1. Set new posts of larch.\n2. Pour gravel around."),
+    assistant_says("By the way, the tap drips. Close it at night."),
+]
+
+
+@pytest.mark.parametrize(
+    ("query", "answer"),
+    [
+        ("set new posts of larch", "The posts are rotten below the ground."),
+        ("the tap drips at night", "By the way, the tap drips."),
+        ("mend the leaning fence", "I look at the plan of the garden first."),
+    ],
+)
+def test_a_passage_comes_with_its_own_question_and_the_answer_it_stands_in(query: str, answer: str) -> None:
+    owner = make_user()
+    index_conversation(conversation_id=make_conversation(owner, STEPS).pk)
+    first = recall(owner=owner, query=query, threshold=0.2).messages[0]
+    assert first.question_opening
+    assert first.answer_opening
+    assert first.question_opening.passage.text.startswith("How do I mend the fence?")
+    assert first.answer_opening.passage.text.startswith(answer)
+
+
+def test_the_context_keeps_the_line_breaks_of_what_was_said() -> None:
+    owner = make_user()
+    index_conversation(conversation_id=make_conversation(owner, STEPS).pk)
+    found = recall(owner=owner, query="set new posts of larch and pour gravel around", threshold=0.2, top_k=1)
+    assert "\n| 1. Set new posts of larch.\n| 2. Pour gravel around." in build_memory_context(found.messages).text
 
 
 def test_only_the_callers_messages_come_back() -> None:

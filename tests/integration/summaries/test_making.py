@@ -20,7 +20,7 @@ from summaries.making import Outcome, make_summary, summaries_to_make
 from summaries.models import ConversationSummary
 from summaries.ordering import delete_summary, regenerate_summary, request_summary
 from summaries.prompts import PROMPT_VERSION
-from summaries.reading import get_summary, latest_completed, summaries_of
+from summaries.reading import completed_summaries, get_summary, summaries_of
 from tests.factories import exchange, make_conversation, make_user
 from tests.support.openai_server import FakeEndpoint, Fault, running_endpoint
 
@@ -208,10 +208,9 @@ def test_regenerating_keeps_the_text_until_there_is_a_new_one(
     endpoint.reply = lambda body: "Better."
     again = regenerate_summary(owner=owner, conversation_id=conversation.pk, summary_id=summary.pk)
     assert (again.status, again.content[:11]) == ("pending", "They talked")
-    assert latest_completed(owner=owner, conversation_id=conversation.pk) is None
+    assert completed_summaries(owner=owner, conversation_id=conversation.pk) == []
     make_summary(summary_id=summary.pk)
-    found = latest_completed(owner=owner, conversation_id=conversation.pk)
-    assert found is not None
+    [found] = completed_summaries(owner=owner, conversation_id=conversation.pk)
     assert found.content == "Better."
 
 
@@ -250,13 +249,13 @@ def test_nobody_reaches_another_s_summaries(owner: User, conversation: Conversat
         summaries_of(owner=stranger, conversation_id=conversation.pk)
     with pytest.raises(NotFound):
         ask(stranger, conversation)
-    assert latest_completed(owner=stranger, conversation_id=conversation.pk) is None
+    assert completed_summaries(owner=stranger, conversation_id=conversation.pk) == []
     other = make_conversation(owner)
     with pytest.raises(NotFound):  # the right owner, another conversation
         get_summary(owner=owner, conversation_id=other.pk, summary_id=summary.pk)
 
 
-def test_a_context_begins_at_the_latest_completed_summary(owner: User, conversation: Conversation) -> None:
+def test_a_context_begins_with_the_chain_of_completed_summaries(owner: User, conversation: Conversation) -> None:
     rows = [ask(owner, conversation, to_position=last) for last in (1, 3, 4, 2)]
     for row, status in zip(rows, ("completed", "completed", "failed", "pending"), strict=True):
         done = timezone.now() if status == "completed" else None

@@ -30,7 +30,9 @@ def chat(turns: int, size: int = 10) -> list[ContextMessage]:
 
 
 def run(messages: list[ContextMessage], *strategies: str, window: int = 200, **values: object) -> FilterResult:
-    inputs = {name: values.pop(name) for name in ("summary", "recall") if name in values}
+    inputs = {name: values.pop(name) for name in ("summaries", "recall") if name in values}
+    if summary := values.pop("summary", None):
+        inputs["summaries"] = [summary]
     options = {name: values.pop(name) for name in list(values) if name in StrategyOptions.__slots__}
     recipe = ContextRecipe(
         window=window,

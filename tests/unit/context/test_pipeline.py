@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from convmemory.context.chain import chain_of
 from convmemory.context.pairs import answers
 from convmemory.context.strategies import STRATEGIES, clean_strategies
 from convmemory.context.values import ContextMessage, FilterResult, SummaryText
@@ -114,6 +115,40 @@ def test_a_summary_comes_first_and_what_it_covers_goes() -> None:
     assert [message.position for message in rest] == [6, 7, 8, 9]
     assert result.removed_ids == (100, 101, 102, 103, 104, 105)
     assert result.steps[0].added == 1
+
+
+def test_a_chain_of_summaries_stands_for_what_each_covers_and_gaps_stay() -> None:
+    early, late = SummaryText(1, 0, 3, "They met."), SummaryText(2, 6, 9, "They ate.")
+    for newest_first in ([late, early], [early, late]):  # a later summary of an earlier range replaces nothing else
+        result = run(chat(6), "summary_boundary", summaries=newest_first)
+        assert positions(result) == [-1, 4, 5, 10, 11]
+        told = spoken_text(result.messages[0].parts)
+        assert told.index("Messages 0 to 3:") < told.index("They met.") < told.index("Messages 6 to 9:")
+        assert [(use.summary.summary_id, use.stands_for) for use in result.steps[0].summaries] == [
+            (1, ((0, 3),)), (2, ((6, 9),)),
+        ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("newest_first", "chain"),
+    [
+        ([(0, 3), (0, 9)], [((0, 3), [(0, 3)]), ((0, 9), [(4, 9)])]),
+        ([(0, 9), (0, 3)], [((0, 9), [(0, 9)])]),
+        ([(4, 5), (0, 9)], [((0, 9), [(0, 3), (6, 9)]), ((4, 5), [(4, 5)])]),
+        (
+            [(2, 4), (0, 9), (1, 8)],
+            [((0, 9), [(0, 1), (5, 9)]), ((2, 4), [(2, 4)])],
+        ),
+        ([(5, 40)], [((5, 40), [(5, 20)])]),
+        ([(30, 40)], []),
+    ],
+)
+def test_a_later_summary_goes_before_an_earlier_one_only_where_both_cover(
+    newest_first: list[tuple[int, int]], chain: list[Any]
+) -> None:
+    summaries = [SummaryText(number, *where, "x") for number, where in enumerate(newest_first)]
+    uses = chain_of(summaries, last_position=20)
+    assert [((use.summary.from_position, use.summary.to_position), list(use.stands_for)) for use in uses] == chain
 
 
 def test_a_summary_cannot_leave_its_fence() -> None:

@@ -85,7 +85,7 @@ def test_a_sub_session_is_linked_to_its_parent(copied: Path) -> None:
 
 def test_events(session: Read) -> None:
     events = session.events
-    assert [(event.line_number, event.type, event.tool, event.turn_number) for event in events] == [
+    assert [(event.line_number, event.type, event.tool, event.prompt_number) for event in events] == [
         (1, "session:start", "", None),
         (2, "prompt:submit", "", 0),
         (3, "tool:pre", "delegate", 0),
@@ -99,6 +99,16 @@ def test_events(session: Read) -> None:
     assert events[6].created_at is None  # a redacted time
     assert events[3].payload == {"model": "claude-sonnet-4-5"}
     assert events[4].payload["duration_ms"] == 12
+
+
+def test_the_project_without_metadata_is_the_slug_of_its_folder(copied: Path) -> None:
+    metadata = json.loads((copied / SESSION / "metadata.json").read_text())
+    del metadata["working_dir"]
+    (copied / SESSION / "metadata.json").write_text(json.dumps(metadata))
+    assert read_session(copied / SESSION).draft.project == copied.parent.name
+    for label, project in (("-home-mira-garden/sessions/s", "-home-mira-garden"), ("sessions/s", ""), ("s", "")):
+        (draft,) = importer.parse(Source(copied / SESSION, label), FileReport(path="s"))
+        assert draft.project == project
 
 
 def test_events_beside_or_below(copied: Path) -> None:
@@ -152,7 +162,7 @@ def test_metadata_missing_or_corrupt(copied: Path) -> None:
     assert read_session(copied / SESSION).draft.source_id == found.draft.source_id == SESSION
     assert found.draft.title == "Which soil mix for peppers?"
     assert found.draft.agent == "amplifier"
-    assert found.draft.created_at == datetime(2026, 3, 1, 9, 0, 0, 123000, tzinfo=UTC)
+    assert found.draft.created_at is None  # then by its first event
 
 
 def test_transcript_missing_or_corrupt(copied: Path) -> None:
@@ -197,10 +207,15 @@ def test_users_that_are_tools_and_messages_that_cannot_be_read(tmp_path: Path) -
         ],
     )
     found = read_session(tmp_path, report)
-    assert [message.role for message in found.messages] == ["user", "tool", "assistant"]
+    assert [message.role for message in found.messages] == [
+        "user", "tool", "system", "assistant", "assistant", "assistant",
+    ]  # fmt: skip
     assert found.messages[1].parts == (ToolResultPart("c", "a tool's answer"),)
-    assert [issue.place for issue in report.issues] == ["s:3", "s:4"]
-    assert report.unknown_types == {"odd": 1}
+    assert found.messages[2].parts == (TextPart('{"role": "nobody", "content": "x"}'),)
+    assert found.messages[5].parts == (TextPart('{"type": "odd"}'),)
+    assert all(message.raw for message in found.messages)
+    assert [(issue.place, issue.kept) for issue in report.issues] == [("s:3", True)]
+    assert report.unknown_types == {"int": 1, "odd": 1}
 
 
 def test_other_folders_are_declined(tmp_path: Path) -> None:

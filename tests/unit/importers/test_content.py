@@ -1,10 +1,11 @@
 import base64
+import json
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from convmemory.conversations.importers.content import content_parts, message_draft
+from convmemory.conversations.importers.content import content_parts, kept_message, message_draft, refuse_unknown
 from convmemory.conversations.parts import (
     AttachmentPart,
     Part,
@@ -12,6 +13,7 @@ from convmemory.conversations.parts import (
     ThinkingPart,
     ToolCallPart,
     ToolResultPart,
+    spoken_text,
 )
 from convmemory.core.errors import InvalidInput
 
@@ -100,10 +102,58 @@ def test_payloads_in_tool_input_are_dropped() -> None:
 
 def test_unknown_types_are_counted_or_refused() -> None:
     unknown: list[str] = []
-    assert content_parts([{"type": "hologram"}, {}, 3, "x"], unknown=unknown.append) == [TextPart("x")]
+    found = content_parts([{"type": "hologram", "of": "a fox"}, {}, 3, "x"], unknown=unknown.append)
+    assert found == [TextPart('{"type": "hologram", "of": "a fox"}'), TextPart("3"), TextPart("x")]
     assert unknown == ["hologram", "(no type)", "int"]
     with pytest.raises(InvalidInput, match="'hologram' is not known"):
         content_parts([{"type": "hologram"}])
+
+
+@pytest.mark.parametrize("content", [7, 1.5, True, {"answer": "a fox"}])
+def test_content_of_an_unknown_shape_is_kept_as_text(content: Any) -> None:
+    unknown: list[str] = []
+    (part,) = message_draft({"role": "assistant", "content": content}, unknown=unknown.append).parts
+    assert part == TextPart(json.dumps(content))
+    assert len(unknown) == 1
+
+
+def test_an_unknown_block_beside_the_results_of_tools_is_nobody_s_question() -> None:
+    blocks = [{"type": "tool_result", "tool_use_id": "t", "content": "done"}, {"type": "receipt", "total": 3}]
+    draft = message_draft({"role": "user", "content": blocks}, unknown=lambda kind: None)
+    assert draft.role == "tool"
+    assert [part.text for part in draft.parts if isinstance(part, ToolResultPart)] == [
+        "done", '{"type": "receipt", "total": 3}',
+    ]  # fmt: skip
+
+
+def test_payloads_in_what_is_unknown_are_dropped() -> None:
+    (part,) = content_parts([{"type": "hologram", "data": PNG}], unknown=lambda kind: None)
+    assert part == TextPart('{"type": "hologram", "data": "[base64 data, 2048 bytes]"}')
+
+
+@pytest.mark.parametrize(
+    ("message", "is_kept"),
+    [
+        ({"role": "wizard", "content": "a fox"}, True),
+        ({"content": "a fox"}, True),
+        ({"q": "a fox"}, True),
+        ({"role": "user"}, False),
+    ],
+)
+def test_importers_keep_a_message_that_the_api_refuses(message: dict[str, Any], is_kept: bool) -> None:
+    told: list[bool] = []
+    draft = kept_message(message, unknown=refuse_unknown, refused=lambda reason, *, kept: told.append(kept))
+    assert told == [is_kept]
+    assert ("a fox" in spoken_text(draft.parts)) == is_kept
+    with pytest.raises(InvalidInput):
+        message_draft(message)
+
+
+def test_a_message_without_content_is_kept_by_what_it_has_instead() -> None:
+    unknown: list[str] = []
+    draft = message_draft({"role": "assistant", "said": "a fox"}, unknown=unknown.append)
+    assert draft.parts == (TextPart('{"said": "a fox"}'),)
+    assert unknown == ["(no content)"]
 
 
 @pytest.mark.parametrize("content", [3, True, 1.5])

@@ -15,6 +15,7 @@ import tiktoken
 from convmemory.chat.deltas import CompletionDraft
 from convmemory.context.left_out import _OPERATORS
 from convmemory.conversations.archives import _archive_stem, _safe_parts
+from convmemory.conversations.event_words import event_words, words_query
 from convmemory.conversations.highlighting import MarkedSpan, highlight_markdown, highlight_text
 from convmemory.conversations.importers.base import FileReport, Source
 from convmemory.conversations.importers.claude_code import ClaudeCodeImporter
@@ -48,7 +49,7 @@ from search.ranking.dates import named_period
 from search.ranking.late_interaction import token_weights
 from search.results.passages import QueryStems, stem, stems_of
 from search.vectors.splitting import guess_language
-from search.vectors.texts import head_and_tail, item_texts, parseable, searchable
+from search.vectors.texts import head_and_tail, item_texts, parseable, searchable, words_of_tools
 from search.views import mark_words, show_marks
 from summaries.prompts import part_messages
 from summaries.sentences import said_sentences
@@ -188,8 +189,9 @@ def _content(text: str) -> object:
         {"type": "tool_use", "id": text, "name": "t", "input": text},
         {"type": "tool_result", "tool_use_id": text, "content": text},
         {"type": "image", "source": {"type": "base64", "data": text}},
+        {"type": "of an unknown type", text[:1_000]: [text]},
     ]
-    return [part_to_json(part) for part in content_parts(blocks)]
+    return [part_to_json(part) for part in content_parts(blocks, unknown=lambda kind: None)]
 
 
 def _query(text: str) -> object:
@@ -245,10 +247,15 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     ),
     "search.ranking.dates": _query,
     "search.ranking.late_interaction": lambda text: token_weights(text, [(0, 1)], {"a": 1.0}),
+    "convmemory.conversations.event_words": lambda text: (
+        event_words(text, payload={text[:100]: [text]}),
+        words_query(text),
+    ),
     "search.results.passages": lambda text: (stems_of(text), stem(text), QueryStems({"a": 1.0}).places_in(text)),
     "search.vectors.splitting": _split,
     "search.vectors.splitting language": guess_language,
     "search.vectors.texts": lambda text: (searchable(text), parseable(text), head_and_tail(text, 4_000)),
+    "search.vectors.texts words of tools": lambda text: words_of_tools([text, text]),
     "search.vectors.texts item": lambda text: [item_texts(item).length for item in items_of([_stored(text)])],
     "search.views": lambda text: (mark_words(text, "some words of mine"), show_marks(text, [(0, 1)])),
     "summaries.prompts": lambda text: part_messages(text, number=1, count=1, max_tokens=100),

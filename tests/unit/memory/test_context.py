@@ -59,6 +59,20 @@ def test_a_message_stands_under_its_link_between_the_openings_of_its_turn() -> N
     assert found.tokens == count_tokens(found.text, encoding=ESTIMATE)
 
 
+def test_line_breaks_within_and_between_passages_survive() -> None:
+    message = recalled(3, partners=False)
+    steps = [
+        (0, "Do this:", ""),
+        (9, "1. Dig.\nDeep.", "\n"),
+        (24, "2. Plant.", "\n\n"),
+        (34, "Wait.", " "),
+        (99, "Eat.", ""),
+    ]
+    passages = tuple(replace(passage(1, start, text), leading=leading) for start, text, leading in steps)
+    text = build_memory_context([replace(message, passages=passages)]).text
+    assert "Assistant: Do this:\n| 1. Dig.\n| Deep.\n| \n| 2. Plant. Wait. … Eat.\n" in text
+
+
 def test_turns_stand_in_the_order_of_the_conversation_whatever_their_rank() -> None:
     results = [recalled(9, "Ninth."), recalled(2, "Second."), recalled(5, "Fifth."), recalled(1, "Other.", home=3)]
     links = re.findall(r"/conversations/\d+\?turn=\d+", build_memory_context(results).text)

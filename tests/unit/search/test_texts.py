@@ -18,12 +18,14 @@ from convmemory.conversations.reading import StoredMessage
 from search.adapters.messages import items_of
 from search.vectors.texts import (
     _IDENTIFIER,
+    LEXICAL_CHARS,
     MAX_TOKEN_CHARS,
     ItemTexts,
     head_and_tail,
     item_texts,
     parseable,
     searchable,
+    words_of_tools,
 )
 
 
@@ -87,6 +89,29 @@ def test_long_output_keeps_head_and_tail() -> None:
     assert short.startswith("line 0\n")
     assert short.endswith("line 999")
     assert len(short) <= 510
+
+
+def log_of(name: str, lines: int = 2_000) -> ToolResultPart:
+    return ToolResultPart("t", "\n".join(f"{name} line {n} says the same" for n in range(lines)))
+
+
+def test_the_middle_of_a_long_output_is_found_by_its_words_each_once() -> None:
+    output = log_of("build")
+    said = f"{output.text[:30_000]}\nquokka quokka in the middle\n{output.text[30_000:]}"
+    words = texts_of([message("tool", ToolResultPart("t", said))]).lexical["D"].split()
+    assert words.count("quokka") == 1
+    assert words.count("1000") == 1
+    assert words.count("says") < 400
+    assert set(said.split()) <= set(words)
+
+
+def test_every_one_of_many_outputs_is_searched_within_the_bound() -> None:
+    outputs = [message("tool", log_of(f"output{n}", 300)) for n in range(200)]
+    text = texts_of(outputs).lexical["D"]
+    assert {f"output{n}" for n in range(200)} <= set(text.split())
+    assert len(text) <= LEXICAL_CHARS
+    distinct = " ".join(f"word{n}" for n in range(100_000))
+    assert len(words_of_tools([distinct])) <= LEXICAL_CHARS
 
 
 def test_a_changed_word_changes_the_hash() -> None:

@@ -1,0 +1,43 @@
+"""The words by which an event is found: runs of letters and digits in its type, tool, level and payload. Pure.
+
+No language is assumed and no ending cut off: logs are searched for names. A query's words may be beginnings.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+MAX_WORD_CHARS = 64
+MAX_QUERY_WORDS = 20
+
+_WORD = re.compile(r"[^\W_]+")
+
+
+def event_words(*names: str, payload: Mapping[str, Any]) -> list[str]:
+    """The distinct words of an event, in order."""
+    found = {word for text in (*names, *_texts(payload)) for word in words_in(text)}
+    return sorted(found)
+
+
+def words_in(text: str) -> Iterator[str]:
+    """The words of a text, in lower case; of a long one the beginning."""
+    return (match.group()[:MAX_WORD_CHARS].lower() for match in _WORD.finditer(text))
+
+
+def words_query(text: str) -> str:
+    """What PostgreSQL is asked for: every word of the text, each of which may go on; "" where there is none."""
+    words = list(dict.fromkeys(words_in(text)))[:MAX_QUERY_WORDS]
+    return " & ".join(f"'{word}':*" for word in words)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Keys and values of JSON of a bounded depth (`amplifier_events.bounded_payload`)."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield str(key)
+            yield from _texts(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(item)
+    elif value is not None:
+        yield str(value)

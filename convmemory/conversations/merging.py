@@ -1,0 +1,18 @@
+"""The order of a conversation's messages once its source has come again. Pure."""
+
+
+def merge_order(stored: list[int], incoming: list[int]) -> list[int]:
+    """The incoming order, with stored messages that the source dropped kept behind their predecessors."""
+    kept = set(incoming)
+    followers: dict[int | None, list[int]] = {}
+    anchor: int | None = None
+    for pk in stored:
+        if pk in kept:
+            anchor = pk
+        else:
+            followers.setdefault(anchor, []).append(pk)
+    order = list(followers.get(None, []))
+    for pk in incoming:
+        order.append(pk)
+        order.extend(followers.get(pk, []))
+    return order

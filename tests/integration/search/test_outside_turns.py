@@ -1,0 +1,146 @@
+"""What belongs to no turn is found by its words and its meaning, and its status is true."""
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from convmemory.conversations import ingest
+from convmemory.conversations.drafts import MessageDraft
+from convmemory.conversations.models import Conversation
+from convmemory.conversations.parts import TextPart, ToolResultPart
+from memory.recall import recall
+from memory.records import memory_stats
+from search.adapters.conversations import index_conversation
+from search.indexing.status import index_status
+from search.indexing.sweeping import reconcile_sources
+from search.models import Item, ItemEmbedding, Passage
+from search.query import SearchQuery
+from search.results.hits import Hit
+from search.searching import search
+from tests.factories import assistant_says, make_conversation, make_user, user_says
+
+pytestmark = pytest.mark.django_db
+
+PROMPT = MessageDraft("system", (TextPart("You are Wilma, a guide to alpine huts. Answer in rhymes."),))
+GREETING = assistant_says("Welcome to the observatory of Tycho!")
+TURN = [user_says("Which lens do I need?"), assistant_says("A wide one, of glass.")]
+OPEN = user_says("And where do I mount the quadrant?")
+
+
+@pytest.fixture
+def owner() -> User:
+    return make_user()
+
+
+def indexed(owner: User, *drafts: MessageDraft) -> Conversation:
+    conversation = make_conversation(owner, drafts)
+    index_conversation(conversation_id=conversation.pk)
+    return conversation
+
+
+def hits(owner: User, query: str, **values: Any) -> list[Hit]:
+    return search(caller=owner, query=SearchQuery(text=query, **values)).hits
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "full_text", "semantic"])
+@pytest.mark.parametrize(
+    ("query", "passage"),
+    [
+        ("observatory of Tycho", "Welcome to the observatory of Tycho!"),
+        ("guide to alpine huts", "You are Wilma, a guide to alpine huts."),
+        ("mount the quadrant", "And where do I mount the quadrant?"),
+    ],
+)
+def test_what_stands_outside_of_turns_is_found(owner: User, query: str, passage: str, mode: str) -> None:
+    conversation = indexed(owner, PROMPT, GREETING, *TURN, OPEN)
+    best = hits(owner, query, mode=mode)[0]
+    assert best.passage.startswith(passage)
+    assert best.url == f"/conversations/{conversation.pk}?turn=0"
+    assert best.user_question == "Which lens do I need?"
+
+
+@pytest.mark.parametrize("drafts", [[PROMPT], [GREETING], [OPEN], [PROMPT, GREETING, OPEN]])
+def test_a_conversation_without_any_turn_is_found_and_opens(owner: User, drafts: list[MessageDraft]) -> None:
+    conversation = indexed(owner, *drafts)
+    (hit,) = hits(owner, "quadrant of Tycho in alpine huts")
+    assert (hit.conversation_id, hit.turn_number) == (conversation.pk, 0)
+    client = Client()
+    client.force_login(owner)
+    page = client.get(hit.url).content.decode()
+    assert hit.passage[:12] in page
+    assert "no turn" not in page.lower()
+
+
+def test_system_prompts_are_looked_into_where_both_sides_are(owner: User) -> None:
+    indexed(owner, PROMPT, *TURN)
+    assert hits(owner, "alpine huts", mode="full_text")
+    for scope in ("user", "assistant", "thinking", "tool"):
+        assert not hits(owner, "alpine huts", mode="full_text", scope=frozenset({scope}))
+    (kind,) = set(Passage.objects.filter(kind=Passage.Kind.SYSTEM).values_list("kind", flat=True))
+    assert kind == Passage.Kind.SYSTEM
+
+
+def test_what_stands_outside_counts_for_no_turn_s_vector_or_length(owner: User) -> None:
+    indexed(owner, PROMPT, GREETING, *TURN, OPEN)
+    indexed(owner, *TURN)
+    vectors = [list(row.embedding) for row in ItemEmbedding.objects.all()]
+    assert vectors[0] == vectors[1]
+    with_prompt, without = (indexed(owner, *drafts, *TURN) for drafts in ([PROMPT], []))
+    lengths = [Item.objects.get(source__object_id=each.pk).length for each in (with_prompt, without)]
+    assert lengths[0] == lengths[1]
+
+
+def test_reminders_within_turns_stay_outside_of_the_index(owner: User) -> None:
+    reminder = MessageDraft("system", (TextPart("Mind the badger."),), injected=True)
+    indexed(owner, TURN[0], reminder, TURN[1])
+    assert not hits(owner, "badger", mode="full_text")
+
+
+def test_a_question_moves_into_its_own_turn_once_it_is_answered(owner: User) -> None:
+    conversation = indexed(owner, *TURN, OPEN)
+    assert Item.objects.count() == 1
+    ingest.append_messages(owner=owner, conversation_id=conversation.pk, drafts=[assistant_says("On the wall.")])
+    assert index_conversation(conversation_id=conversation.pk).finished
+    best = hits(owner, "mount the quadrant")[0]
+    assert (best.turn_number, best.user_question) == (1, "And where do I mount the quadrant?")
+    assert set(Passage.objects.filter(item_number=0).values_list("kind", flat=True)) == {0, 1}
+    assert Passage.objects.filter(item_number=0).count() == 2
+
+
+def test_a_question_whose_answer_never_came_is_found(owner: User, django_capture_on_commit_callbacks: Any) -> None:
+    conversation = indexed(owner, *TURN)
+    ingest.begin_response(owner=owner, conversation_id=conversation.pk, question=OPEN)
+    ingest.finish_response(owner=owner, conversation_id=conversation.pk, drafts=[], failed=True)
+    index_conversation(conversation_id=conversation.pk)
+    assert hits(owner, "mount the quadrant")[0].passage == "And where do I mount the quadrant?"
+
+
+def test_status_and_records_tell_the_truth(owner: User) -> None:
+    conversation = indexed(owner, PROMPT, GREETING, *TURN, OPEN)
+    stats = memory_stats(owner=owner, conversation_id=conversation.pk)
+    assert (stats.embedded, stats.pending, stats.failed) == (4, 0, 0)
+    status = index_status(owner=owner)
+    assert (status.turns, status.embedded_turns, status.pending, status.messages) == (1, 1, 0, 5)
+    assert reconcile_sources() == 0
+
+
+@pytest.mark.parametrize("query", ["observatory of Tycho", "mount the quadrant"])
+def test_recall_brings_what_stands_outside_of_turns(owner: User, query: str) -> None:
+    conversation = indexed(owner, PROMPT, GREETING, *TURN, OPEN)
+    best = recall(owner=owner, query=query, threshold=0.2).messages[0]
+    assert query in best.passages[0].text
+    assert best.conversation_id == conversation.pk
+    if best.role == "user":
+        assert best.question_opening
+        assert best.question_opening.passage.text == "And where do I mount the quadrant?"
+        assert best.answer_opening is None
+
+
+def test_words_in_the_middle_of_long_output_are_found(owner: User) -> None:
+    lines = [f"{number} tests passed" for number in range(3_000)]
+    lines[1_500] = "pangolin failed"
+    output = MessageDraft("tool", (ToolResultPart("t", "\n".join(lines)),))
+    indexed(owner, TURN[0], output, TURN[1])
+    assert hits(owner, "pangolin", scope=frozenset({"tool"}), mode="full_text")
