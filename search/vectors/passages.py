@@ -39,6 +39,7 @@ KINDS: dict[Kind, int] = {
     "call": Passage.Kind.CALL,
     "document": Passage.Kind.DOCUMENT,
     "system": Passage.Kind.SYSTEM,
+    "outside": Passage.Kind.OUTSIDE,
 }
 
 
