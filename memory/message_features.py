@@ -20,7 +20,7 @@ from convmemory.core.sql import load_sql
 from search.adapters.conversations import KIND
 from search.adapters.messages import element_of
 from search.models import Source
-from search.query import kinds_in
+from search.query import shown_kinds_in
 from search.ranking.fusion import scale
 from search.ranking.late_interaction import max_sim, weighted_query_tokens
 from search.ranking.stages import RankedItems
@@ -91,6 +91,7 @@ def message_candidates(ranked: RankedItems, positions: Positions = ANYWHERE) -> 
 def _passages(query: PreparedQuery, turns: ItemKeys, positions: Positions) -> dict[int, _Found]:
     parameters: dict[str, Any] = {
         **query.nearest_passages_of(turns),
+        "kinds": query.shown_kinds,
         "first_position": positions[0],
         "last_position": positions[1],
         "passages_per_message": PASSAGES_PER_MESSAGE,
@@ -151,7 +152,7 @@ def _candidates(
 
 def _cut(message: StoredMessage, query: PreparedQuery) -> list[PassagePlace]:
     spans = split_parts(element_of(message).parts)
-    kinds = kinds_in(query.scope)
+    kinds = shown_kinds_in(query.scope)
     return [(message.message_id, s.part_index, s.start, s.end, 0.0) for s in spans if s.kind in kinds]
 
 

@@ -23,12 +23,13 @@ def load_openings(*, owner_id: int, message_ids: Sequence[int]) -> Mapping[Openi
         "messages": list(message_ids),
         "question": Passage.Kind.USER,
         "answer": Passage.Kind.ASSISTANT,
+        "outside": Passage.Kind.OUTSIDE,
     }
     found: dict[OpeningKey, Opening] = {}
     with connection.cursor() as cursor:
         cursor.execute(load_sql("memory", "openings"), parameters)
-        for recalled_id, kind, *place, text, name, position in cursor.fetchall():
-            role: Side = "user" if kind == Passage.Kind.USER else "assistant"
+        for recalled_id, said_by, *place, text, name, position in cursor.fetchall():
+            role = cast("Side", said_by)
             message_id, part_index, start, end = cast("list[int]", place)
             passage = RecalledPassage(message_id, part_index, start, end, text or "")
             found[recalled_id, role] = Opening(passage, speaker_of(role, name), position)

@@ -154,6 +154,7 @@ class Passage(models.Model):
         CALL = 4, "Tool call"
         DOCUMENT = 5
         SYSTEM = 6, "System prompt"
+        OUTSIDE = 7, "Outside of turns"
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
     source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="passages", db_index=False)

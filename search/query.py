@@ -65,6 +65,11 @@ def kinds_in(scope: frozenset[str]) -> list[Kind]:
     return [*kinds, "call"] if scope & {"assistant", "tool"} else kinds
 
 
+def shown_kinds_in(scope: frozenset[str]) -> list[Kind]:
+    """The kinds of passages that are shown and recalled: those that are searched, and what stands outside of turns."""
+    return [*kinds_in(scope), "outside"] if scope >= {"user", "assistant"} else kinds_in(scope)
+
+
 def parse_scope(text: str) -> frozenset[str]:
     """Scopes from a comma-separated list; empty means what was said (user and assistant)."""
     return frozenset(name.strip() for name in text.split(",") if name.strip()) or DEFAULT_SCOPE

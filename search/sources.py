@@ -28,8 +28,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol
 
-Kind = Literal["user", "assistant", "thinking", "tool", "call", "document", "system"]
-"""`tool` is what a tool put out, `system` a system prompt: what a model was told before anybody spoke."""
+Kind = Literal["user", "assistant", "thinking", "tool", "call", "document", "system", "outside"]
+"""`tool` is what a tool put out, `system` a system prompt: what a model was told before anybody spoke;
+`outside` is what was said beside the turns of a source: shown and recalled, but no turn is ranked by it."""
 MAX_HEADING_CHARS = 300  # as many as `Item.heading` takes
 ItemKey = tuple[int, int]
 """The object's number and the item's."""

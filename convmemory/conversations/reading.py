@@ -57,6 +57,7 @@ class StoredMessage:
     position: int = 0
     content_hash: bytes = b""
     has_turn: bool = True
+    has_turns_beside: bool = False
 
 
 def with_home_turns(rows: QuerySet[Message]) -> QuerySet[Any]:
@@ -75,7 +76,7 @@ def with_home_turns(rows: QuerySet[Message]) -> QuerySet[Any]:
         default=F("conversation__turn_count") - 1,
         output_field=IntegerField(),
     )
-    return rows.annotate(home_turn=home)
+    return rows.annotate(home_turn=home, turns=F("conversation__turn_count"))
 
 
 def stored_message(row: Message) -> StoredMessage:
@@ -84,6 +85,7 @@ def stored_message(row: Message) -> StoredMessage:
         message_id=row.pk,
         turn_number=cast("int", getattr(row, "home_turn", row.turn_number)),
         has_turn=row.turn_number is not None,
+        has_turns_beside=row.turn_number is None and getattr(row, "turns", 0) > 0,
         role=cast("Role", row.role),
         is_real_user=row.is_real_user,
         name=row.name,

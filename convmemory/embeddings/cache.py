@@ -5,7 +5,7 @@ that it makes no difference which of the two a caller got. Questions are kept in
 shared between owners: who was quick would know what others store (docs/adr/0025).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -66,6 +66,33 @@ def embed_cached(space: EmbeddingSpace, texts: Sequence[str], *, owner_id: int) 
             vectors[index] = np.frombuffer(known[digest], dtype=STORED_DTYPE)
     errors = {index: reasons[digest] for index, digest in enumerate(hashes) if digest in reasons}
     return EmbeddedBatch(vectors=vectors, computed=len(missing), errors=errors)
+
+
+def vectors_ahead(space: EmbeddingSpace, texts: Sequence[str], *, owner_id: int) -> dict[str, Vector]:
+    """The vectors of those of the owner's texts that the cache holds, by text. One query."""
+    digests = {content_hash(text): text for text in texts}
+    known = _look_up(space, owner_id, set(digests))
+    return {digests[digest]: np.frombuffer(data, STORED_DTYPE).astype(np.float32) for digest, data in known.items()}
+
+
+def unknown_texts(space: EmbeddingSpace, texts: Sequence[str], *, owner_id: int) -> list[str]:
+    """Those of the owner's texts that the cache does not hold, each once, in order. One query."""
+    digests = {content_hash(text): text for text in texts}
+    known = _look_up(space, owner_id, set(digests))
+    return [text for digest, text in digests.items() if digest not in known]
+
+
+def store_vectors(space: EmbeddingSpace, vectors: Mapping[bytes, Vector], *, owner_id: int) -> None:
+    """Keep vectors of the owner's texts by the hashes of these; one that is there already stays."""
+    CachedVector.objects.bulk_create(
+        [
+            CachedVector(
+                owner_id=owner_id, space=space, content_hash=digest, vector=vector.astype(STORED_DTYPE).tobytes()
+            )
+            for digest, vector in vectors.items()
+        ],
+        ignore_conflicts=True,
+    )
 
 
 def query_vector(space: EmbeddingSpace, text: str, *, owner_id: int) -> Vector:

@@ -61,3 +61,25 @@ class CachedVector(models.Model):
 
     def __str__(self) -> str:
         return bytes(self.content_hash).hex()
+
+
+class EmbeddingBatch(models.Model):
+    """Texts of one owner that a provider embeds in its own time. It holds no text and no hash.
+
+    `remote_id` is empty until the provider has taken it, `ended_at` until its vectors were taken in.
+    """
+
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    space = models.ForeignKey(EmbeddingSpace, on_delete=models.CASCADE, related_name="batches")
+    remote_id = models.CharField(max_length=200, blank=True, default="")
+    requests = models.PositiveIntegerField()
+    vectors = models.PositiveIntegerField(default=0)
+    status = models.CharField(max_length=50, blank=True, default="")
+    created_at = models.DateTimeField(auto_now_add=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        verbose_name_plural = "embedding batches"
+
+    def __str__(self) -> str:
+        return f"batch {self.remote_id or self.pk}"

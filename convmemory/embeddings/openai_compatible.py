@@ -19,6 +19,7 @@ from convmemory.core.masking import masked
 from convmemory.core.openai_errors import SAID_CHARS, SettingNames, explain
 from convmemory.core.safe_tracebacks import quoted
 from convmemory.core.text import one_line, storable
+from convmemory.embeddings.batch_api import BatchApi
 from convmemory.embeddings.embedder import ModelCard, Span, TextsRefused, Vector, unit_rows
 from convmemory.embeddings.options import OPENAI, EmbeddingOptions
 
@@ -112,6 +113,19 @@ class OpenAIEmbedder:
         [result] = self._embed_batch(client, [self._sendable(text)])
         vector: Vector = _stack([result], self.card.dimensions)[0]
         return vector
+
+    def batch_api(self) -> BatchApi:
+        """The provider's batches for this model. Raises: EmbedderUnavailable without a key."""
+        values: dict[str, Any] = {"model": self._options.model}
+        if self._sends_dimensions:
+            values["dimensions"] = self.card.dimensions
+        return BatchApi(
+            self._client(),
+            values=values,
+            dimensions=self.card.dimensions,
+            sendable=self._sendable,
+            where=self._where(),
+        )
 
     def _sendable(self, text: str) -> str:
         return tokens.cut_to_tokens(storable(text), self.card.max_tokens, encoding=self._encoding)

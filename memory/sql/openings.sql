@@ -1,7 +1,7 @@
 -- For each of some messages of one owner, the first passage of the question before it and of the answer that it is in.
 -- A question's answer is the first one after it; what a tool put out is in the answer that called it.
 SELECT
-    t.message_id, found.kind, found.element_id, found.part_index, found."start", found."end",
+    t.message_id, found.role, found.element_id, found.part_index, found."start", found."end",
     substr(found.parts -> found.part_index::int ->> 'text', found."start" + 1, found."end" - found."start"),
     found.name, found."position"
 FROM unnest(%(messages)s::bigint[]) AS t (message_id)
@@ -13,23 +13,23 @@ INNER JOIN LATERAL (
 ) AS home ON TRUE
 CROSS JOIN LATERAL (
     (
-        SELECT e.kind, e.element_id, e.part_index, e."start", e."end", q.parts, q.name, q."position"
+        SELECT 'user' AS role, e.element_id, e.part_index, e."start", e."end", q.parts, q.name, q."position"
         FROM search_passage AS e
         INNER JOIN conversations_message AS q ON q.id = e.element_id AND q.owner_id = e.owner_id
         WHERE
             e.source_id = home.source_id AND e.item_number = home.item_number AND e.owner_id = m.owner_id
-            AND e.kind = %(question)s AND q."position" <= m."position"
+            AND q.is_real_user AND e.kind IN (%(question)s, %(outside)s) AND q."position" <= m."position"
         ORDER BY q."position" DESC, e.part_index, e."start"
         LIMIT 1
     )
     UNION ALL
     (
-        SELECT e.kind, e.element_id, e.part_index, e."start", e."end", a.parts, a.name, a."position"
+        SELECT 'assistant' AS role, e.element_id, e.part_index, e."start", e."end", a.parts, a.name, a."position"
         FROM search_passage AS e
         INNER JOIN conversations_message AS a ON a.id = e.element_id AND a.owner_id = e.owner_id
         WHERE
             e.source_id = home.source_id AND e.item_number = home.item_number AND e.owner_id = m.owner_id
-            AND e.kind = %(answer)s AND (a."position" > m."position" OR NOT m.is_real_user)
+            AND a.role = 'assistant' AND e.kind IN (%(answer)s, %(outside)s) AND (a."position" > m."position" OR NOT m.is_real_user)
         ORDER BY
             (a."position" > m."position") = m.is_real_user DESC, abs(a."position" - m."position"), e.part_index,
             e."start"

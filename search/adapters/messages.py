@@ -47,12 +47,15 @@ def _texts(parts: Iterable[Part]) -> Iterator[str]:
 def element_of(message: StoredMessage) -> Element:
     """A message as the index reads it. Text that nobody said (harness, reminders) is no part of it.
 
-    What belongs to no turn counts for no turn's vector; a system message among it is a system prompt.
+    What belongs to no turn counts for no turn's vector, and no turn is ranked by it; a system message among it is a
+    system prompt.
     """
     is_spoken = message.is_real_user or message.role == "assistant"
     said: Kind | None = "user" if message.is_real_user else "assistant" if is_spoken else None
     if message.role == "system" and not message.has_turn:
         said = "system"
+    elif said and message.has_turns_beside:
+        said = "outside"
     parts = _parts(message.parts, said)
     return Element(
         element_id=message.message_id,

@@ -159,7 +159,7 @@ def embed_missing(
     if not missing:
         return {}
     wanted = [item for item in items if item.number in missing]
-    chunks = _chunks(space, missing)
+    chunks = chunks_of(space, missing)
     elements = [element for item in wanted for element in item.elements]
     ahead = store_ahead(source, space, elements, out_of_time=lambda: time.monotonic() > deadline)
     result.passages_computed += ahead.computed
@@ -194,7 +194,7 @@ def store_documents(source: Source, items: dict[int, ItemTexts]) -> None:
         cursor.execute(load_sql("search", "upsert_items"), parameters)
 
 
-def _chunks(space: EmbeddingSpace, items: dict[int, ItemTexts]) -> list[Chunk]:
+def chunks_of(space: EmbeddingSpace, items: dict[int, ItemTexts]) -> list[Chunk]:
     """The texts of the items' vectors."""
     embedder = embedder_for(space)
     return [

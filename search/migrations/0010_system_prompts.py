@@ -13,6 +13,7 @@ KINDS = [
     (4, "Tool call"),
     (5, "Document"),
     (6, "System prompt"),
+    (7, "Outside of turns"),
 ]
 
 

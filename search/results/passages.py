@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from convmemory.core.sql import PendingQuery, load_sql
-from search.query import kinds_in
+from search.query import shown_kinds_in
 from search.retrieval.prepared import PreparedQuery
 from search.sources import Element, ItemKey, adapter_of
 from search.vectors.splitting import split_parts
@@ -47,7 +47,7 @@ def ask_nearest(query: PreparedQuery, items: Mapping[str, Any]) -> PendingQuery:
         "owner": query.owner_id,
         "space": query.active_space.pk,
         "vector": query.vector_text,
-        "kinds": query.passage_kinds,
+        "kinds": query.shown_kinds,
         "passages": PASSAGES_PER_HIT,
     }
     return PendingQuery(load_sql("search", "hit_passages"), parameters)
@@ -115,7 +115,7 @@ def _whole_items(owner_id: int, homes: Mapping[Turn, Home]) -> dict[Turn, dict[i
 
 def _split(elements: Iterable[Element], query: PreparedQuery) -> list[PassagePlace]:
     """Passages cut on the spot, where none are stored or no vector is at hand."""
-    kinds = kinds_in(query.scope)
+    kinds = shown_kinds_in(query.scope)
     return [
         (element.element_id, span.part_index, span.start, span.end, 0.0)
         for element in elements

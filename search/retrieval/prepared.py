@@ -17,7 +17,7 @@ from convmemory.embeddings.cache import query_embedding
 from convmemory.embeddings.embedder import TokenEmbedding, Vector
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
-from search.query import DEFAULT_SCOPE, SearchQuery, kinds_in
+from search.query import DEFAULT_SCOPE, SearchQuery, kinds_in, shown_kinds_in
 from search.query_text import QueryText
 from search.retrieval.candidates import ItemKeys, split_keys
 from search.vectors.passages import KINDS, vector_text
@@ -69,6 +69,11 @@ class PreparedQuery:
             "sources": sources,
             "items": items,
         }
+
+    @property
+    def shown_kinds(self) -> list[int]:
+        """The kinds of passages that are shown and recalled, as they are stored."""
+        return [KINDS[kind] for kind in shown_kinds_in(self.scope)]
 
     @property
     def vector(self) -> Vector:

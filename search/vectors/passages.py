@@ -18,7 +18,8 @@ from convmemory.core.errors import EmbedderUnavailable, EmbeddingError
 from convmemory.core.measuring import timed
 from convmemory.core.sql import load_sql
 from convmemory.core.text import content_hash
-from convmemory.embeddings.embedder import Embedder, TokenEmbedder, Vector, embed_each
+from convmemory.embeddings.cache import vectors_ahead
+from convmemory.embeddings.embedder import TokenEmbedder, Vector, embed_each
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import embedder_for
 from convmemory.embeddings.token_codes import encode_vectors
@@ -38,6 +39,7 @@ KINDS: dict[Kind, int] = {
     "call": Passage.Kind.CALL,
     "document": Passage.Kind.DOCUMENT,
     "system": Passage.Kind.SYSTEM,
+    "outside": Passage.Kind.OUTSIDE,
 }
 
 
@@ -128,7 +130,7 @@ def store_ahead(
     computed = 0
     for start in range(0, len(missing) - AHEAD, AHEAD):
         fresh: dict[UUID, Embedded] = {}
-        _compute(space, {draft.digest: draft.text for draft in missing[start : start + AHEAD]}, fresh)
+        _compute(source.owner_id, space, {draft.digest: draft.text for draft in missing[start : start + AHEAD]}, fresh)
         kept = [draft for draft in missing[start : start + AHEAD] if draft.digest in fresh]
         with transaction.atomic():
             lock_vectors(source.pk, space.pk)
@@ -198,17 +200,19 @@ def _embedded(
     texts = {draft.digest: draft.text for draft in drafts}
     known = _look_up(owner_id, space, list(texts))
     missing = {digest: text for digest, text in texts.items() if digest not in known}
-    refused = _compute(space, missing, known)
+    refused = _compute(owner_id, space, missing, known)
     return known, refused, len(missing)
 
 
-def _compute(space: EmbeddingSpace, missing: dict[UUID, str], known: dict[UUID, Embedded]) -> dict[UUID, str]:
+def _compute(
+    owner_id: int, space: EmbeddingSpace, missing: dict[UUID, str], known: dict[UUID, Embedded]
+) -> dict[UUID, str]:
     """Embed `missing` and add it to `known`; why not, for those that failed."""
     if not missing:
         return {}
     errors: dict[UUID, str] = {}
     with timed("embedding", label="passages", items=len(missing)):
-        for digest, result in zip(missing, _embed(embedder_for(space), list(missing.values())), strict=True):
+        for digest, result in zip(missing, _embed(owner_id, space, list(missing.values())), strict=True):
             if isinstance(result, EmbeddingError):
                 errors[digest] = str(result)
             else:
@@ -239,6 +243,13 @@ def _insert(source: Source, space: EmbeddingSpace, drafts: Sequence[Draft], know
         cursor.execute(load_sql("search", "insert_passages"), parameters)
 
 
+def new_passage_texts(owner_id: int, space: EmbeddingSpace, elements: Iterable[Element]) -> list[str]:
+    """What is embedded of the elements' passages, but for what the owner has in this space. One query."""
+    texts = {draft.digest: draft.text for draft in draft_passages(elements)}
+    known = _look_up(owner_id, space, list(texts))
+    return [text for digest, text in texts.items() if digest not in known]
+
+
 def _look_up(owner_id: int, space: EmbeddingSpace, digests: list[UUID]) -> dict[UUID, Embedded]:
     """Equal texts of the owner that are embedded already; those of others would show in the time that it takes."""
     with connection.cursor() as cursor:
@@ -249,13 +260,18 @@ def _look_up(owner_id: int, space: EmbeddingSpace, digests: list[UUID]) -> dict[
         }
 
 
-def _embed(embedder: Embedder, texts: Sequence[str]) -> Iterator[Embedded | EmbeddingError]:
+def _embed(owner_id: int, space: EmbeddingSpace, texts: Sequence[str]) -> Iterator[Embedded | EmbeddingError]:
+    """In the order of the texts; vectors that a provider made beforehand are taken from the cache."""
+    embedder = embedder_for(space)
     if isinstance(embedder, TokenEmbedder):
         for embedding in embedder.embed_passages_with_tokens(texts):
             tokens = encode_vectors(embedding.token_vectors)
             yield Embedded(vector_text(embedding.vector), len(embedding.token_ids), tokens)
         return
-    for result, count in zip(embed_each(embedder, texts), embedder.count_tokens(texts), strict=True):
+    ahead = vectors_ahead(space, texts, owner_id=owner_id)
+    others = iter(embed_each(embedder, [text for text in texts if text not in ahead]))
+    for text, count in zip(texts, embedder.count_tokens(texts), strict=True):
+        result = ahead[text] if text in ahead else next(others)
         yield result if isinstance(result, EmbeddingError) else Embedded(vector_text(result), count, None)
 
 

@@ -40,6 +40,7 @@ WEIGHTS: dict[Kind, str] = {  # under which an item's words can be searched for
     "call": "BD",
     "tool": "D",
     "system": "S",
+    "outside": "S",
 }
 TOOLS: tuple[Kind, ...] = ("tool", "call")
 
@@ -52,7 +53,7 @@ class ItemTexts:
     heading: str
     created_at: datetime | None
     embedded: str
-    # By weight: A user, B assistant, C thinking, D tool, S system prompt.
+    # By weight: A user, B assistant, C thinking, D tool, S system prompt and outside.
     lexical: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -111,7 +112,9 @@ def _lexical_texts(element: Element) -> Iterator[tuple[str, str]]:
 
 
 def _name_weight(parts: Sequence[ElementPart]) -> str:
-    """Under a user's words where one speaks, else under an assistant's."""
+    """Under a user's words where one speaks, else under an assistant's; with what stands outside of turns, as that."""
+    if any(part.kind == "outside" for part in parts):
+        return WEIGHTS["outside"]
     return "A" if any(part.kind == "user" for part in parts) else "B"
 
 

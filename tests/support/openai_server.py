@@ -26,6 +26,9 @@ class Fault:
     delay_s: float = 0.0
 
 
+NOT_FOUND = Fault(status=404, body={"error": {"message": "Not found"}})
+
+
 def _echo(body: dict[str, Any]) -> str:
     return f"You said: {body['messages'][-1]['content']}"
 
@@ -44,6 +47,56 @@ class FakeEndpoint:
     reply: Callable[[dict[str, Any]], str] = _echo
     faults: deque[Fault] = field(default_factory=deque)
     requests: list[dict[str, Any]] = field(default_factory=list)
+    offers_batches: bool = False
+    looks_until_done: int = 1
+    files: dict[str, bytes] = field(default_factory=dict)
+    batches: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def read(self, path: str) -> Fault:
+        """A file, a batch, or all batches."""
+        kind, _, name = path.partition("/")
+        if not self.offers_batches:
+            return NOT_FOUND
+        if kind == "files":
+            return Fault(body=self.files[name.removesuffix("/content")])
+        if name:
+            return self.look_at_batch(name)
+        return Fault(body={"object": "list", "data": list(self.batches.values()), "has_more": False})
+
+    def keep_file(self, upload: bytes) -> Fault:
+        """An uploaded file, of which only the lines of JSON are kept."""
+        if not self.offers_batches:
+            return NOT_FOUND
+        lines = [line for line in upload.splitlines() if line.startswith(b"{")]
+        name = f"file-{len(self.files)}"
+        self.files[name] = b"\n".join(lines)
+        return Fault(body={"id": name, "object": "file", "bytes": len(upload), "created_at": 1, "purpose": "batch"})
+
+    def begin_batch(self, body: dict[str, Any]) -> Fault:
+        number = f"batch-{len(self.batches)}"
+        self.batches[number] = {
+            "id": number, "object": "batch", "status": "in_progress", "looks": 0, "created_at": 1, **body,
+        }  # fmt: skip
+        return Fault(body=self.batches[number])
+
+    def look_at_batch(self, number: str) -> Fault:
+        """One look further; at the last one it is done, without the texts that are refused."""
+        batch = self.batches[number]
+        batch["looks"] += 1
+        if batch["looks"] >= self.looks_until_done and batch["status"] == "in_progress":
+            batch |= {"status": "completed", "output_file_id": f"{number}-output"}
+            self.files[f"{number}-output"] = b"\n".join(self._results(self.files[batch["input_file_id"]]))
+        return Fault(body=batch)
+
+    def _results(self, lines: bytes) -> Iterator[bytes]:
+        for request in map(json.loads, lines.splitlines()):
+            text, dimensions = request["body"]["input"], request["body"].get("dimensions", self.native_dimensions)
+            if any(word in text for word in self.refused_words):
+                yield json.dumps({"custom_id": request["custom_id"], "response": None, "error": {}}).encode()
+                continue
+            body = {"data": [{"index": 0, "embedding": vector_of(text, dimensions).tolist()}]}
+            response = {"status_code": 200, "body": body}
+            yield json.dumps({"custom_id": request["custom_id"], "response": response}).encode()
 
     def chat(self, body: dict[str, Any], authorization: str) -> Fault:
         self.requests.append(body)
@@ -111,11 +164,19 @@ def running_endpoint(**behaviour: Any) -> Iterator[FakeEndpoint]:
 
 def _handler(endpoint: FakeEndpoint) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self._send(endpoint.read(self.path.removeprefix("/v1/").partition("?")[0]))
+
         def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            sent = self.rfile.read(int(self.headers["Content-Length"]))
+            if self.path == "/v1/files":
+                return self._send(endpoint.keep_file(sent))
+            body = json.loads(sent)
+            if self.path == "/v1/batches":
+                return self._send(endpoint.begin_batch(body))
             routes = {"/v1/embeddings": endpoint.answer, "/v1/chat/completions": endpoint.chat}
             if self.path not in routes:
-                return self._send(Fault(status=404, body={"error": {"message": "Not found"}}))
+                return self._send(NOT_FOUND)
             if endpoint.faults and endpoint.faults[0].delay_s:
                 time.sleep(endpoint.faults.popleft().delay_s)
             return self._send(routes[self.path](body, self.headers.get("Authorization", "")))

@@ -139,7 +139,7 @@ def _scan_message(scan: Scan, item: JsonObject, kind: str) -> None:
     uuid = text_of(item.value.get("uuid"))
     if uuid and hash(uuid) in scan.uuids:
         return
-    if not isinstance(mapping_of(item.value.get("message")).get("content"), (str, list)):
+    if mapping_of(item.value.get("message")).get("content") is None:
         return
     if uuid:
         scan.uuids.add(hash(uuid))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from convmemory.conversations.importers.base import FileReport, Source
 from convmemory.conversations.importers.claude_code import ClaudeCodeImporter
 from convmemory.conversations.importers.claude_prompts import _typed_command, _without_wrappers
-from convmemory.conversations.parts import AttachmentPart, TextPart, ToolCallPart, ToolResultPart
+from convmemory.conversations.parts import AttachmentPart, TextPart, ToolCallPart, ToolResultPart, spoken_text
 from tests.unit.importers.helpers import FIXTURES, Read, assistant_line, is_real, read, user_line, write_lines
 
 FOLDER = FIXTURES / "claude-code"
@@ -375,3 +375,14 @@ def test_a_newer_version_is_said_aloud(tmp_path: Path) -> None:
     lines = [user_line("u", "x", version="2.9.0"), assistant_line("a", "y", version="2.9.0")]
     read(ClaudeCodeImporter(), write_lines(tmp_path / "s.jsonl", lines), report)
     assert "Claude Code 2.9.0, which is newer" in report.warnings[0]
+
+
+def test_content_of_an_unknown_shape_is_kept(tmp_path: Path) -> None:
+    odd = assistant_line("a2", "") | {"message": {"role": "assistant", "content": {"x": "fox"}}}
+    lines = [user_line("u1", "begin"), assistant_line("a1", "yes"), odd, user_line("u2", {"y": "owl"})]
+    report = FileReport(path="s")
+    (found,) = read(importer, write_lines(tmp_path / "s.jsonl", lines), report)
+    assert [spoken_text(message.parts) for message in found.messages[2:]] == ['{"x": "fox"}', '{"y": "owl"}']
+    assert found.messages[3].role == "system"
+    assert all(message.raw for message in found.messages)
+    assert report.unknown_types == {"(no type)": 2}

@@ -24,6 +24,7 @@ from convmemory.embeddings.spaces import (
     space_of,
     stop_building,
 )
+from convmemory.ops.reembed.batching import embed_in_batches
 from convmemory.ops.reembed.changing_over import build, change_over, refresh
 from convmemory.ops.reembed.estimate import estimate, estimate_lines
 from convmemory.ops.reembed.progress import ReembedProgress, duration
@@ -57,6 +58,9 @@ class Command(BaseCommand):
         part.add_argument("--only", choices=DEFECTS, help="turns that are missing, stale or failed")
         parser.add_argument(
             "--workers", type=int, default=QueueOptions.from_settings().workers, help="processes that embed"
+        )
+        parser.add_argument(
+            "--batch", action="store_true", help="by the provider's Batch API, where it has one: cheaper, within a day"
         )
         parser.add_argument("--dry-run", action="store_true", help="tell what would be done and what it would cost")
         parser.add_argument("--cancel", action="store_true", help="give up the space that is being built")
@@ -92,6 +96,9 @@ class Command(BaseCommand):
         space = space_of(target)
         started = time.monotonic()
         self._say(f"{'Refreshing' if space == active else 'Building'} {space}")
+        if options["batch"]:
+            select = select_active if space == active else select_building
+            embed_in_batches(select(space, selection, defects), space, tell=self._say)
         totals = self._run(space, active, selection, defects, options["workers"])
         self._report(totals, time.monotonic() - started)
         if space != active:

@@ -1,0 +1,132 @@
+"""Embeddings by OpenAI's Batch API: a file of texts is handed in, and its vectors are fetched when they are done.
+
+Half the price, within a day. Not every server that speaks `POST /embeddings` offers it.
+Source: https://platform.openai.com/docs/guides/batch
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from convmemory.core.errors import ConvMemoryError, EmbedderUnavailable
+from convmemory.core.openai_errors import SettingNames, explain
+from convmemory.embeddings.embedder import Vector, unit_rows
+
+if TYPE_CHECKING:
+    from openai import OpenAI, OpenAIError
+
+MAX_REQUESTS = 50_000
+MAX_BYTES = 100 * 1024**2  # of 200 MB that are allowed
+ENDPOINT: Literal["/v1/embeddings"] = "/v1/embeddings"
+MARK = "convmemory"  # the metadata that tells which of our rows a batch belongs to
+LISTED = 100
+
+_OVER = frozenset({"completed", "failed", "expired", "cancelled"})
+_NOT_OFFERED = frozenset({404, 405, 501})
+
+
+class BatchesNotOffered(ConvMemoryError):
+    """The endpoint has no Batch API."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteBatch:
+    """A batch as the server tells of it. Where `is_over` without an `output_file`, nothing came of it."""
+
+    remote_id: str
+    is_over: bool
+    status: str
+    output_file: str
+
+
+class BatchApi:
+    """The batches of one model. Every method raises BatchesNotOffered, and EmbedderUnavailable with what to do."""
+
+    def __init__(
+        self,
+        client: "OpenAI",
+        *,
+        values: Mapping[str, Any],
+        dimensions: int,
+        sendable: Callable[[str], str],
+        where: str,
+    ) -> None:
+        """`values` go with every text: the model, and dimensions where it is asked for them."""
+        self._client = client
+        self._values = values
+        self._dimensions = dimensions
+        self._sendable = sendable
+        self._where = where
+
+    def submit(self, texts: Mapping[str, str], *, mark: str) -> str:
+        """Hand in texts by their names; the batch's id."""
+        lines = [self._line(name, text) for name, text in texts.items()]
+        with self._explained():
+            file = self._client.files.create(file=("embeddings.jsonl", "\n".join(lines).encode()), purpose="batch")
+            batch = self._client.batches.create(
+                input_file_id=file.id, endpoint=ENDPOINT, completion_window="24h", metadata={MARK: mark}
+            )
+        return batch.id
+
+    def find(self, mark: str) -> str:
+        """The id of the batch that was handed in with this mark, among the newest; "" where there is none."""
+        with self._explained():
+            batches = self._client.batches.list(limit=LISTED).data
+        return next((batch.id for batch in batches if (batch.metadata or {}).get(MARK) == mark), "")
+
+    def state(self, remote_id: str) -> RemoteBatch:
+        """How far a batch is; one that the server does not know any more is over."""
+        try:
+            with self._explained():
+                batch = self._client.batches.retrieve(remote_id)
+        except BatchesNotOffered:
+            return RemoteBatch(remote_id, is_over=True, status="unknown to the server", output_file="")
+        return RemoteBatch(batch.id, batch.status in _OVER, batch.status, batch.output_file_id or "")
+
+    def vectors(self, batch: RemoteBatch) -> Iterator[tuple[str, Vector]]:
+        """Names of texts with their vectors, unit length; what failed is left out."""
+        if not batch.output_file:
+            return
+        with self._explained():
+            content = self._client.files.content(batch.output_file)
+            for line in content.iter_lines():
+                found = self._read(line)
+                if found is not None:
+                    yield found
+
+    def _line(self, name: str, text: str) -> str:
+        body = {"input": self._sendable(text), "encoding_format": "float", **self._values}
+        return json.dumps({"custom_id": name, "method": "POST", "url": ENDPOINT, "body": body})
+
+    def _read(self, line: str) -> tuple[str, Vector] | None:
+        """A line of the output file; None where it holds no vector of this model."""
+        try:
+            value = json.loads(line)
+            vector = np.asarray(value["response"]["body"]["data"][0]["embedding"], dtype=np.float32)
+            name = str(value["custom_id"])
+        except (ValueError, KeyError, IndexError, TypeError):
+            return None
+        if vector.shape != (self._dimensions,) or not np.isfinite(vector).all() or not vector.any():
+            return None
+        unit: Vector = unit_rows(vector[np.newaxis])[0]
+        return name, unit
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        from openai import APIStatusError, OpenAIError
+
+        try:
+            yield
+        except APIStatusError as error:
+            if error.status_code in _NOT_OFFERED:
+                raise BatchesNotOffered(f"{self._where} has no Batch API.") from error
+            raise self._unavailable(error) from error
+        except OpenAIError as error:
+            raise self._unavailable(error) from error
+
+    def _unavailable(self, error: "OpenAIError") -> EmbedderUnavailable:
+        return EmbedderUnavailable(explain(error, where=self._where, names=SettingNames.with_prefix("EMBEDDING")))

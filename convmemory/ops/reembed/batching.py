@@ -1,0 +1,123 @@
+"""`manage.py reembed --batch`: the vectors of a whole archive by a provider's Batch API, into the cache of vectors.
+
+What is handed in stands in rows, so that a run which was killed goes on waiting for it. The ordinary run that comes
+after finds the vectors in the cache and computes what is missing there: what failed, and what arrived meanwhile.
+"""
+
+import time
+from collections.abc import Callable, Collection, Iterator
+from itertools import islice
+
+from django.utils import timezone
+
+from convmemory.core.text import content_hash
+from convmemory.embeddings.batch_api import MAX_BYTES, MAX_REQUESTS, BatchApi, BatchesNotOffered, RemoteBatch
+from convmemory.embeddings.cache import store_vectors
+from convmemory.embeddings.models import EmbeddingBatch, EmbeddingSpace
+from convmemory.embeddings.openai_compatible import OpenAIEmbedder
+from convmemory.embeddings.spaces import embedder_for
+from search.indexing.ahead import texts_to_embed
+from search.models import Source
+
+POLL_S = 30.0
+TAKEN_AT_ONCE = 512
+HASH_CHARS = 64
+
+Tell = Callable[[str], None]
+
+
+def embed_in_batches(source_ids: Collection[int], space: EmbeddingSpace, *, tell: Tell) -> int:
+    """Have what these sources lack embedded in batches, and wait for it; how many vectors were taken in.
+
+    Where the provider has no such API, says so and does nothing. Raises: EmbedderUnavailable.
+    """
+    embedder = embedder_for(space)
+    if not isinstance(embedder, OpenAIEmbedder):
+        tell("This model runs here: there are no batches to hand in.")
+        return 0
+    api = embedder.batch_api()
+    try:
+        _find_lost(api, space)
+        taken = _take_all(api, space, tell)
+        _submit_all(api, space, source_ids, tell)
+        return taken + _take_all(api, space, tell)
+    except BatchesNotOffered as error:
+        EmbeddingBatch.objects.filter(space=space, remote_id="").delete()
+        tell(f"{error} The texts are sent as usual.")
+        return 0
+
+
+def _waiting(space: EmbeddingSpace) -> list[EmbeddingBatch]:
+    return list(EmbeddingBatch.objects.filter(space=space, ended_at=None).order_by("pk"))
+
+
+def _find_lost(api: BatchApi, space: EmbeddingSpace) -> None:
+    """Rows whose batch was being handed in when the run died: found again by their mark, or forgotten."""
+    for row in _waiting(space):
+        if row.remote_id:
+            continue
+        row.remote_id = api.find(str(row.pk))
+        if row.remote_id:
+            row.save(update_fields=["remote_id"])
+        else:
+            row.delete()
+
+
+def _submit_all(api: BatchApi, space: EmbeddingSpace, source_ids: Collection[int], tell: Tell) -> None:
+    for owner_id, texts in _files(space, source_ids):
+        row = EmbeddingBatch.objects.create(owner_id=owner_id, space=space, requests=len(texts))
+        row.remote_id = api.submit(texts, mark=str(row.pk))
+        row.save(update_fields=["remote_id"])
+        tell(f"Batch {row.remote_id} of {len(texts):,} texts is handed in.")
+
+
+def _files(space: EmbeddingSpace, source_ids: Collection[int]) -> Iterator[tuple[int, dict[str, str]]]:
+    """Owners with distinct texts of theirs, by hash, as many as one batch holds."""
+    held: dict[str, str] = {}
+    size, owner_id = 0, 0
+    for source in Source.objects.filter(pk__in=source_ids).order_by("owner_id", "pk").iterator():
+        for text in texts_to_embed(source, space):
+            name = content_hash(text).hex()
+            if held and (source.owner_id != owner_id or len(held) == MAX_REQUESTS or size + len(text) > MAX_BYTES // 4):
+                yield owner_id, held
+                held, size = {}, 0
+            owner_id = source.owner_id
+            size += len(text) if name not in held else 0
+            held[name] = text
+    if held:
+        yield owner_id, held
+
+
+def _take_all(api: BatchApi, space: EmbeddingSpace, tell: Tell) -> int:
+    """Wait until every batch is over, and take its vectors in; how many."""
+    taken = 0
+    while rows := _waiting(space):
+        for row in rows:
+            batch = api.state(row.remote_id)
+            if batch.is_over:
+                taken += _take(api, row, batch, tell)
+        if waiting := _waiting(space):
+            tell(f"{len(waiting)} of the batches are not done yet.")
+            time.sleep(POLL_S)
+    return taken
+
+
+def _take(api: BatchApi, row: EmbeddingBatch, batch: RemoteBatch, tell: Tell) -> int:
+    """Take one batch in. Done twice it changes nothing: a vector that is there stays."""
+    taken = 0
+    vectors = api.vectors(batch)
+    while some := dict(islice(vectors, TAKEN_AT_ONCE)):
+        known = {bytes.fromhex(name): vector for name, vector in some.items() if _is_hash(name)}
+        store_vectors(row.space, known, owner_id=row.owner_id)
+        taken += len(known)
+    EmbeddingBatch.objects.filter(pk=row.pk, ended_at=None).update(
+        ended_at=timezone.now(), vectors=taken, status=batch.status
+    )
+    missing = max(row.requests - taken, 0)
+    tell(f"Batch {row.remote_id}: {taken:,} vectors" + (f", {missing:,} texts are sent as usual." if missing else "."))
+    return taken
+
+
+def _is_hash(name: str) -> bool:
+    """Whether it is a name as we gave it; what comes back is another server's text."""
+    return len(name) == HASH_CHARS and set(name) <= set("0123456789abcdef")
