@@ -64,6 +64,7 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "convmemory.core.middleware.RequestTraceMiddleware",
+    "convmemory.api_errors.ProblemJsonMiddleware",
     "convmemory.core.inline_middleware.SecurityMiddleware",
     "convmemory.core.middleware.ContentSecurityPolicyMiddleware",
     "convmemory.core.inline_middleware.SessionMiddleware",
