@@ -67,7 +67,7 @@ def test_what_nobody_claims_is_reported_with_the_reason(tmp_path: Path) -> None:
         ("a.json", "no known transcript format (tried amplifier, claude-code, convmemory, plain)"),
         ("b.json", "the file is empty"),
         ("c.json", "a ChatGPT export: not supported yet"),
-        ("gone", "cannot be read: No such file or directory"),
+        ("gone", "is missing: there is no such file or folder"),
     ]
 
 
