@@ -30,7 +30,9 @@ def search_conversations(
     cursor: str = "",
 ) -> SearchResults:
     filters = Filters(agent=agent, project=project, source=source, after=after, before=before, archived=archived)
-    checked = SearchQuery(text=query, limit=limit, mode=mode, scope=parse_scope(scope), filters=filters)
+    checked = SearchQuery(
+        text=query, limit=limit, mode=mode, scope=parse_scope(scope), filters=filters, has_operators=True
+    )
     return search(caller=caller_of(request), query=checked, cursor=cursor)
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 import tiktoken
 
 from convmemory.chat.deltas import CompletionDraft
-from convmemory.context.left_out import _OPERATORS
 from convmemory.conversations.archives import _archive_stem, _safe_parts
 from convmemory.conversations.highlighting import Span, highlight_markdown, highlight_text
 from convmemory.conversations.importers.base import FileReport, Source
@@ -176,7 +175,7 @@ _BYTES = tiktoken.Encoding(
 
 TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "convmemory.chat.deltas": _stream,
-    "convmemory.context.left_out": lambda text: one_line(_OPERATORS.sub(" ", text), 500),
+    "convmemory.context.left_out": lambda text: one_line(text, 500),
     "convmemory.conversations.archives": lambda text: (_safe_parts(text), _archive_stem(text)),
     "convmemory.conversations.highlighting": _marked,
     "convmemory.conversations.highlighting text": lambda text: highlight_text(text, Span(1, len(text))),
