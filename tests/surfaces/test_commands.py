@@ -62,6 +62,32 @@ def test_bad_searches_say_what_to_do(arguments: list[str], reason: str) -> None:
         run("conversation_search", *arguments)
 
 
+def test_a_search_says_what_it_did_not_do_and_how_to_go_on() -> None:
+    ada = make_user("ada")
+    indexed(ada)
+    make_conversation(ada, exchange(("what is the capital of Chile?", "Santiago.")))  # not indexed yet
+    asked = ("conversation_search", "--query", "capital of Peru -Lima", "--user", "ada")
+    text = run(*asked)
+    assert "-Lima keeps out" in text
+    assert "1 turn not indexed yet" in text
+    answer = json.loads(run(*asked, "--json"))
+    assert (answer["pending"], answer["failed"]) == (1, 0)
+    assert "-Lima keeps out" in answer["notes"][0]
+
+
+def test_a_search_goes_on_at_its_cursor() -> None:
+    ada = make_user("ada")
+    numbers = {indexed(ada) for _ in range(2)}
+    asked = ("conversation_search", "--query", "capital of Peru", "--user", "ada", "--limit", "1")
+    first = run(*asked)
+    cursor = first.split("--cursor ")[1].split()[0]
+    second = run(*asked, "--cursor", cursor)
+    assert "--cursor" not in second
+    assert {number for number in numbers for text in (first, second) if f"/conversations/{number}?" in text} == numbers
+    with pytest.raises(CommandError, match="cursor"):
+        run(*asked, "--cursor", "nonsense")
+
+
 def test_a_new_user_can_sign_in(monkeypatch: pytest.MonkeyPatch, client: Client) -> None:
     monkeypatch.setattr("sys.stdin", StringIO("a long passphrase\n"))
     assert "/login" in run("create_user", "ada")
