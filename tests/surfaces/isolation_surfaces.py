@@ -21,7 +21,7 @@ YEAR_BEFORE, TODAY = "2025-06-18", "2026-07-28"
 TOOLS = [tool.name for tool in tool_definitions()]
 NEVER_SHOW_TEXT = {
     "GET events", "GET index status", "GET memory stats", "POST memory embed", "POST summaries", "page account",
-    "page connect", "page hits in", "page keys", "GET tools", "POST stop", "page running",
+    "POST turn by source", "page connect", "page hits in", "page keys", "GET tools", "POST stop", "page running",
     "page progress",
 }  # fmt: skip
 
@@ -167,6 +167,19 @@ ROUTES: dict[str, Surface] = {
         ask, "GET", "/conversations/search", query=ask.question, limit=50, mode=ask.mode, agent=ask.agent
     ),
     "GET conversations": lambda _, ask: _api(ask, "GET", "/conversations", limit=100, agent=ask.agent),
+    "GET search by source": lambda _, ask: _api(
+        ask, "GET", "/conversations/search", query=ask.question, source="api", source_id=ask.victim.source_id
+    ),
+    "GET conversations by source": lambda _, ask: _api(ask, "GET", "/conversations", source_id=ask.victim.source_id),
+    "POST conversation again": lambda _, ask: _api(
+        ask, "POST", "/conversations", {"source_id": ask.victim.source_id, "title": ask.question}
+    ),
+    "POST turn by source": lambda _, ask: _api(
+        ask,
+        "POST",
+        f"/conversations/by-source/api/{ask.victim.source_id}/turns",
+        {"turn_number": 0, "user": ask.question, "assistant": ask.question},
+    ),
     "GET conversation": lambda _, ask: _api(ask, "GET", f"/conversations/{ask.conversation}"),
     "GET messages": lambda _, ask: _api(ask, "GET", f"/conversations/{ask.conversation}/messages", turn=ask.turn),
     "PATCH conversation": lambda _, ask: _api(ask, "PATCH", f"/conversations/{ask.conversation}", {"archived": False}),
