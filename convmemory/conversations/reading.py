@@ -19,7 +19,10 @@ SOURCE_ID_CHARS = 300
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """Which conversations count, and of one conversation which turns. None and "" mean: any."""
+    """Which conversations count, and of one conversation which turns. None and "" mean: any.
+
+    `except_turns` (conversation, turn number) do not count.
+    """
 
     agent: str = ""
     project: str = ""
@@ -29,6 +32,7 @@ class Filters:
     archived: bool | None = False
     conversation_id: int | None = None
     turns: tuple[int, int] | None = None
+    except_turns: tuple[tuple[int, int], ...] = ()
 
     def __post_init__(self) -> None:
         if self.after and self.before and self.after > self.before:
