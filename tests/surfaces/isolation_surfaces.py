@@ -83,6 +83,7 @@ def _draw_arguments(draw: st.DataObject, ask: Ask, tool: str) -> dict[str, Any]:
         "conversation_id": ask.conversation,
         "agent": ask.agent,
         "project": st.sampled_from(["", ask.caller.secret, ask.victim.tag]),
+        "alive_message_ids": st.lists(st.sampled_from(ask.victim.messages), max_size=3, unique=True),
     }
     schema = tool_named(tool).input_schema
     arguments = arguments_for(draw, schema, known)
