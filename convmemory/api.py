@@ -9,6 +9,7 @@ from convmemory.chat.dry_run_api import router as dry_run
 from convmemory.conversations.api import router as conversations
 from convmemory.conversations.imports_api import router as imports
 from convmemory.health_api import router as health
+from convmemory.query_parameters import refuse_unknown_parameters
 from convmemory.tools.api import router as tools
 from memory.api import router as memory
 from search.api import router as search
@@ -24,4 +25,5 @@ api = NinjaAPI(
 )
 problems.register(api)
 for router in (search, conversations, memory, summaries, imports, tools, chat, dry_run, health):
+    refuse_unknown_parameters(router)
     api.add_router("", router)

@@ -11,7 +11,7 @@ from typing import Any
 import dj_database_url
 
 from convmemory.core import conf
-from convmemory.core.logs import FORMATS
+from convmemory.core.logs import FORMATS, LEVELS
 from convmemory.core.secrets import secret_key
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -27,7 +27,7 @@ SESSION_COOKIE_NAME = "convmemory_session"
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS_ONLY else None
 SECURE_SSL_REDIRECT = HTTPS_ONLY
 SECURE_REDIRECT_EXEMPT = [r"^(api/v1/)?(health|ready)$"]  # asked from inside, by machines that follow no redirect
-HSTS_SECONDS = conf.env_int("HSTS_SECONDS", 30 * 24 * 3600, minimum=0)
+HSTS_SECONDS = conf.env_int("HSTS_SECONDS", 30 * 24 * 3600, minimum=0, maximum=157_680_000)
 SECURE_HSTS_SECONDS = HSTS_SECONDS if HTTPS_ONLY else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = conf.env_bool("HSTS_SUBDOMAINS", default=False)
 X_FRAME_OPTIONS = "DENY"
@@ -64,6 +64,7 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "convmemory.core.middleware.RequestTraceMiddleware",
+    "convmemory.api_errors.ProblemJsonMiddleware",
     "convmemory.core.inline_middleware.SecurityMiddleware",
     "convmemory.core.middleware.ContentSecurityPolicyMiddleware",
     "convmemory.core.inline_middleware.SessionMiddleware",
@@ -102,7 +103,7 @@ TEMPLATES = [
 # --- Database ---------------------------------------------------------------------------------
 
 DATABASE_URL = conf.checked_address("DATABASE_URL", conf.env_secret("DATABASE_URL"))
-DATABASE_POOL_SIZE = conf.env_int("DATABASE_POOL_SIZE", 8, minimum=1)
+DATABASE_POOL_SIZE = conf.env_int("DATABASE_POOL_SIZE", 8, minimum=1, maximum=1_000)
 _database: dict[str, Any] = (
     dict(dj_database_url.parse(DATABASE_URL)) if DATABASE_URL else {"NAME": "convmemory", "USER": "postgres"}
 )
@@ -123,20 +124,20 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # --- Embeddings -------------------------------------------------------------------------------
 
-EMBEDDING_PROVIDER = conf.env_str("EMBEDDING_PROVIDER", "local")
+EMBEDDING_PROVIDER = conf.env_choice("EMBEDDING_PROVIDER", "local", ("local", "openai"))
 EMBEDDING_MODEL = conf.env_str("EMBEDDING_MODEL", "all-MiniLM-L6-v2")
 EMBEDDING_MODEL_PATH = conf.env_str("EMBEDDING_MODEL_PATH")
 EMBEDDING_BASE_URL = conf.env_address("EMBEDDING_BASE_URL", "https://api.openai.com/v1")
 EMBEDDING_API_KEY = conf.env_secret("EMBEDDING_API_KEY")
-EMBEDDING_DIMENSIONS = conf.env_int("EMBEDDING_DIMENSIONS", 0, minimum=0)
-EMBEDDING_MAX_TOKENS = conf.env_int("EMBEDDING_MAX_TOKENS", 0, minimum=0)
-EMBEDDING_TIMEOUT_S = conf.env_float("EMBEDDING_TIMEOUT_S", 60.0)
-EMBEDDING_THREADS = conf.env_int("EMBEDDING_THREADS", 0, minimum=0)
+EMBEDDING_DIMENSIONS = conf.env_int("EMBEDDING_DIMENSIONS", 0, minimum=0, maximum=4_000)
+EMBEDDING_MAX_TOKENS = conf.env_int("EMBEDDING_MAX_TOKENS", 0, minimum=0, maximum=1_000_000)
+EMBEDDING_TIMEOUT_S = conf.env_seconds("EMBEDDING_TIMEOUT_S", 60.0)
+EMBEDDING_THREADS = conf.env_int("EMBEDDING_THREADS", 0, minimum=0, maximum=1_024)
 
 # --- Search -----------------------------------------------------------------------------------
 
 LATE_INTERACTION = conf.env_bool("LATE_INTERACTION", default=True)
-MMR_LAMBDA = conf.env_float("MMR_LAMBDA", 0.97)
+MMR_LAMBDA = conf.env_float("MMR_LAMBDA", 0.97, minimum=0, maximum=1)
 RERANK_URL = conf.env_address("RERANK_URL")
 RERANK_API_KEY = conf.env_secret("RERANK_API_KEY")
 RERANK_MODEL = conf.env_str("RERANK_MODEL")
@@ -149,45 +150,46 @@ RERANK_TOP_K = conf.env_int("RERANK_TOP_K", 30, minimum=2, maximum=50)
 CHAT_BASE_URL = conf.env_address("CHAT_BASE_URL")
 CHAT_API_KEY = conf.env_secret("CHAT_API_KEY")
 CHAT_MODEL = conf.env_str("CHAT_MODEL")
-CHAT_CONTEXT_WINDOW = conf.env_int("CHAT_CONTEXT_WINDOW", 32_768, minimum=1_024)
-CHAT_TIMEOUT_S = conf.env_float("CHAT_TIMEOUT_S", 120.0)
+CHAT_CONTEXT_WINDOW = conf.env_int("CHAT_CONTEXT_WINDOW", 32_768, minimum=1_024, maximum=20_000_000)
+CHAT_TIMEOUT_S = conf.env_seconds("CHAT_TIMEOUT_S", 120.0)
 CHAT_ALLOWED_HOSTS = conf.env_list("CHAT_ALLOWED_HOSTS")
-CHAT_DAILY_TOKENS = conf.env_int("CHAT_DAILY_TOKENS", 0, minimum=0)
-CHAT_LEASE_S = conf.env_int("CHAT_LEASE_S", 30, minimum=2)
+CHAT_DAILY_TOKENS = conf.env_int("CHAT_DAILY_TOKENS", 0, minimum=0, maximum=1_000_000_000_000)
+CHAT_LEASE_S = conf.env_int("CHAT_LEASE_S", 30, minimum=2, maximum=3_600)
 
-SUMMARY_MAX_TOKENS = conf.env_int("SUMMARY_MAX_TOKENS", 800, minimum=100)
+SUMMARY_MAX_TOKENS = conf.env_int("SUMMARY_MAX_TOKENS", 800, minimum=100, maximum=100_000)
 CONTEXT_THRESHOLD = conf.env_share("CONTEXT_THRESHOLD", 0.8)
-CONTEXT_SLIDING_MESSAGES = conf.env_int("CONTEXT_SLIDING_MESSAGES", 40, minimum=1)
-CONTEXT_TOOL_OUTPUT_TOKENS = conf.env_int("CONTEXT_TOOL_OUTPUT_TOKENS", 300, minimum=10)
-CONTEXT_RESURRECTION_TOKENS = conf.env_int("CONTEXT_RESURRECTION_TOKENS", 1_500, minimum=50)
+CONTEXT_SLIDING_MESSAGES = conf.env_int("CONTEXT_SLIDING_MESSAGES", 40, minimum=1, maximum=1_000_000)
+CONTEXT_TOOL_OUTPUT_TOKENS = conf.env_int("CONTEXT_TOOL_OUTPUT_TOKENS", 300, minimum=10, maximum=1_000_000)
+CONTEXT_RESURRECTION_TOKENS = conf.env_int("CONTEXT_RESURRECTION_TOKENS", 1_500, minimum=50, maximum=1_000_000)
 
 # --- Memory -----------------------------------------------------------------------------------
 
 CONVERSATION_MEMORY_ENABLED = conf.env_bool("CONVERSATION_MEMORY_ENABLED", default=True)
-MAX_RECALL_TOKENS = conf.env_int("MAX_RECALL_TOKENS", 2000, minimum=1)
-RECALL_TOP_K = conf.env_int("RECALL_TOP_K", 5, minimum=1)
-RECALL_THRESHOLD = conf.env_float("RECALL_THRESHOLD", 0.4)
+MAX_RECALL_TOKENS = conf.env_int("MAX_RECALL_TOKENS", 2000, minimum=1, maximum=20_000)
+RECALL_TOP_K = conf.env_int("RECALL_TOP_K", 5, minimum=1, maximum=50)
+RECALL_THRESHOLD = conf.env_float("RECALL_THRESHOLD", 0.4, minimum=0, maximum=1)
 
 # --- Ingest -----------------------------------------------------------------------------------
 
-MAX_UPLOAD_MB = conf.env_int("MAX_UPLOAD_MB", 512, minimum=1)
-MAX_REQUEST_MB = conf.env_int("MAX_REQUEST_MB", 8, minimum=1)
-MAX_ANONYMOUS_REQUEST_KB = conf.env_int("MAX_ANONYMOUS_REQUEST_KB", 1024, minimum=16)
+MAX_UPLOAD_MB = conf.env_int("MAX_UPLOAD_MB", 512, minimum=1, maximum=1_048_576)
+MAX_REQUEST_MB = conf.env_int("MAX_REQUEST_MB", 8, minimum=1, maximum=1_024)
+MAX_ANONYMOUS_REQUEST_KB = conf.env_int("MAX_ANONYMOUS_REQUEST_KB", 1024, minimum=16, maximum=1_048_576)
 DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_REQUEST_MB * 1024 * 1024
 DATA_UPLOAD_MAX_NUMBER_FILES = 1_000  # of a folder
 FILE_UPLOAD_MAX_MEMORY_SIZE = 256 * 1024  # of each; larger ones are written to disk while they arrive
 FILE_UPLOAD_TEMP_DIR = None
 IMPORT_FOLDER = conf.env_path("IMPORT_FOLDER", VAR_DIR / "imports")
 IMPORT_TIMEOUT_S = conf.env_int("IMPORT_TIMEOUT_S", 1_800, minimum=10, maximum=86_400)
-IMPORT_MEMORY_MB = conf.env_int("IMPORT_MEMORY_MB", 1_024, minimum=256)
-MAX_CONCURRENT_REQUESTS = conf.env_int("MAX_CONCURRENT_REQUESTS", 1000, minimum=8)
+IMPORT_MEMORY_MB = conf.env_int("IMPORT_MEMORY_MB", 1_024, minimum=256, maximum=1_048_576)
+MAX_CONCURRENT_REQUESTS = conf.env_int("MAX_CONCURRENT_REQUESTS", 1000, minimum=8, maximum=1_000_000)
 REQUEST_IDLE_S = conf.env_seconds("REQUEST_IDLE_S", 20.0)
-REQUEST_MIN_BYTES_PER_S = conf.env_int("REQUEST_MIN_BYTES_PER_S", 4096, minimum=1)
+REQUEST_MIN_BYTES_PER_S = conf.env_int("REQUEST_MIN_BYTES_PER_S", 4096, minimum=1, maximum=1_000_000_000)
 
 # --- Queue ------------------------------------------------------------------------------------
 
-WORKERS = conf.env_int("WORKERS", max(2, os.cpu_count() or 1), minimum=1)  # one of them can be busy with an import
-TASK_TIMEOUT_S = conf.env_int("TASK_TIMEOUT_S", 600, minimum=10)
+# One of them can be busy with an import.
+WORKERS = conf.env_int("WORKERS", max(2, os.cpu_count() or 1), minimum=1, maximum=1_024)
+TASK_TIMEOUT_S = conf.env_int("TASK_TIMEOUT_S", 600, minimum=10, maximum=86_400)
 TASK_SLICE_S = conf.env_seconds("TASK_SLICE_S", 3.0)
 REDIS_URL = conf.checked_address("REDIS_URL", conf.env_secret("REDIS_URL"))
 REDIS_TIMEOUTS = {"socket_connect_timeout": "5", "socket_timeout": "15"}
@@ -207,16 +209,16 @@ Q_CLUSTER = {
 
 # --- Fairness ---------------------------------------------------------------------------------
 
-REQUESTS_PER_USER = conf.env_int("REQUESTS_PER_USER", 4, minimum=1)
-REQUESTS_BESIDE_OTHERS = conf.env_int("REQUESTS_BESIDE_OTHERS", 1, minimum=1)
-STREAMS_PER_USER = conf.env_int("STREAMS_PER_USER", 64, minimum=1)
-WAITING_PER_USER = conf.env_int("WAITING_PER_USER", 64, minimum=0)
+REQUESTS_PER_USER = conf.env_int("REQUESTS_PER_USER", 4, minimum=1, maximum=100_000)
+REQUESTS_BESIDE_OTHERS = conf.env_int("REQUESTS_BESIDE_OTHERS", 1, minimum=1, maximum=100_000)
+STREAMS_PER_USER = conf.env_int("STREAMS_PER_USER", 64, minimum=1, maximum=100_000)
+WAITING_PER_USER = conf.env_int("WAITING_PER_USER", 64, minimum=0, maximum=100_000)
 
 # --- Observability ----------------------------------------------------------------------------
 
 METRICS = conf.env_bool("METRICS", default=False)
 METRICS_TOKEN = conf.env_secret("METRICS_TOKEN")
-MEASURES_FLUSH_S = conf.env_float("MEASURES_FLUSH_S", 10.0)
+MEASURES_FLUSH_S = conf.env_seconds("MEASURES_FLUSH_S", 10.0)
 
 # --- Pages ------------------------------------------------------------------------------------
 
@@ -229,7 +231,7 @@ STATIC_ROOT = VAR_DIR / "static"
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = DEBUG
 LANGUAGE_CODE = "en-us"
-TIME_ZONE = conf.env_str("TZ", "UTC")
+TIME_ZONE = conf.env_time_zone("TZ", "UTC")
 USE_I18N = False
 USE_TZ = True
 
@@ -241,7 +243,7 @@ AUTH_PASSWORD_VALIDATORS = [
 ]
 PASSWORD_HASHERS = ["convmemory.sign_in.hashing.PooledHasher"]
 
-LOG_LEVEL = conf.env_str("LOG_LEVEL", "INFO").upper()
+LOG_LEVEL = conf.env_choice("LOG_LEVEL", "INFO", LEVELS, ignore_case=True)
 LOG_FORMAT = conf.env_choice("LOG_FORMAT", "plain", FORMATS)
 LOGGING = {
     "version": 1,

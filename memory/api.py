@@ -6,6 +6,8 @@ from django.http import HttpRequest
 from ninja import Router, Status
 
 from convmemory.accounts.authentication import READING, caller_of
+from convmemory.conversations.reading import Filters
+from memory.alive import Alive, alive_passages
 from memory.context import build_memory_context
 from memory.embedding import request_embeddings
 from memory.options import RecallOptions
@@ -15,6 +17,7 @@ from memory.schemas import ConversationRecallIn, EmbeddingsOut, EmbedIn, MemoryS
 from memory.tasks import enqueue_embed
 
 router = Router(tags=["memory"])
+FILTERS = {"agent", "project", "after", "before"}
 
 
 @router.post(
@@ -63,10 +66,12 @@ def recall_in_conversation(request: HttpRequest, conversation_id: int, body: Con
 
 
 def _recall(request: HttpRequest, body: RecallIn, conversation_id: int | None = None) -> dict[str, Any]:
-    asked = body.model_dump(exclude={"max_tokens", "partners"})
-    found = recall(owner=caller_of(request), conversation_id=conversation_id, **asked)
+    asked = body.model_dump(exclude={"max_tokens", "partners", *FILTERS})
+    filters = Filters(**body.model_dump(include=FILTERS))
+    found = recall(owner=caller_of(request), conversation_id=conversation_id, filters=filters, **asked)
     budget = RecallOptions.from_settings().max_recall_tokens if body.max_tokens is None else body.max_tokens
-    context = build_memory_context(found.messages, budget, partners=body.partners)
+    alive = alive_passages(found.messages, Alive(frozenset(body.alive_message_ids)))
+    context = build_memory_context(found.messages, budget, partners=body.partners, alive=alive)
     outcomes = zip(found.messages, context.resurrection.outcomes, strict=True)
     return {
         "query": found.query,

@@ -73,12 +73,18 @@ class _Found:
     tokens: list[bytes]
 
 
-def message_candidates(ranked: RankedItems, positions: Positions = ANYWHERE) -> MessageCandidates:
-    """The messages of the best turns at these positions, with their features. Three queries."""
+def message_candidates(
+    ranked: RankedItems, positions: Positions = ANYWHERE, alive: frozenset[int] = frozenset()
+) -> MessageCandidates:
+    """The messages of the best turns at these positions, none that is alive, with their features. Three queries."""
     query = ranked.query
     best, conversations = _of_conversations(query.owner_id, ranked.table.keys[ranked.order[:TURNS]])
-    found = _passages(query, best, positions) if query.space else None
-    candidates = _candidates(query, best, conversations, positions, found)
+    found = _passages(query, best, positions, alive) if query.space else None
+    candidates = [
+        candidate
+        for candidate in _candidates(query, best, conversations, positions, found)
+        if candidate.message_id not in alive
+    ]
     if not candidates:
         return MessageCandidates()
     columns = _word_features(candidates, ranked.word_weights) | _item_features(candidates, ranked)
@@ -88,12 +94,13 @@ def message_candidates(ranked: RankedItems, positions: Positions = ANYWHERE) -> 
     return MessageCandidates(tuple(candidates), table)
 
 
-def _passages(query: PreparedQuery, turns: ItemKeys, positions: Positions) -> dict[int, _Found]:
+def _passages(query: PreparedQuery, turns: ItemKeys, positions: Positions, alive: frozenset[int]) -> dict[int, _Found]:
     parameters: dict[str, Any] = {
         **query.nearest_passages_of(turns),
         "kinds": query.shown_kinds,
         "first_position": positions[0],
         "last_position": positions[1],
+        "alive": list(alive),
         "passages_per_message": PASSAGES_PER_MESSAGE,
         "passages_per_item": PASSAGES_PER_TURN,
     }

@@ -11,8 +11,9 @@ from typing import cast
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 
 from convmemory.conversations.parts import Role, part_text, speaker_of
-from convmemory.conversations.reading import Filters, get_conversation, with_home_turns
+from convmemory.conversations.reading import EVERYTHING, Filters, get_conversation, with_home_turns
 from convmemory.core.errors import InvalidInput, SwitchedOff
+from memory.alive import alive_among, alive_turns
 from memory.message_features import ANYWHERE, Candidate, MessageCandidates, Positions, message_candidates
 from memory.openings import load_openings
 from memory.options import RecallOptions
@@ -50,12 +51,15 @@ def recall(
     conversation_id: int | None = None,
     before_position: int | None = None,
     after_position: int | None = None,
+    filters: Filters = EVERYTHING,
+    alive_message_ids: Collection[int] = (),
 ) -> Recall:
     """The caller's messages that answer the query, best first, each with its passages and its turn's openings.
 
     `threshold` is the least cosine similarity; where no vectors can be compared it is not applied and a
     note says so. Positions bound the messages of one conversation, both ends left out. Archived
-    conversations are read only where one is named.
+    conversations are read only where one is named. The query is plain text. `alive_message_ids` are messages that
+    the model sees already: none of them comes back, and others take their places.
 
     Raises: InvalidInput, NotFound for a conversation that is not the caller's, SwitchedOff.
     """
@@ -68,16 +72,22 @@ def recall(
     if owner is None or not owner.is_authenticated or owner.pk is None:
         return Recall(query, notes=("Nobody is signed in: there is nothing to recall.",))
     positions = _positions(conversation_id, before_position, after_position)
-    filters = _filters(owner, conversation_id, positions)
-    checked = SearchQuery(text=query, scope=frozenset(scope) or DEFAULT_SCOPE, filters=filters)
-    ranked = rank_messages(owner.pk, checked, positions)
+    alive = alive_among(alive_message_ids)
+    wanted_turns = replace(
+        _of_conversation(owner, filters, conversation_id, positions),
+        except_turns=alive_turns(owner_id=owner.pk, message_ids=alive),
+    )
+    checked = SearchQuery(text=query, scope=frozenset(scope) or DEFAULT_SCOPE, filters=wanted_turns)
+    ranked = rank_messages(owner.pk, checked, positions, alive)
     return choose_messages(query, ranked, top_k=wanted, threshold=least)
 
 
-def rank_messages(owner_id: int, query: SearchQuery, positions: Positions = ANYWHERE) -> RankedMessages:
+def rank_messages(
+    owner_id: int, query: SearchQuery, positions: Positions = ANYWHERE, alive: frozenset[int] = frozenset()
+) -> RankedMessages:
     """The messages of the turns that search ranks best, ranked among themselves."""
     turns = rank_items(owner_id=owner_id, query=query)
-    found = message_candidates(turns, positions)
+    found = message_candidates(turns, positions, alive)
     if not found.candidates:
         return RankedMessages(turns)
     ranker = LinearRanker(weights_of("messages" if turns.query.space else "messages_full_text"))
@@ -108,17 +118,20 @@ def _positions(conversation_id: int | None, before: int | None, after: int | Non
     return first, last
 
 
-def _filters(owner: AbstractBaseUser, conversation_id: int | None, positions: Positions) -> Filters:
+def _of_conversation(
+    owner: AbstractBaseUser, filters: Filters, conversation_id: int | None, positions: Positions
+) -> Filters:
+    """The filters for one conversation, where one is named, and for its turns at these positions."""
     if conversation_id is None:
-        return Filters()
+        return filters
     conversation = get_conversation(owner=owner, conversation_id=conversation_id)
     if positions == ANYWHERE:
-        return Filters(archived=None, conversation_id=conversation.pk)
+        return replace(filters, archived=None, conversation_id=conversation.pk)
     inside = with_home_turns(conversation.messages.filter(position__range=positions))
     turns_inside = inside.values_list("home_turn", flat=True)
     first, last = turns_inside.order_by("position").first(), turns_inside.order_by("-position").first()
     turns = (first or 0, -1 if last is None else last)
-    return Filters(archived=None, conversation_id=conversation.pk, turns=turns)
+    return replace(filters, archived=None, conversation_id=conversation.pk, turns=turns)
 
 
 def choose_messages(text: str, ranked: RankedMessages, *, top_k: int, threshold: float) -> Recall:

@@ -46,6 +46,13 @@ class RecallIn(Schema):
         None, description="least cosine similarity, 0 to 1; RECALL_THRESHOLD where it is left out"
     )
     scope: list[str] = Field([], description="any of user, assistant, thinking, tool; empty: what was said")
+    agent: str = ""
+    project: str = ""
+    after: datetime | None = None
+    before: datetime | None = None
+    alive_message_ids: list[int] = Field(
+        [], max_length=50_000, description="messages that the model sees already: they do not come back"
+    )
     max_tokens: int | None = Field(None, description="of `context`, at least 1; MAX_RECALL_TOKENS where it is left out")
     partners: bool = Field(default=True, description="bring the openings of each turn into `context`")
 

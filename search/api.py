@@ -1,12 +1,14 @@
 """Routes for search and for the state of the index."""
 
+from dataclasses import replace
 from datetime import datetime
 
 from django.http import HttpRequest
 from ninja import P, QueryEx, Router
 
 from convmemory.accounts.authentication import caller_of
-from convmemory.conversations.reading import Filters
+from convmemory.conversations.reading import Filters, find_by_source
+from convmemory.core.errors import NotFound
 from search.indexing.status import IndexStatus, index_status
 from search.schemas import IndexStatusOut, SearchPage
 from search.searching import SearchQuery, SearchResults, parse_scope, search
@@ -24,14 +26,27 @@ def search_conversations(
     agent: str = "",
     project: str = "",
     source: str = "",
+    source_id: QueryEx[str, P(description="your own id of a conversation, to search it alone")] = "",
     after: datetime | None = None,
     before: datetime | None = None,
     archived: bool = False,
     cursor: str = "",
 ) -> SearchResults:
     filters = Filters(agent=agent, project=project, source=source, after=after, before=before, archived=archived)
-    checked = SearchQuery(text=query, limit=limit, mode=mode, scope=parse_scope(scope), filters=filters)
+    if source_id:
+        filters = replace(filters, archived=None, conversation_id=_own_id(request, source, source_id))
+    checked = SearchQuery(
+        text=query, limit=limit, mode=mode, scope=parse_scope(scope), filters=filters, has_operators=True
+    )
     return search(caller=caller_of(request), query=checked, cursor=cursor)
+
+
+def _own_id(request: HttpRequest, source: str, source_id: str) -> int:
+    """Raises: NotFound."""
+    found = find_by_source(owner=caller_of(request), source=source, source_id=source_id)
+    if found is None:
+        raise NotFound(f"There is no conversation with the source id {source_id!r}.")
+    return found.pk
 
 
 @router.get("/index/status", response=IndexStatusOut, summary="How far your archive is indexed")

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field, replace
 
 from convmemory.core.errors import ConvMemoryError
 from convmemory.core.sql import pipelined
+from search.operators import notes_on_operators
 from search.options import SearchOptions
 from search.query import SearchQuery
+from search.query_text import QueryText
 from search.ranking.stages import MADE_BY_RANKING, RankedItems, Rankers, rank_candidates
 from search.retrieval.corpus import PendingCorpus
 from search.retrieval.dense import ItemRetriever, PassageRetriever
@@ -45,18 +47,30 @@ PIPELINE = Pipeline()
 def rank_items(*, owner_id: int, query: SearchQuery, pipeline: Pipeline = PIPELINE) -> RankedItems:
     """Every item that any retriever found, ranked; where none holds a quoted phrase, by its words, with a note.
 
-    A fixed number of queries, whatever the owner has.
+    A further note names the operators that keep every item or the best one out. A fixed number of queries,
+    whatever the owner has: twice as many where the query has operators.
     """
-    options = SearchOptions.from_settings()
-    ranked = rank_candidates(_retrieve(owner_id, query, pipeline), rankers=pipeline.rankers, options=options)
-    if len(ranked.order) or not (phrases := query.parsed.phrases):
+    ranked = _rank(owner_id, query, pipeline)
+    text = query.parsed
+    if text.phrases and not len(ranked.order):
+        text = replace(text, phrases=())
+        ranked = _rank(owner_id, replace(query, reading=text), pipeline)
+        if len(ranked.order):
+            quoted = " and ".join(f'"{phrase}"' for phrase in query.parsed.phrases)
+            ranked = _with_notes(ranked, f"No turn holds {quoted} word for word: the words were searched for.")
+    if not text.operators:
         return ranked
-    relaxed = _retrieve(owner_id, replace(query, word_for_word=False), pipeline)
-    if len(relaxed.table.keys):
-        quoted = " and ".join(f'"{phrase}"' for phrase in phrases)
-        note = f"No turn holds {quoted} word for word: the words were searched for."
-        relaxed = replace(relaxed, query=replace(relaxed.query, notes=(*relaxed.query.notes, note)))
-    return rank_candidates(relaxed, rankers=pipeline.rankers, options=options)
+    free = _rank(owner_id, replace(query, reading=QueryText(text.text)), pipeline)
+    return _with_notes(ranked, *notes_on_operators(text, ranked, free))
+
+
+def _rank(owner_id: int, query: SearchQuery, pipeline: Pipeline) -> RankedItems:
+    found = _retrieve(owner_id, query, pipeline)
+    return rank_candidates(found, rankers=pipeline.rankers, options=SearchOptions.from_settings())
+
+
+def _with_notes(ranked: RankedItems, *notes: str) -> RankedItems:
+    return replace(ranked, query=replace(ranked.query, notes=(*ranked.query.notes, *notes)))
 
 
 def _retrieve(owner_id: int, query: SearchQuery, pipeline: Pipeline) -> Retrieved:

@@ -1,6 +1,6 @@
 """A checked search query: text, mode, scope, filters, page size."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from convmemory.conversations.reading import EVERYTHING, Filters
@@ -17,8 +17,9 @@ MIN_QUERY_CHARS, MAX_QUERY_CHARS, MAX_LIMIT = 2, 500, 50
 
 @dataclass(frozen=True, slots=True)
 class SearchQuery:
-    """A checked query; quoted phrases must stand in a turn where it is `word_for_word`.
+    """A checked query: plain words, unless it `has_operators`, as what people type into a search box does.
 
+    `reading` replaces what the text says of operators. `by_distance` ranks by cosine distance alone.
     Raises: InvalidInput on anything that cannot be searched for.
     """
 
@@ -28,7 +29,9 @@ class SearchQuery:
     scope: frozenset[str] = DEFAULT_SCOPE
     filters: Filters = EVERYTHING
     min_chars: int = MIN_QUERY_CHARS
-    word_for_word: bool = True
+    has_operators: bool = False
+    reading: QueryText | None = None
+    by_distance: bool = False
 
     def __post_init__(self) -> None:
         if not len(self.text.strip()) >= self.min_chars or len(self.text) > MAX_QUERY_CHARS:
@@ -45,13 +48,21 @@ class SearchQuery:
     @property
     def parsed(self) -> QueryText:
         """The text without its operators, and the operators."""
-        parsed = parse_query(self.text)
-        return parsed if self.word_for_word else replace(parsed, phrases=())
+        if self.reading is not None:
+            return self.reading
+        return parse_query(self.text) if self.has_operators else QueryText(self.text)
 
     @property
     def identity(self) -> dict[str, Any]:
         """What a cursor belongs to."""
-        return {"text": self.text, "mode": self.mode, "scope": sorted(self.scope), "filters": repr(self.filters)}
+        return {
+            "text": self.text,
+            "mode": self.mode,
+            "scope": sorted(self.scope),
+            "filters": repr(self.filters),
+            "operators": self.has_operators,
+            "by_distance": self.by_distance,
+        }
 
 
 def kinds_in(scope: frozenset[str]) -> list[Kind]:

@@ -17,6 +17,15 @@ class QueryText:
     phrases: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
 
+    @property
+    def operators(self) -> tuple[str, ...]:
+        """The operators as they are typed, phrases first."""
+        return (*(f'"{phrase}"' for phrase in self.phrases), *map(_as_excluded, self.excluded))
+
+
+def _as_excluded(text: str) -> str:
+    return f"-{text}" if _EXCLUDED.fullmatch(f"-{text}") else f'-"{text}"'
+
 
 def parse_query(text: str) -> QueryText:
     """Phrases count as text, too; a query of nothing but exclusions is taken as plain words.

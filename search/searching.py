@@ -35,11 +35,15 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class SearchResults:
-    """A page of hits, the cursor of the next one, and what the caller should know about the search."""
+    """A page of hits, the cursor of the next one, and what the caller should know about the search.
+
+    `total` counts every turn that was found, on whatever page.
+    """
 
     hits: list[Hit]
     next_cursor: str | None = None
     notes: tuple[str, ...] = ()
+    total: int = 0
 
 
 def search(
@@ -83,4 +87,5 @@ def _find(
         shown = [by_key[key] for key in keys[order[start:end]].tolist() if key in by_key]
     rest = placing.keys if end < len(placing.keys) else ()
     next_cursor = encode_cursor(query.identity, [end, *rest]) if end < len(order) else None
-    return SearchResults(say_placed(shown, placing.keys), next_cursor, (*ranked.query.notes, *placing.notes))
+    notes = (*ranked.query.notes, *placing.notes)
+    return SearchResults(say_placed(shown, placing.keys), next_cursor, notes, total=len(order))

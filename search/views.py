@@ -110,7 +110,9 @@ def _sidebar(request: PageRequest, box: SearchBox) -> tuple[int, dict[str, Any]]
 
 
 def _query(box: SearchBox, filters: Filters, limit: int) -> SearchQuery:
-    return SearchQuery(text=box.q, limit=limit, mode=box.mode, scope=frozenset(box.scope), filters=filters)
+    return SearchQuery(
+        text=box.q, limit=limit, mode=box.mode, scope=frozenset(box.scope), filters=filters, has_operators=True
+    )
 
 
 def _filters(box: SearchBox) -> Filters:

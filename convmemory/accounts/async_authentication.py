@@ -29,8 +29,12 @@ class BearerKey(HttpBearer):
 class SessionAuth(security.SessionAuth):
     """The browser's session, with CSRF protection, where the request brings no Authorization header."""
 
-    def __call__(self, request: HttpRequest) -> Any:
-        return None if "Authorization" in request.headers else super().__call__(request)
+    async def __call__(self, request: HttpRequest) -> User | None:
+        if "Authorization" in request.headers or await user_of_session(request) is None:
+            return None  # before the CSRF check: who is not signed in needs a key, and is told so
+        checked: Any = super().__call__(request)
+        user: User | None = await checked
+        return user
 
     async def authenticate(self, request: HttpRequest, key: str | None) -> User | None:
         return await user_of_session(request)

@@ -34,8 +34,8 @@ class SessionAuth(security.SessionAuth):
     """The session's cookie, where the request brings no Authorization header."""
 
     def __call__(self, request: HttpRequest) -> User | None:
-        if "Authorization" in request.headers:
-            return None
+        if "Authorization" in request.headers or not request.user.is_authenticated:
+            return None  # before the CSRF check: who is not signed in needs a key, and is told so
         user: User | None = super().__call__(request)
         return user
 

@@ -19,7 +19,7 @@ from convmemory.core.errors import InvalidInput, NoEndpoint, NotFound, SwitchedO
 from convmemory.core.openai_errors import SettingNames
 from convmemory.core.sql import load_sql
 from convmemory.core.text import one_line, storable
-from convmemory.tools.registry import openai_tool, tool_definitions, tool_named
+from convmemory.tools.registry import TOOLS, openai_tool, tool_definitions, tool_named
 
 DEFAULT_NAME = "Assistant"
 DEFAULT_REPLY_TOKENS = 4_096
@@ -232,7 +232,7 @@ def _check_numbers(agent: Agent) -> None:
 
 def _clean_tools(names: Sequence[str]) -> list[str]:
     """The names in the registry's order, each once. Raises: InvalidInput."""
-    known = [tool.name for tool in tool_definitions()]
+    known = [tool.name for tool in TOOLS]  # also what a setting turns off now: the agent keeps it for later
     unknown = [name for name in names if name not in known]
     if unknown:
         raise InvalidInput(f"There is no tool {unknown[0]!r}: use any of {', '.join(known)}.")

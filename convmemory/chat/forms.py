@@ -6,7 +6,7 @@ from django import forms
 
 from convmemory.chat.models import Agent
 from convmemory.context.strategies import STRATEGIES
-from convmemory.tools.registry import tool_definitions
+from convmemory.tools.registry import TOOLS, tool_definitions
 
 
 class AgentForm(forms.Form):
@@ -37,7 +37,9 @@ class AgentForm(forms.Form):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        choices = [(tool.name, tool.name) for tool in tool_definitions()]
+        offered = {tool.name for tool in tool_definitions()}
+        offered |= set(self.initial.get("tools", ()))  # what a setting turns off now, the agent keeps for later
+        choices = [(tool.name, tool.name) for tool in TOOLS if tool.name in offered]
         self.fields["tools"].choices = choices  # type: ignore[attr-defined]
         names = f"Any of {', '.join(STRATEGIES)}."
         self.fields["context_strategies"].help_text = f"{self.fields['context_strategies'].help_text} {names}"

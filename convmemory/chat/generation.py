@@ -49,7 +49,7 @@ async def write_reply(job: ReplyJob, progress: ReplyProgress, publish: Publish) 
         if not calls:
             return remark
         for call in calls:
-            await _answer(job, call, progress, publish, room)
+            await _answer(job, call, progress, publish, room, context.alive_ids)
     return f"The model was stopped after {MAX_ROUNDS} rounds of tool calls."
 
 
@@ -118,8 +118,10 @@ def _keep(draft: CompletionDraft, calls: list[FinishedCall], progress: ReplyProg
     progress.current = None
 
 
-async def _answer(job: ReplyJob, call: FinishedCall, progress: ReplyProgress, publish: Publish, room: Room) -> None:
-    result = await answer_call(call, caller=job.owner, allowed=job.agent.tools, room=room)
+async def _answer(
+    job: ReplyJob, call: FinishedCall, progress: ReplyProgress, publish: Publish, room: Room, alive: frozenset[int]
+) -> None:
+    result = await answer_call(call, caller=job.owner, allowed=job.agent.tools, room=room, alive=alive)
     progress.messages.append(MessageDraft(role="tool", parts=(result,), created_at=timezone.now()))
     payload = {"call_id": result.call_id, "name": result.name, "text": result.text, "is_error": result.is_error}
     publish(Event("tool_result", payload))

@@ -44,14 +44,16 @@ class Room:
         return fitting
 
 
-async def answer_call(call: FinishedCall, *, caller: User, allowed: tuple[str, ...], room: Room) -> ToolResultPart:
-    """The result of one call."""
-    text, is_error = await _run(call, caller, allowed)
+async def answer_call(
+    call: FinishedCall, *, caller: User, allowed: tuple[str, ...], room: Room, alive: frozenset[int] = frozenset()
+) -> ToolResultPart:
+    """The result of one call. `alive` are the ids of the messages that the model was sent whole."""
+    text, is_error = await _run(call, caller, allowed, alive)
     fitting = await asyncio.to_thread(room.fit, text)
     return ToolResultPart(call_id=call.part.id, name=call.part.name, text=fitting, is_error=is_error)
 
 
-async def _run(call: FinishedCall, caller: User, allowed: tuple[str, ...]) -> tuple[str, bool]:
+async def _run(call: FinishedCall, caller: User, allowed: tuple[str, ...], alive: frozenset[int]) -> tuple[str, bool]:
     name = call.part.name
     if name not in allowed:
         return f"There is no tool {name!r} here: use {', '.join(allowed) or 'none'}.", True
@@ -59,7 +61,7 @@ async def _run(call: FinishedCall, caller: User, allowed: tuple[str, ...]) -> tu
         return f"{call.error} Call {name} again with arguments as its schema says.", True
     try:
         async with asyncio.timeout(TIMEOUT_S):
-            answer = await in_tool_thread(run_tool, name, call.part.input, caller)
+            answer = await in_tool_thread(run_tool, name, call.part.input, caller, alive=alive)
     except ConvMemoryError as error:
         return str(error), True
     except TimeoutError:

@@ -3,7 +3,6 @@
 Searches the one conversation as its owner; takes the queries of one recall.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -19,7 +18,6 @@ from memory.recalled import RecalledMessage
 from search.query import MAX_QUERY_CHARS, MIN_QUERY_CHARS
 
 TOP_K = 20  # some of them are in the context still
-_OPERATORS = re.compile(r'"|(?<!\S)-(?=\S)')  # a question is no search: nobody meant to exclude a word
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +30,7 @@ class LeftOutRecall:
 
     def __call__(self, question: str, left_out: Sequence[int], max_tokens: int) -> str:
         """Fenced passages of the messages `left_out`, in at most `max_tokens` tokens; "" where nothing is found."""
-        query = one_line(_OPERATORS.sub(" ", question), MAX_QUERY_CHARS)
+        query = one_line(question, MAX_QUERY_CHARS)
         if len(query) < MIN_QUERY_CHARS:
             return ""
         gone_messages = Message.objects.filter(owner_id=self.owner.pk, pk__in=left_out)

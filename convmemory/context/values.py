@@ -134,6 +134,16 @@ class FilterResult:
         return tuple(number for number in found if number not in removed)
 
     @property
+    def alive_ids(self) -> frozenset[int]:
+        """The stored messages that the model is sent in full."""
+        shortened = set(self.shortened_ids)
+        return frozenset(
+            message.message_id
+            for message in self.messages
+            if message.message_id is not None and message.message_id not in shortened
+        )
+
+    @property
     def was_filtered(self) -> bool:
         """Whether the model is sent anything else than the conversation as it is."""
         return any(step.removed_ids or step.shortened_ids or step.added for step in self.steps)

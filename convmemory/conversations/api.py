@@ -8,7 +8,7 @@ from django.utils import timezone
 from ninja import P, QueryEx, Router, Status
 
 from convmemory.accounts.authentication import caller_of
-from convmemory.conversations import ingest, reading
+from convmemory.conversations import by_source, ingest, reading
 from convmemory.conversations.drafts import ConversationDraft, MessageDraft, TurnDraft
 from convmemory.conversations.importers.content import message_draft
 from convmemory.conversations.models import Conversation
@@ -21,29 +21,36 @@ from convmemory.conversations.schemas import (
     MessageIn,
     MessagePage,
     MessagesIn,
+    SourceTurnIn,
     TurnIn,
     TurnOut,
 )
 
 router = Router(tags=["conversations"])
+SOURCE = "api"  # of conversations that are stored through these routes
 
 
 def _drafts(messages: list[MessageIn]) -> list[MessageDraft]:
     return [message_draft(message.model_dump(exclude_none=True)) for message in messages]
 
 
-@router.post("/conversations", response={201: ConversationOut}, summary="Store a conversation")
+@router.post(
+    "/conversations",
+    response={200: ConversationOut, 201: ConversationOut},
+    summary="Store a conversation; one with a known source_id is continued",
+)
 def create_conversation(request: HttpRequest, body: ConversationIn) -> Status[Conversation]:
     draft = ConversationDraft(
         messages=_drafts(body.messages),
-        source="api",
+        source=SOURCE,
         source_id=body.source_id,
         title=body.title,
         agent=body.agent,
         project=body.project,
         created_at=body.created_at,
     )
-    return Status(201, ingest.create_conversation(owner=caller_of(request), draft=draft))
+    conversation, is_new = by_source.create_or_continue(owner=caller_of(request), draft=draft)
+    return Status(201 if is_new else 200, conversation)
 
 
 @router.get("/conversations", response=ConversationPage, summary="List conversations, newest first")
@@ -54,6 +61,7 @@ def list_conversations(
     agent: str = "",
     project: str = "",
     source: str = "",
+    source_id: QueryEx[str, P(description="your own id of a conversation")] = "",
     after: datetime | None = None,
     before: datetime | None = None,
     archived: bool = False,
@@ -62,7 +70,7 @@ def list_conversations(
         agent=agent, project=project, source=source, after=after, before=before, archived=archived
     )
     rows, next_cursor = reading.page_of_conversations(
-        owner=caller_of(request), filters=filters, limit=limit, cursor=cursor
+        owner=caller_of(request), filters=filters, limit=limit, cursor=cursor, source_id=source_id
     )
     return {"results": rows, "next_cursor": next_cursor}
 
@@ -102,6 +110,26 @@ def append_messages(request: HttpRequest, conversation_id: int, body: MessagesIn
 def put_turn(request: HttpRequest, conversation_id: int, body: TurnIn) -> Status[ingest.PutTurn]:
     turn = TurnDraft(body.turn_number, body.user, body.assistant, body.created_at)
     done = ingest.put_turn(owner=caller_of(request), conversation_id=conversation_id, turn=turn)
+    return Status(201 if done.outcome == "created" else 200, done)
+
+
+@router.post(
+    "/conversations/by-source/{source}/{path:source_id}/turns",
+    response={200: TurnOut, 201: TurnOut},
+    summary="Store one whole turn of a conversation that you name by your own id; an unknown one is made",
+)
+def put_turn_by_source(request: HttpRequest, source: str, source_id: str, body: SourceTurnIn) -> Status[ingest.PutTurn]:
+    turn = TurnDraft(body.turn_number, body.user, body.assistant, body.created_at)
+    draft = ConversationDraft(
+        messages=(),
+        source=source,
+        source_id=source_id,
+        title=body.title,
+        agent=body.agent,
+        project=body.project,
+        created_at=body.created_at,
+    )
+    done = by_source.put_turn_by_source(owner=caller_of(request), draft=draft, turn=turn)
     return Status(201 if done.outcome == "created" else 200, done)
 
 

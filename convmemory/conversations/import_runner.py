@@ -49,8 +49,12 @@ class ImportReport:
     @property
     def recognised(self) -> int:
         """How many files were read as a transcript without a failure of all they hold."""
-        whole = (file.conversations or not (file.errors or file.skipped) for file in self.files if file.format)
-        return sum(map(bool, whole))
+        return sum(not file.is_refused for file in self.files if file.format)
+
+    @property
+    def refused(self) -> int:
+        """How many files hold something of which nothing was taken."""
+        return sum(file.is_refused for file in self.files)
 
     def to_json(self) -> dict[str, Any]:
         names = (
@@ -68,6 +72,7 @@ class ImportReport:
             "files": [file.to_json() for file in self.files],
             "ignored_files": self.ignored_files,
             "recognised_files": self.recognised,
+            "refused_files": self.refused,
             "total": {name: self.total(name) for name in names},
         }
 
@@ -152,7 +157,7 @@ def import_upload(
         owner=owner, paths=paths, format=format, root=unpacked.root, progress=progress, on_stored=on_stored
     )
     if unpacked.notes:
-        report.files.insert(0, FileReport(path=name, notes=unpacked.notes))
+        report.files.insert(0, FileReport(path=name, errors=unpacked.notes))
     return report
 
 

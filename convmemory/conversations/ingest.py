@@ -483,6 +483,11 @@ def _row(draft: MessageDraft) -> Message:
     )
 
 
+def content_hash_of(draft: MessageDraft) -> bytes:
+    """What a message is known by, however often it is sent."""
+    return bytes(_row(draft).content_hash)
+
+
 def _insert(owner_id: int, conversation_id: int, drafts: Sequence[MessageDraft], first_position: int) -> list[Message]:
     rows = [_row(draft) for draft in drafts]
     for position, row in enumerate(rows, first_position):

@@ -15,13 +15,18 @@ from convmemory.conversations.parts import Part, Role
 from convmemory.core.cursors import decode_moment, encode_cursor
 from convmemory.core.errors import InvalidInput, NotFound
 from convmemory.core.sql import load_sql
+from convmemory.core.text import storable
 
 MAX_EVENT_QUERY_CHARS = 500
+SOURCE_ID_CHARS = 300
 
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """Which conversations count, and of one conversation which turns. None and "" mean: any."""
+    """Which conversations count, and of one conversation which turns. None and "" mean: any.
+
+    `except_turns` (conversation, turn number) do not count.
+    """
 
     agent: str = ""
     project: str = ""
@@ -31,6 +36,7 @@ class Filters:
     archived: bool | None = False
     conversation_id: int | None = None
     turns: tuple[int, int] | None = None
+    except_turns: tuple[tuple[int, int], ...] = ()
 
     def __post_init__(self) -> None:
         if self.after and self.before and self.after > self.before:
@@ -133,12 +139,23 @@ def get_conversation(*, owner: AbstractBaseUser, conversation_id: int) -> Conver
     return found
 
 
+def find_by_source(*, owner: AbstractBaseUser, source: str, source_id: str) -> Conversation | None:
+    """The caller's conversation that has this id at its source; of any source, the latest, where that is empty."""
+    found = Conversation.objects.filter(owner_id=owner.pk, source_id=storable(source_id)[:SOURCE_ID_CHARS])
+    if source:
+        found = found.filter(source=storable(source))
+    return found.order_by("-updated_at", "-id").first()
+
+
 def page_of_conversations(
-    *, owner: AbstractBaseUser, filters: Filters, limit: int, cursor: str = ""
+    *, owner: AbstractBaseUser, filters: Filters, limit: int, cursor: str = "", source_id: str = ""
 ) -> tuple[list[Conversation], str | None]:
     """The newest conversations first, and the cursor of the next page, if there is one. Raises: InvalidInput."""
     query = {"list": "conversations", "filters": repr(filters)}
     rows = visible_conversations(owner, filters).order_by("-updated_at", "-id")
+    if source_id:
+        query["source_id"] = source_id
+        rows = rows.filter(source_id=storable(source_id)[:SOURCE_ID_CHARS])
     if cursor:
         at, pk = decode_moment(query, cursor)
         rows = rows.filter(Q(updated_at__lt=at) | Q(updated_at=at, pk__lt=pk))

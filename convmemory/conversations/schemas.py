@@ -42,6 +42,14 @@ class TurnIn(Schema):
     created_at: datetime | None = None
 
 
+class SourceTurnIn(TurnIn):
+    """The same, and what a conversation that is new is called."""
+
+    title: str = ""
+    agent: str = ""
+    project: str = ""
+
+
 class TurnOut(Schema):
     conversation_id: int
     turn_number: int

@@ -11,6 +11,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from convmemory.core.errors import SettingError
 from convmemory.core.masking import masked
@@ -43,7 +44,7 @@ def env_str(name: str, default: str = "") -> str:
 
 
 @_noted
-def env_int(name: str, default: int, *, minimum: int | None = None, maximum: int | None = None) -> int:
+def env_int(name: str, default: int, *, minimum: int, maximum: int) -> int:
     text = env_str(name)
     if not text:
         return default
@@ -51,15 +52,23 @@ def env_int(name: str, default: int, *, minimum: int | None = None, maximum: int
         value = int(text)
     except ValueError:
         raise SettingError(f"{name}={text!r} is not a whole number.") from None
-    if minimum is not None and value < minimum:
+    if value < minimum:
         raise SettingError(f"{name}={value} is too small: use {minimum} or more.")
-    if maximum is not None and value > maximum:
+    if value > maximum:
         raise SettingError(f"{name}={value} is too large: use {maximum} or less.")
     return value
 
 
 @_noted
-def env_float(name: str, default: float) -> float:
+def env_float(name: str, default: float, *, minimum: float, maximum: float) -> float:
+    """A number from `minimum` to `maximum`, both included."""
+    value = _number(name, default)
+    if not minimum <= value <= maximum:
+        raise SettingError(f"{name}={value:g} is out of range: use a number from {minimum:g} to {maximum:g}.")
+    return value
+
+
+def _number(name: str, default: float) -> float:
     text = env_str(name)
     if not text:
         return default
@@ -72,7 +81,7 @@ def env_float(name: str, default: float) -> float:
 @_noted
 def env_share(name: str, default: float) -> float:
     """A number above 0 and at most 1."""
-    value = env_float(name, default)
+    value = _number(name, default)
     if not 0 < value <= 1:
         raise SettingError(f"{name}={value:g} is not a share: use a number above 0 and at most 1.")
     return value
@@ -81,7 +90,7 @@ def env_share(name: str, default: float) -> float:
 @_noted
 def env_seconds(name: str, default: float) -> float:
     """A time above 0 and at most an hour."""
-    value = env_float(name, default)
+    value = _number(name, default)
     if not 0 < value <= 3600:
         raise SettingError(f"{name}={value:g} is not a time: use seconds above 0 and at most 3600.")
     return value
@@ -100,10 +109,24 @@ def env_bool(name: str, *, default: bool) -> bool:
 
 
 @_noted
-def env_choice(name: str, default: str, choices: Collection[str]) -> str:
+def env_choice(name: str, default: str, choices: Collection[str], *, ignore_case: bool = False) -> str:
+    """One of the choices; where case is ignored, they are in capitals."""
     value = env_str(name) or default
+    if ignore_case:
+        value = value.upper()
     if value not in choices:
         raise SettingError(f"{name}={value!r} is unknown: use {' or '.join(choices)}.")
+    return value
+
+
+@_noted
+def env_time_zone(name: str, default: str) -> str:
+    """A time zone by its name in the IANA database."""
+    value = (env_str(name) or default).removeprefix(":")
+    try:
+        ZoneInfo(value)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise SettingError(f"{name}={value!r} is no time zone: use a name such as UTC or Europe/Berlin.") from None
     return value
 
 

@@ -17,6 +17,7 @@ from convmemory.core.masking import masked
 from convmemory.core.safe_tracebacks import safe_message, safe_traceback, without_quotes
 
 FORMATS = ("plain", "json")
+LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
 _ROW_VALUES = re.compile(r"^(DETAIL|CONTEXT|LINE \d+):.*\n?(^\s+\^.*\n?)?", re.MULTILINE)

@@ -26,6 +26,8 @@ Question = Annotated[str, Field(min_length=2, max_length=500), AfterValidator(st
 Moment = Annotated[datetime, AfterValidator(lambda at: at if timezone.is_aware(at) else timezone.make_aware(at))]
 Optional = SkipJsonSchema[None]
 """`str | Optional` is left out of an answer where it is None, and is a plain string in the schema."""
+UNSAID: tuple[Any, ...] = (None, "", False, [])  # defaults that nobody needs to be told; 0 equals False and goes, too
+TYPES = frozenset({"type", "format"})
 
 
 class ToolInput(BaseModel):
@@ -44,13 +46,19 @@ Output = TypeVar("Output", bound=ToolOutput)
 
 @dataclass(frozen=True, slots=True)
 class Tool(Generic[Input, Output]):
-    """One tool, the same for chat, API and MCP. All of them only read."""
+    """One tool, the same for chat, API and MCP. All of them only read.
+
+    `refuse` makes an answer of the tool's own shape from arguments that it cannot take and the reason; without it
+    they are an error. `is_offered` is asked whenever tools are listed or called.
+    """
 
     name: str
     description: str
     input_model: type[Input]
     output_model: type[Output]
     function: Callable[[Caller, Input], Output]
+    refuse: Callable[[object, str], Output] | None = None
+    is_offered: Callable[[], bool] = lambda: True
 
     @property
     def input_schema(self) -> dict[str, Any]:
@@ -65,7 +73,10 @@ class Tool(Generic[Input, Output]):
         try:
             checked = self.input_model.model_validate(arguments)
         except ValidationError as error:
-            raise InvalidInput(f"{self.name} cannot be called like this: {_complaints(error)}.") from error
+            reason = f"{self.name} cannot be called like this: {_complaints(error)}."
+            if self.refuse is None:
+                raise InvalidInput(reason) from error
+            return self.refuse(arguments, reason).model_dump(mode="json", exclude_none=True)
         return self.function(caller, checked).model_dump(mode="json", exclude_none=True)
 
 
@@ -87,23 +98,42 @@ def _schema(model: type[BaseModel], mode: JsonSchemaMode) -> dict[str, Any]:
 
 
 class _ShortSchema(GenerateJsonSchema):
-    """Leaves out what no caller reads: titles, the models' docstrings, defaults that only say "none"."""
+    """Leaves out what no caller reads: titles, the models' docstrings, defaults that only say "none".
+
+    Of answers also what whoever reads one sees: which values there are in a result, and their types.
+    """
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
 
     def model_schema(self, schema: Any) -> dict[str, Any]:
         made = super().model_schema(schema)
-        return {name: value for name, value in made.items() if name not in {"title", "description"}}
+        unread = {"title", "description"} | ({"required"} if self.mode == "serialization" else set())
+        return {name: value for name, value in made.items() if name not in unread}
 
     def default_schema(self, schema: Any) -> dict[str, Any]:
         made = super().default_schema(schema)
-        return {name: value for name, value in made.items() if name != "default" or value not in (None, "")}
+        return {name: value for name, value in made.items() if name != "default" or value not in UNSAID}
 
     def generate(self, schema: Any, mode: JsonSchemaMode = "validation") -> dict[str, Any]:
         made = super().generate(schema, mode)
         inlined: dict[str, Any] = _inline(made, made.pop("$defs", {}))
-        return inlined
+        return inlined if mode == "validation" else _in_short(inlined)
+
+
+def _in_short(value: Any, *, is_nested: bool = False) -> Any:
+    """A schema in which only objects and arrays say what they are, and nested values only what their names do not."""
+    if not isinstance(value, dict):
+        return value
+    kind = value.get("type")
+    left_out = frozenset() if kind in ("object", "array") else TYPES
+    short = {name: _in_short(item, is_nested=is_nested) for name, item in value.items() if name not in left_out}
+    if kind == "array":
+        short["items"] = _in_short(value["items"], is_nested=True)
+    if kind == "object" and "properties" in value:
+        named = {name: _in_short(item, is_nested=is_nested) for name, item in value["properties"].items()}
+        short["properties"] = {name: item for name, item in named.items() if item or not is_nested}
+    return {name: item for name, item in short.items() if item != {} or not is_nested}
 
 
 def _inline(value: Any, definitions: Mapping[str, Any]) -> Any:

@@ -9,7 +9,14 @@ from django.contrib.auth.models import AbstractBaseUser
 from pydantic import BaseModel, Field
 
 from convmemory.conversations.models import Conversation, Message
-from convmemory.conversations.parts import AttachmentPart, Part, TextPart, ToolCallPart, ToolResultPart, tool_call_text
+from convmemory.conversations.parts import (
+    Part,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResultPart,
+    tool_call_text,
+)
 from convmemory.conversations.reading import Filters, get_conversation, messages_of, page_of_conversations
 from convmemory.core.cursors import decode_numbers, encode_cursor
 from convmemory.core.errors import InvalidInput, NotFound
@@ -24,6 +31,7 @@ from convmemory.tools.definition import (
     ToolOutput,
     archive_owner,
 )
+from convmemory.tools.filters import Agent, Project
 from search.vectors.texts import head_and_tail
 
 MESSAGES_AT_ONCE = 50
@@ -32,11 +40,24 @@ TOOL_RESULT_CHARS = 600
 
 
 class ReadConversationInput(ToolInput):
-    conversation_id: int
-    from_turn: Annotated[int, Field(ge=0)] = 0
-    to_turn: Annotated[int, Field(ge=0, description="inclusive")] | Optional = None
-    max_tokens: Annotated[int, Field(ge=100, le=20_000)] = 2_000
-    cursor: Text = ""
+    conversation_id: Annotated[int, Field(description="from a result")]
+    from_turn: Annotated[int, Field(ge=0, description="first turn")] = 0
+    to_turn: Annotated[int, Field(ge=0, description="last turn")] | Optional = None
+    thinking: Annotated[bool, Field(description="show reasoning")] = False
+    whole_tool_results: Annotated[bool, Field(description="do not shorten tool output")] = False
+    max_tokens: Annotated[int, Field(ge=100, le=20_000, description="a page")] = 2_000
+    cursor: Annotated[Text, Field(description="next_cursor")] = ""
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What a cursor belongs to."""
+        return {
+            "read": self.conversation_id,
+            "from": self.from_turn,
+            "to": self.to_turn,
+            "thinking": self.thinking,
+            "whole": self.whole_tool_results,
+        }
 
 
 class ReadMessage(BaseModel):
@@ -72,9 +93,9 @@ def read_conversation(caller: Caller, arguments: ReadConversationInput) -> ReadC
     if arguments.to_turn is not None and arguments.to_turn < arguments.from_turn:
         raise InvalidInput("to_turn is before from_turn: swap the two.")
     conversation = get_conversation(owner=owner, conversation_id=arguments.conversation_id)
-    identity = {"read": conversation.pk, "from": arguments.from_turn, "to": arguments.to_turn}
+    identity = arguments.identity
     start = Place(*decode_numbers(identity, arguments.cursor, count=2)) if arguments.cursor else Place()
-    messages, following = _page(_messages(owner, arguments, start.position), start, arguments.max_tokens)
+    messages, following = _page(_messages(owner, arguments, start.position), start, arguments)
     return ReadConversationOutput(
         conversation_id=conversation.pk,
         title=conversation.title,
@@ -105,16 +126,18 @@ def _messages(owner: AbstractBaseUser, arguments: ReadConversationInput, positio
         position = rows[-1].position + 1
 
 
-def _page(messages: Iterator[Message], start: Place, max_tokens: int) -> tuple[list[ReadMessage], Place | None]:
+def _page(
+    messages: Iterator[Message], start: Place, arguments: ReadConversationInput
+) -> tuple[list[ReadMessage], Place | None]:
     """As many messages as the budget holds, and where the next page begins.
 
     Only a message that is larger than a whole page is cut, and goes on where it was cut.
     """
     page: list[ReadMessage] = []
-    room = max_tokens
+    room = arguments.max_tokens
     for message in messages:
         offset = start.offset if message.position == start.position else 0
-        text = shown_text(message.typed_parts)[offset:]
+        text = shown_text(message.typed_parts, arguments)[offset:]
         if not text:
             continue
         room -= TOKENS_AROUND_A_MESSAGE
@@ -139,26 +162,30 @@ def _read(message: Message, text: str) -> ReadMessage:
     )
 
 
-def shown_text(parts: tuple[Part, ...]) -> str:
-    """What a reader of a conversation sees of a message: no thinking, tools in short."""
-    return "\n\n".join(filter(None, map(_shown_part, parts)))
+def shown_text(parts: tuple[Part, ...], arguments: ReadConversationInput) -> str:
+    """What a reader of a conversation sees of a message: no thinking and tools in short, unless asked for."""
+    return "\n\n".join(filter(None, (_shown_part(part, arguments) for part in parts)))
 
 
-def _shown_part(part: Part) -> str:
+def _shown_part(part: Part, arguments: ReadConversationInput) -> str:
+    if isinstance(part, ThinkingPart):
+        return f"[thinking] {part.text.strip()}" if arguments.thinking and part.text.strip() else ""
     if isinstance(part, TextPart):
         return part.text.strip()
     if isinstance(part, ToolCallPart):
         return f"[tool call] {tool_call_text(part)}"
     if isinstance(part, ToolResultPart):
-        return f"[tool result] {head_and_tail(part.text.strip(), TOOL_RESULT_CHARS)}"
-    if isinstance(part, AttachmentPart):
-        return f"[attachment] {part.name}"
-    return ""
+        text = part.text.strip()
+        return f"[tool result] {text if arguments.whole_tool_results else head_and_tail(text, TOOL_RESULT_CHARS)}"
+    return f"[attachment] {part.name}"
 
 
 READ_CONVERSATION = Tool(
     name="read_conversation",
-    description="Read turns of one conversation in order, a page of at most max_tokens at a time.",
+    description=(
+        "Read turns of one conversation in order. Use it for turns that a search found, as from_turn=3, to_turn=3; "
+        "not to look for something page by page from turn 0: search for that."
+    ),
     input_model=ReadConversationInput,
     output_model=ReadConversationOutput,
     function=read_conversation,
@@ -166,13 +193,13 @@ READ_CONVERSATION = Tool(
 
 
 class ListConversationsInput(ToolInput):
-    agent: Text = ""
-    project: Text = ""
-    after: Moment | Optional = None
-    before: Moment | Optional = None
-    archived: bool = False
-    limit: Annotated[int, Field(ge=1, le=100)] = 20
-    cursor: Text = ""
+    agent: Agent = ""
+    project: Project = ""
+    after: Annotated[Moment | Optional, Field(description="active since")] = None
+    before: Annotated[Moment | Optional, Field(description="active until")] = None
+    archived: Annotated[bool, Field(description="those put away instead")] = False
+    limit: Annotated[int, Field(ge=1, le=100, description="a page")] = 20
+    cursor: Annotated[Text, Field(description="next_cursor")] = ""
 
 
 class ListedConversation(BaseModel):
@@ -216,7 +243,10 @@ def _listed(row: Conversation) -> ListedConversation:
 
 LIST_CONVERSATIONS = Tool(
     name="list_conversations",
-    description="List the user's conversations, the latest first.",
+    description=(
+        "List the user's conversations, the latest first. Use it for 'what did I work on last week' (after=…); "
+        "not for a topic such as 'the login bug': search for that."
+    ),
     input_model=ListConversationsInput,
     output_model=ListConversationsOutput,
     function=list_conversations,

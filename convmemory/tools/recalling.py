@@ -4,7 +4,9 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
-from convmemory.tools.definition import Caller, Optional, Question, Tool, ToolInput, ToolOutput, archive_owner
+from convmemory.tools.definition import Caller, Optional, Tool, ToolOutput, archive_owner
+from convmemory.tools.filters import SearchInput
+from memory.alive import Alive, alive_passages
 from memory.context import build_memory_context
 from memory.options import RecallOptions
 from memory.recall import MAX_TOP_K, recall
@@ -12,12 +14,22 @@ from memory.recalled import RecalledMessage
 from memory.resurrection import Outcome
 
 MAX_TOKENS = 20_000
+MAX_ALIVE = 50_000
+_OPTIONS = RecallOptions.from_settings()
 
 
-class ConversationRecallInput(ToolInput):
-    query: Question
-    top_k: Annotated[int, Field(ge=1, le=MAX_TOP_K)] = RecallOptions.from_settings().recall_top_k
-    max_tokens: Annotated[int, Field(ge=1, le=MAX_TOKENS)] = RecallOptions.from_settings().max_recall_tokens
+class ConversationRecallInput(SearchInput):
+    conversation_id: Annotated[int | Optional, Field(description="only this one")] = None
+    alive_message_ids: Annotated[list[int], Field(max_length=MAX_ALIVE, description="you see these already")] = []
+    alive_from_position: Annotated[int, Field(ge=0, description="you see conversation_id from here on")] | Optional = (
+        None
+    )
+    top_k: Annotated[int, Field(ge=1, le=MAX_TOP_K, description="messages at most")] = _OPTIONS.recall_top_k
+    max_tokens: Annotated[int, Field(ge=1, le=MAX_TOKENS, description="budget")] = _OPTIONS.max_recall_tokens
+
+    @property
+    def alive(self) -> Alive:
+        return Alive(frozenset(self.alive_message_ids), self.conversation_id, self.alive_from_position)
 
 
 class RecalledTurn(BaseModel):
@@ -37,9 +49,22 @@ class ConversationRecallOutput(ToolOutput):
 
 
 def conversation_recall(caller: Caller, arguments: ConversationRecallInput) -> ConversationRecallOutput:
-    """What the caller's conversations say on the query, within the budget. Raises: InvalidInput, SwitchedOff."""
-    found = recall(owner=archive_owner(caller), query=arguments.query, top_k=arguments.top_k)
-    context = build_memory_context(found.messages, arguments.max_tokens)
+    """What the caller's conversations say on the query, within the budget.
+
+    Raises: InvalidInput, NotFound for a conversation that is not the caller's, SwitchedOff.
+    """
+    found = recall(
+        owner=archive_owner(caller),
+        query=arguments.query,
+        top_k=arguments.top_k,
+        scope=arguments.kinds,
+        filters=arguments.filters,
+        conversation_id=arguments.conversation_id,
+        before_position=arguments.alive_from_position,
+        alive_message_ids=arguments.alive_message_ids,
+    )
+    alive = alive_passages(found.messages, arguments.alive)
+    context = build_memory_context(found.messages, arguments.max_tokens, alive=alive)
     results = [
         _recalled(message, outcome)
         for message, outcome in zip(found.messages, context.resurrection.outcomes, strict=True)
@@ -66,10 +91,12 @@ def _recalled(message: RecalledMessage, outcome: Outcome) -> RecalledTurn:
 CONVERSATION_RECALL = Tool(
     name="conversation_recall",
     description=(
-        "Bring back what earlier conversations said on a question: excerpts with their question and answer's opening, "
-        "fenced as data, within max_tokens."
+        "Bring excerpts of past messages into your context: fenced as data, each with its question and the opening of "
+        "its answer, within max_tokens. Use it for what you no longer see; not to browse. "
+        "Good query: 'what did we decide about retries'. Bad: 'retries'."
     ),
     input_model=ConversationRecallInput,
     output_model=ConversationRecallOutput,
     function=conversation_recall,
+    is_offered=lambda: RecallOptions.from_settings().conversation_memory_enabled,
 )

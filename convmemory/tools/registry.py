@@ -1,12 +1,12 @@
 """The tools there are, looked up and run by name. A new tool is one more line in `TOOLS`."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from convmemory.core.errors import NotFound
 from convmemory.tools.definition import Caller, Tool
 from convmemory.tools.reading import LIST_CONVERSATIONS, READ_CONVERSATION
-from convmemory.tools.recalling import CONVERSATION_RECALL
+from convmemory.tools.recalling import CONVERSATION_RECALL, MAX_ALIVE
 from convmemory.tools.searching import CONVERSATION_SEARCH, SEARCH_CHAT_HISTORY
 
 TOOLS: tuple[Tool[Any, Any], ...] = (
@@ -16,27 +16,40 @@ TOOLS: tuple[Tool[Any, Any], ...] = (
     READ_CONVERSATION,
     LIST_CONVERSATIONS,
 )
+ALIVE = "alive_message_ids"  # an argument that chat fills in
 
 
 def tool_definitions() -> tuple[Tool[Any, Any], ...]:
-    """Every tool, in the order in which it is offered."""
-    return TOOLS
+    """Every tool that no setting turns off, in the order in which it is offered."""
+    return tuple(tool for tool in TOOLS if tool.is_offered())
 
 
 def tool_named(name: str) -> Tool[Any, Any]:
     """Raises: NotFound, naming the tools there are."""
-    for tool in TOOLS:
+    offered = tool_definitions()
+    for tool in offered:
         if tool.name == name:
             return tool
-    raise NotFound(f"There is no tool {name!r}: use one of {', '.join(tool.name for tool in TOOLS)}.")
+    raise NotFound(f"There is no tool {name!r}: use one of {', '.join(tool.name for tool in offered)}.")
 
 
-def run_tool(name: str, arguments: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
+def run_tool(name: str, arguments: Mapping[str, Any], caller: Caller, *, alive: Collection[int] = ()) -> dict[str, Any]:
     """The tool's answer as JSON values; `caller` comes from the authenticated context, never from `arguments`.
 
+    `alive` are the ids of messages that the calling model sees: a tool that brings messages back leaves them out.
     Raises: NotFound for an unknown tool, InvalidInput for bad arguments, and what the tool raises.
     """
-    return tool_named(name).run(arguments, caller)
+    tool = tool_named(name)
+    if alive and ALIVE in tool.input_model.model_fields:
+        arguments = {**arguments, ALIVE: _joined(arguments.get(ALIVE), alive)}
+    return tool.run(arguments, caller)
+
+
+def _joined(given: Any, alive: Collection[int]) -> Any:
+    """The model's own list and what its context holds, the newest; what is no list is left for the tool to refuse."""
+    if given and not isinstance(given, list):
+        return given
+    return [*(given or []), *sorted(alive, reverse=True)][:MAX_ALIVE]
 
 
 def openai_tool(tool: Tool[Any, Any]) -> dict[str, Any]:

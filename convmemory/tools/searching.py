@@ -4,6 +4,7 @@
 that other programs know: snippets with a cosine distance, and an empty answer with a note instead of an error.
 """
 
+import logging
 from datetime import datetime
 from typing import Annotated
 
@@ -11,17 +12,12 @@ from pydantic import AfterValidator, BaseModel, Field
 
 from convmemory.core.errors import ConvMemoryError
 from convmemory.core.text import one_line, storable
-from convmemory.tools.definition import (
-    Caller,
-    Optional,
-    Question,
-    Text,
-    Tool,
-    ToolInput,
-    ToolOutput,
-    archive_owner,
-)
+from convmemory.tools.definition import Caller, Optional, Text, Tool, ToolOutput, archive_owner
+from convmemory.tools.filters import SAID_AND_THOUGHT, Scope, SearchInput
+from search.query import MAX_QUERY_CHARS
 from search.searching import Hit, SearchQuery, search
+
+logger = logging.getLogger(__name__)
 
 QUESTION_CHARS = 300
 SNIPPET_CHARS = 200
@@ -29,10 +25,10 @@ NO_CALLER = "user identity required: nobody is signed in, so there is nothing to
 NO_HISTORY = "no chat history found"
 
 
-class ConversationSearchInput(ToolInput):
-    query: Question
-    limit: Annotated[int, Field(ge=1, le=50)] = 10
-    cursor: Text = ""
+class ConversationSearchInput(SearchInput):
+    scope: Scope = SAID_AND_THOUGHT
+    limit: Annotated[int, Field(ge=1, le=50, description="turns a page")] = 10
+    cursor: Annotated[Text, Field(description="next_cursor")] = ""
 
 
 class FoundTurn(BaseModel):
@@ -54,7 +50,7 @@ class ConversationSearchOutput(ToolOutput):
 
 def conversation_search(caller: Caller, arguments: ConversationSearchInput) -> ConversationSearchOutput:
     """The caller's turns that answer the query, best first. Raises: InvalidInput."""
-    query = SearchQuery(text=arguments.query, limit=arguments.limit)
+    query = SearchQuery(text=arguments.query, limit=arguments.limit, scope=arguments.kinds, filters=arguments.filters)
     found = search(caller=caller, query=query, cursor=arguments.cursor)
     return ConversationSearchOutput(
         results=[_found_turn(hit) for hit in found.hits],
@@ -79,10 +75,9 @@ def _found_turn(hit: Hit) -> FoundTurn:
 CONVERSATION_SEARCH = Tool(
     name="ConversationSearch",
     description=(
-        "Find the turns of the user's past conversations in which something was discussed, decided or explained. "
-        "It compares meaning: ask in a full sentence, best in the user's own words ('why did the nightly backup "
-        "stop working'); bare keywords ('backup nightly') find worse turns. "
-        "Pass next_cursor as cursor for more. read_conversation shows a turn in full."
+        "Find turns of the user's past conversations, by meaning and by words. Use it when earlier work, a decision or "
+        "an explanation matters; not for what you see already. Good query: 'why did the nightly backup stop working'. "
+        "Bad: 'backup nightly'. Quotes and hyphens are plain text."
     ),
     input_model=ConversationSearchInput,
     output_model=ConversationSearchOutput,
@@ -90,9 +85,11 @@ CONVERSATION_SEARCH = Tool(
 )
 
 
-class SearchChatHistoryInput(ToolInput):
-    query: Annotated[str, Field(min_length=1, max_length=500), AfterValidator(storable)]
-    limit: Annotated[int, Field(ge=1, le=20)] = 5
+class SearchChatHistoryInput(SearchInput):
+    query: Annotated[
+        str, Field(min_length=1, max_length=MAX_QUERY_CHARS, description="a full question"), AfterValidator(storable)
+    ]
+    limit: Annotated[int, Field(ge=1, le=20, description="snippets at most")] = 5
 
 
 class Snippet(BaseModel):
@@ -112,39 +109,60 @@ class SearchChatHistoryOutput(ToolOutput):
 def search_chat_history(caller: Caller, arguments: SearchChatHistoryInput) -> SearchChatHistoryOutput:
     """Snippets of the caller's turns, closest first; what goes wrong is said in `note`, never raised."""
     if archive_owner(caller) is None:
-        return _snippets(arguments, [], NO_CALLER)
+        return _nothing(arguments.query, NO_CALLER)
     if not arguments.query.strip():
-        return _snippets(arguments, [], "the query is blank: ask a question")
+        return _nothing(arguments.query, "the query is blank: ask a question")
     try:
-        query = SearchQuery(text=arguments.query, limit=arguments.limit, mode="semantic", min_chars=1)
-        found = search(caller=caller, query=query)
-    except ConvMemoryError as error:
-        return _snippets(arguments, [], str(error))
-    return _snippets(arguments, found.hits, " ".join(found.notes) or ("" if found.hits else NO_HISTORY))
-
-
-def _snippets(arguments: SearchChatHistoryInput, hits: list[Hit], note: str) -> SearchChatHistoryOutput:
-    snippets = [
-        Snippet(
-            conversationId=hit.conversation_id,
-            turnNumber=hit.turn_number,
-            snippet=hit.user_question[:SNIPPET_CHARS],
-            score=round(1 - hit.similarity, 4),
+        query = SearchQuery(
+            text=arguments.query,
+            limit=arguments.limit,
+            mode="semantic",
+            scope=arguments.kinds,
+            filters=arguments.filters,
+            min_chars=1,
+            by_distance=True,
         )
-        for hit in hits
-    ]
+        found = search(caller=caller, query=query, may_rerank=False)
+    except ConvMemoryError as error:
+        return _nothing(arguments.query, str(error))
+    except Exception:  # the tool's own boundary: it answers in its shape, whatever happens
+        logger.exception("search_chat_history failed")
+        return _nothing(arguments.query, "the search failed; the server's log says why")
     return SearchChatHistoryOutput(
-        results=sorted(snippets, key=lambda snippet: snippet.score),
-        totalFound=len(snippets),
+        results=[_snippet(hit) for hit in found.hits],
+        totalFound=found.total,
         query=arguments.query,
-        note=note or None,
+        note=" ".join(found.notes) or (None if found.hits else NO_HISTORY),
     )
+
+
+def _snippet(hit: Hit) -> Snippet:
+    return Snippet(
+        conversationId=hit.conversation_id,
+        turnNumber=hit.turn_number,
+        snippet=hit.user_question[:SNIPPET_CHARS],
+        score=round(1 - hit.similarity, 4),
+    )
+
+
+def _nothing(query: str, note: str) -> SearchChatHistoryOutput:
+    return SearchChatHistoryOutput(results=[], totalFound=0, query=query, note=note)
+
+
+def _refused(arguments: object, reason: str) -> SearchChatHistoryOutput:
+    """The answer to arguments that cannot be taken: nothing, and why."""
+    query = arguments.get("query") if isinstance(arguments, dict) else None
+    return _nothing(storable(query)[:MAX_QUERY_CHARS] if isinstance(query, str) else "", reason)
 
 
 SEARCH_CHAT_HISTORY = Tool(
     name="search_chat_history",
-    description="Snippets of the caller's own past chat turns that come closest in meaning to the query.",
+    description=(
+        "The past turns nearest in meaning, as snippets of their questions. Use it to see whether something came up; "
+        "for what was said use ConversationSearch. Good query: 'how do I renew the certificate'. Bad: 'certificate'."
+    ),
     input_model=SearchChatHistoryInput,
     output_model=SearchChatHistoryOutput,
     function=search_chat_history,
+    refuse=_refused,
 )

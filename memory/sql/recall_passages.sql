@@ -14,7 +14,7 @@ FROM (
     LEFT JOIN search_tokenvectors AS k ON k.passage_id = e.id AND k.owner_id = e.owner_id
     WHERE
         e.owner_id = %(owner)s AND e.space_id = %(space)s AND e.kind = ANY(%(kinds)s)
-        AND m."position" BETWEEN %(first_position)s AND %(last_position)s
+        AND m.id <> ALL(%(alive)s) AND m."position" BETWEEN %(first_position)s AND %(last_position)s
 ) AS ranked
 WHERE in_message <= %(passages_per_message)s AND in_item <= %(passages_per_item)s
 ORDER BY similarity DESC

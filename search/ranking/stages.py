@@ -80,6 +80,9 @@ def rank_candidates(retrieved: Retrieved, *, rankers: Rankers, options: SearchOp
     if query.space is None:
         scores = rankers.full_text.score(table)
         return RankedItems(query, table, scores, best_first(scores, table.keys), retrieved.word_weights)
+    if query.by_distance:
+        scores = table.similarities
+        return RankedItems(query, table, scores, best_first(scores, table.keys), retrieved.word_weights)
     scores = rankers.first_stage.score(table)
     best = np.sort(best_first(scores, table.keys)[:RESCORED])
     with pipelined():

@@ -76,9 +76,10 @@ def show_hits(ranked: RankedItems, page: NDArray[np.int64]) -> list[Hit]:
         weights=ranked.word_weights,
     )
     named_from = _named_from(ranked.table)
+    similarities = ranked.table.similarities[page]
     return [
-        _hit(turn, rows[turn], passages.get(turn), ranked, int(index), named_from)
-        for turn, index in zip(zip(sources, items, strict=True), page, strict=True)
+        _hit(turn, rows[turn], passages.get(turn), float(similarity), ranked, int(index), named_from)
+        for turn, index, similarity in zip(zip(sources, items, strict=True), page, similarities, strict=True)
         if turn in rows  # else deleted since they were found
     ]
 
@@ -87,6 +88,7 @@ def _hit(
     turn: tuple[int, int],
     row: tuple[Any, ...],
     passage: ShownPassage | None,
+    similarity: float,
     ranked: RankedItems,
     index: int,
     named_from: Mapping[str, float],
@@ -99,7 +101,7 @@ def _hit(
         conversation_title=title,
         turn_number=turn[1],
         message_id=message_id,
-        similarity=_similarity(ranked.table, index),
+        similarity=round(similarity, 4),
         score=round(float(ranked.scores[index]), 4),
         user_question=question,
         passage=passage.text if passage else "",
@@ -113,13 +115,6 @@ def _hit(
         agent=agent,
         project=project,
     )
-
-
-def _similarity(table: FeatureTable, index: int) -> float:
-    """The better cosine of the turn and its best passage, 0 where no vector was compared."""
-    names = (Feature.PASSAGE_COSINE, Feature.ITEM_COSINE)
-    cosines = [float(table.columns[name][index]) for name in names if name in table.columns]
-    return round(max((min(1.0, cosine) for cosine in cosines if cosine > 0), default=0.0), 4)
 
 
 def _named_from(table: FeatureTable) -> dict[str, float]:

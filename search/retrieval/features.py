@@ -8,6 +8,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+import numpy as np
+
 from search.retrieval.candidates import NO_ITEMS, ItemKeys, Scores
 
 
@@ -80,3 +82,11 @@ class FeatureTable:
         """The table with further columns; those features `of` a maker that it did not make are unavailable."""
         missing = frozenset(of) - columns.keys()
         return replace(self, columns={**self.columns, **columns}, unavailable=self.unavailable | missing)
+
+    @property
+    def similarities(self) -> Scores:
+        """(n,) 0 to 1: the better cosine of the item and its nearest passage, 0 where no vector was compared."""
+        nothing = np.zeros(len(self.keys), np.float32)
+        cosines = [self.columns[name] for name in (Feature.PASSAGE_COSINE, Feature.ITEM_COSINE) if name in self.columns]
+        best: Scores = np.fmax.reduce([nothing, *cosines]).clip(max=1)
+        return best

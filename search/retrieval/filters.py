@@ -16,6 +16,12 @@ CONVERSATION = (
     "WHERE owner_id = %(owner)s AND kind = 'conversation' AND object_id = %(filter_conversation)s"
 )
 
+EXCEPTED = (
+    "SELECT s.id, x.number FROM unnest(%(excepted_conversations)s::bigint[], %(excepted_numbers)s::int[]) "
+    "AS x (conversation, number) INNER JOIN search_source AS s "
+    "ON s.owner_id = %(owner)s AND s.kind = 'conversation' AND s.object_id = x.conversation"
+)
+
 
 def filter_sql(filters: Filters, text: QueryText, *, document: str | None) -> tuple[str, dict[str, Any]]:
     """A condition and its parameters, for a query whose parameters hold `owner`.
@@ -25,15 +31,24 @@ def filter_sql(filters: Filters, text: QueryText, *, document: str | None) -> tu
     """
     row = document or "e"
     conditions, parameters = source_conditions(filters, row)
+    number = "number" if document else "item_number"
     if filters.turns is not None:
-        number = "number" if document else "item_number"
         conditions.append(f"{row}.{number} BETWEEN %(first_item)s AND %(last_item)s")
         parameters |= {"first_item": filters.turns[0], "last_item": filters.turns[1]}
+    if filters.except_turns:
+        conditions.append(f"({row}.source_id, {row}.{number}) NOT IN ({EXCEPTED})")
+        parameters |= excepted_parameters(filters)
     on_item, item_parameters = item_conditions(filters, text)
     if on_item:
         joined = " AND ".join(on_item)
         conditions.append(joined if document else OF_ITEM.format(condition=joined))
     return " AND ".join(["TRUE", *conditions]), parameters | item_parameters
+
+
+def excepted_parameters(filters: Filters) -> dict[str, Any]:
+    """What `EXCEPTED` is filled in with, beside the owner."""
+    conversations, numbers = zip(*filters.except_turns, strict=True)
+    return {"excepted_conversations": list(conversations), "excepted_numbers": list(numbers)}
 
 
 def source_conditions(filters: Filters, row: str) -> tuple[list[str], dict[str, Any]]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from convmemory.core.sql import PendingQuery, load_sql
 from search.retrieval.candidates import ItemKeys, item_keys
-from search.retrieval.filters import item_conditions, source_conditions
+from search.retrieval.filters import EXCEPTED, excepted_parameters, item_conditions, source_conditions
 from search.retrieval.prepared import PreparedQuery
 from search.vectors.blocks import Blocks, Codes, ask_digest, current_blocks
 
@@ -25,7 +25,7 @@ def nearest_by_hamming_distance(query: PreparedQuery, *, limit: int) -> list[int
     """
     pending_digest = ask_digest(query.owner_id, query.active_space)
     pending_others = _ask_others(query)
-    matching = _matching_items(query)
+    matching, excepted = _matching_items(query), _excepted_items(query)
     blocks = current_blocks(query.owner_id, query.active_space, pending_digest)
     if blocks is None:
         return []
@@ -38,6 +38,8 @@ def nearest_by_hamming_distance(query: PreparedQuery, *, limit: int) -> list[int
         eligible &= (blocks.codes.items >= first) & (blocks.codes.items <= last)
     if matching is not None:
         eligible &= np.isin(blocks.item_keys(), matching)
+    if excepted is not None:
+        eligible &= np.isin(blocks.item_keys(), excepted, invert=True)
     candidates = np.flatnonzero(eligible)
     found = _least(blocks.codes.distances(query.vector)[candidates], blocks.codes.ids[candidates], limit)
     nearest: list[int] = blocks.codes.ids[candidates[found]].tolist()
@@ -79,4 +81,14 @@ def _matching_items(query: PreparedQuery) -> ItemKeys | None:
         return None
     statement = load_sql("search", "matching_items").replace("{filters}", " AND ".join(conditions))
     ((sources, items),) = PendingQuery(statement, parameters | {"owner": query.owner_id}).rows()
+    return item_keys(sources or [], items or [])
+
+
+def _excepted_items(query: PreparedQuery) -> ItemKeys | None:
+    """The items that the filters name as not wanted; None where there are none. One query or none."""
+    if not query.filters.except_turns:
+        return None
+    statement = load_sql("search", "excepted_items").replace("{excepted}", EXCEPTED)
+    pending = PendingQuery(statement, excepted_parameters(query.filters) | {"owner": query.owner_id})
+    ((sources, items),) = pending.rows()
     return item_keys(sources or [], items or [])

@@ -45,6 +45,7 @@ class PreparedQuery:
     owner_id: int
     text: QueryText
     mode: str = "hybrid"
+    by_distance: bool = False
     scope: frozenset[str] = DEFAULT_SCOPE
     filters: Filters = EVERYTHING
     words: tuple[QueryWord, ...] = ()
@@ -98,6 +99,7 @@ def prepare_query(*, owner_id: int, query: SearchQuery) -> PreparedQuery:
         owner_id=owner_id,
         text=query.parsed,
         mode=query.mode,
+        by_distance=query.by_distance,
         scope=query.scope,
         filters=query.filters,
         words=_look_up_words(query.parsed.text),

@@ -13,6 +13,7 @@ MOMENTS = (  # in order, also as texts
     "2040-06-01T00:00:00Z",
 )
 ORDERED = (("from_turn", "to_turn"), ("after", "before"))  # what no schema says
+NEEDS = {"alive_from_position": "conversation_id"}  # likewise
 SMALL = 3  # where a schema sets no maximum
 
 Schema = Mapping[str, Any]
@@ -29,6 +30,9 @@ def arguments_for(draw: st.DataObject, schema: Schema, known: Mapping[str, Any])
         for name, one in schema["properties"].items()
         if name in required or (name != "cursor" and draw.draw(st.booleans()))
     }
+    for name, needed in NEEDS.items():
+        if name in made and needed not in made:
+            del made[name]
     for lower, upper in ORDERED:
         if {lower, upper} <= made.keys():
             made[lower], made[upper] = sorted((made[lower], made[upper]))

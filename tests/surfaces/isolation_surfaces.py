@@ -21,8 +21,8 @@ YEAR_BEFORE, TODAY = "2025-06-18", "2026-07-28"
 TOOLS = [tool.name for tool in tool_definitions()]
 NEVER_SHOW_TEXT = {
     "GET events", "GET events by words", "page events", "GET index status", "GET memory stats", "POST memory embed",
-    "POST summaries", "page account", "page connect", "page hits in", "page keys", "GET tools", "POST stop",
-    "page running", "page progress",
+    "POST summaries", "POST turn by source", "page account", "page connect", "page hits in", "page keys", "GET tools",
+    "POST stop", "page running", "page progress",
 }  # fmt: skip
 
 
@@ -83,6 +83,7 @@ def _draw_arguments(draw: st.DataObject, ask: Ask, tool: str) -> dict[str, Any]:
         "conversation_id": ask.conversation,
         "agent": ask.agent,
         "project": st.sampled_from(["", ask.caller.secret, ask.victim.tag]),
+        "alive_message_ids": st.lists(st.sampled_from(ask.victim.messages), max_size=3, unique=True),
     }
     schema = tool_named(tool).input_schema
     arguments = arguments_for(draw, schema, known)
@@ -176,6 +177,19 @@ ROUTES: dict[str, Surface] = {
         ask, "GET", "/conversations/search", query=ask.question, limit=50, mode=ask.mode, agent=ask.agent
     ),
     "GET conversations": lambda _, ask: _api(ask, "GET", "/conversations", limit=100, agent=ask.agent),
+    "GET search by source": lambda _, ask: _api(
+        ask, "GET", "/conversations/search", query=ask.question, source="api", source_id=ask.victim.source_id
+    ),
+    "GET conversations by source": lambda _, ask: _api(ask, "GET", "/conversations", source_id=ask.victim.source_id),
+    "POST conversation again": lambda _, ask: _api(
+        ask, "POST", "/conversations", {"source_id": ask.victim.source_id, "title": ask.question}
+    ),
+    "POST turn by source": lambda _, ask: _api(
+        ask,
+        "POST",
+        f"/conversations/by-source/api/{ask.victim.source_id}/turns",
+        {"turn_number": 0, "user": ask.question, "assistant": ask.question},
+    ),
     "GET conversation": lambda _, ask: _api(ask, "GET", f"/conversations/{ask.conversation}"),
     "GET messages": lambda _, ask: _api(ask, "GET", f"/conversations/{ask.conversation}/messages", turn=ask.turn),
     "PATCH conversation": lambda _, ask: _api(ask, "PATCH", f"/conversations/{ask.conversation}", {"archived": False}),

@@ -57,6 +57,11 @@ class Person:
     replies: list[tuple[int, int]] = field(default_factory=list)
     imports: list[int] = field(default_factory=list)
 
+    @property
+    def source_id(self) -> str:
+        """Of the first of their conversations, by their own count."""
+        return f"of-{self.tag}"
+
 
 @dataclass(frozen=True)
 class Town:
@@ -82,11 +87,12 @@ def _settle(draw: random.Random, tag: str, secret: str) -> Person:
     browser.force_login(user)
     person = Person(user, tag, secret, key, Client(headers={"Authorization": f"Bearer {key}"}), browser)
     words = f"{tag} {secret}"
-    for _ in range(draw.randint(1, 3)):
+    for number in range(draw.randint(1, 3)):
         pairs = [_pair(draw, words) for _ in range(draw.randint(1, 3))]
         made = make_conversation(
-            user, exchange(*pairs), title=f"{words} {draw.choice(TOPICS)}", agent=f"agent-{tag}", project=secret
-        )
+            user, exchange(*pairs), title=f"{words} {draw.choice(TOPICS)}", agent=f"agent-{tag}", project=secret,
+            source="api", source_id="" if number else person.source_id,
+        )  # fmt: skip
         index_conversation(conversation_id=made.pk)
         person.conversations.append(made.pk)
         _talk(person, made, words)

@@ -242,7 +242,7 @@ def test_bad_searches_are_explained(api: Api, query: dict[str, Any]) -> None:
 @pytest.mark.parametrize("place", [[], ["x", 1], ["2026-01-01", "1"], [None, None], [7, 7, 7]])
 def test_forged_cursors_are_explained(api: Api, owner: User, place: list[Any]) -> None:
     of_list = encode_cursor({"list": "conversations", "filters": repr(Filters())}, place)
-    of_search = encode_cursor(SearchQuery(text="egg").identity, place)
+    of_search = encode_cursor(SearchQuery(text="egg", has_operators=True).identity, place)
     assert "cursor" in problem_of(api.get("/conversations", cursor=of_list), 422)
     assert "cursor" in problem_of(api.get("/conversations/search", query="egg", cursor=of_search), 422)
     assert "cursor" in problem_of(api.send("POST", "/tools/list_conversations", {"cursor": of_list}), 422)

@@ -99,6 +99,18 @@ def test_a_tool_runs_as_the_conversations_owner_and_its_result_goes_back(
     assert "ConversationSearch" in [tool["function"]["name"] for tool in endpoint.requests[0]["tools"]]
 
 
+def test_recall_brings_nothing_back_that_the_model_was_sent(ada: Talker, endpoint: ChatServer, owner: User) -> None:
+    bread = ("how do I feed a sourdough starter?", "Once a week, with rye flour.")
+    here, elsewhere = (make_conversation(owner, exchange(bread)) for _ in range(2))
+    for conversation in (here, elsewhere):
+        index_conversation(conversation_id=conversation.pk)
+    endpoint.scripts.extend([calls("conversation_recall", {"query": "feeding the sourdough starter"}), says("Weekly.")])
+    events = ada.ask(here.pk, "What did I ask before?")
+    result = next(data for name, data in events if name == "tool_result")
+    assert f"/conversations/{elsewhere.pk}?turn=0" in result["text"]
+    assert f"/conversations/{here.pk}?" not in result["text"]
+
+
 @pytest.mark.parametrize(
     ("script", "told"),
     [

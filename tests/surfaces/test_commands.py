@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
+from django.test import Client
 
 from convmemory.accounts.keys import user_of_key
 from search.adapters.conversations import index_conversation
@@ -59,6 +60,69 @@ def test_bad_searches_say_what_to_do(arguments: list[str], reason: str) -> None:
     make_user("ada")
     with pytest.raises(CommandError, match=reason):
         run("conversation_search", *arguments)
+
+
+def test_a_search_says_what_it_did_not_do_and_how_to_go_on() -> None:
+    ada = make_user("ada")
+    indexed(ada)
+    make_conversation(ada, exchange(("what is the capital of Chile?", "Santiago.")))  # not indexed yet
+    asked = ("conversation_search", "--query", "capital of Peru -Lima", "--user", "ada")
+    text = run(*asked)
+    assert "-Lima keeps out" in text
+    assert "1 turn not indexed yet" in text
+    answer = json.loads(run(*asked, "--json"))
+    assert (answer["pending"], answer["failed"]) == (1, 0)
+    assert "-Lima keeps out" in answer["notes"][0]
+
+
+def test_a_search_goes_on_at_its_cursor() -> None:
+    ada = make_user("ada")
+    numbers = {indexed(ada) for _ in range(2)}
+    asked = ("conversation_search", "--query", "capital of Peru", "--user", "ada", "--limit", "1")
+    first = run(*asked)
+    cursor = first.split("--cursor ")[1].split()[0]
+    second = run(*asked, "--cursor", cursor)
+    assert "--cursor" not in second
+    assert {number for number in numbers for text in (first, second) if f"/conversations/{number}?" in text} == numbers
+    with pytest.raises(CommandError, match="cursor"):
+        run(*asked, "--cursor", "nonsense")
+
+
+def test_a_new_user_can_sign_in(monkeypatch: pytest.MonkeyPatch, client: Client) -> None:
+    monkeypatch.setattr("sys.stdin", StringIO("a long passphrase\n"))
+    assert "/login" in run("create_user", "ada")
+    form = {"username": "ada", "password": "a long passphrase"}
+    assert client.post("/login", form).status_code == 302
+    assert client.get("/").status_code == 200
+    assert not User.objects.get(username="ada").is_staff
+
+
+@pytest.mark.parametrize(
+    ("name", "password", "reason"),
+    [
+        ("bob", "a long passphrase", "bob' already.*changepassword bob"),
+        ("ada", "short", "too short"),
+        ("ada", "", "too short"),
+        ("ada", "1234567890123", "numeric"),
+        ("a b", "a long passphrase", "valid username"),
+        ("", "a long passphrase", "blank"),
+    ],
+)
+def test_a_user_who_could_not_sign_in_is_not_made(
+    monkeypatch: pytest.MonkeyPatch, name: str, password: str, reason: str
+) -> None:
+    make_user("bob")
+    monkeypatch.setattr("sys.stdin", StringIO(f"{password}\n"))
+    with pytest.raises(CommandError, match=reason):
+        run("create_user", name)
+    assert User.objects.count() == 1
+
+
+def test_a_user_made_for_a_key_is_told_how_to_sign_in(client: Client) -> None:
+    assert "manage.py changepassword ada" in run("create_api_key", "ada", "--create")
+    assert "manage.py create_user" in client.get("/login").content.decode()
+    make_user("bob")
+    assert "changepassword" not in run("create_api_key", "bob", "--create")
 
 
 def test_a_new_key_stands_alone_on_the_last_line() -> None:

@@ -99,8 +99,8 @@ def test_errors_are_answers_that_a_model_can_mend(session: Session, bread: Conve
 
     calls: list[tuple[str, dict[str, Any], str]] = [
         ("ConversationSearch", {"query": "x" * 501}, "500 characters"),
-        ("search_chat_history", {"query": "egg", "limit": 0}, "limit"),
-        ("search_chat_history", {"query": "egg", "limit": 10_000}, "limit"),
+        ("ConversationSearch", {"query": "egg", "limit": 0}, "limit"),
+        ("ConversationSearch", {"query": "egg", "limit": 10_000}, "limit"),
         ("read_conversation", {"conversation_id": bread.pk, "max_tokens": 0}, "max_tokens"),
         ("read_conversation", {"conversation_id": foreign}, f"no conversation {foreign}"),
         ("read_conversation", {"conversation_id": foreign + 999}, f"no conversation {foreign + 999}"),

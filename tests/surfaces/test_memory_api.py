@@ -84,6 +84,16 @@ def test_recall_answers_everywhere_and_in_one_conversation(api: Api, owner: User
     assert (passage["start"], passage["end"], passage["similarity"]) == (0, len(PAIRS[0][1]), hit["similarity"])
 
 
+def test_recall_leaves_out_what_is_alive_and_what_filters_keep_out(api: Api, owner: User) -> None:
+    first, second = stored(owner), stored(owner)
+    alive = list(first.messages.values_list("pk", flat=True))
+    found = api.send("POST", "/memory/recall", {"query": "boil a soft egg", "alive_message_ids": alive}).json()
+    assert {row["conversation_id"] for row in found["results"]} == {second.pk}
+    assert f"/conversations/{first.pk}?" not in found["context"]
+    body = {"query": "boil a soft egg", "agent": "nobody"}
+    assert api.send("POST", "/memory/recall", body).json()["results"] == []
+
+
 def test_recall_renders_a_context_within_the_budget(api: Api, owner: User) -> None:
     conversation = stored(owner)
     body = {"query": "boil a soft egg", "threshold": 0, "top_k": 4}

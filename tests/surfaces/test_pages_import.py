@@ -83,6 +83,23 @@ def test_what_is_no_transcript_is_said_and_the_rest_goes_on(client: Client) -> N
     assert Conversation.objects.count() == 1
 
 
+def test_a_refused_file_of_an_archive_is_no_green_one(client: Client) -> None:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("good.jsonl", LINES)
+        archive.writestr("odd.json", '{"a": 1}')
+        archive.writestr("../outside.jsonl", LINES)
+    text = upload(client, SimpleUploadedFile("all.zip", packed.getvalue()))
+    assert "2 files refused" in text
+    assert text.count("Refused</span>") == 2
+    files = text.split('class="file"')[1:]
+    assert [("Refused" in file, "icon-check" in file or "#check" in file) for file in files].count((True, True)) == 0
+    report = Import.objects.get().report
+    assert report is not None
+    assert report["refused_files"] == 2
+    assert [file["path"] for file in report["files"] if file["refused"]] == ["all.zip", "odd.json"]
+
+
 def test_no_file_and_too_large_a_file_are_said(client: Client, settings: Any) -> None:
     assert "No file was chosen" in upload(client, status=422)
     settings.MAX_UPLOAD_MB = 0

@@ -56,7 +56,7 @@ def test_a_call_without_a_body_has_no_arguments(client: Client) -> None:
         ("magic", {}, 404, "no tool 'magic'"),
         ("ConversationSearch", {}, 422, "query"),
         ("ConversationSearch", {"query": "x" * 501}, 422, "500"),
-        ("search_chat_history", {"query": "egg", "limit": 10_000}, 422, "limit"),
+        ("ConversationSearch", {"query": "egg", "limit": 10_000}, 422, "limit"),
         ("read_conversation", {"conversation_id": 0}, 404, "no conversation 0"),
         ("list_conversations", ["x"], 422, "dictionary"),
         ("list_conversations", "{", 400, "parse"),
@@ -67,6 +67,20 @@ def test_bad_calls_are_explained(client: Client, name: str, body: Any, status: i
     assert answer.status_code == status, answer.content
     assert answer.headers["Content-Type"] == "application/problem+json"
     assert said in answer.json()["detail"]
+
+
+def test_what_search_chat_history_cannot_take_is_said_in_its_own_shape(client: Client) -> None:
+    answer = call(client, "search_chat_history", {"query": "egg", "limit": 10_000})
+    assert answer.status_code == 200
+    body = answer.json()
+    assert (body["results"], body["totalFound"], body["query"]) == ([], 0, "egg")
+    assert "limit" in body["note"]
+
+
+def test_without_memory_its_tool_is_not_offered(client: Client, settings: Any) -> None:
+    settings.CONVERSATION_MEMORY_ENABLED = False
+    assert "conversation_recall" not in client.get("/api/v1/tools").content.decode()
+    assert call(client, "conversation_recall", {"query": "egg"}).status_code == 404
 
 
 def test_a_conversation_of_somebody_else_is_an_unknown_one(client: Client) -> None:

@@ -144,6 +144,11 @@ class FileReport:
     def messages(self) -> int:
         return self.added + self.updated + self.unchanged
 
+    @property
+    def is_refused(self) -> bool:
+        """Whether nothing of it was taken though there was something to take."""
+        return not self.conversations and bool(self.errors or self.skipped)
+
     def skip(self, place: int | str, reason: str) -> None:
         """Count a place that was left out; only the first ones are kept by name."""
         self._issue(place, reason, kept=False)
@@ -190,7 +195,7 @@ class FileReport:
             self.issues.append(Issue(place=f"{self.path}:{place}", reason=reason, kept=kept))
 
     def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "messages": self.messages}
+        return {**asdict(self), "messages": self.messages, "refused": self.is_refused}
 
 
 class Importer(Protocol):

@@ -87,6 +87,9 @@ class Walk:
             label = _relative(path, root) if root else str(path)
             try:
                 mode = path.stat().st_mode
+            except FileNotFoundError:
+                yield Found(Source(path, label), reason="is missing: there is no such file or folder")
+                continue
             except OSError as error:
                 yield Found(Source(path, label), reason=f"cannot be read: {error.strerror or error}")
                 continue

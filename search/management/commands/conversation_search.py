@@ -11,6 +11,7 @@ from django.core.serializers.json import DjangoJSONEncoder
 from convmemory.accounts.users import user_named
 from convmemory.core.errors import ConvMemoryError
 from convmemory.core.text import one_line
+from search.indexing.status import IndexStatus, index_status
 from search.searching import MODES, Hit, SearchQuery, SearchResults, parse_scope, search
 
 
@@ -23,6 +24,7 @@ class Command(BaseCommand):
         parser.add_argument("--limit", type=int, default=10)
         parser.add_argument("--mode", choices=MODES, default="hybrid")
         parser.add_argument("--scope", default="", help="any of user,assistant,thinking,tool")
+        parser.add_argument("--cursor", default="", help="goes on where a page ended")
         parser.add_argument("--json", action="store_true")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -32,17 +34,21 @@ class Command(BaseCommand):
                 limit=options["limit"],
                 mode=options["mode"],
                 scope=parse_scope(options["scope"]),
+                has_operators=True,
             )
-            results = search(caller=user_named(options["user"]), query=query)
+            caller = user_named(options["user"])
+            results = search(caller=caller, query=query, cursor=options["cursor"])
         except ConvMemoryError as error:
             raise CommandError(str(error)) from error
+        status = index_status(owner=caller)
         if options["json"]:
-            self.stdout.write(json.dumps(as_document(results), cls=DjangoJSONEncoder, ensure_ascii=False, indent=2))
+            document = as_document(results, status)
+            self.stdout.write(json.dumps(document, cls=DjangoJSONEncoder, ensure_ascii=False, indent=2))
         else:
-            self._print(results)
+            self._print(results, status)
 
-    def _print(self, results: SearchResults) -> None:
-        for note in results.notes:
+    def _print(self, results: SearchResults, status: IndexStatus) -> None:
+        for note in (*results.notes, *_notes_on(status)):
             self.stderr.write(note)
         for hit in results.hits:
             self.stdout.write(f"{hit.similarity:.0%} - {hit.conversation_title}")
@@ -51,11 +57,29 @@ class Command(BaseCommand):
             self.stdout.write(f"  {hit.created_at:%Y-%m-%d} {hit.agent}  {hit.url}\n")
         if not results.hits:
             self.stdout.write("Nothing found.")
+        if results.next_cursor:
+            self.stdout.write(f"More: --cursor {results.next_cursor}")
 
 
-def as_document(results: SearchResults) -> dict[str, Any]:
-    """The results in the shape of the API's answer."""
-    return {"results": [hit_document(hit) for hit in results.hits], "next_cursor": results.next_cursor}
+def _notes_on(status: IndexStatus) -> list[str]:
+    """What is not searched yet."""
+    notes = []
+    if status.pending:
+        notes.append(f"{status.pending} turn{'s' * (status.pending != 1)} not indexed yet: search again in a moment.")
+    if status.failed:
+        notes.append(f"{status.failed} could not be indexed: `manage.py doctor` says why.")
+    return notes
+
+
+def as_document(results: SearchResults, status: IndexStatus) -> dict[str, Any]:
+    """The results in the shape of the API's answer, and what is not searched yet."""
+    return {
+        "results": [hit_document(hit) for hit in results.hits],
+        "next_cursor": results.next_cursor,
+        "notes": list(results.notes),
+        "pending": status.pending,
+        "failed": status.failed,
+    }
 
 
 def hit_document(hit: Hit) -> dict[str, Any]:

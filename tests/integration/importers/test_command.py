@@ -68,6 +68,29 @@ def test_nothing_to_import_is_an_error(tmp_path: Path) -> None:
         assert caught.value.returncode == 1
 
 
+def test_a_refused_file_is_an_error_though_others_were_imported(tmp_path: Path) -> None:
+    make_user("mira")
+    (tmp_path / "odd.json").write_text('{"a": 1}')
+    (tmp_path / "broken.jsonl").write_text('{"role": "user", "content": \n{"role": \n')
+    good = FIXTURES / "plain" / "anthropic.jsonl"
+    out = io.StringIO()
+    with pytest.raises(CommandError, match="2 of 3 files were refused") as caught:
+        call_command("import_conversations", str(good), str(tmp_path), "--user", "mira", "--json", stdout=out)
+    assert caught.value.returncode == 1
+    report = json.loads(out.getvalue())
+    assert (report["recognised_files"], report["refused_files"]) == (1, 2)
+    assert [file["refused"] for file in report["files"]] == [False, True, True]
+    assert Conversation.objects.count() == 1
+
+
+def test_a_missing_folder_is_called_missing(tmp_path: Path) -> None:
+    make_user("mira")
+    out = io.StringIO()
+    with pytest.raises(CommandError, match="1 of 2 files were refused"):
+        call_command("import_conversations", str(DAMAGED), str(tmp_path / "gone"), "--user", "mira", stdout=out)
+    assert "error: is missing: there is no such file or folder" in out.getvalue()
+
+
 def test_an_empty_session_is_no_error() -> None:
     make_user("mira")
     assert "a session without any message" in run(FIXTURES / "claude-code" / "snapshots-only.jsonl", "--user", "mira")

@@ -68,7 +68,7 @@ def diary() -> Source:
 
 
 def found(user: User, text: str = "the cat sat on the mat", **filters: object) -> list[Hit]:
-    query = SearchQuery(text=text, filters=Filters(**filters))  # type: ignore[arg-type]
+    query = SearchQuery(text=text, filters=Filters(**filters), has_operators=True)  # type: ignore[arg-type]
     return [hit for hit in search(caller=user, query=query).hits if hit.kind == "diary"]
 
 

@@ -42,7 +42,8 @@ def indexed(owner: Any, *pairs: tuple[str, str], **fields: Any) -> Conversation:
 
 def found(name: str, owner: Any, filters: Filters = EVERYTHING, text: str = "eggs", scope: Any = EVERY_SCOPE) -> Any:
     """The item and similarity of each passage that a statement finds."""
-    query = PreparedQuery(owner.pk, SearchQuery(text=text).parsed, scope=scope, filters=filters, space=active_space())
+    parsed = SearchQuery(text=text, has_operators=True).parsed
+    query = PreparedQuery(owner.pk, parsed, scope=scope, filters=filters, space=active_space())
     statement = passages_statement(name, embed_query(query))
     ((sources, items, scores),) = PendingQuery(*statement).rows()
     return sorted(zip(sources or [], items or [], np.round(scores or [], 4), strict=True))
@@ -116,6 +117,8 @@ def test_filters_are_those_of_the_exact_scan(filters: Filters, text: str) -> Non
     assert (expected == []) == (filters.before is not None)
     one = Filters(conversation_id=cook.pk)
     assert by_code(owner, one) == exactly(owner, one) != []
+    others = Filters(except_turns=((cook.pk, 0), (cook.pk + 10_000, 1)))
+    assert by_code(owner, others) == exactly(owner, others) != exactly(owner)
 
 
 def test_kinds_are_kept_apart() -> None:

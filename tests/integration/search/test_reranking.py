@@ -172,7 +172,7 @@ def test_the_number_of_queries_stays_the_same(
 
 
 def test_it_is_sent_the_question_and_the_best_passage_of_each_turn(owner: User, server: RerankServer) -> None:
-    hits = find(owner, 'boiled egg -"fried"').hits
+    hits = find(owner, 'boiled egg -"fried"', has_operators=True).hits
     [asked] = server.requests
     assert asked["query"] == "boiled egg"
     assert len(asked["documents"]) == TOP_K

@@ -36,7 +36,7 @@ def indexed(owner: User, messages: list[MessageDraft], **values: Any) -> Convers
 
 
 def find(owner: Any, text: str, cursor: str = "", **values: Any) -> SearchResults:
-    return search(caller=owner, query=SearchQuery(text=text, **values), cursor=cursor)
+    return search(caller=owner, query=SearchQuery(text=text, **{"has_operators": True, **values}), cursor=cursor)
 
 
 def turns(results: SearchResults) -> list[int]:

@@ -19,11 +19,11 @@ def given(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 def test_env_int_reads_whole_numbers(given: pytest.MonkeyPatch, text: str, value: int) -> None:
     given.setenv("THING", text)
 
-    assert conf.env_int("THING", 3) == value
+    assert conf.env_int("THING", 3, minimum=-9, maximum=9) == value
 
 
 def test_env_int_is_the_default_when_unset(given: pytest.MonkeyPatch) -> None:
-    assert conf.env_int("THING", 3, minimum=1) == 3
+    assert conf.env_int("THING", 3, minimum=1, maximum=9) == 3
 
 
 @pytest.mark.parametrize("text", ["seven", "7.5", "7 8", "0x7"])
@@ -31,30 +31,54 @@ def test_env_int_names_the_variable_and_the_value(given: pytest.MonkeyPatch, tex
     given.setenv("THING", text)
 
     with pytest.raises(SettingError, match=f"THING='{text}' is not a whole number"):
-        conf.env_int("THING", 3)
+        conf.env_int("THING", 3, minimum=-9, maximum=9)
 
 
 def test_env_int_refuses_less_than_the_minimum(given: pytest.MonkeyPatch) -> None:
     given.setenv("THING", "0")
 
     with pytest.raises(SettingError, match="THING=0 is too small: use 1 or more"):
-        conf.env_int("THING", 3, minimum=1)
+        conf.env_int("THING", 3, minimum=1, maximum=9)
 
 
 def test_env_int_refuses_more_than_the_maximum(given: pytest.MonkeyPatch) -> None:
     given.setenv("THING", "9")
 
     with pytest.raises(SettingError, match="THING=9 is too large: use 8 or less"):
-        conf.env_int("THING", 3, maximum=8)
+        conf.env_int("THING", 3, minimum=1, maximum=8)
 
 
 def test_env_float_reads_numbers(given: pytest.MonkeyPatch) -> None:
-    assert conf.env_float("THING", 1.5) == 1.5
+    assert conf.env_float("THING", 1.5, minimum=0, maximum=4) == 1.5
     given.setenv("THING", "2.5")
-    assert conf.env_float("THING", 1.5) == 2.5
+    assert conf.env_float("THING", 1.5, minimum=0, maximum=4) == 2.5
     given.setenv("THING", "2,5")
     with pytest.raises(SettingError, match="THING='2,5' is not a number"):
-        conf.env_float("THING", 1.5)
+        conf.env_float("THING", 1.5, minimum=0, maximum=4)
+
+
+def test_env_float_refuses_what_is_out_of_range(given: pytest.MonkeyPatch) -> None:
+    for text in ("-0.1", "4.1", "nan", "inf"):
+        given.setenv("THING", text)
+        with pytest.raises(SettingError, match=f"THING={text} is out of range: use a number from 0 to 4"):
+            conf.env_float("THING", 1.5, minimum=0, maximum=4)
+
+
+def test_env_choice_may_ignore_case(given: pytest.MonkeyPatch) -> None:
+    given.setenv("THING", "warning")
+    assert conf.env_choice("THING", "INFO", ("INFO", "WARNING"), ignore_case=True) == "WARNING"
+    with pytest.raises(SettingError, match="THING='warning' is unknown: use INFO or WARNING"):
+        conf.env_choice("THING", "INFO", ("INFO", "WARNING"))
+
+
+def test_env_time_zone_knows_the_names(given: pytest.MonkeyPatch) -> None:
+    assert conf.env_time_zone("THING", "UTC") == "UTC"
+    given.setenv("THING", "Europe/Berlin")
+    assert conf.env_time_zone("THING", "UTC") == "Europe/Berlin"
+    for text in ("Mars/Olympus", "../etc/passwd", "CET+1"):
+        given.setenv("THING", text)
+        with pytest.raises(SettingError, match="is no time zone"):
+            conf.env_time_zone("THING", "UTC")
 
 
 def test_env_share_is_above_0_and_at_most_1(given: pytest.MonkeyPatch) -> None:
@@ -121,7 +145,7 @@ def test_env_secret_names_a_file_that_cannot_be_read(given: pytest.MonkeyPatch, 
 
 def test_what_was_read_is_kept_with_secrets_masked(given: pytest.MonkeyPatch) -> None:
     given.setenv("THING", "7")
-    conf.env_int("THING", 3)
+    conf.env_int("THING", 3, minimum=-9, maximum=9)
     assert conf.IN_FORCE["THING"] == "7"
     given.setenv("THING", "very secret")
     conf.env_secret("THING")

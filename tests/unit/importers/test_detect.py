@@ -69,7 +69,7 @@ def test_what_nobody_claims_is_reported_with_the_reason(tmp_path: Path) -> None:
     assert unknown[1].startswith("it looks like none of the formats that can be read (amplifier, ")
     assert empty == ("b.json", "the file is empty: export it again")
     assert "keeps them encrypted" in windsurf[1]
-    assert gone == ("gone", "cannot be read: No such file or directory")
+    assert gone == ("gone", "is missing: there is no such file or folder")
 
 
 def test_an_archive_in_a_folder_is_to_be_unpacked(tmp_path: Path) -> None:

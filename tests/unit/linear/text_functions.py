@@ -13,7 +13,6 @@ from pathlib import Path
 import tiktoken
 
 from convmemory.chat.deltas import CompletionDraft
-from convmemory.context.left_out import _OPERATORS
 from convmemory.conversations.archives import _archive_stem, _safe_parts
 from convmemory.conversations.event_words import event_words, words_query
 from convmemory.conversations.highlighting import MarkedSpan, highlight_markdown, highlight_text
@@ -212,7 +211,7 @@ _BYTES = tiktoken.Encoding(
 
 TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "convmemory.chat.deltas": _stream,
-    "convmemory.context.left_out": lambda text: one_line(_OPERATORS.sub(" ", text), 500),
+    "convmemory.context.left_out": lambda text: one_line(text, 500),
     "convmemory.conversations.archives": lambda text: (_safe_parts(text), _archive_stem(text)),
     "convmemory.conversations.highlighting": _marked,
     "convmemory.conversations.highlighting text": lambda text: highlight_text(text, MarkedSpan(1, len(text))),

@@ -17,7 +17,8 @@ from convmemory.tools.definition import Tool
 from convmemory.tools.registry import openai_tool, run_tool, tool_definitions, tool_named
 
 TOOLS = tool_definitions()
-MAX_LIST_TOKENS = 1_500
+MAX_LIST_TOKENS = 1_800
+SEARCH_TOOLS = [tool for tool in TOOLS if "query" in tool.input_schema["properties"]]
 
 
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
@@ -33,6 +34,35 @@ def test_names_are_those_that_are_promised() -> None:
     assert [tool.name for tool in TOOLS] == [
         "ConversationSearch", "search_chat_history", "conversation_recall", "read_conversation", "list_conversations"
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
+def test_every_parameter_is_described(tool: Tool[Any, Any]) -> None:
+    properties = tool.input_schema["properties"]
+    assert not [name for name, schema in properties.items() if not schema.get("description")]
+
+
+@pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
+def test_descriptions_say_when_to_use_a_tool_and_when_not(tool: Tool[Any, Any]) -> None:
+    assert "Use it" in tool.description
+    assert re.search(r"; (?:not|for .* use) ", tool.description)
+    assert "'" in tool.description or "=" in tool.description, "an example"
+
+
+@pytest.mark.parametrize("tool", SEARCH_TOOLS, ids=lambda tool: tool.name)
+def test_search_tools_have_a_good_and_a_bad_query_and_every_filter(tool: Tool[Any, Any]) -> None:
+    assert re.search(r"Good query: '[^']+'. Bad: '[^']+'", tool.description)
+    properties = tool.input_schema["properties"]
+    assert {"scope", "agent", "project", "after", "before"} <= set(properties)
+    assert properties["scope"]["items"]["enum"] == ["user", "assistant", "thinking", "tool"]
+    assert "assistant" in properties["scope"]["default"]
+
+
+def test_a_tool_that_a_setting_turns_off_is_in_no_list(settings: Any) -> None:
+    settings.CONVERSATION_MEMORY_ENABLED = False
+    assert "conversation_recall" not in [tool.name for tool in tool_definitions()]
+    with pytest.raises(NotFound, match="no tool 'conversation_recall'"):
+        run_tool("conversation_recall", {"query": "egg"}, None)
 
 
 def test_the_whole_list_costs_few_tokens() -> None:
@@ -56,7 +86,7 @@ def test_openai_function_tools_carry_name_description_and_parameters() -> None:
     assert rendered["function"]["name"] == "search_chat_history"
     assert rendered["function"]["parameters"]["required"] == ["query"]
     assert rendered["function"]["parameters"]["properties"]["limit"] == {
-        "type": "integer", "minimum": 1, "maximum": 20, "default": 5
+        "type": "integer", "minimum": 1, "maximum": 20, "default": 5, "description": "snippets at most"
     }  # fmt: skip
 
 
@@ -67,16 +97,13 @@ def test_openai_function_tools_carry_name_description_and_parameters() -> None:
         ("ConversationSearch", {"query": "x" * 501}, "query"),
         ("ConversationSearch", {"query": "egg", "limit": 0}, "limit"),
         ("ConversationSearch", {"query": "egg", "limit": 10_000}, "limit"),
-        ("search_chat_history", {"query": ""}, "query"),
-        ("search_chat_history", {"query": "x" * 501}, "query"),
-        ("search_chat_history", {"query": "egg", "limit": 0}, "limit"),
-        ("search_chat_history", {"query": "egg", "limit": 10_000}, "limit"),
-        ("search_chat_history", {"query": "egg", "user_id": 1}, "user_id"),
+        ("ConversationSearch", {"query": "egg", "scope": ["dreams"]}, "scope"),
         ("conversation_recall", {}, "query"),
         ("conversation_recall", {"query": "x" * 501}, "query"),
         ("conversation_recall", {"query": "egg", "max_tokens": 0}, "max_tokens"),
         ("conversation_recall", {"query": "egg", "top_k": 0}, "top_k"),
         ("conversation_recall", {"query": "egg", "top_k": 10_000}, "top_k"),
+        ("conversation_recall", {"query": "egg", "alive_message_ids": "all"}, "alive_message_ids"),
         ("read_conversation", {}, "conversation_id"),
         ("read_conversation", {"conversation_id": 1, "max_tokens": 0}, "max_tokens"),
         ("read_conversation", {"conversation_id": 1, "from_turn": -1}, "from_turn"),
@@ -88,6 +115,27 @@ def test_openai_function_tools_carry_name_description_and_parameters() -> None:
 def test_bad_arguments_are_named(name: str, arguments: dict[str, Any], place: str) -> None:
     with pytest.raises(InvalidInput, match=rf"{name} cannot be called like this: .*{place}"):
         run_tool(name, arguments, None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "query", "place"),
+    [
+        ({}, "", "query"),
+        ({"query": ""}, "", "query"),
+        ({"query": 7}, "", "query"),
+        ({"query": "x" * 501}, "x" * 500, "query"),
+        ({"query": "egg", "limit": 0}, "egg", "limit"),
+        ({"query": "egg", "limit": "many"}, "egg", "limit"),
+        ({"query": "egg", "user_id": 1}, "egg", "user_id"),
+        ({"query": "egg", "scope": ["dreams"]}, "egg", "scope"),
+        (["egg"], "", "arguments"),
+    ],
+)
+def test_search_chat_history_answers_bad_arguments_in_its_own_shape(arguments: Any, query: str, place: str) -> None:
+    answer = run_tool("search_chat_history", arguments, None)
+    note = answer.pop("note")
+    assert answer == {"results": [], "totalFound": 0, "query": query}
+    assert place in note
 
 
 def test_arguments_that_are_no_object_are_refused() -> None:

@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 
 from convmemory.accounts.keys import create_key
-from convmemory.accounts.users import user_named
+from convmemory.accounts.users import SIGN_IN_REMEDY, user_named
 from convmemory.core.errors import ConvMemoryError
 
 
@@ -30,10 +30,13 @@ class Command(BaseCommand):
             with transaction.atomic():  # a key that cannot be leaves no user behind
                 if create and not User.objects.filter(username=user).exists():
                     User.objects.create_user(user)
-                    self.stdout.write(f"Made the user {user!r} (without a password).")
+                    self.stdout.write(f"Made the user {user!r}.")
                 owner = user_named(user)
                 key = create_key(owner=owner, name=name, days=options["days"], read_only=options["read_only"])
         except ConvMemoryError as error:
             raise CommandError(str(error)) from error
+        if create and not owner.has_usable_password():
+            how = SIGN_IN_REMEDY.format(name=user)
+            self.stdout.write(f"{user!r} has no password and cannot sign in on the pages: {how}.")
         self.stdout.write("The key is shown only now:")
         self.stdout.write(key)

@@ -46,6 +46,8 @@ class Command(BaseCommand):
             self._print(report)
         if not report.recognised:
             raise CommandError("Nothing was imported: no path holds a transcript that can be read.", returncode=1)
+        if failed := sum(file.is_refused or bool(file.errors) for file in report.files):
+            raise CommandError(f"{failed} of {len(report.files)} files were refused, wholly or in part.", returncode=1)
 
     def _show_progress(self, report: ImportReport) -> None:
         files = len(report.files)
@@ -61,6 +63,8 @@ class Command(BaseCommand):
         self.stdout.write(_row("file", "format", TITLES, width))
         for file in report.files:
             self.stdout.write(_row(file.path, file.format or "-", _counts(file), width))
+            if file.is_refused:
+                self.stdout.write("    refused")
             for line in _details(file):
                 self.stdout.write(f"    {line}")
         totals = [report.total(name) for name in COLUMNS]

@@ -45,7 +45,8 @@ class Command(BaseCommand):
         connection.settings_dict["OPTIONS"].pop("pool", None)  # one connection at a time is enough here
         self._signals = StopSignals()
         try:
-            self._run(host or conf.env_str("HOST") or "127.0.0.1", conf.env_int("PORT", 8000) if port is None else port)
+            usual_port = conf.env_int("PORT", 8000, minimum=0, maximum=65_535)
+            self._run(host or conf.env_str("HOST") or "127.0.0.1", usual_port if port is None else port)
         except KeyboardInterrupt:
             self._say("Stopped before everything was started.")
         except ConvMemoryError as error:
@@ -122,7 +123,7 @@ def web_spec(host: str, port: int) -> ChildSpec:
     command += ["--http", "convmemory.edge.connections:GuardedConnection", "--ws", "none"]
     command += ["--timeout-keep-alive", str(KEEP_ALIVE_S)]
     command += ["--app-dir", str(PathOptions.from_settings().base_dir)]
-    if (workers := conf.env_int("WEB_WORKERS", 1, minimum=1)) > 1:
+    if (workers := conf.env_int("WEB_WORKERS", 1, minimum=1, maximum=1_024)) > 1:
         command += ["--workers", str(workers)]
     return ChildSpec("web", command)
 

@@ -1,0 +1,38 @@
+"""`manage.py create_user NAME [--admin]`: make an account that can sign in.
+
+The password is asked for, or read from the first line of standard input where that is no terminal.
+"""
+
+import getpass
+import sys
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from convmemory.accounts.users import create_user
+from convmemory.core.errors import ConvMemoryError
+
+
+class Command(BaseCommand):
+    help = "Make a user who can sign in. The password is asked for, or read from standard input."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("user")
+        parser.add_argument("--admin", action="store_true", help="may also use the administration")
+
+    def handle(self, *args: Any, user: str, admin: bool, **options: Any) -> None:
+        password = _asked() if sys.stdin.isatty() else sys.stdin.readline().rstrip("\r\n")
+        try:
+            create_user(username=user, password=password, is_admin=admin)
+        except ConvMemoryError as error:
+            raise CommandError(str(error)) from error
+        self.stdout.write(f"Made the user {user!r}: they sign in on the page /login with this password.")
+
+
+def _asked() -> str:
+    """Raises: CommandError where the second time differs."""
+    password = getpass.getpass("Password: ")
+    if getpass.getpass("Password, again: ") != password:
+        raise CommandError("The two passwords differ: nobody was made.")
+    return password

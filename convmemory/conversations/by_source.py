@@ -1,0 +1,76 @@
+"""Conversations by the id that a client gave them: stored once, continued when they are sent again, turn by turn.
+
+A client keeps its own ids; it need not remember ours. Everything is written by `ingest.py`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import zip_longest
+
+from django.contrib.auth.models import AbstractBaseUser
+from django.db import IntegrityError, transaction
+
+from convmemory.conversations import ingest
+from convmemory.conversations.drafts import ConversationDraft, MessageDraft, TurnDraft
+from convmemory.conversations.models import Conversation
+from convmemory.conversations.reading import find_by_source
+from convmemory.core.errors import InvalidInput
+
+SOURCE_CHARS = 50
+
+
+class AnotherHistory(InvalidInput):
+    """The conversation is stored already and begins otherwise; `details` name its id."""
+
+
+def create_or_continue(*, owner: AbstractBaseUser, draft: ConversationDraft) -> tuple[Conversation, bool]:
+    """A new conversation, or the one that has this source id; whether it is new.
+
+    Messages that follow those that are stored are appended; sending the same ones again changes nothing.
+    Raises: AnotherHistory where the messages are not those that are stored, ConversationBusy.
+    """
+    known = _known_or_none(owner, draft)
+    if known is None:
+        try:
+            with transaction.atomic():
+                return ingest.create_conversation(owner=owner, draft=draft), True
+        except IntegrityError:  # another request has just made it
+            known = _known_or_none(owner, draft)
+            if known is None:
+                raise
+    return _continued(owner, known, list(draft.messages)), False
+
+
+def put_turn_by_source(*, owner: AbstractBaseUser, draft: ConversationDraft, turn: TurnDraft) -> ingest.PutTurn:
+    """Store one whole turn of the conversation that has the draft's source and id, which is made where it is new.
+
+    Raises: as `ingest.put_turn`, InvalidInput for a source that is too long.
+    """
+    if len(draft.source) > SOURCE_CHARS:
+        raise InvalidInput(f"A source has at most {SOURCE_CHARS} characters; this one has {len(draft.source)}.")
+    with transaction.atomic():
+        conversation, _ = create_or_continue(owner=owner, draft=replace(draft, messages=()))
+        return ingest.put_turn(owner=owner, conversation_id=conversation.pk, turn=turn)
+
+
+def _known_or_none(owner: AbstractBaseUser, draft: ConversationDraft) -> Conversation | None:
+    return find_by_source(owner=owner, source=draft.source, source_id=draft.source_id) if draft.source_id else None
+
+
+def _continued(owner: AbstractBaseUser, known: Conversation, drafts: Sequence[MessageDraft]) -> Conversation:
+    with transaction.atomic():
+        conversation = ingest.lock_conversation(owner=owner, conversation_id=known.pk)
+        rows = conversation.messages.order_by("position").values_list("content_hash", flat=True)
+        stored = [bytes(digest) for digest in rows]
+        for place, (digest, draft) in enumerate(zip_longest(stored, drafts)):
+            if digest is not None and draft is not None and digest != ingest.content_hash_of(draft):
+                error = AnotherHistory(
+                    f"Conversation {known.pk} has this source id, and its message {place} reads otherwise: "
+                    f"append to it with POST /api/v1/conversations/{known.pk}/messages."
+                )
+                error.details = {"id": known.pk}
+                raise error
+        if fresh := drafts[len(stored) :]:
+            ingest.append_messages(owner=owner, conversation_id=known.pk, drafts=fresh)
+            conversation.refresh_from_db()
+    return conversation

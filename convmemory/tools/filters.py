@@ -1,0 +1,49 @@
+"""What every search tool can be narrowed down by: whose words count, and which conversations.
+
+Which scope a tool has unasked stands with the tool; why, in docs/adr/0038-default-scope-of-tools.md.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from convmemory.conversations.reading import Filters
+from convmemory.tools.definition import Moment, Optional, Question, Text, ToolInput
+
+ScopeName = Literal["user", "assistant", "thinking", "tool"]
+
+
+def _as_list(value: Any) -> Any:
+    """`user,thinking` as the API and the command take it; models write that, too."""
+    return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
+
+
+Scope = Annotated[list[ScopeName], BeforeValidator(_as_list), Field(description="whose words to search")]
+SAID: list[ScopeName] = ["user", "assistant"]
+SAID_AND_THOUGHT: list[ScopeName] = ["user", "assistant", "thinking"]
+
+Agent = Annotated[Text, Field(description="exact name")]
+Project = Annotated[Text, Field(description="exact name")]
+After = Annotated[Moment | Optional, Field(description="said since")]
+Before = Annotated[Moment | Optional, Field(description="said until")]
+
+
+class SearchInput(ToolInput):
+    """A question in plain text, and where to look for its answer."""
+
+    query: Annotated[Question, Field(description="a full question")]
+    scope: Scope = SAID
+    agent: Agent = ""
+    project: Project = ""
+    after: After = None
+    before: Before = None
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """The scope; where it is empty, the tool's own."""
+        return frozenset(self.scope or type(self).model_fields["scope"].default)
+
+    @property
+    def filters(self) -> Filters:
+        """Raises: InvalidInput where the dates are the wrong way round."""
+        return Filters(agent=self.agent, project=self.project, after=self.after, before=self.before)

@@ -1,0 +1,46 @@
+"""What the operators of a query keep out, said to whoever typed them: a hyphen may have been meant as a hyphen.
+
+Compares what was found with what the same query finds without its operators. One query of the database or none.
+"""
+
+from collections.abc import Sequence
+
+from convmemory.core.sql import PendingQuery, load_sql
+from search.query_text import QueryText
+from search.ranking.stages import RankedItems
+from search.retrieval.candidates import ItemKeys, split_keys
+
+LOOKED_AT = 50  # of the best items without operators, where there is none with them
+
+
+def notes_on_operators(text: QueryText, ranked: RankedItems, free: RankedItems) -> list[str]:
+    """A note that names the operators which keep out every item or the best one; none where they keep out neither."""
+    best_first = free.table.keys[free.order[:LOOKED_AT]]
+    if not len(best_first) or best_first[0] in ranked.table.keys:
+        return []
+    nothing_left = not len(ranked.order)
+    keeping_out = _keeping_out(free.query.owner_id, text, best_first if nothing_left else best_first[:1])
+    if not keeping_out:
+        return []
+    named, them = _listed(keeping_out), "it" if len(keeping_out) == 1 else "them"
+    verb = "keeps" if len(keeping_out) == 1 else "keep"
+    what, it = ("every hit", "some") if nothing_left else ("the hit that would come first", "it")
+    return [f"{named} {verb} out {what}: remove {them} to see {it}."]
+
+
+def _keeping_out(owner_id: int, text: QueryText, items: ItemKeys) -> list[str]:
+    """The operators, as they are typed, that keep any of these items out."""
+    sources, numbers = split_keys(items)
+    said = [*text.phrases, *text.excluded]
+    parameters = {"owner": owner_id, "phrases": said, "sources": sources, "items": numbers}
+    rows = PendingQuery(load_sql("search", "phrases_held"), parameters).rows()
+    held = {int(place): int(count) for place, count in rows}
+    return [
+        operator
+        for place, operator in enumerate(text.operators)
+        if (held[place] < len(items) if place < len(text.phrases) else held[place] > 0)
+    ]
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))

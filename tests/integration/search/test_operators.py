@@ -1,0 +1,77 @@
+"""Operators of the search box: what they keep out is said, and where text is plain there are none."""
+
+import pytest
+from django.contrib.auth.models import User
+
+from search.adapters.conversations import index_conversation
+from search.query import MODES, SearchQuery
+from search.query_text import parse_query
+from search.searching import SearchResults, search
+from tests.factories import exchange, make_conversation, make_user
+
+pytestmark = pytest.mark.django_db
+
+TURNS = (
+    ("how do I feed a sourdough starter?", "Weekly, with rye flour."),
+    ("does the sourdough starter need sugar?", "No, flour and water."),
+    ("when does the night train leave?", "At 22:40."),
+)
+
+
+@pytest.fixture
+def owner() -> User:
+    user = make_user()
+    made = make_conversation(user, exchange(*TURNS))
+    index_conversation(conversation_id=made.pk)
+    return user
+
+
+def find(owner: User, text: str, *, has_operators: bool = True, mode: str = "hybrid") -> SearchResults:
+    return search(caller=owner, query=SearchQuery(text=text, mode=mode, has_operators=has_operators))
+
+
+def turns(results: SearchResults) -> list[int]:
+    return [hit.turn_number for hit in results.hits]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_an_exclusion_that_keeps_out_the_best_hit_is_named(owner: User, mode: str) -> None:
+    found = find(owner, "feed a sourdough starter -rye", mode=mode)
+    assert 0 not in turns(found)
+    assert found.notes == ("-rye keeps out the hit that would come first: remove it to see it.",)
+
+
+def test_an_exclusion_that_keeps_out_every_hit_is_named(owner: User) -> None:
+    found = find(owner, "sourdough -starter -sugar", mode="full_text")
+    assert turns(found) == []
+    assert found.notes == ("-starter and -sugar keep out every hit: remove them to see some.",)
+
+
+def test_a_phrase_that_keeps_out_the_best_hit_is_named(owner: User) -> None:
+    found = find(owner, 'how do I feed a sourdough starter with rye flour and "need sugar"')
+    assert turns(found) == [1]
+    assert found.notes == ('"need sugar" keeps out the hit that would come first: remove it to see it.',)
+
+
+@pytest.mark.parametrize(
+    "text", ["sourdough starter -train", '"sourdough starter" feed', "sourdough -nonsense", "-starter"]
+)
+def test_operators_that_keep_out_nothing_better_are_not_named(owner: User, text: str) -> None:
+    assert find(owner, text).notes == ()
+
+
+def test_a_phrase_that_no_turn_holds_is_still_said(owner: User) -> None:
+    found = find(owner, '"starter sourdough" rye')
+    assert turns(found)[0] == 0
+    assert found.notes == ('No turn holds "starter sourdough" word for word: the words were searched for.',)
+
+
+def test_plain_text_has_no_operators(owner: User) -> None:
+    found = find(owner, 'feed a "starter sourdough" -rye', has_operators=False)
+    assert turns(found)[0] == 0
+    assert found.notes == ()
+
+
+def test_operators_are_shown_as_they_are_typed() -> None:
+    text = parse_query('"one two" three -four -"five six"')
+    assert text.operators == ('"one two"', '-"five six"', "-four")

@@ -1,0 +1,266 @@
+"""What agents can ask the search tools for: whose words, which conversations, plain text, and what they see already."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+
+from convmemory.conversations.drafts import MessageDraft
+from convmemory.conversations.models import Conversation, Message
+from convmemory.conversations.parts import TextPart, ThinkingPart, ToolCallPart, ToolResultPart
+from convmemory.core.errors import InvalidInput, NotFound
+from convmemory.tools.registry import run_tool
+from search.adapters.conversations import index_conversation
+from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
+
+pytestmark = pytest.mark.django_db
+
+SEARCH_TOOLS = ("ConversationSearch", "search_chat_history", "conversation_recall")
+MARCH, MAY = datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 5, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def owner(settings: Any) -> User:
+    settings.RECALL_THRESHOLD = 0.0  # whatever is allowed comes back
+    return make_user()
+
+
+def indexed(owner: User, drafts: list[MessageDraft], **values: Any) -> Conversation:
+    made = make_conversation(owner, drafts, **values)
+    index_conversation(conversation_id=made.pk)
+    return made
+
+
+def at(moment: datetime, question: str, answer: str) -> list[MessageDraft]:
+    return [user_says(question, created_at=moment), assistant_says(answer, created_at=moment)]
+
+
+def found_in(tool: str, owner: User, **arguments: Any) -> set[int]:
+    """The conversations that a tool brings back."""
+    answer = run_tool(tool, arguments, owner)
+    return {row.get("conversation_id", row.get("conversationId")) for row in answer["results"]}
+
+
+# --- whose words, which conversations -------------------------------------------------------------
+
+
+@pytest.fixture
+def choice(owner: User) -> Conversation:
+    """A turn in which the reason stands in the thinking and a figure in the tool's output."""
+    answer = MessageDraft(
+        role="assistant",
+        parts=(
+            ThinkingPart("DuckDB beats SQLite here, because the analytical queries scan whole columns."),
+            ToolCallPart("1", "bash", {"command": "make bench"}),
+            TextPart("Done, the storage is set up."),
+        ),
+    )
+    result = MessageDraft(role="tool", parts=(ToolResultPart("1", "zirconium throughput 4711 rows"),))
+    return indexed(owner, [user_says("please set up the storage"), answer, result], title="Storage")
+
+
+@pytest.mark.parametrize(
+    ("scope", "query", "kind"),
+    [
+        (["thinking"], "why does DuckDB beat SQLite for analytical queries", "columns"),
+        (["tool"], "zirconium throughput", "zirconium"),
+        (["user"], "set up the storage", "please"),
+        ("assistant,user", "the storage is set up", "storage"),
+    ],
+)
+def test_a_scope_says_whose_words_are_searched(
+    owner: User, choice: Conversation, scope: Any, query: str, kind: str
+) -> None:
+    (hit,) = run_tool("ConversationSearch", {"query": query, "scope": scope}, owner)["results"]
+    assert kind in hit["passage"]
+    assert found_in("search_chat_history", owner, query=query, scope=scope) == {choice.pk}
+    assert found_in("conversation_recall", owner, query=query, scope=scope) == {choice.pk}
+
+
+def test_unasked_the_search_looks_into_thinking_and_recall_does_not(owner: User, choice: Conversation) -> None:
+    reason = "why does DuckDB beat SQLite for analytical queries that scan whole columns?"
+    (hit,) = run_tool("ConversationSearch", {"query": reason}, owner)["results"]
+    assert "scan whole columns" in hit["passage"]
+    assert "scan whole columns" not in run_tool("conversation_recall", {"query": reason}, owner)["context"]
+    asked_for = run_tool("conversation_recall", {"query": reason, "scope": ["thinking"]}, owner)
+    assert "scan whole columns" in asked_for["context"]
+
+
+@pytest.mark.parametrize("tool", SEARCH_TOOLS)
+def test_filters_leave_out_other_conversations(owner: User, tool: str) -> None:
+    bread = "how do I feed a sourdough starter?"
+    early = indexed(owner, at(MARCH, bread, "Weekly, with flour."), agent="baker", project="kitchen")
+    late = indexed(owner, at(MAY, bread, "Daily, in the summer."), agent="miller", project="mill")
+    assert found_in(tool, owner, query=bread) == {early.pk, late.pk}
+    assert found_in(tool, owner, query=bread, agent="baker") == {early.pk}
+    assert found_in(tool, owner, query=bread, project="mill") == {late.pk}
+    assert found_in(tool, owner, query=bread, after="2026-04-01") == {late.pk}
+    assert found_in(tool, owner, query=bread, before="2026-04-01T00:00:00Z") == {early.pk}
+    assert found_in(tool, owner, query=bread, agent="baker", project="mill") == set()
+
+
+def test_a_conversation_is_read_with_thinking_and_whole_results_on_request(owner: User) -> None:
+    long = "line\n" * 1_000 + "the end"
+    answer = MessageDraft(role="assistant", parts=(ThinkingPart("secret thoughts"), TextPart("There.")))
+    result = MessageDraft(role="tool", parts=(ToolResultPart("1", "start " + long),))
+    made = make_conversation(owner, [user_says("where is it?"), answer, result])
+    asked = {"conversation_id": made.pk, "max_tokens": 20_000}
+    short = str(run_tool("read_conversation", asked, owner))
+    assert "secret thoughts" not in short
+    assert len(short) < 3_000
+    assert "[thinking] secret thoughts" in str(run_tool("read_conversation", asked | {"thinking": True}, owner))
+    whole = run_tool("read_conversation", asked | {"whole_tool_results": True}, owner)
+    assert whole["messages"][-1]["text"] == f"[tool result] start {long}"
+
+
+def test_a_cursor_of_a_reading_is_good_for_the_same_parts_only(owner: User) -> None:
+    made = make_conversation(owner, exchange(("word " * 500, "yes")))
+    asked = {"conversation_id": made.pk, "max_tokens": 100}
+    cursor = run_tool("read_conversation", asked, owner)["next_cursor"]
+    with pytest.raises(InvalidInput, match="cursor"):
+        run_tool("read_conversation", asked | {"cursor": cursor, "thinking": True}, owner)
+
+
+# --- plain text -----------------------------------------------------------------------------------
+
+OPTIONS = (
+    ("how large is the heap with -Xmx", "-Xmx sets the largest heap, here to 4g."),
+    ("does go test -race find it?", "go test -race reports the unguarded counter."),
+    ("why did write fail with -ENOSPC", "-ENOSPC means that no space is left."),
+    ('what does "error: broken pipe" mean?', "The reader went away."),
+)
+
+
+@pytest.mark.parametrize("tool", SEARCH_TOOLS)
+@pytest.mark.parametrize("query", ["-Xmx heap", "go test -race", "write failed -ENOSPC", 'the "broken  pipe:" error'])
+def test_options_quotes_and_colons_are_words(owner: User, tool: str, query: str) -> None:
+    made = indexed(owner, exchange(*OPTIONS))
+    answer = run_tool(tool, {"query": query}, owner)
+    wanted = next(n for n, word in enumerate(("Xmx", "race", "ENOSPC", "pipe")) if word in query)
+    best = answer["results"][0]
+    assert best.get("conversation_id", best.get("conversationId")) == made.pk
+    assert best.get("turn_number", best.get("turnNumber")) == wanted
+    assert "note" not in answer
+
+
+# --- the nearest ----------------------------------------------------------------------------------
+
+TOPICS = (
+    ("how do I keep a sourdough starter alive?", "Feed it flour and water once a week."),
+    ("my bread dough does not rise", "Give the yeast more time and a warm place; a starter in the fridge sleeps."),
+    ("when does the night train to Vienna leave?", "At 22:40 from platform 7."),
+    ("which train did we take to the mountains?", "The early one, with the bicycles."),
+    ("why is the nightly backup stuck?", "The disk was full, so the backup waited for space."),
+    ("the disk of the server is full", "Remove old logs, then the backup runs again."),
+    ("how do I renew the certificate?", "Run the renewal, then reload nginx."),
+    ("nginx answers 502", "The upstream was gone: restart it, and look at the certificate of the proxy."),
+)
+QUESTIONS = (
+    "feeding the starter", "warm place for yeast and flour", "night train platform", "early train with bicycles",
+    "backup full disk", "old logs on the server", "renew certificate and reload", "proxy restart", "flour", "platform",
+    "what was gone?", "wait for space",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("query", QUESTIONS)
+def test_the_nearest_turn_is_found_with_any_limit(owner: User, query: str) -> None:
+    for pair in TOPICS:
+        indexed(owner, exchange(pair))
+    everything = run_tool("search_chat_history", {"query": query, "limit": 20}, owner)["results"]
+    scores = [row["score"] for row in everything]
+    assert len(scores) == len(TOPICS)
+    assert scores == sorted(scores)
+    for limit in (1, 3):
+        fewer = run_tool("search_chat_history", {"query": query, "limit": limit}, owner)["results"]
+        assert fewer == everything[:limit]
+
+
+def test_the_total_counts_what_was_found_and_not_the_page(owner: User) -> None:
+    for pair in TOPICS:
+        indexed(owner, exchange(pair))
+    for limit in (1, 3, 20):
+        answer = run_tool("search_chat_history", {"query": "flour", "limit": limit}, owner)
+        assert answer["totalFound"] == len(TOPICS)
+
+
+# --- what the model sees already ------------------------------------------------------------------
+
+BREAD = "how do I feed a sourdough starter?"
+
+
+@pytest.fixture
+def bakery(owner: User) -> Conversation:
+    return indexed(
+        owner,
+        exchange(
+            (BREAD, "Once a week, with flour and water."),
+            ("and my sourdough starter in the summer?", "Twice a week: feed the starter when it smells sour."),
+            ("how often do I feed the sourdough starter in winter?", "Every ten days, in the fridge."),
+        ),
+    )
+
+
+def message_ids(conversation: Conversation, *positions: int) -> list[int]:
+    rows = Message.objects.filter(conversation=conversation, position__in=positions).order_by("position")
+    return list(rows.values_list("pk", flat=True))
+
+
+def recalled(owner: User, **arguments: Any) -> tuple[set[int], str]:
+    """The ids of the messages that come back, and the context."""
+    answer = run_tool("conversation_recall", {"query": BREAD, "top_k": 20, **arguments}, owner)
+    return {row["message_id"] for row in answer["results"]}, answer["context"]
+
+
+def test_recall_can_be_of_one_conversation(owner: User, bakery: Conversation) -> None:
+    other = indexed(owner, exchange((BREAD, "Ask the baker.")))
+    assert found_in("conversation_recall", owner, query=BREAD, conversation_id=other.pk) == {other.pk}
+    foreign = indexed(make_user(), exchange((BREAD, "Never.")))
+    for unknown in (foreign.pk, 0, 10**30):
+        with pytest.raises(NotFound, match="no conversation"):
+            recalled(owner, conversation_id=unknown)
+
+
+def test_messages_that_are_alive_do_not_come_back(owner: User, bakery: Conversation) -> None:
+    alive = message_ids(bakery, 2, 3, 4)
+    ids, context = recalled(owner, alive_message_ids=alive)
+    assert ids
+    assert not ids & set(alive)
+    for text in ("in the summer", "smells sour", "in winter"):
+        assert text not in context
+    assert "Every ten days" in context, "of a turn that is alive in part, the rest comes back"
+
+
+def test_from_a_position_on_everything_is_alive(owner: User, bakery: Conversation) -> None:
+    other = indexed(owner, exchange((BREAD, "Ask the baker.")))
+    ids, context = recalled(owner, conversation_id=bakery.pk, alive_from_position=1)
+    assert ids == set(message_ids(bakery, 0))
+    assert "Once a week" not in context, "the opening of the answer is alive, too"
+    assert other.pk not in found_in(
+        "conversation_recall", owner, query=BREAD, conversation_id=bakery.pk, alive_from_position=2
+    )
+    with pytest.raises(InvalidInput, match="name it"):
+        recalled(owner, alive_from_position=1)
+
+
+def test_what_is_alive_takes_nobodys_place(owner: User, bakery: Conversation) -> None:
+    """With one result allowed the nearest that is gone comes back, not nothing."""
+    others = [indexed(owner, exchange((f"{BREAD} ({number})", "As before."))) for number in range(70)]
+    alive = [pk for conversation in others for pk in message_ids(conversation, 0, 1)]
+    ids, _ = recalled(owner, alive_message_ids=alive, top_k=1)
+    assert len(ids) == 1
+    assert ids <= set(message_ids(bakery, *range(6)))
+
+
+def test_ids_that_cannot_be_are_nobodys(owner: User, bakery: Conversation) -> None:
+    assert recalled(owner, alive_message_ids=[-1, 0, 2**63, 10**30])[0]
+
+
+def test_chat_says_what_its_model_sees(owner: User, bakery: Conversation) -> None:
+    alive = message_ids(bakery, *range(4))
+    answer = run_tool("conversation_recall", {"query": BREAD}, owner, alive=alive)
+    assert {row["turn_number"] for row in answer["results"]} == {2}
+    own = message_ids(bakery, 4, 5)
+    both = run_tool("conversation_recall", {"query": BREAD, "alive_message_ids": own}, owner, alive=alive)
+    assert both["results"] == []
+    assert run_tool("ConversationSearch", {"query": BREAD}, owner, alive=alive)["results"], "other tools are not told"

@@ -1,0 +1,115 @@
+"""Whatever goes wrong under /api/ is problem JSON that says what to do: no key, an unknown address or parameter."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from convmemory.accounts.keys import create_key
+from convmemory.api import api
+from tests.factories import exchange, make_conversation, make_user
+
+pytestmark = pytest.mark.django_db
+
+
+def operations() -> Iterator[tuple[str, str, dict[str, Any]]]:
+    for path, methods in api.get_openapi_schema()["paths"].items():
+        for method, operation in methods.items():
+            yield method.upper(), re.sub(r"\{[^}]*\}", "1", path), operation
+
+
+GUARDED = [(method, path) for method, path, operation in operations() if operation.get("security")]
+READING = [(path, operation) for method, path, operation in operations() if method == "GET"]
+
+
+@pytest.fixture
+def owner() -> User:
+    return make_user()
+
+
+@pytest.fixture
+def program(owner: User) -> Client:
+    return Client(headers={"Authorization": f"Bearer {create_key(owner=owner)}"})
+
+
+def problem_of(response: Any, status: int) -> str:
+    assert response.status_code == status, (response.status_code, response.content[:200])
+    assert response.headers["Content-Type"] == "application/problem+json"
+    body = response.json()
+    assert body["status"] == status
+    return str(body["detail"])
+
+
+@pytest.mark.parametrize(("method", "path"), GUARDED)
+def test_without_credentials_every_method_names_the_remedy(method: str, path: str) -> None:
+    stranger = Client(enforce_csrf_checks=True)
+    response = stranger.generic(method, path, "{}", content_type="application/json")
+    assert "create_api_key" in problem_of(response, 401)
+    assert response.headers["WWW-Authenticate"].startswith("Bearer")
+
+
+def test_a_session_without_its_token_is_still_refused(owner: User) -> None:
+    browser = Client(enforce_csrf_checks=True)
+    browser.force_login(owner)
+    response = browser.post("/api/v1/conversations", "{}", content_type="application/json")
+    assert "CSRF" in problem_of(response, 403)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/", "/api/v2/conversations", "/api/v1/no/such/route", "/api/v1/conversations/abc",
+        "/api/v1/conversations/-1", "/api/v1/conversations/1.5", "/api/v1/conversations/1/messages/2",
+        "/api/v1/imports/x",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+def test_unknown_addresses_and_bad_ids(program: Client, method: str, path: str) -> None:
+    response = program.generic(method, path, "{}", content_type="application/json")
+    assert "/api/v1/docs" in problem_of(response, 404)
+
+
+def test_ids_beyond_what_can_be_stored_are_unknown_ones(program: Client) -> None:
+    assert problem_of(program.get(f"/api/v1/conversations/{10**30}"), 404)
+
+
+def test_a_method_that_is_not_there_names_those_that_are(program: Client) -> None:
+    response = program.put("/api/v1/conversations")
+    assert problem_of(response, 405) == "PUT is not possible here: use GET, POST."
+    assert set(response.headers["Allow"].split(", ")) == {"GET", "POST"}
+    assert "Content-Security-Policy" in response.headers
+
+
+def test_pages_keep_their_own_errors(owner: User) -> None:
+    response = Client().get("/no/such/page")
+    assert response.status_code == 404
+    assert response.headers["Content-Type"].startswith("text/html")
+
+
+@pytest.mark.parametrize("path", [path for path, operation in READING if operation.get("security")])
+def test_unknown_query_parameters_are_refused_by_name(program: Client, path: str) -> None:
+    detail = problem_of(program.get(path, {"agnet": "claude", "query": "two words"}), 422)
+    assert "'agnet'" in detail or "'query'" in detail
+
+
+def test_the_parameters_there_are_are_named(program: Client, owner: User) -> None:
+    make_conversation(owner, exchange(("a question", "an answer")))
+    assert "use any of after, agent" in problem_of(program.get("/api/v1/conversations", {"agnet": "x"}), 422)
+    assert "'q'" in problem_of(program.get("/api/v1/conversations/search", {"q": "bread"}), 422)
+    assert "takes none" in problem_of(program.get("/api/v1/tools", {"name": "x"}), 422)
+    assert program.get("/api/v1/conversations", {"agent": "", "limit": "5"}).status_code == 200
+
+
+def test_a_stranger_is_told_of_the_key_before_the_parameters() -> None:
+    problem_of(Client().get("/api/v1/conversations", {"agnet": "x"}), 401)
+
+
+def test_bodies_that_cannot_be_read_are_problems(program: Client) -> None:
+    response = program.post("/api/v1/conversations", "{", content_type="application/json")
+    assert problem_of(response, 400)
+    body = json.dumps({"messages": "none"})
+    assert problem_of(program.post("/api/v1/conversations", body, content_type="application/json"), 422)

@@ -1,0 +1,70 @@
+"""No number is taken as a setting that the product cannot work with: the start fails and names the range."""
+
+import ast
+import runpy
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+
+from convmemory.core import conf
+from convmemory.core.errors import SettingError
+
+SETTINGS = Path(settings.BASE_DIR) / "convmemory" / "settings.py"
+NUMERIC = {"env_int", "env_float", "env_share", "env_seconds"}
+
+
+def numeric_settings() -> Iterator[str]:
+    for node in ast.walk(ast.parse(SETTINGS.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in NUMERIC:
+            name = node.args[0]
+            assert isinstance(name, ast.Constant)
+            yield str(name.value)
+
+
+@pytest.fixture
+def start(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Keeps what this process reports as its settings."""
+    monkeypatch.setattr(conf, "IN_FORCE", dict(conf.IN_FORCE))
+    return monkeypatch
+
+
+def refused(start: pytest.MonkeyPatch, name: str, value: str) -> str:
+    start.setenv(name, value)
+    with pytest.raises(SettingError) as raised:
+        runpy.run_path(str(SETTINGS))
+    return str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("RECALL_TOP_K", "60", "50 or less"),
+        ("RECALL_THRESHOLD", "2", "from 0 to 1"),
+        ("RECALL_THRESHOLD", "nan", "from 0 to 1"),
+        ("MMR_LAMBDA", "7", "from 0 to 1"),
+        ("MAX_RECALL_TOKENS", "20001", "20000 or less"),
+        ("CHAT_TIMEOUT_S", "0", "at most 3600"),
+        ("EMBEDDING_PROVIDER", "psychic", "local or openai"),
+        ("LOG_LEVEL", "loud", "DEBUG or INFO"),
+        ("TZ", "Mars/Olympus", "Europe/Berlin"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_what_can(start: pytest.MonkeyPatch, name: str, value: str, said: str) -> None:
+    message = refused(start, name, value)
+    assert name in message
+    assert said in message
+
+
+@pytest.mark.parametrize("name", sorted(numeric_settings()))
+@pytest.mark.parametrize("value", ["-1", "9" * 18])
+def test_every_number_has_a_range(start: pytest.MonkeyPatch, name: str, value: str) -> None:
+    assert name in refused(start, name, value)
+
+
+def test_the_ends_of_a_range_are_taken(start: pytest.MonkeyPatch) -> None:
+    for values in ({"RECALL_TOP_K": "50", "MMR_LAMBDA": "1"}, {"RECALL_THRESHOLD": "0", "MMR_LAMBDA": "0"}):
+        for name, value in values.items():
+            start.setenv(name, value)
+        runpy.run_path(str(SETTINGS))
