@@ -5,7 +5,8 @@ from typing import Any
 from django.conf import settings
 
 from convmemory.conversations import import_queue
-from convmemory.conversations.import_process import GRACE_S, run_import
+from convmemory.conversations.import_process import run_import
+from convmemory.core.child_process import GRACE_S
 from convmemory.core.queueing import enqueue
 
 
