@@ -55,9 +55,16 @@ class SearchQuery:
 
 
 def kinds_in(scope: frozenset[str]) -> list[Kind]:
-    """The kinds of passages that a scope covers. A tool call is the assistant's doing and the tool's alike."""
+    """The kinds of passages that a scope covers. A tool call is the assistant's doing and the tool's alike.
+
+    Documents are looked into along with answers.
+    """
     kinds: list[Kind] = [kind for kind in get_args(Kind) if kind in scope]
-    return [*kinds, "call"] if scope & {"assistant", "tool"} else kinds
+    if scope & {"assistant", "tool"}:
+        kinds.append("call")
+    if "assistant" in scope:
+        kinds.append("document")
+    return kinds
 
 
 def parse_scope(text: str) -> frozenset[str]:

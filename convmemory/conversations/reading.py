@@ -16,7 +16,10 @@ from convmemory.core.errors import InvalidInput, NotFound
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """Which conversations count, and of one conversation which turns. None and "" mean: any."""
+    """Which conversations count, and of one conversation which turns. None and "" mean: any.
+
+    For searches `kinds` are those of sources, all where it is empty, and `documents` the only documents that count.
+    """
 
     agent: str = ""
     project: str = ""
@@ -26,6 +29,8 @@ class Filters:
     archived: bool | None = False
     conversation_id: int | None = None
     turns: tuple[int, int] | None = None
+    kinds: frozenset[str] = frozenset()
+    documents: frozenset[int] | None = None
 
     def __post_init__(self) -> None:
         if self.after and self.before and self.after > self.before:

@@ -18,7 +18,7 @@ from search.adapters.messages import element_of, items_of
 from search.indexing.active import IndexResult, index_source
 from search.indexing.noting import delete_sources, drop_source, put_source
 from search.models import Source
-from search.sources import Element, ItemKey, ItemText, SourceFacts
+from search.sources import Element, ItemKey, ItemText, Kind, SourceFacts
 from search.tasks import enqueue_index
 
 KIND = "conversation"
@@ -28,6 +28,8 @@ class ConversationAdapter:
     """Reads turns and messages for the index."""
 
     kind, item_name = KIND, "turn"
+    passage_kinds: frozenset[Kind] = frozenset({"user", "assistant", "thinking", "tool", "call"})
+    is_embedded = True
 
     def read_range(self, owner_id: int, object_id: int, first: int, last: int) -> list[ItemText]:
         rows = Message.objects.filter(

@@ -16,6 +16,7 @@ from convmemory.embeddings.models import EmbeddingSpace
 from search.indexing.building import sources_to_build
 from search.indexing.sweeping import with_state
 from search.models import SourceIndex
+from search.sources import kinds_without_vectors
 
 Kind = Literal["missing", "stale", "failed"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -57,6 +58,7 @@ def find_damage(
     parameters: dict[str, Any] = {
         "space": space.pk,
         "kinds": list(kinds),
+        "without_vectors": kinds_without_vectors(),
         "owner": scope.owner_id,
         "source": scope.source_id,
         "since": scope.since,

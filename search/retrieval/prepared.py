@@ -18,6 +18,7 @@ from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
 from search.query import DEFAULT_SCOPE, SearchQuery, kinds_in
 from search.query_text import QueryText
+from search.sources import registered
 from search.vectors.passages import KINDS, vector_text
 from search.vectors.texts import searchable
 
@@ -53,8 +54,10 @@ class PreparedQuery:
 
     @property
     def passage_kinds(self) -> list[int]:
-        """The kinds of passages in scope, as they are stored."""
-        return [KINDS[kind] for kind in kinds_in(self.scope)]
+        """The kinds of passages in scope, as they are stored; of sources that are searched alone."""
+        wanted = self.filters.kinds
+        held = [adapter.passage_kinds for kind, adapter in registered().items() if not wanted or kind in wanted]
+        return [KINDS[kind] for kind in kinds_in(self.scope) if any(kind in kinds for kinds in held)]
 
     @property
     def vector(self) -> Vector:

@@ -9,7 +9,7 @@ from django.db import connection, models, transaction
 from django.test.utils import isolate_apps
 
 from search.indexing.noting import put_source
-from search.sources import Element, ElementPart, ItemKey, ItemText, SourceFacts, register, unregister
+from search.sources import Element, ElementPart, ItemKey, ItemText, Kind, SourceFacts, register, unregister
 
 DAY = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -30,6 +30,8 @@ with isolate_apps("tests"):
 
 class DiaryAdapter:
     kind, item_name = "diary", "entry"
+    passage_kinds: frozenset[Kind] = frozenset({"user"})
+    is_embedded = True
 
     def read_range(self, owner_id: int, object_id: int, first: int, last: int) -> list[ItemText]:
         return [item_of(entry) for entry in entries(owner_id, diary_id=object_id, number__range=(first, last))]
