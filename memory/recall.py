@@ -17,6 +17,7 @@ from convmemory.core.errors import InvalidInput, SwitchedOff
 from memory.message_features import ANYWHERE, Candidate, MessageCandidates, Positions, message_candidates
 from memory.openings import load_openings
 from memory.recalled import Recall, RecalledMessage, RecalledPassage
+from search.document_search import TURNS_ALONE
 from search.pipeline import rank_items
 from search.query import DEFAULT_SCOPE, SearchQuery
 from search.ranking.fusion import best_first
@@ -108,16 +109,16 @@ def _positions(conversation_id: int | None, before: int | None, after: int | Non
 
 def _filters(owner: AbstractBaseUser, conversation_id: int | None, positions: Positions) -> Filters:
     if conversation_id is None:
-        return Filters()
+        return Filters(kinds=TURNS_ALONE)
     conversation = get_conversation(owner=owner, conversation_id=conversation_id)
     if positions == ANYWHERE:
-        return Filters(archived=None, conversation_id=conversation.pk)
+        return Filters(archived=None, conversation_id=conversation.pk, kinds=TURNS_ALONE)
     numbered = conversation.messages.filter(position__range=positions, turn_number__isnull=False).values_list(
         "turn_number", flat=True
     )
     first, last = numbered.order_by("position").first(), numbered.order_by("-position").first()
     turns = (first or 0, -1 if last is None else last)
-    return Filters(archived=None, conversation_id=conversation.pk, turns=turns)
+    return Filters(archived=None, conversation_id=conversation.pk, turns=turns, kinds=TURNS_ALONE)
 
 
 def choose_messages(text: str, ranked: RankedMessages, *, top_k: int, threshold: float) -> Recall:

@@ -9,6 +9,7 @@ from typing import Any
 
 from django.utils import timezone
 
+from convmemory.chat.agent_documents import documents_seen
 from convmemory.chat.completions import open_stream, request_body
 from convmemory.chat.deltas import CompletionDraft, FinishedCall
 from convmemory.chat.events import Event
@@ -119,7 +120,10 @@ def _keep(draft: CompletionDraft, calls: list[FinishedCall], progress: Progress,
 
 
 async def _answer(job: ReplyJob, call: FinishedCall, progress: Progress, publish: Publish, room: Room) -> None:
-    result = await answer_call(call, caller=job.owner, allowed=job.agent.tools, room=room)
+    documents = await in_thread(
+        documents_seen, owner_id=job.owner.pk, conversation_id=job.conversation_id, agent_id=job.agent.agent_id
+    )
+    result = await answer_call(call, caller=job.owner, allowed=job.agent.tools, room=room, documents=documents)
     progress.messages.append(MessageDraft(role="tool", parts=(result,), created_at=timezone.now()))
     told = {"call_id": result.call_id, "name": result.name, "text": result.text, "is_error": result.is_error}
     publish(Event("tool_result", told))

@@ -44,14 +44,18 @@ class Room:
         return fitting
 
 
-async def answer_call(call: FinishedCall, *, caller: User, allowed: tuple[str, ...], room: Room) -> ToolResultPart:
-    """The result of one call."""
-    text, is_error = await _run(call, caller, allowed)
+async def answer_call(
+    call: FinishedCall, *, caller: User, allowed: tuple[str, ...], room: Room, documents: frozenset[int] | None = None
+) -> ToolResultPart:
+    """The result of one call; of `documents` alone, those that the conversation sees, where they are given."""
+    text, is_error = await _run(call, caller, allowed, documents)
     fitting = await asyncio.to_thread(room.fit, text)
     return ToolResultPart(call_id=call.part.id, name=call.part.name, text=fitting, is_error=is_error)
 
 
-async def _run(call: FinishedCall, caller: User, allowed: tuple[str, ...]) -> tuple[str, bool]:
+async def _run(
+    call: FinishedCall, caller: User, allowed: tuple[str, ...], documents: frozenset[int] | None
+) -> tuple[str, bool]:
     name = call.part.name
     if name not in allowed:
         return f"There is no tool {name!r} here: use {', '.join(allowed) or 'none'}.", True
@@ -59,7 +63,7 @@ async def _run(call: FinishedCall, caller: User, allowed: tuple[str, ...]) -> tu
         return f"{call.error} Call {name} again with arguments as its schema says.", True
     try:
         async with asyncio.timeout(TIMEOUT_S):
-            answer = await in_tool_thread(run_tool, name, call.part.input, caller)
+            answer = await in_tool_thread(run_tool, name, call.part.input, caller, documents)
     except ConvMemoryError as error:
         return str(error), True
     except TimeoutError:

@@ -21,6 +21,7 @@ from convmemory.edge.wire import DISCONNECT, Application, Message, Receive, Scop
 KB = 1024
 MB = 1024 * KB
 IMPORT_PATHS = frozenset({"/api/v1/imports", "/import"})
+DOCUMENT_PATHS = frozenset({"/api/v1/documents", "/documents"})
 FORM_OVERHEAD = MB  # an upload's other fields and boundaries; the file itself is measured where it is taken
 LINGER_BYTES = 8 * MB
 LINGER_S = 2.0
@@ -58,6 +59,12 @@ def limit_of_users(path: str, method: str) -> Limit:
             settings.MAX_UPLOAD_MB * MB + FORM_OVERHEAD,
             f"The upload is larger than {settings.MAX_UPLOAD_MB} MB (MAX_UPLOAD_MB): upload fewer files at a time, or "
             "use `manage.py import_conversations` on the server.",
+        )
+    if method == "POST" and path.rstrip("/") in DOCUMENT_PATHS:
+        return Limit(
+            settings.MAX_DOCUMENT_MB * MB + FORM_OVERHEAD,
+            f"The upload is larger than {settings.MAX_DOCUMENT_MB} MB (MAX_DOCUMENT_MB): split the document, or leave "
+            "out its pictures, and upload it again.",
         )
     return Limit(
         max(settings.MAX_REQUEST_MB * MB, settings.MAX_ANONYMOUS_REQUEST_KB * KB),

@@ -44,13 +44,17 @@ Output = TypeVar("Output", bound=ToolOutput)
 
 @dataclass(frozen=True, slots=True)
 class Tool(Generic[Input, Output]):
-    """One tool, the same for chat, API and MCP. All of them only read."""
+    """One tool, the same for chat, API and MCP. All of them only read.
+
+    One that `sees_documents` takes the only documents that count, or None for all, as its third argument.
+    """
 
     name: str
     description: str
     input_model: type[Input]
     output_model: type[Output]
-    function: Callable[[Caller, Input], Output]
+    function: Callable[..., Output]
+    sees_documents: bool = False
 
     @property
     def input_schema(self) -> dict[str, Any]:
@@ -60,13 +64,19 @@ class Tool(Generic[Input, Output]):
     def output_schema(self) -> dict[str, Any]:
         return _schema(self.output_model, "serialization")
 
-    def run(self, arguments: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
-        """The answer as JSON values. Raises: InvalidInput, and what the function raises."""
+    def run(
+        self, arguments: Mapping[str, Any], caller: Caller, documents: frozenset[int] | None = None
+    ) -> dict[str, Any]:
+        """The answer as JSON values. Raises: InvalidInput, and what the function raises.
+
+        `documents` are the only ones that count, where the tool is called in a conversation.
+        """
         try:
             checked = self.input_model.model_validate(arguments)
         except ValidationError as error:
             raise InvalidInput(f"{self.name} cannot be called like this: {_complaints(error)}.") from error
-        return self.function(caller, checked).model_dump(mode="json", exclude_none=True)
+        seen = (documents,) if self.sees_documents else ()
+        return self.function(caller, checked, *seen).model_dump(mode="json", exclude_none=True)
 
 
 def archive_owner(caller: Caller) -> AbstractBaseUser | None:

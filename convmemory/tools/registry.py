@@ -5,6 +5,7 @@ from typing import Any
 
 from convmemory.core.errors import NotFound
 from convmemory.tools.definition import Caller, Tool
+from convmemory.tools.documents import DOCUMENT_SEARCH
 from convmemory.tools.reading import LIST_CONVERSATIONS, READ_CONVERSATION
 from convmemory.tools.recalling import CONVERSATION_RECALL
 from convmemory.tools.searching import CONVERSATION_SEARCH, SEARCH_CHAT_HISTORY
@@ -15,6 +16,7 @@ TOOLS: tuple[Tool[Any, Any], ...] = (
     CONVERSATION_RECALL,
     READ_CONVERSATION,
     LIST_CONVERSATIONS,
+    DOCUMENT_SEARCH,
 )
 
 
@@ -31,12 +33,16 @@ def tool_named(name: str) -> Tool[Any, Any]:
     raise NotFound(f"There is no tool {name!r}: use one of {', '.join(tool.name for tool in TOOLS)}.")
 
 
-def run_tool(name: str, arguments: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
+def run_tool(
+    name: str, arguments: Mapping[str, Any], caller: Caller, documents: frozenset[int] | None = None
+) -> dict[str, Any]:
     """The tool's answer as JSON values; `caller` comes from the authenticated context, never from `arguments`.
+
+    So do `documents`, the only ones that a conversation sees.
 
     Raises: NotFound for an unknown tool, InvalidInput for bad arguments, and what the tool raises.
     """
-    return tool_named(name).run(arguments, caller)
+    return tool_named(name).run(arguments, caller, documents)
 
 
 def openai_tool(tool: Tool[Any, Any]) -> dict[str, Any]:

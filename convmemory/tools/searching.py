@@ -9,6 +9,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, Field
 
+from convmemory.conversations.reading import Filters
 from convmemory.core.errors import ConvMemoryError
 from convmemory.core.text import one_line, storable
 from convmemory.tools.definition import (
@@ -21,8 +22,10 @@ from convmemory.tools.definition import (
     ToolOutput,
     archive_owner,
 )
+from search.document_search import TURNS_ALONE
 from search.searching import Hit, SearchQuery, search
 
+TURNS = Filters(kinds=TURNS_ALONE)
 QUESTION_CHARS = 300
 SNIPPET_CHARS = 200
 NO_CALLER = "user identity required: nobody is signed in, so there is nothing to search"
@@ -54,7 +57,7 @@ class ConversationSearchOutput(ToolOutput):
 
 def conversation_search(caller: Caller, arguments: ConversationSearchInput) -> ConversationSearchOutput:
     """The caller's turns that answer the query, best first. Raises: InvalidInput."""
-    query = SearchQuery(text=arguments.query, limit=arguments.limit)
+    query = SearchQuery(text=arguments.query, limit=arguments.limit, filters=TURNS)
     found = search(caller=caller, query=query, cursor=arguments.cursor)
     return ConversationSearchOutput(
         results=[_found_turn(hit) for hit in found.hits],
@@ -116,7 +119,7 @@ def search_chat_history(caller: Caller, arguments: SearchChatHistoryInput) -> Se
     if not arguments.query.strip():
         return _snippets(arguments, [], "the query is blank: ask a question")
     try:
-        query = SearchQuery(text=arguments.query, limit=arguments.limit, mode="semantic", min_chars=1)
+        query = SearchQuery(text=arguments.query, limit=arguments.limit, mode="semantic", min_chars=1, filters=TURNS)
         found = search(caller=caller, query=query)
     except ConvMemoryError as error:
         return _snippets(arguments, [], str(error))

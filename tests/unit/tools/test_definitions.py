@@ -17,7 +17,7 @@ from convmemory.tools.definition import Tool
 from convmemory.tools.registry import openai_tool, run_tool, tool_definitions, tool_named
 
 TOOLS = tool_definitions()
-MAX_LIST_TOKENS = 1_500
+MAX_LIST_TOKENS = 1_700
 
 
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
@@ -31,7 +31,8 @@ def test_schemas_are_valid_and_describe_objects(tool: Tool[Any, Any]) -> None:
 
 def test_names_are_those_that_are_promised() -> None:
     assert [tool.name for tool in TOOLS] == [
-        "ConversationSearch", "search_chat_history", "conversation_recall", "read_conversation", "list_conversations"
+        "ConversationSearch", "search_chat_history", "conversation_recall", "read_conversation", "list_conversations",
+        "document_search",
     ]  # fmt: skip
 
 
