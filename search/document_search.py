@@ -17,7 +17,7 @@ from convmemory.documents.models import Section
 from convmemory.embeddings.spaces import active_space
 from search.adapters.conversations import KIND as TURNS
 from search.adapters.documents import KIND as SECTIONS
-from search.models import Passage
+from search.models import Passage, Source
 from search.results.hits import Hit
 from search.searching import SearchQuery, SearchResults, search
 
@@ -114,7 +114,11 @@ def _by_words_where_needed(caller: Caller, query: SearchQuery) -> tuple[SearchQu
     by_words = replace(query, mode="full_text")
     if not settings.RAG_ENABLED:
         return by_words, ("Searched by words only: RAG_ENABLED is off on this server.",)
-    if isinstance(caller, AbstractBaseUser) and not _has_vectors(caller.pk, query.filters.documents):
+    if not isinstance(caller, AbstractBaseUser):
+        return query, ()
+    if not Source.objects.filter(owner_id=caller.pk, kind=SECTIONS).exists():
+        return query, ("There are no documents yet: add some on the page Documents.",)
+    if not _has_vectors(caller.pk, query.filters.documents):
         return by_words, ("Searched by words only: no document is embedded yet. Try again in a moment.",)
     return query, ()
 

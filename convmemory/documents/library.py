@@ -12,7 +12,7 @@ from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser
 from django.core.files import File
 from django.db import IntegrityError, transaction
-from django.db.models import Count, F, Q, Sum
+from django.db.models import Count, Q, Sum
 
 from convmemory.conversations.reading import get_conversation
 from convmemory.core.errors import InvalidInput, NotFound, TooLarge, TooManyAtOnce
@@ -237,7 +237,7 @@ def retry_document(*, owner: AbstractBaseUser, document_id: int) -> Document:
     """Have a document that failed read again. The caller enqueues it. Raises: NotFound."""
     document = get_document(owner=owner, document_id=document_id)
     Document.objects.filter(pk=document.pk, owner_id=owner.pk, status=Status.FAILED).update(
-        status=Status.UPLOADED, failure="", error="", attempts=0, version=F("version")
+        status=Status.UPLOADED, failure="", error="", attempts=0
     )
     document.refresh_from_db()
     return document

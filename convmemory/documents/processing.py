@@ -29,6 +29,7 @@ from convmemory.documents.signals import document_changed, sections_changed, sec
 from convmemory.documents.structure import SectionDraft
 
 MAX_ATTEMPTS = 3
+TASK_MARGIN_S = 60
 BATCH = 500
 ERROR_CHARS = 2_000
 CHILD_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "TMPDIR", "PYTHONPATH", "VIRTUAL_ENV")
@@ -65,10 +66,15 @@ def run_child(document: Document, target: Path) -> Ending:
     return child_process.run_child(
         "convmemory.documents.parse_child",
         [file.path, name, str(target), json.dumps(asdict(limits))],
-        limits=ChildLimits(memory_mb=settings.DOCUMENT_MEMORY_MB, timeout_s=settings.DOCUMENT_TIMEOUT_S),
+        limits=ChildLimits(memory_mb=settings.DOCUMENT_MEMORY_MB, timeout_s=_timeout_s()),
         environment={name: os.environ[name] for name in CHILD_ENVIRONMENT if name in os.environ},
         is_wanted=lambda: Document.objects.filter(pk=document.pk, status=Status.PROCESSING).exists(),
     )
+
+
+def _timeout_s() -> int:
+    """Less than a task may take, so that the worker lives to say what happened."""
+    return int(min(settings.DOCUMENT_TIMEOUT_S, settings.TASK_TIMEOUT_S - TASK_MARGIN_S))
 
 
 def unfinished_documents(*, limit: int) -> list[tuple[int, int]]:

@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from pytest_django import Settings
 
 from convmemory.core import child_process
-from convmemory.documents import processing, tasks
+from convmemory.documents import tasks
 from tests.factories import make_user
 from tests.support.documents import GUIDE, pdf_of, upload
 
@@ -36,7 +36,7 @@ def test_reading_that_takes_too_long_is_ended(owner: User, settings: Settings) -
 
 
 def test_reading_that_needs_too_much_memory_is_ended(owner: User, settings: Settings) -> None:
-    settings.DOCUMENT_MEMORY_MB = 256
+    settings.DOCUMENT_MEMORY_MB, settings.MAX_DOCUMENT_CHARS = 256, 10**9
     document = upload(owner, b"word " * 20 * 1024**2, "large.txt")
     assert tasks.process(document.pk) == {"status": "failed"}
     document.refresh_from_db()
@@ -52,7 +52,7 @@ def test_the_child_is_told_no_secret(owner: User, monkeypatch: pytest.MonkeyPatc
 
     for name in ("SECRET_KEY", "DATABASE_URL", "CHAT_API_KEY"):
         monkeypatch.setenv(name, "hush")
-    monkeypatch.setattr(processing.child_process, "run_child", run_child)
+    monkeypatch.setattr(child_process, "run_child", run_child)
     tasks.process(upload(owner, GUIDE).pk)
     assert given
     assert "hush" not in given.values()
