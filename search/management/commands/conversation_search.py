@@ -9,8 +9,10 @@ from django.core.management.base import BaseCommand, CommandError
 from django.core.serializers.json import DjangoJSONEncoder
 
 from convmemory.accounts.users import user_named
+from convmemory.conversations.reading import Filters
 from convmemory.core.errors import ConvMemoryError
 from convmemory.core.text import one_line
+from search.document_search import TURNS_ALONE
 from search.searching import MODES, Hit, SearchQuery, SearchResults, parse_scope, search
 
 
@@ -32,6 +34,7 @@ class Command(BaseCommand):
                 limit=options["limit"],
                 mode=options["mode"],
                 scope=parse_scope(options["scope"]),
+                filters=Filters(kinds=TURNS_ALONE),
             )
             results = search(caller=user_named(options["user"]), query=query)
         except ConvMemoryError as error:
