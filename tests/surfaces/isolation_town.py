@@ -103,7 +103,7 @@ def _settle(draw: random.Random, tag: str, secret: str) -> Person:
 
 def _add_document(draw: random.Random, person: Person, words: str) -> None:
     """A document, indexed and attached to the first conversation."""
-    said = "\n\n".join(f"## {words} {topic}\n\n{_pair(draw, words)[1]}" for topic in draw.sample(TOPICS, 3))
+    said = "\n\n".join(f"## {words} {topic}\n\n{_pair(draw, words)[1] * 3}" for topic in draw.sample(TOPICS, 3))
     document = indexed(upload(person.user, said, f"{words}.md"))
     attach(owner=person.user, conversation_id=person.conversations[0], document_ids=[document.pk])
     person.documents.append(document.pk)

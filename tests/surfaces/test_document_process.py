@@ -37,7 +37,7 @@ def test_reading_that_takes_too_long_is_ended(owner: User, settings: Settings) -
 
 def test_reading_that_needs_too_much_memory_is_ended(owner: User, settings: Settings) -> None:
     settings.DOCUMENT_MEMORY_MB, settings.MAX_DOCUMENT_CHARS = 256, 10**9
-    document = upload(owner, b"word " * 20 * 1024**2, "large.txt")
+    document = upload(owner, "\u20acuro " * 20 * 1024**2, "large.txt")
     assert tasks.process(document.pk) == {"status": "failed"}
     document.refresh_from_db()
     assert (document.failure, "DOCUMENT_MEMORY_MB" in document.error) == ("memory", True)
