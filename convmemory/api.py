@@ -8,6 +8,7 @@ from convmemory.chat.api import router as chat
 from convmemory.chat.dry_run_api import router as dry_run
 from convmemory.conversations.api import router as conversations
 from convmemory.conversations.imports_api import router as imports
+from convmemory.documents.api import router as documents
 from convmemory.health_api import router as health
 from convmemory.query_parameters import refuse_unknown_parameters
 from convmemory.tools.api import router as tools
@@ -24,6 +25,6 @@ api = NinjaAPI(
     urls_namespace="api",
 )
 problems.register(api)
-for router in (search, conversations, memory, summaries, imports, tools, chat, dry_run, health):
+for router in (search, conversations, documents, memory, summaries, imports, tools, chat, dry_run, health):
     refuse_unknown_parameters(router)
     api.add_router("", router)

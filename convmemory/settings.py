@@ -51,6 +51,7 @@ INSTALLED_APPS = [
     "convmemory.accounts",
     "convmemory.embeddings",
     "convmemory.conversations",
+    "convmemory.documents",
     "search",
     "memory",
     "summaries",
@@ -181,6 +182,15 @@ FILE_UPLOAD_TEMP_DIR = None
 IMPORT_FOLDER = conf.env_path("IMPORT_FOLDER", VAR_DIR / "imports")
 IMPORT_TIMEOUT_S = conf.env_int("IMPORT_TIMEOUT_S", 1_800, minimum=10, maximum=86_400)
 IMPORT_MEMORY_MB = conf.env_int("IMPORT_MEMORY_MB", 1_024, minimum=256, maximum=1_048_576)
+MEDIA_ROOT = conf.env_path("MEDIA_ROOT", VAR_DIR / "media")
+MAX_DOCUMENT_MB = conf.env_int("MAX_DOCUMENT_MB", 100, minimum=1, maximum=100_000)
+MAX_LIBRARY_MB = conf.env_int("MAX_LIBRARY_MB", 2_048, minimum=1, maximum=100_000_000)
+MAX_DOCUMENT_PAGES = conf.env_int("MAX_DOCUMENT_PAGES", 10_000, minimum=1, maximum=1_000_000)
+MAX_DOCUMENT_CHARS = conf.env_int("MAX_DOCUMENT_CHARS", 20_000_000, minimum=10_000, maximum=1_000_000_000)
+DOCUMENT_TIMEOUT_S = conf.env_int("DOCUMENT_TIMEOUT_S", 300, minimum=5, maximum=3_600)
+DOCUMENT_MEMORY_MB = conf.env_int("DOCUMENT_MEMORY_MB", 1_024, minimum=256, maximum=1_048_576)
+DOCUMENT_OCR = conf.env_bool("DOCUMENT_OCR", default=False)
+RAG_ENABLED = conf.env_bool("RAG_ENABLED", default=True)
 MAX_CONCURRENT_REQUESTS = conf.env_int("MAX_CONCURRENT_REQUESTS", 1000, minimum=8, maximum=1_000_000)
 REQUEST_IDLE_S = conf.env_seconds("REQUEST_IDLE_S", 20.0)
 REQUEST_MIN_BYTES_PER_S = conf.env_int("REQUEST_MIN_BYTES_PER_S", 4096, minimum=1, maximum=1_000_000_000)

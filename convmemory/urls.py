@@ -13,6 +13,7 @@ from convmemory.sign_in.forms import SignInForm
 urlpatterns = [
     path("", include("search.urls")),
     path("", include("convmemory.conversations.urls")),
+    path("", include("convmemory.documents.urls")),
     path("", include("convmemory.chat.urls")),
     path("", include("summaries.urls")),
     path("", include("convmemory.accounts.urls")),

@@ -69,7 +69,7 @@ def build_memory_context(
         raise InvalidInput(f"max_tokens={max_tokens} leaves no room for anything: use at least 1.")
     lines: Lines = {line.passage.key: line for line in _lines(results)}
     groups = _groups(results, lines, partners, encoding)
-    budget = max_tokens - count_tokens(_enclosed(""), encoding=encoding)
+    budget = max_tokens - count_tokens(enclosed("", tag=TAG, notice=NOTICE), encoding=encoding)
     while True:
         found = resurrect(groups, budget=max(budget, 0), alive=alive)
         text = _render([lines[chunk.key] for chunk in found.brought])
@@ -152,7 +152,7 @@ def _render(lines: Sequence[Line]) -> str:
         turn = list(of_turn)
         said = [_said(list(spoken)) for _, spoken in groupby(turn, key=lambda line: line.position)]
         turns.append("\n".join([turn[0].heading, *said]))
-    return _enclosed(fenced("\n\n".join(turns), TAG))
+    return enclosed(fenced("\n\n".join(turns), TAG), tag=TAG, notice=NOTICE)
 
 
 def _said(lines: Sequence[Line]) -> str:
@@ -169,6 +169,7 @@ def _between(before: RecalledPassage, after: RecalledPassage) -> str:
     return quoted("\n" * min(after.leading.count("\n"), 2), TAG) or " "
 
 
-def _enclosed(text: str) -> str:
+def enclosed(text: str, *, tag: str, notice: str) -> str:
+    """`text`, in which nothing closes the fence `tag`, between its marks and under a notice that says it is data."""
     mark = content_hash(text).hex()[:8]
-    return f'<{TAG} mark="{mark}">\n{NOTICE}\n\n{text}\n</{TAG} mark="{mark}">'
+    return f'<{tag} mark="{mark}">\n{notice}\n\n{text}\n</{tag} mark="{mark}">'

@@ -18,6 +18,7 @@ from memory.message_features import ANYWHERE, Candidate, MessageCandidates, Posi
 from memory.openings import load_openings
 from memory.options import RecallOptions
 from memory.recalled import Recall, RecalledMessage, RecalledPassage
+from search.document_search import TURNS_ALONE
 from search.pipeline import rank_items
 from search.query import DEFAULT_SCOPE, SearchQuery
 from search.ranking.fusion import best_first
@@ -123,15 +124,15 @@ def _of_conversation(
 ) -> Filters:
     """The filters for one conversation, where one is named, and for its turns at these positions."""
     if conversation_id is None:
-        return filters
+        return replace(filters, kinds=TURNS_ALONE)
     conversation = get_conversation(owner=owner, conversation_id=conversation_id)
     if positions == ANYWHERE:
-        return replace(filters, archived=None, conversation_id=conversation.pk)
+        return replace(filters, archived=None, conversation_id=conversation.pk, kinds=TURNS_ALONE)
     inside = with_home_turns(conversation.messages.filter(position__range=positions))
     turns_inside = inside.values_list("home_turn", flat=True)
     first, last = turns_inside.order_by("position").first(), turns_inside.order_by("-position").first()
     turns = (first or 0, -1 if last is None else last)
-    return replace(filters, archived=None, conversation_id=conversation.pk, turns=turns)
+    return replace(filters, archived=None, conversation_id=conversation.pk, turns=turns, kinds=TURNS_ALONE)
 
 
 def choose_messages(text: str, ranked: RankedMessages, *, top_k: int, threshold: float) -> Recall:

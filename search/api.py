@@ -9,8 +9,9 @@ from ninja import P, QueryEx, Router
 from convmemory.accounts.authentication import caller_of
 from convmemory.conversations.reading import Filters, find_by_source
 from convmemory.core.errors import NotFound
+from search.document_search import TURNS_ALONE, MixedResults, parse_kinds, search_documents, search_items
 from search.indexing.status import IndexStatus, index_status
-from search.schemas import IndexStatusOut, SearchPage
+from search.schemas import IndexStatusOut, MixedPage, SearchPage, SectionPage
 from search.searching import SearchQuery, SearchResults, parse_scope, search
 
 router = Router(tags=["search"])
@@ -32,7 +33,9 @@ def search_conversations(
     archived: bool = False,
     cursor: str = "",
 ) -> SearchResults:
-    filters = Filters(agent=agent, project=project, source=source, after=after, before=before, archived=archived)
+    filters = Filters(
+        agent=agent, project=project, source=source, after=after, before=before, archived=archived, kinds=TURNS_ALONE
+    )
     if source_id:
         filters = replace(filters, archived=None, conversation_id=_own_id(request, source, source_id))
     checked = SearchQuery(
@@ -47,6 +50,52 @@ def _own_id(request: HttpRequest, source: str, source_id: str) -> int:
     if found is None:
         raise NotFound(f"There is no conversation with the source id {source_id!r}.")
     return found.pk
+
+
+@router.get("/documents/search", response=SectionPage, by_alias=False, summary="Find sections of documents")
+def search_in_documents(
+    request: HttpRequest,
+    query: QueryEx[str, P(description="2 to 500 characters, as you would ask a person")],
+    limit: QueryEx[int, P(description="1 to 50")] = 20,
+    mode: QueryEx[str, P(description="hybrid, semantic or full_text")] = "hybrid",
+    document_id: QueryEx[int | None, P(description="only this document")] = None,
+    conversation_id: QueryEx[int | None, P(description="only documents attached to this conversation")] = None,
+    cursor: str = "",
+) -> MixedResults:
+    checked = SearchQuery(text=query, limit=limit, mode=mode, has_operators=True)
+    return search_documents(
+        caller=caller_of(request),
+        query=checked,
+        document_id=document_id,
+        conversation_id=conversation_id,
+        cursor=cursor,
+    )
+
+
+@router.get("/search", response=MixedPage, by_alias=False, summary="Find turns and sections together")
+def search_everything(
+    request: HttpRequest,
+    query: QueryEx[str, P(description="2 to 500 characters, as you would ask a person")],
+    kind: QueryEx[str, P(description="turn, section, or both, separated by commas")] = "turn,section",
+    limit: QueryEx[int, P(description="1 to 50")] = 20,
+    mode: QueryEx[str, P(description="hybrid, semantic or full_text")] = "hybrid",
+    scope: QueryEx[str, P(description="any of user, assistant, thinking, tool, separated by commas")] = "",
+    agent: str = "",
+    project: str = "",
+    source: str = "",
+    after: datetime | None = None,
+    before: datetime | None = None,
+    archived: bool = False,
+    cursor: str = "",
+) -> MixedResults:
+    filters = Filters(
+        agent=agent, project=project, source=source, after=after, before=before, archived=archived,
+        kinds=parse_kinds(kind),
+    )  # fmt: skip
+    checked = SearchQuery(
+        text=query, limit=limit, mode=mode, scope=parse_scope(scope), filters=filters, has_operators=True
+    )
+    return search_items(caller=caller_of(request), query=checked, cursor=cursor)
 
 
 @router.get("/index/status", response=IndexStatusOut, summary="How far your archive is indexed")

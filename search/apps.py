@@ -10,7 +10,9 @@ class SearchConfig(AppConfig):
 
         from convmemory.conversations.models import Conversation
         from convmemory.conversations.signals import conversation_changed, conversation_deleting, turns_changed
-        from search.adapters import conversations
+        from convmemory.documents.models import Document
+        from convmemory.documents.signals import document_changed, sections_changed, sections_moved
+        from search.adapters import conversations, documents
         from search.sources import register
 
         register(conversations.ConversationAdapter())
@@ -18,3 +20,9 @@ class SearchConfig(AppConfig):
         turns_changed.connect(conversations.on_turns_changed, dispatch_uid="search.index")
         conversation_deleting.connect(conversations.on_conversation_deleting, dispatch_uid="search.deleting")
         post_delete.connect(conversations.on_conversation_deleted, Conversation, dispatch_uid="search.deleted")
+
+        register(documents.DocumentAdapter())
+        sections_moved.connect(documents.on_sections_moved, dispatch_uid="search.moved-sections")
+        document_changed.connect(documents.on_document_changed, dispatch_uid="search.document-sources")
+        sections_changed.connect(documents.on_sections_changed, dispatch_uid="search.document-index")
+        post_delete.connect(documents.on_document_deleted, Document, dispatch_uid="search.deleted-documents")

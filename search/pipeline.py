@@ -78,7 +78,7 @@ def _retrieve(owner_id: int, query: SearchQuery, pipeline: Pipeline) -> Retrieve
     with pipelined():
         prepared = prepare_query(owner_id=owner_id, query=query)
         applying = [retriever for retriever in pipeline.retrievers if retriever.applies(prepared)]
-        pending_corpus = PendingCorpus(owner_id)
+        pending_corpus = PendingCorpus(owner_id, query.filters.kinds)
         pending = [r.send(prepared, pending_corpus) for r in applying if not r.needs_vector]
         prepared = embed_query(prepared)
         if prepared.space is not None:

@@ -68,12 +68,17 @@ class SearchQuery:
 def kinds_in(scope: frozenset[str]) -> list[Kind]:
     """The kinds of passages that a scope covers. A tool call is the assistant's doing and the tool's alike.
 
-    A system prompt is neither user's nor assistant's: it is looked into where both are.
+    A system prompt is neither user's nor assistant's: it is looked into where both are. Documents are looked into along
+    with answers.
     """
     kinds: list[Kind] = [kind for kind in get_args(Kind) if kind in scope]
     if scope >= {"user", "assistant"}:
         kinds.append("system")
-    return [*kinds, "call"] if scope & {"assistant", "tool"} else kinds
+    if scope & {"assistant", "tool"}:
+        kinds.append("call")
+    if "assistant" in scope:
+        kinds.append("document")
+    return kinds
 
 
 def shown_kinds_in(scope: frozenset[str]) -> list[Kind]:

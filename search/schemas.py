@@ -1,6 +1,7 @@
 """What the search routes give."""
 
 from datetime import datetime
+from typing import Literal
 
 from ninja import Field, Schema
 
@@ -30,6 +31,50 @@ class HitOut(Schema):
 
 class SearchPage(Schema):
     results: list[HitOut] = Field(alias="hits")
+    next_cursor: str | None
+    notes: list[str] = []
+
+
+class SectionOut(Schema):
+    """One ranked section of a document. Offsets count characters of the document's text."""
+
+    kind: Literal["section"] = "section"
+    document_id: int
+    title: str
+    section: int
+    heading_path: list[str]
+    page: int | None = Field(description="page, slide or sheet, from 1")
+    start: int
+    end: int
+    passage: str = Field(description="the part of the section that answers best")
+    passage_start: int
+    passage_end: int
+    marks: list[tuple[int, int]] = Field(description="where words of the query stand in the passage")
+    similarity: float = Field(description="cosine similarity, 0 to 1")
+    score: float = Field(description="fused score, comparable within this query only")
+    matched: list[str] = Field(description="the features by which it stands out")
+    url: str
+    created_at: datetime
+
+
+class SectionPage(Schema):
+    results: list[SectionOut] = Field(alias="hits")
+    next_cursor: str | None
+    notes: list[str] = []
+
+
+class TurnOut(HitOut):
+    """A hit of a conversation among those of documents."""
+
+    kind: Literal["turn"] = "turn"
+
+    @staticmethod
+    def resolve_kind(hit: object) -> str:
+        return "turn"
+
+
+class MixedPage(Schema):
+    results: list[SectionOut | TurnOut] = Field(alias="hits")
     next_cursor: str | None
     notes: list[str] = []
 

@@ -5,6 +5,8 @@ is: all that it needs is read through the kind's adapter.
 
     class DiaryAdapter(SourceAdapter):
         kind, item_name = "diary", "entry"
+        passage_kinds = frozenset({"user"})
+        is_embedded = True
 
         def read_range(self, owner_id, object_id, first, last):
             entries = Entry.objects.filter(owner_id=owner_id, diary_id=object_id, number__range=(first, last))
@@ -108,11 +110,17 @@ class SourceFacts:
 class SourceAdapter(Protocol):
     """How one kind of source is read. All of it is read by owner; what is gone is left out.
 
-    `item_name` is what people call an item of this kind.
+    `item_name` is what people call an item of this kind, `passage_kinds` are those of its elements' parts.
     """
 
     kind: str
     item_name: str
+    passage_kinds: frozenset[Kind]
+
+    @property
+    def is_embedded(self) -> bool:
+        """Whether its items get vectors, or are found by their words alone."""
+        return True
 
     def read_range(self, owner_id: int, object_id: int, first: int, last: int) -> list[ItemText]:
         """The items `first` to `last` of one object, in order."""
@@ -156,6 +164,11 @@ def unregister(kind: str) -> None:
 def adapter_of(kind: str) -> SourceAdapter:
     """The adapter of a kind. Raises: KeyError for one that no app registered."""
     return _adapters[kind]
+
+
+def kinds_without_vectors() -> list[str]:
+    """The kinds whose items are found by their words alone, as the settings are now."""
+    return [kind for kind, adapter in _adapters.items() if not adapter.is_embedded]
 
 
 def registered() -> Mapping[str, SourceAdapter]:

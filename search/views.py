@@ -26,6 +26,7 @@ from convmemory.conversations.reading import Filters, page_of_conversations
 from convmemory.conversations.views import LIST_LIMIT, SearchBox, list_rows, project_name
 from convmemory.core.errors import InvalidInput
 from convmemory.core.text import one_line
+from search.document_search import TURNS_ALONE, MixedResults, SectionHit, parse_kinds, search_items
 from search.indexing.status import IndexStatus, index_status
 from search.searching import (
     MAX_LIMIT,
@@ -34,7 +35,6 @@ from search.searching import (
     SCOPES,
     Hit,
     SearchQuery,
-    SearchResults,
     search,
 )
 
@@ -42,7 +42,7 @@ RESULTS_LIMIT = 20
 QUESTION_CHARS = 200
 CHOICES_LIMIT = 500
 _WORDS = re.compile(r"\w{3,}")
-_CONVERSATION_PATH = re.compile(r"/conversations/\d+")
+_CONVERSATION_PATH = re.compile(r"/(?:conversations|documents)/\d+")
 _TURN = re.compile(r"[0-9]{1,10}")
 _LINE_START = re.compile(r"^\s*+(?:[-*+>]|#{1,6}|\d{1,3}[.)])\s+")
 _EMPHASIS = re.compile(r"`+|\*\*|(?<!\w)__|__(?!\w)|(?<!\S)#{2,6}(?=\s)")
@@ -53,7 +53,7 @@ _UNMARKED = frozenset(
         "where which who why will with without would you your"
     )
 )
-_KEPT_PARAMETERS = ("turn",)  # of a conversation's address, when the query in it changes
+_KEPT_PARAMETERS = ("turn", "section")  # of a conversation's or a document's address, when the query in it changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +62,17 @@ class Piece:
 
     text: str
     is_match: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SectionView:
+    """A hit of a document as the sidebar shows it."""
+
+    section: SectionHit
+    url: str
+    heading: tuple[Piece, ...]
+    passage: tuple[Piece, ...]
+    percent: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +115,7 @@ def _sidebar(request: PageRequest, box: SearchBox) -> tuple[int, dict[str, Any]]
         if len(box.q) < MIN_QUERY_CHARS:
             return 200, {"too_short": MIN_QUERY_CHARS}
         query = _query(box, filters, RESULTS_LIMIT)
-        return 200, _results(request, box, search(caller=request.user, query=query, cursor=cursor), cursor)
+        return 200, _results(request, box, search_items(caller=request.user, query=query, cursor=cursor), cursor)
     except InvalidInput as error:
         return 422, {"error": str(error)}
 
@@ -123,6 +134,7 @@ def _filters(box: SearchBox) -> Filters:
         after=_moment(box.after, time.min),
         before=_moment(box.before, time.max),
         archived=box.archived,
+        kinds=parse_kinds(box.kind),
     )
 
 
@@ -149,8 +161,8 @@ def _list(request: PageRequest, filters: Filters, cursor: str) -> dict[str, Any]
     return context
 
 
-def _results(request: PageRequest, box: SearchBox, results: SearchResults, cursor: str) -> dict[str, Any]:
-    hits = [_view(hit, box) for hit in results.hits]
+def _results(request: PageRequest, box: SearchBox, results: MixedResults, cursor: str) -> dict[str, Any]:
+    hits = [_section_view(hit, box) if isinstance(hit, SectionHit) else _view(hit, box) for hit in results.hits]
     context: dict[str, Any] = {"hits": hits, "next_cursor": results.next_cursor, "notes": results.notes}
     if not hits and not cursor:
         context["nothing_imported"] = not _has_conversations(request)
@@ -172,6 +184,18 @@ def _view(hit: Hit, box: SearchBox) -> HitView:
         passage=() if is_repeated else show_marks(hit.passage, hit.marks),
         percent=round(hit.similarity * 100),
         project_name=project_name(hit.project),
+    )
+
+
+def _section_view(hit: SectionHit, box: SearchBox) -> SectionView:
+    heading = one_line(" > ".join(hit.heading_path), QUESTION_CHARS)
+    parameters = {"section": hit.section, "from": hit.passage_start, "to": hit.passage_end} | box.parameters
+    return SectionView(
+        section=hit,
+        url=f"{reverse('document', args=[hit.document_id])}?{urlencode(parameters)}#section-{hit.section}",
+        heading=mark_words(heading, box.q),
+        passage=show_marks(hit.passage, hit.marks),
+        percent=round(hit.similarity * 100),
     )
 
 
@@ -247,7 +271,8 @@ def hits_in(request: PageRequest) -> HttpResponse:
     box = SearchBox.of(request)
     number, current = request.GET.get("conversation", ""), _turn(request)
     try:
-        results = search(caller=request.user, query=_query(box, _filters(box), MAX_LIMIT), may_rerank=False)
+        filters = replace(_filters(box), kinds=TURNS_ALONE)
+        results = search(caller=request.user, query=_query(box, filters, MAX_LIMIT), may_rerank=False)
     except InvalidInput:
         return HttpResponse(status=204)
     hits = sorted((hit for hit in results.hits if str(hit.conversation_id) == number), key=lambda hit: hit.turn_number)

@@ -31,6 +31,7 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["CONVMEMORY_VAR"] = str(test_var)  # for the processes that tests start
     settings.VAR_DIR = test_var
     settings.IMPORT_FOLDER = test_var / "imports"
+    settings.MEDIA_ROOT = test_var / "media"
     settings.STATIC_ROOT = test_var / "static"
     settings.STATIC_ROOT.mkdir(exist_ok=True)
     settings.MEASURES_FLUSH_S = 0.0  # no thread: its connection would outlive a test's transaction

@@ -7,7 +7,7 @@ from ninja import P, QueryEx, Router, Status
 
 from convmemory.accounts.async_authentication import ASYNC_AUTHENTICATION
 from convmemory.accounts.authentication import caller_of
-from convmemory.chat import agents, live, replies
+from convmemory.chat import agent_documents, agents, live, replies
 from convmemory.chat.models import Agent
 from convmemory.chat.schemas import (
     AgentIn,
@@ -19,6 +19,7 @@ from convmemory.chat.schemas import (
     StopOut,
 )
 from convmemory.chat.streaming import stream_reply
+from convmemory.documents.schemas import AttachedDocuments, AttachIn
 
 router = Router(tags=["chat"])
 NULLABLE = ("context_window", "reply_tokens", "temperature")
@@ -75,4 +76,36 @@ def change_agent(request: HttpRequest, agent_id: int, body: AgentPatch) -> Agent
 @router.delete("/agents/{int:agent_id}", response={204: None}, summary="Delete an agent; its conversations stay")
 def delete_agent(request: HttpRequest, agent_id: int) -> Status[None]:
     agents.delete_agent(owner=caller_of(request), agent_id=agent_id)
+    return Status(204, None)
+
+
+@router.get(
+    "/agents/{int:agent_id}/documents",
+    response=AttachedDocuments,
+    by_alias=False,
+    summary="The documents attached to an agent",
+)
+def list_documents_of_agent(request: HttpRequest, agent_id: int) -> dict[str, Any]:
+    return {"results": agent_documents.documents_of_agent(owner=caller_of(request), agent_id=agent_id)}
+
+
+@router.post(
+    "/agents/{int:agent_id}/documents",
+    response=AttachedDocuments,
+    by_alias=False,
+    summary="Attach documents to an agent",
+)
+def attach_documents_to_agent(request: HttpRequest, agent_id: int, body: AttachIn) -> dict[str, Any]:
+    owner = caller_of(request)
+    attached = agent_documents.attach_to_agent(owner=owner, agent_id=agent_id, document_ids=body.document_ids)
+    return {"results": attached}
+
+
+@router.delete(
+    "/agents/{int:agent_id}/documents/{int:document_id}",
+    response={204: None},
+    summary="Detach a document from an agent",
+)
+def detach_document_from_agent(request: HttpRequest, agent_id: int, document_id: int) -> Status[None]:
+    agent_documents.detach_from_agent(owner=caller_of(request), agent_id=agent_id, document_id=document_id)
     return Status(204, None)

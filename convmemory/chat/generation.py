@@ -9,6 +9,7 @@ from typing import Any
 
 from django.utils import timezone
 
+from convmemory.chat.agent_documents import documents_seen
 from convmemory.chat.completions import open_stream, request_body
 from convmemory.chat.deltas import CompletionDraft, FinishedCall
 from convmemory.chat.events import Event
@@ -22,6 +23,7 @@ from convmemory.context.wire import wire_messages
 from convmemory.conversations.drafts import MessageDraft
 from convmemory.core.errors import EndpointUnavailable, InvalidInput
 from convmemory.core.threads import in_thread
+from convmemory.tools.registry import Seen
 
 MAX_ROUNDS = 8
 CUT_AT_LIMIT = "The reply was cut at its limit of {limit:,} tokens."
@@ -121,7 +123,11 @@ def _keep(draft: CompletionDraft, calls: list[FinishedCall], progress: ReplyProg
 async def _answer(
     job: ReplyJob, call: FinishedCall, progress: ReplyProgress, publish: Publish, room: Room, alive: frozenset[int]
 ) -> None:
-    result = await answer_call(call, caller=job.owner, allowed=job.agent.tools, room=room, alive=alive)
+    documents = await in_thread(
+        documents_seen, owner_id=job.owner.pk, conversation_id=job.conversation_id, agent_id=job.agent.agent_id
+    )
+    seen = Seen(messages=alive, documents=documents)
+    result = await answer_call(call, caller=job.owner, allowed=job.agent.tools, room=room, seen=seen)
     progress.messages.append(MessageDraft(role="tool", parts=(result,), created_at=timezone.now()))
     payload = {"call_id": result.call_id, "name": result.name, "text": result.text, "is_error": result.is_error}
     publish(Event("tool_result", payload))

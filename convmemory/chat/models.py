@@ -8,6 +8,7 @@ from django.db import models
 from django.db.models import Q
 
 from convmemory.conversations.models import Conversation, Message
+from convmemory.documents.models import Document
 
 
 class Agent(models.Model):
@@ -51,6 +52,21 @@ class Agent(models.Model):
     @property
     def is_switched_off(self) -> bool:
         return self.switched_off_at is not None
+
+
+class AgentDocument(models.Model):
+    """A document attached to an agent: it is searched in every conversation in which that agent answers."""
+
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="+", db_index=False)
+    document = models.ForeignKey(Document, on_delete=models.CASCADE, related_name="+")
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["agent", "document", "owner"], name="agent_document_unique")]
+        indexes = [models.Index(fields=["owner", "agent"], name="agent_document_owner")]
+
+    def __str__(self) -> str:
+        return f"document {self.document_id} of agent {self.agent_id}"
 
 
 class Reply(models.Model):

@@ -15,7 +15,7 @@ from convmemory.conversations.parts import ToolResultPart
 from convmemory.core.errors import ConvMemoryError
 from convmemory.core.threads import in_tool_thread
 from convmemory.core.tokens import count_tokens, cut_to_tokens
-from convmemory.tools.registry import run_tool
+from convmemory.tools.registry import NOTHING_SEEN, Seen, run_tool
 
 TIMEOUT_S = 60.0
 MIN_ROOM = 512
@@ -45,15 +45,15 @@ class Room:
 
 
 async def answer_call(
-    call: FinishedCall, *, caller: User, allowed: tuple[str, ...], room: Room, alive: frozenset[int] = frozenset()
+    call: FinishedCall, *, caller: User, allowed: tuple[str, ...], room: Room, seen: Seen = NOTHING_SEEN
 ) -> ToolResultPart:
-    """The result of one call. `alive` are the ids of the messages that the model was sent whole."""
-    text, is_error = await _run(call, caller, allowed, alive)
+    """The result of one call; `seen` is what the conversation has before it already, and which documents."""
+    text, is_error = await _run(call, caller, allowed, seen)
     fitting = await asyncio.to_thread(room.fit, text)
     return ToolResultPart(call_id=call.part.id, name=call.part.name, text=fitting, is_error=is_error)
 
 
-async def _run(call: FinishedCall, caller: User, allowed: tuple[str, ...], alive: frozenset[int]) -> tuple[str, bool]:
+async def _run(call: FinishedCall, caller: User, allowed: tuple[str, ...], seen: Seen) -> tuple[str, bool]:
     name = call.part.name
     if name not in allowed:
         return f"There is no tool {name!r} here: use {', '.join(allowed) or 'none'}.", True
@@ -61,7 +61,7 @@ async def _run(call: FinishedCall, caller: User, allowed: tuple[str, ...], alive
         return f"{call.error} Call {name} again with arguments as its schema says.", True
     try:
         async with asyncio.timeout(TIMEOUT_S):
-            answer = await in_tool_thread(run_tool, name, call.part.input, caller, alive=alive)
+            answer = await in_tool_thread(run_tool, name, call.part.input, caller, seen=seen)
     except ConvMemoryError as error:
         return str(error), True
     except TimeoutError:

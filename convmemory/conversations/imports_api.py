@@ -6,20 +6,16 @@ own, because reading one can mean copying half a gigabyte.
 
 import asyncio
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from django.contrib.auth.models import User
-from django.core.files.uploadedfile import UploadedFile
 from django.http import HttpRequest, HttpResponse
-from django.http.multipartparser import MultiPartParserError
 from django.urls import reverse
 from ninja import P, QueryEx, Router, Status
 
-from convmemory.accounts import async_authentication
 from convmemory.accounts.authentication import caller_of
+from convmemory.accounts.uploads import UPLOAD_AUTHENTICATION, in_upload_thread, uploaded_file
 from convmemory.conversations import imports
 from convmemory.conversations.import_links import links_of
 from convmemory.conversations.import_undo import ask_to_undo
@@ -30,13 +26,14 @@ from convmemory.conversations.tasks import enqueue_import, enqueue_undo
 from convmemory.core.errors import InvalidInput
 from convmemory.core.threads import in_thread
 
+if TYPE_CHECKING:
+    from django.core.files.uploadedfile import UploadedFile
+
 router = Router(tags=["imports"])
-T = TypeVar("T")
 
 WAIT_S = 60
 MAX_WAIT_S = 300
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 1.0
-_uploads = ThreadPoolExecutor(4, thread_name_prefix="uploads")
 
 FORM: dict[str, Any] = {
     "type": "object",
@@ -47,17 +44,6 @@ FORM: dict[str, Any] = {
         "wait": {"type": "integer", "minimum": 0, "maximum": MAX_WAIT_S},
     },
 }
-
-
-class SessionAuth(async_authentication.SessionAuth):
-    """The browser's session. Its CSRF check reads the form, which is done before, in a thread that may wait."""
-
-    async def __call__(self, request: HttpRequest) -> User | None:
-        if "Authorization" in request.headers or await async_authentication.user_of_session(request) is None:
-            return None
-        await _in_upload_thread(lambda: request.POST)
-        user: User | None = await super().__call__(request)
-        return user
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +57,7 @@ class UploadForm:
 
 @router.post(
     "/imports",
-    auth=[async_authentication.BearerKey(), SessionAuth()],
+    auth=UPLOAD_AUTHENTICATION,
     response={200: dict[str, Any], 202: ImportOut},
     summary="Import a transcript or an archive of transcripts",
     openapi_extra={"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": FORM}}}},
@@ -82,10 +68,10 @@ async def upload(
     """Waits up to `wait` seconds for the import to end. 200: the report per file, with the import's `id`; 202: it goes
     on, see `Location`. A file of which nothing could be read, or that costs too much, is 422 or 413 with the report."""
     owner = caller_of(request)
-    form = await _in_upload_thread(lambda: _form(request, wait))
+    form = await in_upload_thread(lambda: _form(request, wait))
     imports.require_acceptable(file=form.file, format=form.format)
     await in_thread(imports.require_room, owner=owner, size=form.file.size or 0)
-    stored = await _in_upload_thread(lambda: imports.store_upload(form.file))
+    stored = await in_upload_thread(lambda: imports.store_upload(form.file))
     row = await in_thread(_queue, owner, stored, form.format)
     row = await _ended(owner, row, form.wait_s)
     if row.state == Import.State.FAILED:
@@ -123,12 +109,7 @@ def undo_import(request: HttpRequest, import_id: int) -> Status[Import]:
 
 
 def _form(request: HttpRequest, wait_s: int) -> UploadForm:
-    try:
-        file = request.FILES.get("file")
-    except MultiPartParserError as error:
-        raise InvalidInput(f"The form cannot be read: {error}. Send it as multipart/form-data.") from error
-    if not isinstance(file, UploadedFile):
-        raise InvalidInput("There is no file: send it as multipart/form-data in a field that is called `file`.")
+    file = uploaded_file(request)
     given = request.POST.get("wait", "")
     if given and not (given.isascii() and given.isdigit() and len(given) < 4 and int(given) <= MAX_WAIT_S):
         raise InvalidInput(f"wait={given[:40]!r} is no waiting time: give 0 to {MAX_WAIT_S} seconds.")
@@ -160,7 +141,3 @@ def _with_reasons(rows: list[Import]) -> list[Import]:
     for row in rows:
         row.detail = reasons.get(row.pk, "")  # type: ignore[attr-defined]
     return rows
-
-
-async def _in_upload_thread(function: Callable[[], T]) -> T:
-    return await asyncio.get_running_loop().run_in_executor(_uploads, function)

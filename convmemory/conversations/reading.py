@@ -25,7 +25,8 @@ SOURCE_ID_CHARS = 300
 class Filters:
     """Which conversations count, and of one conversation which turns. None and "" mean: any.
 
-    `except_turns` (conversation, turn number) do not count.
+    `except_turns` (conversation, turn number) do not count. For searches `kinds` are those of sources, all where it is
+    empty, and `documents` the only documents that count.
     """
 
     agent: str = ""
@@ -37,6 +38,8 @@ class Filters:
     conversation_id: int | None = None
     turns: tuple[int, int] | None = None
     except_turns: tuple[tuple[int, int], ...] = ()
+    kinds: frozenset[str] = frozenset()
+    documents: frozenset[int] | None = None
 
     def __post_init__(self) -> None:
         if self.after and self.before and self.after > self.before:

@@ -3,10 +3,11 @@
 from typing import Any
 
 from convmemory.conversations import import_queue
-from convmemory.conversations.import_process import GRACE_S, run_import
+from convmemory.conversations.import_process import run_import
 from convmemory.conversations.import_undo import undo
 from convmemory.conversations.models import Import
 from convmemory.conversations.options import ImportOptions
+from convmemory.core.child_process import GRACE_S
 from convmemory.core.fair_queue import enqueue_for, owner_task, slice_end
 from convmemory.core.queueing import enqueue
 

@@ -28,6 +28,7 @@ from convmemory.core.errors import InvalidInput, NotFound
 LIST_LIMIT = 30
 CHILDREN_SHOWN = 50
 SPOKEN = ("user", "assistant")
+SHOWN_KINDS = ("turn", "section")  # of hits; "" for both
 MAX_POSITION = 2**31 - 1
 MAX_KEY = 2**63 - 1
 
@@ -44,6 +45,7 @@ class SearchBox:
     after: str = ""
     before: str = ""
     archived: bool = False
+    kind: str = ""
 
     @classmethod
     def of(cls, request: HttpRequest) -> "SearchBox":
@@ -55,6 +57,7 @@ class SearchBox:
             mode=given.get("mode") or "hybrid",
             scope=scope or SPOKEN,
             archived=given.get("archived") in ("1", "true", "on"),
+            kind=given.get("kind", "") if given.get("kind", "") in SHOWN_KINDS else "",
             **plain,
         )
 
@@ -65,6 +68,7 @@ class SearchBox:
         values["scope"] = ",".join(self.scope) if set(self.scope) != set(SPOKEN) else ""
         values |= {name: getattr(self, name) for name in ("agent", "project", "after", "before")}
         values["archived"] = "1" if self.archived else ""
+        values["kind"] = self.kind
         return {name: value for name, value in values.items() if value}
 
     @property

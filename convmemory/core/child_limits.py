@@ -1,13 +1,17 @@
 """Limits that a process sets itself before it touches foreign data: memory, time, and its parent's life.
 
-Imports nothing of convmemory or Django, so that it can run first.
+Imports nothing of Django, so that it can run first.
 """
 
 import os
 import resource
 import signal
 import sys
+from collections.abc import Callable, Sequence
 
+from convmemory.core.background import is_background, step_back
+
+EXIT_MEMORY = 70  # the status of a process that ended because memory was short
 PR_SET_PDEATHSIG = 1  # Source: prctl(2)
 
 
@@ -28,3 +32,15 @@ def limit_this_process(*, memory_mb: int, timeout_s: int, parent_pid: int) -> No
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent_pid:  # it died before the kernel was told
         sys.exit(1)
+
+
+def run_under_limits(work: Callable[[Sequence[str]], None]) -> None:
+    """Call `work` with this process's arguments; the last three are the limits (megabytes, seconds, parent)."""
+    *arguments, memory_mb, timeout_s, parent_pid = sys.argv[1:]
+    limit_this_process(memory_mb=int(memory_mb), timeout_s=int(timeout_s), parent_pid=int(parent_pid))
+    if is_background():  # as its parent is; a session of its own starts without what was said of the parent's
+        step_back()
+    try:
+        work(arguments)
+    except MemoryError:
+        os._exit(EXIT_MEMORY)  # nothing that could need memory is done any more

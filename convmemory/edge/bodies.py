@@ -22,6 +22,7 @@ from convmemory.edge.wire import DISCONNECT, header
 KB = 1024
 MB = 1024 * KB
 IMPORT_PATHS = frozenset({"/api/v1/imports", "/import"})
+DOCUMENT_PATHS = frozenset({"/api/v1/documents", "/documents"})
 FORM_OVERHEAD = MB  # an upload's other fields and boundaries; the file itself is measured where it is taken
 LINGER_BYTES = 8 * MB
 LINGER_S = 2.0
@@ -61,6 +62,12 @@ def limit_of_users(path: str, method: str) -> Limit:
             options.max_upload_mb * MB + FORM_OVERHEAD,
             f"The upload is larger than {options.max_upload_mb} MB (MAX_UPLOAD_MB): upload fewer files at a time, or "
             "use `manage.py import_conversations` on the server.",
+        )
+    if method == "POST" and path.rstrip("/") in DOCUMENT_PATHS:
+        return Limit(
+            options.max_document_mb * MB + FORM_OVERHEAD,
+            f"The upload is larger than {options.max_document_mb} MB (MAX_DOCUMENT_MB): split the document, or leave "
+            "out its pictures, and upload it again.",
         )
     return Limit(
         max(options.max_request_mb * MB, options.max_anonymous_request_kb * KB),

@@ -10,6 +10,7 @@ class EdgeOptions(FromSettings):
     """How large, how slow and how many requests may be."""
 
     max_upload_mb: int
+    max_document_mb: int
     max_request_mb: int
     max_anonymous_request_kb: int
     request_idle_s: float

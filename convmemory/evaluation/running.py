@@ -13,8 +13,10 @@ from django.contrib.auth.models import User
 
 from convmemory.conversations import ingest
 from convmemory.conversations.models import Conversation, Message
+from convmemory.conversations.reading import Filters
 from convmemory.evaluation.haystacks import Haystack, Question
 from search.adapters.conversations import KIND, index_conversation
+from search.document_search import TURNS_ALONE
 from search.models import Source
 from search.pipeline import rank_items
 from search.query import MAX_QUERY_CHARS, SearchQuery
@@ -103,7 +105,7 @@ def _turns_of_messages(owner: User) -> dict[tuple[str, str], tuple[int, int]]:
 def _observe(
     owner: User, question: Question, gold: set[tuple[int, int]], homes: frozenset[int], mode: str
 ) -> Observation:
-    query = SearchQuery(text=question.text[:MAX_QUERY_CHARS], mode=mode)
+    query = SearchQuery(text=question.text[:MAX_QUERY_CHARS], mode=mode, filters=Filters(kinds=TURNS_ALONE))
     started = time.perf_counter()
     result = rank_items(owner_id=owner.pk, query=query)
     keys = result.table.keys

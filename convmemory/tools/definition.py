@@ -49,16 +49,18 @@ class Tool(Generic[Input, Output]):
     """One tool, the same for chat, API and MCP. All of them only read.
 
     `refuse` makes an answer of the tool's own shape from arguments that it cannot take and the reason; without it
-    they are an error. `is_offered` is asked whenever tools are listed or called.
+    they are an error. `is_offered` is asked whenever tools are listed or called. One that `sees_documents` takes the
+    only documents that count, or None for all, as its third argument.
     """
 
     name: str
     description: str
     input_model: type[Input]
     output_model: type[Output]
-    function: Callable[[Caller, Input], Output]
+    function: Callable[..., Output]
     refuse: Callable[[object, str], Output] | None = None
     is_offered: Callable[[], bool] = lambda: True
+    sees_documents: bool = False
 
     @property
     def input_schema(self) -> dict[str, Any]:
@@ -68,8 +70,13 @@ class Tool(Generic[Input, Output]):
     def output_schema(self) -> dict[str, Any]:
         return _schema(self.output_model, "serialization")
 
-    def run(self, arguments: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
-        """The answer as JSON values. Raises: InvalidInput, and what the function raises."""
+    def run(
+        self, arguments: Mapping[str, Any], caller: Caller, documents: frozenset[int] | None = None
+    ) -> dict[str, Any]:
+        """The answer as JSON values. Raises: InvalidInput, and what the function raises.
+
+        `documents` are the only ones that count, where the tool is called in a conversation.
+        """
         try:
             checked = self.input_model.model_validate(arguments)
         except ValidationError as error:
@@ -77,7 +84,8 @@ class Tool(Generic[Input, Output]):
             if self.refuse is None:
                 raise InvalidInput(reason) from error
             return self.refuse(arguments, reason).model_dump(mode="json", exclude_none=True)
-        return self.function(caller, checked).model_dump(mode="json", exclude_none=True)
+        seen = (documents,) if self.sees_documents else ()
+        return self.function(caller, checked, *seen).model_dump(mode="json", exclude_none=True)
 
 
 def archive_owner(caller: Caller) -> AbstractBaseUser | None:

@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field
 
 from convmemory.conversations.reading import Filters
 from convmemory.tools.definition import Moment, Optional, Question, Text, ToolInput
+from search.document_search import TURNS_ALONE
 
 ScopeName = Literal["user", "assistant", "thinking", "tool"]
 
@@ -46,4 +47,4 @@ class SearchInput(ToolInput):
     @property
     def filters(self) -> Filters:
         """Raises: InvalidInput where the dates are the wrong way round."""
-        return Filters(agent=self.agent, project=self.project, after=self.after, before=self.before)
+        return Filters(agent=self.agent, project=self.project, after=self.after, before=self.before, kinds=TURNS_ALONE)

@@ -1,10 +1,12 @@
 """The tools there are, looked up and run by name. A new tool is one more line in `TOOLS`."""
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from convmemory.core.errors import NotFound
 from convmemory.tools.definition import Caller, Tool
+from convmemory.tools.documents import DOCUMENT_SEARCH
 from convmemory.tools.reading import LIST_CONVERSATIONS, READ_CONVERSATION
 from convmemory.tools.recalling import CONVERSATION_RECALL, MAX_ALIVE
 from convmemory.tools.searching import CONVERSATION_SEARCH, SEARCH_CHAT_HISTORY
@@ -15,8 +17,20 @@ TOOLS: tuple[Tool[Any, Any], ...] = (
     CONVERSATION_RECALL,
     READ_CONVERSATION,
     LIST_CONVERSATIONS,
+    DOCUMENT_SEARCH,
 )
 ALIVE = "alive_message_ids"  # an argument that chat fills in
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a chat's model sees: messages, by their ids, and the only documents that it may search, or None for all."""
+
+    messages: frozenset[int] = frozenset()
+    documents: frozenset[int] | None = None
+
+
+NOTHING_SEEN = Seen()
 
 
 def tool_definitions() -> tuple[Tool[Any, Any], ...]:
@@ -33,16 +47,17 @@ def tool_named(name: str) -> Tool[Any, Any]:
     raise NotFound(f"There is no tool {name!r}: use one of {', '.join(tool.name for tool in offered)}.")
 
 
-def run_tool(name: str, arguments: Mapping[str, Any], caller: Caller, *, alive: Collection[int] = ()) -> dict[str, Any]:
+def run_tool(name: str, arguments: Mapping[str, Any], caller: Caller, *, seen: Seen = NOTHING_SEEN) -> dict[str, Any]:
     """The tool's answer as JSON values; `caller` comes from the authenticated context, never from `arguments`.
 
-    `alive` are the ids of messages that the calling model sees: a tool that brings messages back leaves them out.
+    So does `seen`: a tool that brings messages back leaves out those which the calling model sees already, and only
+    the documents that its conversation sees are searched.
     Raises: NotFound for an unknown tool, InvalidInput for bad arguments, and what the tool raises.
     """
     tool = tool_named(name)
-    if alive and ALIVE in tool.input_model.model_fields:
-        arguments = {**arguments, ALIVE: _joined(arguments.get(ALIVE), alive)}
-    return tool.run(arguments, caller)
+    if seen.messages and ALIVE in tool.input_model.model_fields:
+        arguments = {**arguments, ALIVE: _joined(arguments.get(ALIVE), seen.messages)}
+    return tool.run(arguments, caller, seen.documents)
 
 
 def _joined(given: Any, alive: Collection[int]) -> Any:

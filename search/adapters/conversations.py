@@ -19,7 +19,7 @@ from search.adapters.messages import element_of, items_of
 from search.indexing.active import IndexResult, index_source
 from search.indexing.noting import delete_sources, drop_source, put_source
 from search.models import Source
-from search.sources import Element, ItemKey, ItemText, SourceFacts
+from search.sources import Element, ItemKey, ItemText, Kind, SourceFacts
 from search.tasks import enqueue_index
 from search.vectors.locking import lock_for_deletion
 
@@ -30,6 +30,8 @@ class ConversationAdapter:
     """Reads turns and messages for the index."""
 
     kind, item_name = KIND, "turn"
+    passage_kinds: frozenset[Kind] = frozenset({"user", "assistant", "thinking", "tool", "call", "system", "outside"})
+    is_embedded = True
 
     def read_range(self, owner_id: int, object_id: int, first: int, last: int) -> list[ItemText]:
         rows = with_home_turns(Message.objects.filter(owner_id=owner_id, conversation_id=object_id))

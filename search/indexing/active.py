@@ -24,7 +24,7 @@ from search.index_signals import items_compared
 from search.indexing.batches import ItemBatch, batches_of_items
 from search.indexing.chunking import chunk_text
 from search.models import BinaryCodeBlock, Item, ItemEmbedding, Passage, Source, SourceIndex
-from search.sources import ItemText
+from search.sources import ItemText, adapter_of
 from search.vectors.locking import derivation_lock, lock_for_writing, lock_vectors, unless_deleted
 from search.vectors.passages import drop_passages, store_ahead, store_passages
 from search.vectors.texts import ItemTexts, item_texts, searchable
@@ -134,6 +134,9 @@ def _index_items(source: Source, space: EmbeddingSpace, batch: ItemBatch, result
     known = dict(stored.values_list("number", "content_hash"))
     changed = {n: text for n, text in texts.items() if bytes(known.get(n, b"")) != text.content_hash}
     store_documents(source, changed)
+    if not adapter_of(source.kind).is_embedded:
+        result.items += len(changed)
+        return True
     outcomes = embed_missing(source, space, batch.items, texts, result, deadline)
     if outcomes is None:
         return False

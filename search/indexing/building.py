@@ -17,6 +17,7 @@ from convmemory.embeddings.spaces import building_space
 from search.indexing.active import IndexResult, embed_missing, state_of
 from search.indexing.batches import ITEMS_PER_BATCH, batches_of_items
 from search.models import ItemEmbedding, Passage, Source, SourceIndex
+from search.sources import adapter_of
 from search.vectors.locking import BUILD_LOCK_CLASS, derivation_lock, unless_deleted
 from search.vectors.passages import drop_passages
 from search.vectors.texts import item_texts
@@ -81,6 +82,8 @@ def _build(source: Source, state: SourceIndex, space: EmbeddingSpace, result: In
     try:
         for batch in batches_of_items(source, 0):
             done = result.items
+            if not adapter_of(source.kind).is_embedded:
+                break
             texts = {item.number: item_texts(item) for item in batch.items}
             outcomes = embed_missing(source, space, batch.items, texts, result, deadline)
             if outcomes is None:

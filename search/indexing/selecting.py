@@ -16,6 +16,7 @@ from convmemory.embeddings.models import EmbeddingSpace
 from search.indexing.building import sources_to_build
 from search.indexing.sweeping import with_state
 from search.models import SourceIndex
+from search.sources import kinds_without_vectors
 
 Defect = Literal["missing", "stale", "failed"]
 DEFECTS: tuple[Defect, ...] = get_args(Defect)
@@ -57,6 +58,7 @@ def find_damage(
     parameters: dict[str, Any] = {
         "space": space.pk,
         "defects": list(defects),
+        "without_vectors": kinds_without_vectors(),
         "owner": selection.owner_id,
         "source": selection.source_id,
         "since": selection.since,

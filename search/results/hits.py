@@ -120,7 +120,7 @@ def _hit(
 def _named_from(table: FeatureTable) -> dict[str, float]:
     """By feature that found anything, the value from which it is named to the reader."""
     found = {name: table.columns[name] for name in FEATURE_NAMES.values() if name in table.columns}
-    best = {name: float(np.nanmax(values)) for name, values in found.items() if len(values)}
+    best = {name: float(np.nanmax(values)) for name, values in found.items() if not np.isnan(values).all()}
     return {name: value * NAMED_SHARE for name, value in best.items() if value > 0}
 
 

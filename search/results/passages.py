@@ -16,6 +16,9 @@ from search.vectors.splitting import split_parts
 PASSAGES_PER_HIT = 8
 WORD_SHARE = 0.6  # how much the query's words weigh against meaning when a hit's passage is chosen
 MAX_CHARS = 400
+WIDE_CHARS = 400  # of a document's passage that takes in the sentences beside it,
+WIDEN_SHARE = 0.6  # where these have at least this share of its score
+BESIDE = range(4)  # characters between passages that follow each other
 LEAD_CHARS = 80
 STOP_SHARE = 0.15  # a word that weighs less than this share of the rarest is not marked
 MAX_WORD_CHARS = 256
@@ -82,9 +85,28 @@ def best_passages(
         texts = elements.get(turn, {})
         found = [(_text_at(place, texts), place) for place in places if place[0] in texts]
         if found:
-            text, place = max(found, key=lambda passage: passage[1][-1] + WORD_SHARE * words.share_in(passage[0]))
-            best[turn] = _shown(text, place, words)
+            scored = [(place[-1] + WORD_SHARE * words.share_in(text), place) for text, place in found]
+            place = max(scored, key=lambda passage: passage[0])[1]
+            if _is_of_document(texts[place[0]]):
+                place = _widened(scored, place)
+            best[turn] = _shown(_text_at(place, texts), place, words)
     return best
+
+
+def _is_of_document(element: Element) -> bool:
+    return any(part.kind == "document" for part in element.parts)
+
+
+def _widened(scored: Sequence[tuple[float, PassagePlace]], chosen: PassagePlace) -> PassagePlace:
+    """The passage with those beside it in the text that answer nearly as well: what a document says takes sentences."""
+    element_id, part_index, start, end, similarity = chosen
+    least = WIDEN_SHARE * max(score for score, _ in scored)
+    beside = [place for score, place in scored if score >= least and place[:2] == (element_id, part_index)]
+    for place in sorted(beside, key=lambda place: abs(place[2] - start)):
+        is_next = place[2] - end in BESIDE or start - place[3] in BESIDE
+        if is_next and max(end, place[3]) - min(start, place[2]) <= WIDE_CHARS:
+            start, end = min(start, place[2]), max(end, place[3])
+    return element_id, part_index, start, end, similarity
 
 
 def _elements(

@@ -1,5 +1,6 @@
 """How much an owner has: what document frequencies, mean lengths and the choice of a vector plan rest on."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -35,10 +36,13 @@ class Corpus:
 
 
 class PendingCorpus:
-    """The statement over the owner's sources on its way; what it brings is read once and kept."""
+    """The statement over the owner's sources on its way; what it brings is read once and kept.
 
-    def __init__(self, owner_id: int) -> None:
-        self._pending = PendingQuery(load_sql("search", "corpus"), {"owner": owner_id})
+    Of `kinds` alone where some are given: what else the owner has changes nothing in what is found of them.
+    """
+
+    def __init__(self, owner_id: int, kinds: Collection[str] = ()) -> None:
+        self._pending = PendingQuery(load_sql("search", "corpus"), {"owner": owner_id, "kinds": sorted(kinds)})
 
     @cached_property
     def corpus(self) -> Corpus:

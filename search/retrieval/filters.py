@@ -11,6 +11,7 @@ OF_ITEM = """EXISTS (
 )"""
 
 COLUMNS = {"agent": "agent", "project": "project", "source": "origin"}
+ARCHIVED = "SELECT id FROM search_source WHERE owner_id = %(owner)s AND archived"
 CONVERSATION = (
     "SELECT id FROM search_source "
     "WHERE owner_id = %(owner)s AND kind = 'conversation' AND object_id = %(filter_conversation)s"
@@ -57,10 +58,12 @@ def source_conditions(filters: Filters, row: str) -> tuple[list[str], dict[str, 
     Sources are named by what is left out where that is what few are, so that the common case costs nothing a row.
     """
     conditions: list[str] = []
-    parameters: dict[str, Any] = {}
-    if filters.archived is not None:
-        archived = "SELECT id FROM search_source WHERE owner_id = %(owner)s AND archived"
-        conditions.append(f"{row}.source_id {'' if filters.archived else 'NOT '}IN ({archived})")
+    left_out, parameters = _left_out(filters)
+    if left_out:
+        others = f"SELECT id FROM search_source WHERE owner_id = %(owner)s AND ({' OR '.join(left_out)})"  # noqa: S608
+        conditions.append(f"{row}.source_id NOT IN ({others})")
+    if filters.archived:
+        conditions.append(f"{row}.source_id IN ({ARCHIVED})")
     if filters.conversation_id is not None:
         conditions.append(f"{row}.source_id = ({CONVERSATION})")
         parameters["filter_conversation"] = filters.conversation_id
@@ -75,8 +78,23 @@ def source_conditions(filters: Filters, row: str) -> tuple[list[str], dict[str, 
     return conditions, parameters
 
 
+def _left_out(filters: Filters) -> tuple[list[str], dict[str, Any]]:
+    """Conditions on the sources that do not count, of which few people have many, and their parameters."""
+    conditions: list[str] = []
+    parameters: dict[str, Any] = {}
+    if filters.archived is False:
+        conditions.append("archived")
+    if filters.kinds:
+        conditions.append("kind <> ALL(%(filter_kinds)s)")
+        parameters["filter_kinds"] = sorted(filters.kinds)
+    if filters.documents is not None:
+        conditions.append("kind = 'document' AND object_id <> ALL(%(filter_documents)s::bigint[])")
+        parameters["filter_documents"] = sorted(filters.documents)
+    return conditions, parameters
+
+
 def item_conditions(filters: Filters, text: QueryText) -> tuple[list[str], dict[str, Any]]:
-    """Conditions on a item's lexical document `d`, and their parameters."""
+    """Conditions on an item's lexical document `d`, and their parameters."""
     conditions: list[str] = []
     parameters: dict[str, Any] = {}
     for name, operator in (("after", ">="), ("before", "<=")):

@@ -20,6 +20,7 @@ from convmemory.embeddings.spaces import active_space
 from search.query import DEFAULT_SCOPE, SearchQuery, kinds_in, shown_kinds_in
 from search.query_text import QueryText
 from search.retrieval.candidates import ItemKeys, split_keys
+from search.sources import registered
 from search.vectors.passages import KINDS, vector_text
 from search.vectors.texts import searchable
 
@@ -56,8 +57,10 @@ class PreparedQuery:
 
     @property
     def passage_kinds(self) -> list[int]:
-        """The kinds of passages in scope, as they are stored."""
-        return [KINDS[kind] for kind in kinds_in(self.scope)]
+        """The kinds of passages in scope, as they are stored; of sources that are searched alone."""
+        wanted = self.filters.kinds
+        held = [adapter.passage_kinds for kind, adapter in registered().items() if not wanted or kind in wanted]
+        return [KINDS[kind] for kind in kinds_in(self.scope) if any(kind in kinds for kinds in held)]
 
     def nearest_passages_of(self, keys: ItemKeys) -> dict[str, Any]:
         """Parameters of a statement that looks for the passages of some items which are nearest to the query."""

@@ -1,4 +1,4 @@
--- How many items, words and passages each of the owner's sources holds, and their own numbers.
+-- How many items, words and passages each of the owner's sources of some kinds holds, and their own numbers.
 SELECT
     array_agg(s.id),
     array_agg(s.item_count),
@@ -9,3 +9,4 @@ FROM search_source AS s
 LEFT JOIN search_sourceindex AS i
     ON i.source_id = s.id AND i.space_id = (SELECT id FROM embeddings_embeddingspace WHERE is_active)
 WHERE s.owner_id = %(owner)s AND s.item_count > 0
+    AND (cardinality(%(kinds)s::text[]) = 0 OR s.kind = ANY(%(kinds)s::text[]))

@@ -12,6 +12,7 @@ WHERE
         WHEN e.id IS NULL THEN 'missing'
         WHEN e.content_hash <> d.content_hash THEN 'stale'
     END = ANY(%(defects)s)
+    AND s.kind <> ALL(%(without_vectors)s::text[])
     AND (%(owner)s::bigint IS NULL OR s.owner_id = %(owner)s)
     AND (%(source)s::bigint IS NULL OR s.id = %(source)s)
     AND (%(since)s::timestamptz IS NULL OR s.updated_at >= %(since)s)

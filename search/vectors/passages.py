@@ -24,7 +24,7 @@ from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import embedder_for
 from convmemory.embeddings.token_codes import encode_vectors
 from search.index_signals import elements_embedded
-from search.models import Passage, Source
+from search.models import BinaryCodeBlock, Passage, Source
 from search.sources import Element, ItemText, Kind
 from search.vectors.codes import drop_codes, pack_codes
 from search.vectors.locking import lock_vectors
@@ -149,6 +149,28 @@ def drop_passages(source: Source, *, first_item: int, spaces: Iterable[Embedding
             lock_vectors(source.pk, space.pk)
             Passage.objects.filter(source=source, space=space, item_number__gte=first_item).delete()
             drop_codes(source, space, first_item)
+
+
+def move_passages(source: Source, moved: Mapping[int, int]) -> None:
+    """Give the passages of items that only got other numbers these (old: new), so that nothing is embedded again.
+
+    Those of other items stay behind until theirs are stored. Within the transaction that renumbers the items.
+    """
+    changed = {old: new for old, new in moved.items() if old != new}
+    if not changed:
+        return
+    packed = BinaryCodeBlock.objects.filter(source=source).values("space")
+    parameters: dict[str, Any] = {
+        "source": source.pk,
+        "owner": source.owner_id,
+        "old": list(changed),
+        "new": list(changed.values()),
+    }
+    for space in EmbeddingSpace.objects.filter(pk__in=packed):
+        lock_vectors(source.pk, space.pk)
+        with connection.cursor() as cursor:
+            cursor.execute(load_sql("search", "move_passages"), parameters | {"space": space.pk})
+        pack_codes(source, space, {*changed, *changed.values()})
 
 
 def _replace(

@@ -5,7 +5,20 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-HEAVY = ("onnxruntime", "onnx", "tokenizers", "tiktoken", "openai", "torch", "mcp")
+HEAVY = (
+    "onnxruntime",
+    "onnx",
+    "tokenizers",
+    "tiktoken",
+    "openai",
+    "torch",
+    "mcp",
+    "lxml",
+    "pypdfium2",
+    "docx",
+    "pptx",
+    "python_calamine",
+)
 
 
 def test_starting_django_loads_no_heavy_library() -> None:

@@ -9,7 +9,7 @@ from django.db import connection, models, transaction
 from django.test.utils import isolate_apps
 
 from search.indexing.noting import put_source
-from search.sources import Element, ItemText, SourceAdapter, SourceFacts, one_element_item, register, unregister
+from search.sources import Element, ItemText, Kind, SourceAdapter, SourceFacts, one_element_item, register, unregister
 
 DAY = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -27,6 +27,7 @@ with isolate_apps("tests"):
 
 class DiaryAdapter(SourceAdapter):
     kind, item_name = "diary", "entry"
+    passage_kinds: frozenset[Kind] = frozenset({"user"})
 
     def read_range(self, owner_id: int, object_id: int, first: int, last: int) -> list[ItemText]:
         return [item_of(entry) for entry in entries(owner_id, diary_id=object_id, number__range=(first, last))]

@@ -18,6 +18,7 @@ from tests.support.tool_arguments import arguments_for
 from tests.surfaces.isolation_town import QUESTIONS, TOPICS, Person, Town
 
 YEAR_BEFORE, TODAY = "2025-06-18", "2026-07-28"
+UNKNOWN = ("There is no conversation", "There is no document")
 TOOLS = [tool.name for tool in tool_definitions()]
 NEVER_SHOW_TEXT = {
     "GET events", "GET events by words", "page events", "GET index status", "GET memory stats", "POST memory embed",
@@ -44,6 +45,7 @@ class Ask:
     summary: str
     reply: str
     import_id: int
+    document: int
     mode: str
     arguments: dict[str, dict[str, Any]] = field(default_factory=dict)
 
@@ -69,6 +71,7 @@ def draw_ask(town: Town, draw: st.DataObject, surfaces: Iterable[str]) -> Ask:
         summary="/conversations/{}/summaries/{}".format(*draw.draw(st.sampled_from(victim.summaries))),
         reply="/conversations/{}/replies/{}".format(*draw.draw(st.sampled_from(victim.replies))),
         import_id=draw.draw(st.sampled_from(victim.imports)),
+        document=draw.draw(st.sampled_from(victim.documents)),
         mode=draw.draw(st.sampled_from(["hybrid", "semantic", "full_text"])),
     )
     for tool in sorted({TOOL_OF[name] for name in surfaces if name in TOOL_OF}):
@@ -81,6 +84,7 @@ def _draw_arguments(draw: st.DataObject, ask: Ask, tool: str) -> dict[str, Any]:
     known = {
         "query": ask.question,
         "conversation_id": ask.conversation,
+        "document_id": ask.document,
         "agent": ask.agent,
         "project": st.sampled_from(["", ask.caller.secret, ask.victim.tag]),
         "alive_message_ids": st.lists(st.sampled_from(ask.victim.messages), max_size=3, unique=True),
@@ -100,7 +104,7 @@ def is_refused(answer: Answer) -> bool:
     status, body = answer
     if body.startswith(b'{"jsonrpc"'):
         result = json.loads(body)["result"]
-        return bool(result.get("isError")) and not result["content"][0]["text"].startswith("There is no conversation")
+        return bool(result.get("isError")) and not result["content"][0]["text"].startswith(UNKNOWN)
     return status == 422
 
 
@@ -243,6 +247,32 @@ ROUTES: dict[str, Surface] = {
     "page new chat": lambda _, ask: _page(ask, "/chat"),
     "page reply": lambda _, ask: _page(ask, ask.reply),
     "page context": lambda _, ask: _page(ask, f"/conversations/{ask.conversation}/context", agent=ask.agent_id),
+    "GET search of both": lambda _, ask: _api(ask, "GET", "/search", query=ask.question, limit=50, mode=ask.mode),
+    "GET search of sections": lambda _, ask: _api(
+        ask, "GET", "/documents/search", query=ask.question, limit=50, mode=ask.mode
+    ),
+    "GET search in a document": lambda _, ask: _api(
+        ask, "GET", "/documents/search", query=ask.question, document_id=ask.document
+    ),
+    "GET search in attached documents": lambda _, ask: _api(
+        ask, "GET", "/documents/search", query=ask.question, conversation_id=ask.conversation
+    ),
+    "GET documents": lambda _, ask: _api(ask, "GET", "/documents"),
+    "GET document": lambda _, ask: _api(ask, "GET", f"/documents/{ask.document}"),
+    "GET attached documents": lambda _, ask: _api(ask, "GET", f"/conversations/{ask.conversation}/documents"),
+    "POST attached documents": lambda _, ask: _api(
+        ask, "POST", f"/conversations/{ask.conversation}/documents", {"document_ids": [ask.document]}
+    ),
+    "GET documents of agent": lambda _, ask: _api(ask, "GET", f"/agents/{ask.agent_id}/documents"),
+    "POST documents of agent": lambda _, ask: _api(
+        ask, "POST", f"/agents/{ask.agent_id}/documents", {"document_ids": [ask.document]}
+    ),
+    "page documents": lambda _, ask: _page(ask, "/documents"),
+    "page document": lambda _, ask: _page(ask, f"/documents/{ask.document}", section=ask.turn),
+    "page document card": lambda _, ask: _page(ask, f"/documents/{ask.document}/card"),
+    "page document delete": lambda _, ask: _page(ask, f"/documents/{ask.document}/delete"),
+    "page attached documents": lambda _, ask: _page(ask, f"/conversations/{ask.conversation}/documents"),
+    "DELETE another's document": lambda _, ask: _delete(ask, f"/documents/{ask.document}"),
     "GET imports": lambda _, ask: _api(ask, "GET", "/imports"),
     "GET import": lambda _, ask: _api(ask, "GET", f"/imports/{ask.import_id}"),
     "POST another's import undo": lambda _, ask: _undo(ask, f"/imports/{ask.import_id}"),

@@ -16,9 +16,11 @@ from convmemory.accounts.keys import create_key
 from convmemory.chat.agents import create_agent
 from convmemory.chat.models import Reply
 from convmemory.conversations.models import Conversation, Import, Message
+from convmemory.documents.library import attach
 from search.adapters.conversations import index_conversation
 from summaries.models import ConversationSummary
 from tests.factories import exchange, make_conversation, make_user
+from tests.support.documents import indexed, upload
 
 TOPICS = (
     "sourdough starter", "night train to Vienna", "billing deadlock", "queue worker memory leak", "JWT login",
@@ -56,6 +58,7 @@ class Person:
     summaries: list[tuple[int, int]] = field(default_factory=list)
     replies: list[tuple[int, int]] = field(default_factory=list)
     imports: list[int] = field(default_factory=list)
+    documents: list[int] = field(default_factory=list)
 
     @property
     def source_id(self) -> str:
@@ -99,8 +102,17 @@ def _settle(draw: random.Random, tag: str, secret: str) -> Person:
     report = {"files": [{"path": f"{words}.jsonl", "errors": [words]}], "total": {}}
     row = Import.objects.create(owner=user, name=f"{words}.zip", size=1, state="failed", error=words, report=report)
     person.imports.append(row.pk)
+    _add_document(draw, person, words)
     person.messages = list(Message.objects.filter(owner=user).values_list("pk", flat=True))
     return person
+
+
+def _add_document(draw: random.Random, person: Person, words: str) -> None:
+    """A document, indexed and attached to the first conversation."""
+    said = "\n\n".join(f"## {words} {topic}\n\n{_pair(draw, words)[1] * 3}" for topic in draw.sample(TOPICS, 3))
+    document = indexed(upload(person.user, said, f"{words}.md"))
+    attach(owner=person.user, conversation_id=person.conversations[0], document_ids=[document.pk])
+    person.documents.append(document.pk)
 
 
 def _talk(person: Person, conversation: Conversation, words: str) -> None:

@@ -16,9 +16,10 @@ from django.db import connection
 from django_q.models import OrmQ
 
 from convmemory.accounts.keys import create_key
-from convmemory.conversations import import_process, tasks
+from convmemory.conversations import tasks
 from convmemory.conversations.imports import queue_import
 from convmemory.conversations.models import Conversation, Import, Message
+from convmemory.core import child_process
 from tests.factories import make_user
 from tests.support.importing import let_children_in, uploads
 from tests.support.site import running_site
@@ -58,13 +59,13 @@ def test_an_upload_is_imported_by_a_process_that_ends(owner: User) -> None:
 
 def test_the_worker_holds_no_connection_meanwhile(owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
     held: list[bool] = []
-    watch = import_process._watch
+    watch = child_process._watch
 
     def look(*arguments: Any) -> Any:
         held.append(connection.connection is not None)
         return watch(*arguments)
 
-    monkeypatch.setattr(import_process, "_watch", look)
+    monkeypatch.setattr(child_process, "_watch", look)
     tasks.run(queued(owner, LINES).pk)
     assert held == [False]
 
@@ -83,8 +84,8 @@ def test_an_import_that_takes_too_long_is_ended(owner: User, settings: Any) -> N
 def test_the_kernel_ends_a_process_whose_worker_forgot_it(
     owner: User, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("convmemory.conversations.import_process.GRACE_S", 1 - settings.IMPORT_TIMEOUT_S)
-    monkeypatch.setattr("convmemory.conversations.import_process.HEARTBEAT_S", 30)
+    monkeypatch.setattr("convmemory.core.child_process.GRACE_S", 1 - settings.IMPORT_TIMEOUT_S)
+    monkeypatch.setattr("convmemory.core.child_process.HEARTBEAT_S", 30)
     row = queued(owner, many_messages(200_000))
     assert tasks.run(row.pk) == {"state": "failed"}
     row.refresh_from_db()
@@ -106,7 +107,7 @@ def test_an_import_that_needs_too_much_memory_is_ended(owner: User, settings: An
 
 def test_an_import_that_is_killed_runs_again(owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
     row = queued(owner, LINES)
-    monkeypatch.setattr("convmemory.conversations.import_process._watch", killing(monkeypatch))
+    monkeypatch.setattr("convmemory.core.child_process._watch", killing(monkeypatch))
     assert tasks.run(row.pk) == {"state": "queued"}
     assert tasks.run(row.pk) == {"state": "done"}
     assert Message.objects.count() == 2
@@ -114,12 +115,12 @@ def test_an_import_that_is_killed_runs_again(owner: User, monkeypatch: pytest.Mo
 
 def killing(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """In place of watching the child: kill it as the kernel does where memory is short, once."""
-    watch = import_process._watch
+    watch = child_process._watch
 
-    def kill_first(row: Import, process: Any, deadline: float) -> Any:
+    def kill_first(process: Any, *arguments: Any) -> Any:
         os.kill(process.pid, signal.SIGKILL)
-        monkeypatch.setattr(import_process, "_watch", watch)
-        return watch(row, process, deadline)
+        monkeypatch.setattr(child_process, "_watch", watch)
+        return watch(process, *arguments)
 
     return kill_first
 

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from convmemory.chat.models import Agent
 from convmemory.conversations.models import Conversation
+from convmemory.documents.models import Document
 from convmemory.tools.registry import tool_named
 from summaries.models import ConversationSummary
 from tests.support import asgi_server
@@ -84,7 +85,7 @@ class Tally:
 
 
 def rows() -> list[int]:
-    return [model.objects.count() for model in (Conversation, Agent, ConversationSummary)]
+    return [model.objects.count() for model in (Conversation, Agent, ConversationSummary, Document)]
 
 
 def test_nobody_ever_sees_or_removes_another_users_row(town: Town) -> None:

@@ -21,6 +21,7 @@ from convmemory.tools.registry import tool_definitions
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation, make_user
 from tests.support import asgi_server
+from tests.support.documents import indexed, upload
 from tests.support.mcp_client import Session, over_http, over_stdio, stdio_server
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -45,6 +46,7 @@ def owner() -> User:
 def bread(owner: User) -> Conversation:
     made = make_conversation(owner, exchange(BREAD), title="Bread")
     index_conversation(conversation_id=made.pk)
+    indexed(upload(owner, " ".join(BREAD), "bread.txt"))
     return made
 
 

@@ -143,7 +143,7 @@ def test_before_anything_is_imported_the_page_says_how(pages: Pages) -> None:
 def test_no_hits_say_what_to_try(owner: User, pages: Pages) -> None:
     indexed(owner, PERU)
     text = pages.get("/search", {"q": "zyxwvut", "mode": "full_text", "agent": "nobody"})
-    assert "No turn found for “zyxwvut”" in text
+    assert "Nothing found for “zyxwvut”" in text
     assert "Search without the filters" in text
 
 

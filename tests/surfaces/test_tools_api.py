@@ -12,6 +12,7 @@ from convmemory.accounts.keys import create_key
 from convmemory.tools.registry import tool_definitions
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation, make_user
+from tests.support.documents import indexed, upload
 
 pytestmark = pytest.mark.django_db
 
@@ -37,6 +38,7 @@ def test_the_list_holds_every_tool_with_its_schemas(client: Client) -> None:
 def test_every_tool_answers_as_its_schema_says(client: Client, owner: User) -> None:
     conversation = make_conversation(owner, exchange(BREAD))
     index_conversation(conversation_id=conversation.pk)
+    indexed(upload(owner, " ".join(BREAD), "bread.txt"))
     arguments = {"query": "sourdough starter", "conversation_id": conversation.pk}
     for tool in client.get("/api/v1/tools").json()["tools"]:
         wanted = {name: arguments[name] for name in tool["input_schema"].get("required", [])}

@@ -12,6 +12,9 @@ from convmemory.conversations.models import Conversation
 from convmemory.core.retrying import EMBEDDING
 from convmemory.core.sql import load_sql
 from convmemory.core.text import one_line
+from convmemory.documents.models import Document
+from convmemory.documents.options import DocumentOptions
+from convmemory.documents.tasks import sweep as sweep_documents
 from convmemory.embeddings.spaces import active_space
 from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity, plural
 from memory.models import MessageEmbedding
@@ -154,6 +157,29 @@ def check_behind() -> Iterator[Finding]:
     )
 
 
+def check_documents() -> Iterator[Finding]:
+    stuck = Document.objects.filter(
+        status__in=(Document.Status.UPLOADED, Document.Status.PROCESSING),
+        updated_at__lt=timezone.now() - timedelta(seconds=2 * DocumentOptions.from_settings().document_timeout_s),
+    )
+    if count := stuck.count():
+        yield Finding(
+            "rows.documents-stuck",
+            Severity.WARNING,
+            f"{plural(count, 'document')} wait to be read for longer than reading one may take.",
+            "See that workers run (queue.no-worker): their sweep takes them up every minute.",
+            lambda: f"{sweep_documents()['enqueued']} handed to the workers.",
+        )
+    lost = [row.pk for row in Document.objects.iterator(chunk_size=500) if not row.file.storage.exists(str(row.file))]
+    if lost:
+        yield Finding(
+            "rows.documents-lost",
+            Severity.ERROR,
+            f"The files of {plural(len(lost), 'document')} are not in MEDIA_ROOT: their texts alone are left.",
+            "Put the folder back from a backup; on several machines MEDIA_ROOT has to be one folder that they share.",
+        )
+
+
 AREA = Area(
     "rows",
     facts,
@@ -166,5 +192,6 @@ AREA = Area(
         check_messages,
         check_refused,
         check_behind,
+        check_documents,
     ),
 )

@@ -22,6 +22,8 @@ from convmemory.conversations.importers.own_export import FORMAT, MANIFEST, VERS
 from convmemory.core.errors import InvalidInput
 from convmemory.core.private_files import new_private_file
 from convmemory.core.sql import load_sql
+from convmemory.documents.models import Document
+from convmemory.documents.storage import document_storage
 from convmemory.ops.privacy.ownership import OwnedTable, owned_tables
 
 ROWS_PER_FETCH = 200
@@ -68,6 +70,7 @@ def export_user(*, user: AbstractBaseUser, path: Path) -> ExportReport:
         ):
             for table in sorted(owned_tables(), key=lambda table: table.name):
                 rows[table.name] = _write_table(archive, table, user.pk)
+            _write_files(archive, user.pk)
             archive.writestr(MANIFEST, json.dumps(_manifest(user, rows), indent=1))
         draft.rename(path)
     except OSError as error:
@@ -106,6 +109,13 @@ def _write_table(archive: zipfile.ZipFile, table: OwnedTable, owner_id: int) -> 
             file.write(row.encode() + b"\n")
             count += 1
     return count
+
+
+def _write_files(archive: zipfile.ZipFile, owner_id: int) -> None:
+    """The files of the person's documents, under the names by which their rows know them."""
+    for place in Document.objects.filter(owner_id=owner_id).order_by("pk").values_list("file", flat=True):
+        if document_storage().exists(place):
+            archive.write(document_storage().path(place), f"files/{place}")
 
 
 def _manifest(user: AbstractBaseUser, rows: dict[str, int]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ SCHEDULES: dict[str, tuple[str, int]] = {  # name: (function, minutes between tw
     "deep sweep": ("convmemory.ops.sweep_tasks.deep_sweep", 60),
     "message sweep": ("memory.tasks.sweep", 1),
     "imports": ("convmemory.conversations.tasks.sweep", 1),
+    "documents": ("convmemory.documents.tasks.sweep", 1),
     "summaries": ("summaries.tasks.sweep", 1),
     "vector index": ("search.tasks.build_vector_index", 60),
     "index sample": ("convmemory.ops.dashboard_tasks.sample_index", 10),

@@ -9,8 +9,10 @@ from django.core.management.base import BaseCommand, CommandError
 from django.core.serializers.json import DjangoJSONEncoder
 
 from convmemory.accounts.users import user_named
+from convmemory.conversations.reading import Filters
 from convmemory.core.errors import ConvMemoryError
 from convmemory.core.text import one_line
+from search.document_search import TURNS_ALONE
 from search.indexing.status import IndexStatus, index_status
 from search.searching import MODES, Hit, SearchQuery, SearchResults, parse_scope, search
 
@@ -34,6 +36,7 @@ class Command(BaseCommand):
                 limit=options["limit"],
                 mode=options["mode"],
                 scope=parse_scope(options["scope"]),
+                filters=Filters(kinds=TURNS_ALONE),
                 has_operators=True,
             )
             caller = user_named(options["user"])

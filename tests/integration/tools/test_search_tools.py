@@ -10,7 +10,7 @@ from convmemory.conversations.drafts import MessageDraft
 from convmemory.conversations.models import Conversation, Message
 from convmemory.conversations.parts import TextPart, ThinkingPart, ToolCallPart, ToolResultPart
 from convmemory.core.errors import InvalidInput, NotFound
-from convmemory.tools.registry import run_tool
+from convmemory.tools.registry import Seen, run_tool
 from search.adapters.conversations import index_conversation
 from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
 
@@ -258,9 +258,10 @@ def test_ids_that_cannot_be_are_nobodys(owner: User, bakery: Conversation) -> No
 
 def test_chat_says_what_its_model_sees(owner: User, bakery: Conversation) -> None:
     alive = message_ids(bakery, *range(4))
-    answer = run_tool("conversation_recall", {"query": BREAD}, owner, alive=alive)
+    seen = Seen(messages=frozenset(alive))
+    answer = run_tool("conversation_recall", {"query": BREAD}, owner, seen=seen)
     assert {row["turn_number"] for row in answer["results"]} == {2}
     own = message_ids(bakery, 4, 5)
-    both = run_tool("conversation_recall", {"query": BREAD, "alive_message_ids": own}, owner, alive=alive)
+    both = run_tool("conversation_recall", {"query": BREAD, "alive_message_ids": own}, owner, seen=seen)
     assert both["results"] == []
-    assert run_tool("ConversationSearch", {"query": BREAD}, owner, alive=alive)["results"], "other tools are not told"
+    assert run_tool("ConversationSearch", {"query": BREAD}, owner, seen=seen)["results"], "other tools are not told"

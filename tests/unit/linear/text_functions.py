@@ -37,6 +37,13 @@ from convmemory.core.errors import ConvMemoryError, InvalidInput
 from convmemory.core.fence import fenced, quoted, visible
 from convmemory.core.text import content_hash, cut, json_storable, one_line, storable
 from convmemory.core.tokens import ESTIMATE, count_tokens, cut_to_tokens, token_spans
+from convmemory.documents.converters.base import decode
+from convmemory.documents.converters.office import joined_row
+from convmemory.documents.converters.pdf import lines_of_text
+from convmemory.documents.converters.plain import code_blocks, markdown_blocks
+from convmemory.documents.converters.web import _tree, html_blocks
+from convmemory.documents.library import clean_name
+from convmemory.documents.structure import Block, cut_sections
 from convmemory.embeddings.local import _encodable
 from convmemory.evaluation.beam import _without_plan_mark
 from memory.context import build_memory_context
@@ -238,6 +245,14 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "convmemory.core.tokens": lambda text: count_tokens(text, encoding=ESTIMATE),
     "convmemory.core.tokens cut": lambda text: cut_to_tokens(text, 50, encoding=ESTIMATE),
     "convmemory.core.tokens vocabulary": lambda text: _BYTES.decode_with_offsets(_BYTES.encode_ordinary(text)),
+    "convmemory.documents.converters.base": lambda text: decode(text.encode("utf-8", "replace")),
+    "convmemory.documents.converters.office": lambda text: joined_row([text, text]),
+    "convmemory.documents.converters.pdf": lambda text: list(lines_of_text(text)),
+    "convmemory.documents.converters.plain": lambda text: list(markdown_blocks(text)),
+    "convmemory.documents.converters.plain code": lambda text: list(code_blocks(text)),
+    "convmemory.documents.converters.web": lambda text: list(html_blocks(_tree(text))),
+    "convmemory.documents.library": clean_name,
+    "convmemory.documents.structure": lambda text: cut_sections([Block(text), Block(text, level=1)]),
     "convmemory.embeddings.local": _encodable,
     "convmemory.evaluation.beam": _without_plan_mark,
     "memory.context": _recalled,

@@ -32,7 +32,8 @@ def test_schemas_are_valid_and_describe_objects(tool: Tool[Any, Any]) -> None:
 
 def test_names_are_those_that_are_promised() -> None:
     assert [tool.name for tool in TOOLS] == [
-        "ConversationSearch", "search_chat_history", "conversation_recall", "read_conversation", "list_conversations"
+        "ConversationSearch", "search_chat_history", "conversation_recall", "read_conversation", "list_conversations",
+        "document_search",
     ]  # fmt: skip
 
 

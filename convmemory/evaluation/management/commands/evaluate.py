@@ -13,7 +13,7 @@ from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 
 from convmemory.core.errors import ConvMemoryError
-from convmemory.evaluation import reporting
+from convmemory.evaluation import documents, reporting
 from convmemory.evaluation.datasets import DATASETS, read_dataset
 from convmemory.evaluation.haystacks import Haystack
 from convmemory.evaluation.messages import observe_messages
@@ -21,16 +21,22 @@ from convmemory.evaluation.reporting import Figures, Observed
 from convmemory.evaluation.running import Observation, delete_haystacks, load_haystack, observe_haystack, scratch_user
 from search.query import MODES
 
+DOCUMENTS = "documents"
 COLUMNS = ("hit@1", "hit@5", "recall@1", "recall@5", "recall@10", "recall@20", "mrr", "ndcg@10")
 CONVERSATION_COLUMNS = ("conversation_hit@1", "conversation_hit@5")
 WIDTH = 34
 
 
 class Command(BaseCommand):
-    help = "Measure search on evaluation sets that you point to: locomo, longmemeval, beam, coding, samples."
+    help = (
+        "Measure search on evaluation sets that you point to: locomo, longmemeval, beam, coding, samples; or, by "
+        "themselves, documents."
+    )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("dataset", nargs="+", choices=sorted(DATASETS), help="one or more, fitted together")
+        parser.add_argument(
+            "dataset", nargs="+", choices=sorted([*DATASETS, DOCUMENTS]), help="one or more, fitted together"
+        )
         parser.add_argument("--data", nargs="+", type=Path, required=True, help="the file or folder of each set")
         parser.add_argument("--mode", choices=MODES, default="hybrid")
         parser.add_argument("--messages", action="store_true", help="measure recall of messages, not search of turns")
@@ -44,6 +50,11 @@ class Command(BaseCommand):
         parser.add_argument("--keep", action="store_true", help="keep the scratch users for the next run")
 
     def handle(self, *args: Any, **options: Any) -> None:
+        if options["dataset"] == [DOCUMENTS]:
+            self._documents(options)
+            return
+        if DOCUMENTS in options["dataset"]:
+            raise CommandError("Measure documents by themselves: they are not fitted together with conversations.")
         if len(options["dataset"]) != len(options["data"]):
             raise CommandError("Give one --data path for each data set, in the same order.")
         try:
@@ -58,6 +69,22 @@ class Command(BaseCommand):
             self.stdout.write(json.dumps(report))
         else:
             self.stdout.write("\n".join(lines_of(report)))
+
+    def _documents(self, options: dict[str, Any]) -> None:
+        """Search of documents, in the mode that is asked for, beside a plain splitter."""
+        [folder] = options["data"]
+        try:
+            questions = documents.read_questions(folder)[: options["limit"]]
+            owner = documents.load_library(folder, questions, self._progress)
+            found = documents.measure_search(owner, questions, mode=options["mode"], progress=self._progress)
+            plain = documents.measure_plain_splitter(folder, questions, self._progress)
+        except ConvMemoryError as error:
+            raise CommandError(str(error)) from error
+        finally:
+            if not options["keep"]:
+                delete_haystacks(DOCUMENTS)
+        report = {"questions": len(questions), "mode": options["mode"], **found, **plain}
+        self.stdout.write(json.dumps(report, indent=None if options["json"] else 1))
 
     def _observe(self, name: str, path: Path, options: dict[str, Any]) -> list[Observation]:
         """The set is done user by user, so that of a large one no more than one user is stored at a time."""

@@ -1,0 +1,48 @@
+"""Reading the form of an upload without holding up anybody: in threads of its own, as it can copy half a gigabyte."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from django.contrib.auth.models import User
+from django.core.files.uploadedfile import UploadedFile
+from django.http import HttpRequest
+from django.http.multipartparser import MultiPartParserError
+
+from convmemory.accounts import async_authentication
+from convmemory.core.errors import InvalidInput
+
+T = TypeVar("T")
+
+_uploads = ThreadPoolExecutor(4, thread_name_prefix="uploads")
+
+
+class SessionAuth(async_authentication.SessionAuth):
+    """The browser's session. Its CSRF check reads the form, which is done before, in a thread that may wait."""
+
+    async def __call__(self, request: HttpRequest) -> User | None:
+        if "Authorization" in request.headers or await async_authentication.user_of_session(request) is None:
+            return None
+        await in_upload_thread(lambda: request.POST)
+        user: User | None = await super().__call__(request)
+        return user
+
+
+UPLOAD_AUTHENTICATION: list[Any] = [async_authentication.BearerKey(), SessionAuth()]
+
+
+async def in_upload_thread(function: Callable[[], T]) -> T:
+    """What `function` returns, run in one of the few threads in which forms are read and files are stored."""
+    return await asyncio.get_running_loop().run_in_executor(_uploads, function)
+
+
+def uploaded_file(request: HttpRequest) -> "UploadedFile[Any]":
+    """The form's field `file`. Raises: InvalidInput."""
+    try:
+        file = request.FILES.get("file")
+    except MultiPartParserError as error:
+        raise InvalidInput(f"The form cannot be read: {error}. Send it as multipart/form-data.") from error
+    if not isinstance(file, UploadedFile):
+        raise InvalidInput("There is no file: send it as multipart/form-data in a field that is called `file`.")
+    return file

@@ -1,0 +1,46 @@
+"""Documents in the admin: how far they are; what they hold on a page of its own."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+
+from convmemory.accounts.content_admin import ContentAdmin
+from convmemory.core.admin_lists import OwnerFilter, UptoFilter
+from convmemory.core.metadata_admin import DeletableAdmin
+from convmemory.core.text import cut
+from convmemory.documents.library import delete_document
+from convmemory.documents.models import Document
+
+CONTENT_CHARS = 20_000
+UNREAD = ("name", "title", "error", "notes", "next_name")  # people name files after what is in them
+
+
+@admin.register(Document)
+class DocumentAdmin(ContentAdmin, DeletableAdmin):
+    """No names and titles. One embedding space serves documents and turns alike, the active one."""
+
+    list_display = ("id", "owner", "status", "failure", "format", "size", "section_count", "updated_at")
+    list_select_related = ("owner",)
+    list_filter = (OwnerFilter, "status", "format", UptoFilter)
+    fields = (
+        "owner", "status", "failure", "format", "size", "digest", "page_count", "char_count", "section_count",
+        "version", "attempts", "created_at", "updated_at",
+    )  # fmt: skip
+    search_by = ("pk", "owner")
+    search_help_text = "A document's number, or an owner's name."
+    content_template = "admin/passage_content.html"
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return super().get_queryset(request).defer(*UNREAD)
+
+    def delete_rows(self, rows: Sequence[Document]) -> None:
+        for row in rows:
+            delete_document(owner=row.owner, document_id=row.pk)
+
+    def content_of(self, request: HttpRequest, obj: Document) -> dict[str, Any]:
+        texts = obj.sections.order_by("number").values_list("text", flat=True)[:50]
+        note = f"{obj.name}: the first {CONTENT_CHARS:,} characters. {obj.error}"
+        return {"text": cut("".join(texts), CONTENT_CHARS), "note": note}

@@ -1,0 +1,129 @@
+"""Routes for documents: upload one, look how far it is, delete it, attach it to conversations.
+
+The upload route holds neither a thread nor a database connection while the file is stored.
+"""
+
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from ninja import P, QueryEx, Router, Status
+
+from convmemory.accounts.authentication import caller_of
+from convmemory.accounts.uploads import UPLOAD_AUTHENTICATION, in_upload_thread, uploaded_file
+from convmemory.core.errors import InvalidInput
+from convmemory.core.threads import in_thread
+from convmemory.documents import library
+from convmemory.documents.library import Added, StoredFile
+from convmemory.documents.models import Document
+from convmemory.documents.schemas import AttachedDocuments, AttachIn, DocumentOut, DocumentPage
+from convmemory.documents.tasks import enqueue_document
+
+router = Router(tags=["documents"])
+
+FORM: dict[str, Any] = {
+    "type": "object",
+    "required": ["file"],
+    "properties": {
+        "file": {"type": "string", "format": "binary"},
+        "replaces": {"type": "integer", "description": "the document that this file is a new version of"},
+    },
+}
+
+
+@router.post(
+    "/documents",
+    auth=UPLOAD_AUTHENTICATION,
+    response={200: DocumentOut, 202: DocumentOut},
+    summary="Upload a document",
+    openapi_extra={"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": FORM}}}},
+)
+async def upload_document(request: HttpRequest, response: HttpResponse) -> Any:
+    """202: a worker reads it; ask `Location` for its status. 200: this very file is in your library already."""
+    owner = caller_of(request)
+    file = await in_upload_thread(lambda: uploaded_file(request))
+    replaces = _number(request.POST.get("replaces", ""))
+    library.require_acceptable(size=file.size or 0)
+    await in_thread(library.require_room, owner=owner, size=file.size or 0)
+    if replaces is not None:
+        await in_thread(library.get_document, owner=owner, document_id=replaces)
+    stored = await in_upload_thread(
+        lambda: library.store_file(owner_id=owner.pk, file=file, name=file.name or "document")
+    )
+    added = await in_thread(_add, owner, stored, replaces)
+    response["Location"] = reverse("api:show_document", args=[added.document.pk])
+    return Status(202 if added.is_new else 200, added.document)
+
+
+@router.get("/documents", response=DocumentPage, by_alias=False, summary="Your documents, newest first")
+def list_documents(
+    request: HttpRequest, limit: QueryEx[int, P(ge=1, le=100)] = 20, before_id: int | None = None
+) -> dict[str, Any]:
+    rows, following = library.page_of_documents(owner=caller_of(request), limit=limit, before=before_id)
+    return {"results": rows, "next_before_id": following}
+
+
+@router.get("/documents/{int:document_id}", response=DocumentOut, by_alias=False, summary="One document")
+def show_document(request: HttpRequest, document_id: int) -> Document:
+    return library.get_document(owner=caller_of(request), document_id=document_id)
+
+
+@router.delete("/documents/{int:document_id}", response={204: None}, summary="Delete a document with all of it")
+def delete_document(request: HttpRequest, document_id: int) -> Status[None]:
+    library.delete_document(owner=caller_of(request), document_id=document_id)
+    return Status(204, None)
+
+
+@router.get(
+    "/conversations/{int:conversation_id}/documents",
+    response=AttachedDocuments,
+    by_alias=False,
+    summary="The documents attached to a conversation",
+)
+def list_attached(request: HttpRequest, conversation_id: int) -> dict[str, Any]:
+    return {"results": library.attached_documents(owner=caller_of(request), conversation_id=conversation_id)}
+
+
+@router.post(
+    "/conversations/{int:conversation_id}/documents",
+    response=AttachedDocuments,
+    by_alias=False,
+    summary="Attach documents to a conversation",
+)
+def attach_documents(request: HttpRequest, conversation_id: int, body: AttachIn) -> dict[str, Any]:
+    owner = caller_of(request)
+    return {"results": library.attach(owner=owner, conversation_id=conversation_id, document_ids=body.document_ids)}
+
+
+@router.delete(
+    "/conversations/{int:conversation_id}/documents/{int:document_id}",
+    response={204: None},
+    summary="Detach a document from a conversation",
+)
+def detach_document(request: HttpRequest, conversation_id: int, document_id: int) -> Status[None]:
+    library.detach(owner=caller_of(request), conversation_id=conversation_id, document_id=document_id)
+    return Status(204, None)
+
+
+def _number(text: str) -> int | None:
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) < 19):
+        raise InvalidInput(f"replaces={text[:40]!r} is no document's number.")
+    return int(text)
+
+
+def _add(owner: User, stored: StoredFile, replaces: int | None) -> Added:
+    """The document; a file that no document came to name is deleted again."""
+    try:
+        if replaces is None:
+            added = library.add_document(owner=owner, stored=stored)
+        else:
+            added = library.replace_document(owner=owner, document_id=replaces, stored=stored)
+    except BaseException:
+        library.drop_file(owner_id=owner.pk, place=stored.place_for(owner.pk))
+        raise
+    if added.is_new:
+        enqueue_document(owner_id=owner.pk, document_id=added.document.pk)
+    return added

@@ -1,0 +1,82 @@
+"""What a converter is: it reads one kind of file and gives its text as blocks. Runs in a child process under limits.
+
+    def convert(file: SourceFile) -> Converted:
+        text = file.text()
+        return Converted([Block(text)], title=first_line_of(text))
+
+To add one, write a module with such a function and name it in `converters/detect.py`. It must be linear in the file's
+size, and may raise `Unreadable` with what the owner can do about it.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from convmemory.documents.structure import Block
+
+
+class Unreadable(Exception):
+    """The file cannot be read as a document. `failure` names the reason, the message says what to do."""
+
+    def __init__(self, failure: str, message: str) -> None:
+        self.failure = failure
+        super().__init__(message)
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertLimits:
+    """How much of a document is taken, and whether pictures of text are read."""
+
+    max_pages: int = 10_000
+    max_chars: int = 20_000_000
+    max_unpacked_bytes: int = 512 * 1024**2
+    max_ratio: int = 200  # of unpacked to packed bytes, once `ratio_from_bytes` are unpacked
+    ratio_from_bytes: int = 16 * 1024**2
+    ocr: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """The stored file, and the name that it came with."""
+
+    path: Path
+    name: str
+    limits: ConvertLimits = field(default_factory=ConvertLimits)
+
+    @property
+    def suffix(self) -> str:
+        """The ending of its name in lower case, with the dot."""
+        return Path(self.name).suffix.lower()
+
+    @property
+    def stem(self) -> str:
+        """The name without its ending: what a document without a title is called."""
+        return Path(self.name).stem
+
+    def text(self) -> str:
+        """The file as text, whatever its encoding; its line ends stay as they are."""
+        return decode(self.path.read_bytes())
+
+
+@dataclass(slots=True)
+class Converted:
+    """What a converter gives. `pages` is None where the format has none; `notes` say what was left out."""
+
+    blocks: Iterable[Block]
+    title: str = ""
+    pages: int | None = None
+    notes: list[str] = field(default_factory=list)
+
+
+Converter = Callable[[SourceFile], Converted]
+
+
+def decode(data: bytes) -> str:
+    """Text of unknown encoding: by its byte order mark, as UTF-8, else as Windows-1252."""
+    for mark, encoding in ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16")):
+        if data.startswith(mark):
+            return data.decode(encoding, "replace")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return data.decode("cp1252", "replace")

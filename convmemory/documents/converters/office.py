@@ -1,0 +1,166 @@
+"""Office files: paragraphs and tables of DOCX, slides of PPTX, sheets of workbooks. Macros are never looked at.
+
+Read by python-docx, python-pptx and calamine.
+"""
+
+from collections.abc import Iterable, Iterator
+from datetime import date, datetime, time
+from typing import Any
+
+from convmemory.documents.converters.base import Converted, SourceFile, Unreadable
+from convmemory.documents.converters.packed import open_packed
+from convmemory.documents.structure import Block
+
+MAX_CELLS = 2_000_000
+MAX_COLUMNS = 200
+CELL_CHARS = 2_000
+HEADER_CHARS = 160
+WORD_WITH_MACROS = "application/vnd.ms-word.document.macroEnabled.main+xml"
+_DAMAGED = "The file is damaged and cannot be read: save it again from the program that made it."
+
+
+def convert_docx(file: SourceFile) -> Converted:
+    """Headings by their styles; a row of a table is a line. Raises: Unreadable."""
+    open_packed(file).close()
+    from docx.opc.part import PartFactory
+    from docx.package import Package
+    from docx.parts.document import DocumentPart
+
+    PartFactory.part_type_for[WORD_WITH_MACROS] = DocumentPart  # else it would be opened as nothing in particular
+    try:
+        with file.path.open("rb") as stream:
+            document = Package.open(stream).main_document_part.document
+    except Exception as error:
+        raise Unreadable("broken", _DAMAGED) from error
+    return Converted(list(_docx_blocks(document)), title=str(document.core_properties.title or ""))
+
+
+def _docx_blocks(document: Any) -> Iterator[Block]:
+    levels: dict[str, int] = {}
+    for item in document.iter_inner_content():
+        if hasattr(item, "rows"):
+            yield Block("".join(f"{line}\n" for line in _docx_rows(item)) + "\n")
+            continue
+        text = item.text
+        if not text.strip():
+            continue
+        style = item._p.style or ""
+        if style not in levels:
+            levels[style] = _heading_level(str(getattr(item.style, "name", "") or ""))
+        yield Block(f"{text}\n\n", level=levels[style], title=text if levels[style] else "")
+
+
+def _docx_rows(table: Any) -> Iterator[str]:
+    """The rows without asking python-docx for each cell: its grid takes time with the square of a table's size."""
+    for row in table._tbl.tr_lst:
+        yield joined_row("".join(node.text or "" for node in cell.iter("{*}t")) for cell in row.tc_lst)
+
+
+def _heading_level(style: str) -> int:
+    if style == "Title":
+        return 1
+    name, _, number = style.rpartition(" ")
+    return int(number) if name.lower() in ("heading", "überschrift", "titre") and number.isdigit() else 0
+
+
+def convert_pptx(file: SourceFile) -> Converted:
+    """A slide is a page; its notes stand below it. Raises: Unreadable."""
+    open_packed(file).close()
+    from pptx import Presentation
+
+    try:
+        with file.path.open("rb") as stream:
+            show = Presentation(stream)
+        slides = list(show.slides)
+    except Exception as error:
+        raise Unreadable("broken", _DAMAGED) from error
+    if len(slides) > file.limits.max_pages:
+        raise Unreadable("too_large", f"There are {len(slides):,} slides; at most {file.limits.max_pages:,} are read.")
+    blocks = [block for number, slide in enumerate(slides, 1) for block in _slide_blocks(slide, number)]
+    return Converted(blocks, title=str(show.core_properties.title or ""), pages=len(slides))
+
+
+def _slide_blocks(slide: Any, number: int) -> Iterator[Block]:
+    title = slide.shapes.title
+    heading = " ".join(title.text_frame.text.split()) if title is not None and title.has_text_frame else ""
+    heading = heading or f"Slide {number}"
+    yield Block(f"{heading}\n\n", level=1, page=number, title=heading)
+    for shape in _shapes(slide.shapes):
+        if title is not None and shape.shape_id == title.shape_id:
+            continue
+        if shape.has_text_frame and shape.text_frame.text.strip():
+            yield Block(f"{shape.text_frame.text}\n\n", page=number)
+        elif getattr(shape, "has_table", False) and shape.has_table:
+            rows = (joined_row(cell.text for cell in row.cells) for row in shape.table.rows)
+            yield Block("".join(f"{row}\n" for row in rows) + "\n", page=number)
+    if slide.has_notes_slide and (notes := slide.notes_slide.notes_text_frame) is not None and notes.text.strip():
+        yield Block(f"{notes.text}\n\n", page=number)
+
+
+def _shapes(shapes: Iterable[Any]) -> Iterator[Any]:
+    """The shapes, those in groups too."""
+    waiting = list(reversed(list(shapes)))
+    while waiting:
+        shape = waiting.pop()
+        if hasattr(shape, "shapes"):
+            waiting += reversed(list(shape.shapes))
+        else:
+            yield shape
+
+
+def convert_sheets(file: SourceFile) -> Converted:
+    """A sheet is a page; its first row, the names of the columns, belongs to the heading of all. Raises: Unreadable."""
+    import python_calamine
+
+    try:
+        book = python_calamine.CalamineWorkbook.from_path(str(file.path))
+        names = book.sheet_names
+        sheets = [(name, book.get_sheet_by_name(name)) for name in names[: file.limits.max_pages]]
+    except python_calamine.PasswordError as error:
+        raise Unreadable(
+            "encrypted", "The workbook is encrypted: save it without a password, and upload that."
+        ) from error
+    except (python_calamine.CalamineError, OSError, ValueError) as error:
+        raise Unreadable("broken", _DAMAGED) from error
+    cells = sum(sheet.height * sheet.width for _, sheet in sheets)
+    if cells > MAX_CELLS:
+        raise Unreadable(
+            "too_large", f"The workbook has {cells:,} cells; at most {MAX_CELLS:,} are read: save it in parts."
+        )
+    blocks = [block for number, (name, sheet) in enumerate(sheets, 1) for block in _sheet_blocks(name, sheet, number)]
+    return Converted(blocks, pages=len(sheets))
+
+
+def _sheet_blocks(name: str, sheet: Any, number: int) -> Iterator[Block]:
+    yield Block(f"{name}\n\n", level=1, page=number, title=name)
+    header = ""
+    for row in sheet.iter_rows():
+        line = joined_row(map(shown_cell, row[:MAX_COLUMNS]))
+        if not line:
+            continue
+        if header:
+            yield Block(f"{line}\n", page=number)
+        else:
+            header = line
+            yield Block(f"{line}\n", level=2, page=number, title=line[:HEADER_CHARS])
+
+
+def joined_row(cells: Iterable[str]) -> str:
+    """A row as one line, its empty cells at the end left out."""
+    kept = [" ".join(cell[:CELL_CHARS].split()) for cell in cells]
+    while kept and not kept[-1]:
+        kept.pop()
+    return " | ".join(kept)
+
+
+def shown_cell(value: Any) -> str:
+    """A cell's value as a person reads it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+    if isinstance(value, datetime) and value.time() == time.min:
+        value = value.date()
+    if isinstance(value, datetime):
+        return value.isoformat(" ")
+    return value.isoformat() if isinstance(value, date) else str(value)

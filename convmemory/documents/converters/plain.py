@@ -1,0 +1,118 @@
+"""Texts that are read as they stand: Markdown, plain text, code, tables of comma-separated values.
+
+The document's text is the file's own, so that offsets into it are offsets into the file. Every line is looked at once.
+"""
+
+import re
+from collections.abc import Iterator
+
+from convmemory.documents.converters.base import Converted, SourceFile
+from convmemory.documents.structure import Block
+
+CODE_SUFFIXES = frozenset({
+    ".py", ".pyi", ".js", ".mjs", ".cjs", ".jsx", ".ts", ".tsx", ".go", ".rs", ".java", ".kt", ".scala", ".c", ".h",
+    ".cc", ".cpp", ".hpp", ".cs", ".rb", ".php", ".swift", ".sh", ".bash", ".sql", ".r", ".jl", ".lua", ".pl", ".ex",
+    ".exs", ".hs", ".ml", ".clj", ".dart", ".vue", ".css", ".scss", ".tf", ".proto", ".graphql", ".zig", ".nim",
+})  # fmt: skip
+MARKDOWN_SUFFIXES = frozenset({".md", ".markdown", ".mdx", ".rst"})
+TITLE_CHARS = 120
+MAX_LINE_CHARS = 400  # of a line that can open a function; longer ones are data
+
+_ATX = re.compile(r"[ ]{0,3}(#{1,6})(?:[ \t]|$)")
+_FENCE = re.compile(r"[ ]{0,3}(`{3,}|~{3,})")
+_DEFINITION = re.compile(
+    r"(?:(?:export|default|public|private|protected|internal|static|final|abstract|async|pub(?:\([a-z]{1,9}\))?|"
+    r"unsafe|virtual|override|inline|sealed|data|open|const)[ \t]++){0,5}"
+    r"(?:class|def|function|func|fn|fun|interface|struct|enum|trait|impl|module|namespace|type|object|record|"
+    r"create[ \t]++(?:table|view|function|index)|sub|proc|macro_rules!)(?=[ \t(<{:])",
+    re.IGNORECASE,
+)
+
+
+def convert_markdown(file: SourceFile) -> Converted:
+    """Headings are `#` lines and underlined ones; what stands in fences is none."""
+    text = file.text()
+    return Converted(list(markdown_blocks(text)), title=_first_heading(text))
+
+
+def convert_text(file: SourceFile) -> Converted:
+    """Plain text has no headings; paragraphs are where it is cut."""
+    return Converted([Block(file.text())])
+
+
+def convert_code(file: SourceFile) -> Converted:
+    """A section for each class and function, by the lines that open them."""
+    return Converted(list(code_blocks(file.text())))
+
+
+def markdown_blocks(text: str) -> Iterator[Block]:
+    """The text between headings, each heading a block by itself."""
+    yield from _between(text, list(_markdown_headings(text)))
+
+
+def code_blocks(text: str) -> Iterator[Block]:
+    """The text between definitions; what is indented further is inside."""
+    headings: list[tuple[int, int, int, str]] = []
+    indents: list[int] = []
+    position = 0
+    for line in text.splitlines(keepends=True):
+        if len(line) <= MAX_LINE_CHARS and _DEFINITION.match(line.lstrip(" \t")):
+            indent = len(line) - len(line.lstrip(" \t"))
+            while indents and indents[-1] >= indent:
+                indents.pop()
+            indents.append(indent)
+            if len(indents) <= 2:  # functions inside functions stay with them
+                headings.append((position, position + len(line), len(indents), line.strip().rstrip("{:( ")))
+        position += len(line)
+    yield from _between(text, headings)
+
+
+def _markdown_headings(text: str) -> Iterator[tuple[int, int, int, str]]:
+    """Start, end, level and title of each heading."""
+    fence, before = "", (0, "")
+    position = 0
+    for line in text.splitlines(keepends=True):
+        said = line.rstrip()
+        mark = _FENCE.match(said)
+        if fence:
+            fence = "" if mark and mark[1].startswith(fence) and not said.strip().strip(fence[0]) else fence
+        elif mark:
+            fence = mark[1]
+        elif heading := _ATX.match(said):
+            yield position, position + len(line), len(heading[1]), said.strip().strip("#").strip()
+        elif _is_underline(said) and _is_paragraph_line(before[1]):
+            yield before[0], position + len(line), 1 if "=" in said else 2, before[1].strip()
+        before = (position, "" if fence or mark else said)
+        position += len(line)
+
+
+def _is_underline(said: str) -> bool:
+    return bool(said) and set(said.strip()) in ({"="}, {"-"})
+
+
+def _is_paragraph_line(said: str) -> bool:
+    start = said.lstrip()
+    return bool(start) and len(said) <= MAX_LINE_CHARS and not start.startswith(("#", ">", "|", "-", "*"))
+
+
+def _between(text: str, headings: list[tuple[int, int, int, str]]) -> Iterator[Block]:
+    before = text[: headings[0][0]] if headings else text
+    if before:
+        yield Block(before)
+    starts = [start for start, *_ in headings[1:]]
+    for (start, end, level, title), following in zip(headings, [*starts, len(text)], strict=bool(headings)):
+        yield Block(text[start:end], level=level, title=title)
+        if end < following:
+            yield Block(text[end:following])
+
+
+def _first_heading(text: str) -> str:
+    found = next(_markdown_headings(text), None)
+    return found[3][:TITLE_CHARS] if found else ""
+
+
+def convert_csv(file: SourceFile) -> Converted:
+    """The first line, the names of the columns, is the heading of all others."""
+    text = file.text()
+    first = len(text.splitlines(keepends=True)[0]) if text else 0
+    return Converted([Block(text[:first], level=1, title=text[:first].strip()), Block(text[first:])])

@@ -1,0 +1,137 @@
+"""HTML, EPUB and e-mail: what a person reads of them. Scripts, styles and what is hidden are left out."""
+
+import posixpath
+import zipfile
+from collections.abc import Iterator
+from email import message_from_bytes, policy
+from email.message import EmailMessage
+from typing import Any
+from urllib.parse import unquote
+
+from convmemory.documents.converters.base import Converted, SourceFile, Unreadable, decode
+from convmemory.documents.converters.packed import open_packed
+from convmemory.documents.structure import Block
+
+HEADINGS = {f"h{level}": level for level in range(1, 7)}
+UNREAD = frozenset({
+    "script", "style", "noscript", "template", "head", "iframe", "object", "svg", "math", "nav", "form", "button",
+    "select", "textarea",
+})  # fmt: skip
+BREAKS = frozenset({
+    "p", "div", "section", "article", "main", "header", "footer", "aside", "li", "ul", "ol", "dl", "dt", "dd", "table",
+    "tr", "blockquote", "pre", "figure", "figcaption", "br", "hr", "address", "details", "summary", "tbody", "thead",
+    "caption", "body",
+})  # fmt: skip
+CELLS = frozenset({"td", "th"})
+MAIL_HEADERS = ("From", "To", "Cc", "Date")
+
+
+def convert_html(file: SourceFile) -> Converted:
+    """Headings by their elements. Raises: Unreadable."""
+    root = _tree(file.text())
+    title = root.find(".//title") if root is not None else None
+    blocks = list(html_blocks(root)) if root is not None else []
+    return Converted(blocks, title=" ".join((title.text or "").split()) if title is not None else "")
+
+
+def convert_epub(file: SourceFile) -> Converted:
+    """The chapters in the order of the book. Raises: Unreadable."""
+    with open_packed(file) as archive:
+        try:
+            title, chapters = _spine(archive)
+            blocks = [block for name in chapters for block in html_blocks(_tree(decode(archive.read(name))))]
+        except (KeyError, StopIteration, ValueError, zipfile.BadZipFile, SyntaxError) as error:
+            raise Unreadable("broken", "The book is damaged: its list of chapters cannot be read.") from error
+    return Converted(blocks, title=title)
+
+
+def convert_email(file: SourceFile) -> Converted:
+    """Subject and senders, then the text; attachments are named and not opened."""
+    message = message_from_bytes(file.path.read_bytes(), policy=policy.default)
+    assert isinstance(message, EmailMessage)
+    subject = " ".join(str(message.get("Subject", "")).split())
+    said = "".join(f"{name}: {message[name]}\n" for name in MAIL_HEADERS if message[name])
+    blocks = [Block(f"{subject or file.stem}\n\n", level=1), Block(f"{said}\n")]
+    body = message.get_body(("plain", "html"))
+    if body is not None:
+        content = decode(bytes(body.get_payload(decode=True) or b""))
+        blocks += html_blocks(_tree(content)) if body.get_content_type() == "text/html" else [Block(content)]
+    names = [name for part in message.iter_attachments() if (name := part.get_filename())]
+    notes = [f"Attachments were not read: {', '.join(names[:20])}. Upload them by themselves."] if names else []
+    return Converted(blocks, title=subject, notes=notes)
+
+
+def html_blocks(root: Any) -> Iterator[Block]:
+    """Headings and paragraphs of a tree, walked without recursion."""
+    if root is None:
+        return
+    words: list[str] = []
+    level = 0
+    for event, tag, text in _events(root):
+        if event == "text":
+            words.append(text)
+        elif tag in HEADINGS or tag in BREAKS:
+            yield from _flushed(words, level)
+            words, level = [], HEADINGS[tag] if event == "start" and tag in HEADINGS else 0
+        elif tag in CELLS and event == "end":
+            words.append(" | ")
+    yield from _flushed(words, level)
+
+
+def _flushed(words: list[str], level: int) -> Iterator[Block]:
+    said = " ".join("".join(words).split()).strip("| ")
+    if said:
+        yield Block(f"{said}\n\n", level=level, title=said if level else "")
+
+
+def _events(root: Any) -> Iterator[tuple[str, str, str]]:
+    """start, end and text of what is read, in the order of the page."""
+    waiting: list[tuple[str, Any]] = [("start", root)]
+    while waiting:
+        event, node = waiting.pop()
+        if event == "text":
+            yield "text", "", node
+            continue
+        tag = node.tag if isinstance(node.tag, str) else ""
+        name = tag.rpartition("}")[2].lower()
+        if event == "end":
+            yield "end", name, ""
+            continue
+        if not tag or name in UNREAD or node.get("hidden") is not None:
+            continue
+        yield "start", name, ""
+        if node.text:
+            yield "text", "", node.text
+        waiting.append(("end", node))
+        for child in reversed(node):
+            if child.tail:
+                waiting.append(("text", child.tail))
+            waiting.append(("start", child))
+
+
+def _tree(text: str) -> Any:
+    from lxml import etree
+
+    parser = etree.HTMLParser(encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True, huge_tree=False)
+    data = text.encode("utf-8", "replace")
+    return etree.fromstring(data, parser) if data.strip() else None
+
+
+def _spine(archive: zipfile.ZipFile) -> tuple[str, list[str]]:
+    """The book's title and its chapters' names in the archive. Raises: KeyError, StopIteration, SyntaxError."""
+    container = _xml(archive.read("META-INF/container.xml"))
+    place = next(container.iter("{*}rootfile")).get("full-path")
+    book = _xml(archive.read(place))
+    files = {item.get("id"): item.get("href") for item in book.iter("{*}item")}
+    folder = posixpath.dirname(place)
+    names = [files.get(entry.get("idref")) for entry in book.iter("{*}itemref")]
+    known = set(archive.namelist())
+    chapters = [posixpath.normpath(posixpath.join(folder, unquote(name.partition("#")[0]))) for name in names if name]
+    title = next((node.text or "" for node in book.iter("{*}title")), "")
+    return " ".join(title.split()), [name for name in chapters if name in known]
+
+
+def _xml(data: bytes) -> Any:
+    from lxml import etree
+
+    return etree.fromstring(data, etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=False))

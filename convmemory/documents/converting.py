@@ -1,0 +1,101 @@
+"""From a stored file to sections as JSON lines: what the child process does. Knows neither Django nor a database.
+
+The first line of what it writes says what the document is, or why it cannot be read; every other line is a section.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from convmemory.core.text import storable
+from convmemory.documents.converters.base import ConvertLimits, SourceFile, Unreadable
+from convmemory.documents.structure import Block, SectionDraft, cut_sections
+
+TITLE_CHARS = 300
+MAX_NOTES = 20
+_WORD = re.compile(r"\w")
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """What the first line says: of a document, or with `failure` of a file that cannot be read."""
+
+    format: str = ""
+    title: str = ""
+    pages: int | None = None
+    chars: int = 0
+    sections: int = 0
+    notes: list[str] = field(default_factory=list)
+    failure: str = ""
+    error: str = ""
+
+
+def write_sections(*, path: Path, name: str, target: Path, limits: ConvertLimits) -> None:
+    """Convert the file, and write the lines to `target`."""
+    with target.open("w", encoding="utf-8") as lines:
+        for line in _lines(SourceFile(path, name, limits)):
+            lines.write(f"{json.dumps(line)}\n")
+
+
+def _lines(file: SourceFile) -> Iterator[dict[str, Any]]:
+    from convmemory.documents.converters.detect import CONVERTERS, format_of
+
+    try:
+        format = format_of(file)
+        converted = CONVERTERS[format](file)
+        sections = cut_sections(_bounded(converted.blocks, file.limits.max_chars))
+        if not any(_WORD.search(section.text) for section in sections):
+            raise Unreadable("no_text", "The file holds no text: nothing in it could be found. Choose another one.")
+    except Unreadable as error:
+        yield _as_json(Heading(failure=error.failure, error=str(error)))
+        return
+    heading = Heading(
+        format=format,
+        title=_title(converted.title, file),
+        pages=converted.pages,
+        chars=sections[-1].end,
+        sections=len(sections),
+        notes=[storable(note) for note in converted.notes[:MAX_NOTES]],
+    )
+    yield _as_json(heading)
+    for section in sections:
+        yield {"path": section.path, "page": section.page, "start": section.start, "text": section.text}
+
+
+def _bounded(blocks: Iterable[Block], max_chars: int) -> Iterator[Block]:
+    """The blocks, as PostgreSQL can store them and without a change of length. Raises: Unreadable."""
+    chars = 0
+    for block in blocks:
+        chars += len(block.text)
+        if chars > max_chars:
+            raise Unreadable(
+                "too_large", f"The document has more than {max_chars:,} characters (MAX_DOCUMENT_CHARS): split it."
+            )
+        yield Block(_same_length(block.text), block.level, block.page, storable(block.title))
+
+
+def _same_length(text: str) -> str:
+    return storable(text.replace("\x00", "\ufffd"))
+
+
+def _title(given: str, file: SourceFile) -> str:
+    title = " ".join(storable(given).split())
+    return (title or storable(file.stem) or "Document")[:TITLE_CHARS]
+
+
+def _as_json(heading: Heading) -> dict[str, Any]:
+    return {name: getattr(heading, name) for name in Heading.__dataclass_fields__}
+
+
+def read_heading(line: str) -> Heading:
+    """The first line. Raises: ValueError, KeyError, TypeError where it is none."""
+    return Heading(**json.loads(line))
+
+
+def read_section(line: str) -> SectionDraft:
+    """Another line. Raises: ValueError, KeyError, TypeError where it is none."""
+    found = json.loads(line)
+    return SectionDraft(tuple(found["path"]), found["page"], found["start"], found["text"])

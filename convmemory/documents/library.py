@@ -1,0 +1,252 @@
+"""Documents as their owners see them: add, replace, list, attach, delete. Every function takes the owner.
+
+A file is stored under its digest before its row is made, and deleted after the row is gone.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import IO, Any
+
+from django.contrib.auth.models import AbstractBaseUser
+from django.core.files import File
+from django.db import IntegrityError, transaction
+from django.db.models import Count, Q, Sum
+
+from convmemory.conversations.reading import get_conversation
+from convmemory.core.errors import InvalidInput, NotFound, TooLarge, TooManyAtOnce
+from convmemory.core.text import storable
+from convmemory.documents.models import ConversationDocument, Document
+from convmemory.documents.options import DocumentOptions
+from convmemory.documents.storage import digest_of, document_storage, place_of
+
+MAX_UNFINISHED = 100
+MAX_ATTACHED = 200
+NAME_CHARS = 255
+MB = 1024**2
+MAX_KEY = 2**63 - 1
+
+Status = Document.Status
+UNFINISHED = (Status.UPLOADED, Status.PROCESSING)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A file under its digest, the name it came with, its size in bytes."""
+
+    digest: str
+    name: str
+    size: int
+
+    def place_for(self, owner_id: int) -> str:
+        """Its name below `MEDIA_ROOT`."""
+        return place_of(owner_id=owner_id, digest=self.digest)
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """The document of an upload. `is_new` is False where the owner has this very file already."""
+
+    document: Document
+    is_new: bool
+
+
+# --- adding ---------------------------------------------------------------------------------------
+
+
+def require_acceptable(*, size: int) -> None:
+    """Raises: TooLarge."""
+    most_mb = DocumentOptions.from_settings().max_document_mb
+    if size > most_mb * MB:
+        raise TooLarge(
+            f"The file is larger than {most_mb} MB (MAX_DOCUMENT_MB): split it, or leave out its pictures, and upload "
+            "it again."
+        )
+
+
+def require_room(*, owner: AbstractBaseUser, size: int) -> None:
+    """Raises: TooManyAtOnce, and TooLarge where the library would grow beyond what a person may have."""
+    own = Document.objects.filter(owner_id=owner.pk)
+    held = own.aggregate(size=Sum("size"), waiting=Count("pk", filter=Q(status__in=UNFINISHED)))
+    if held["waiting"] >= MAX_UNFINISHED:
+        raise TooManyAtOnce(f"{held['waiting']} of your documents wait to be read: wait until some have been.")
+    most_mb = DocumentOptions.from_settings().max_library_mb
+    if (held["size"] or 0) + size > most_mb * MB:
+        raise TooLarge(f"Your documents would take more than {most_mb} MB (MAX_LIBRARY_MB): delete some first.")
+
+
+def store_file(*, owner_id: int, file: IO[bytes], name: str) -> StoredFile:
+    """Put the file under its digest; touches no database."""
+    digest = digest_of(file)
+    place, storage = place_of(owner_id=owner_id, digest=digest), document_storage()
+    if not storage.exists(place):
+        storage.save(place, File(file))
+    return StoredFile(digest, clean_name(name), storage.size(place))
+
+
+def clean_name(name: str) -> str:
+    """The last component of a file's name as it can be shown: never part of a path."""
+    last = PurePosixPath(storable(name).replace("\\", "/")).name
+    shown = "".join(char for char in last if char.isprintable()).strip()
+    suffix = PurePosixPath(shown).suffix[:20]
+    return shown if len(shown) <= NAME_CHARS else shown[: NAME_CHARS - len(suffix)] + suffix or "document"
+
+
+def add_document(*, owner: AbstractBaseUser, stored: StoredFile) -> Added:
+    """The document of a stored file; the one that the owner has where it is the same file. The caller enqueues it."""
+    known = _with_digest(owner, stored.digest)
+    if known is not None:
+        return Added(known, is_new=False)
+    try:
+        with transaction.atomic():
+            document = Document.objects.create(
+                owner_id=owner.pk, name=stored.name or "document", size=stored.size, digest=stored.digest,
+                file=stored.place_for(owner.pk),
+            )  # fmt: skip
+    except IntegrityError:  # the same file at the same moment
+        return Added(Document.objects.get(owner_id=owner.pk, digest=stored.digest), is_new=False)
+    return Added(document, is_new=True)
+
+
+def replace_document(*, owner: AbstractBaseUser, document_id: int, stored: StoredFile) -> Added:
+    """Let the stored file be the document's next version; it is shown once it has been read. The caller enqueues it.
+
+    Raises: NotFound; InvalidInput where the file is another document of the owner.
+    """
+    with transaction.atomic():
+        document = _locked(owner, document_id)
+        known = _with_digest(owner, stored.digest)
+        if known is not None and known.pk != document.pk:
+            raise InvalidInput(f"This file is in your library already, as document {known.pk}: delete that one first.")
+        if document.digest == stored.digest:
+            return Added(document, is_new=False)
+        gone = str(document.next_file)
+        document.next_file.name = stored.place_for(owner.pk)
+        document.next_name, document.status, document.attempts = stored.name or document.name, Status.UPLOADED, 0
+        document.failure = document.error = ""
+        document.save()
+    if gone and gone != str(document.next_file):
+        drop_file(owner_id=owner.pk, place=gone)
+    return Added(document, is_new=True)
+
+
+def _with_digest(owner: AbstractBaseUser, digest: str) -> Document | None:
+    next_file = place_of(owner_id=owner.pk, digest=digest)
+    return Document.objects.filter(Q(digest=digest) | Q(next_file=next_file), owner_id=owner.pk).first()
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def get_document(*, owner: AbstractBaseUser, document_id: int) -> Document:
+    """The caller's document. Raises: NotFound, for an unknown and for a foreign one alike."""
+    found = None
+    if document_id <= MAX_KEY:
+        found = Document.objects.filter(owner_id=owner.pk, pk=document_id).first()
+    if found is None:
+        raise NotFound(f"There is no document {document_id}.")
+    return found
+
+
+def page_of_documents(
+    *, owner: AbstractBaseUser, limit: int, before: int | None = None
+) -> tuple[list[Document], int | None]:
+    """The caller's documents, newest first, and where the next page begins, if there is one."""
+    rows = Document.objects.filter(owner_id=owner.pk).order_by("-pk")
+    if before is not None:
+        rows = rows.filter(pk__lt=min(before, MAX_KEY))
+    found = list(rows[: limit + 1])
+    return found[:limit], found[limit - 1].pk if len(found) > limit else None
+
+
+# --- attaching ------------------------------------------------------------------------------------
+
+
+def attached_documents(*, owner: AbstractBaseUser, conversation_id: int) -> list[Document]:
+    """The documents of the caller's conversation. Raises: NotFound."""
+    get_conversation(owner=owner, conversation_id=conversation_id)
+    chosen = ConversationDocument.objects.filter(owner_id=owner.pk, conversation_id=conversation_id)
+    return list(Document.objects.filter(owner_id=owner.pk, pk__in=chosen.values("document")).order_by("title", "pk"))
+
+
+def attached_ids(*, owner_id: int, conversation_id: int) -> frozenset[int]:
+    """The numbers of the documents that are attached to a conversation of this owner."""
+    chosen = ConversationDocument.objects.filter(owner_id=owner_id, conversation_id=conversation_id)
+    return frozenset(chosen.values_list("document_id", flat=True))
+
+
+def attach(*, owner: AbstractBaseUser, conversation_id: int, document_ids: Collection[int]) -> list[Document]:
+    """Attach these documents beside those that are; all that are attached then. Raises: NotFound, InvalidInput."""
+    conversation = get_conversation(owner=owner, conversation_id=conversation_id)
+    documents = own_documents(owner=owner, document_ids=document_ids)
+    rows = [
+        ConversationDocument(owner_id=owner.pk, conversation=conversation, document=document) for document in documents
+    ]
+    held = attached_ids(owner_id=owner.pk, conversation_id=conversation_id)
+    if len(held | {document.pk for document in documents}) > MAX_ATTACHED:
+        raise InvalidInput(f"At most {MAX_ATTACHED} documents can be attached to a conversation: detach some first.")
+    ConversationDocument.objects.bulk_create(rows, ignore_conflicts=True)
+    return attached_documents(owner=owner, conversation_id=conversation_id)
+
+
+def detach(*, owner: AbstractBaseUser, conversation_id: int, document_id: int) -> None:
+    """Raises: NotFound."""
+    get_conversation(owner=owner, conversation_id=conversation_id)
+    get_document(owner=owner, document_id=document_id)
+    ConversationDocument.objects.filter(
+        owner_id=owner.pk, conversation_id=conversation_id, document_id=document_id
+    ).delete()
+
+
+def own_documents(*, owner: AbstractBaseUser, document_ids: Collection[int]) -> Sequence[Document]:
+    """The caller's documents with these numbers. Raises: NotFound where one is unknown or foreign."""
+    wanted = {number for number in document_ids if number <= MAX_KEY}
+    found = list(Document.objects.filter(owner_id=owner.pk, pk__in=wanted))
+    if missing := set(document_ids) - {document.pk for document in found}:
+        raise NotFound(f"There is no document {min(missing)}.")
+    return found
+
+
+# --- deleting -------------------------------------------------------------------------------------
+
+
+def delete_document(*, owner: AbstractBaseUser, document_id: int) -> None:
+    """Delete the document with its file, sections, passages and vectors. Raises: NotFound."""
+    with transaction.atomic():
+        _locked(owner, document_id).delete()
+
+
+def on_document_deleted(sender: Any, *, instance: Document, **kwargs: Any) -> None:
+    """Its files go once the row is gone for good."""
+    owner_id, places = instance.owner_id, {str(instance.file), str(instance.next_file)} - {""}
+
+    def drop() -> None:
+        for place in places:
+            drop_file(owner_id=owner_id, place=place)
+
+    transaction.on_commit(drop)
+
+
+def drop_file(*, owner_id: int, place: str) -> None:
+    """Delete a stored file that no document of its owner names any more."""
+    if not Document.objects.filter(Q(file=place) | Q(next_file=place), owner_id=owner_id).exists():
+        document_storage().delete(place)
+
+
+def retry_document(*, owner: AbstractBaseUser, document_id: int) -> Document:
+    """Have a document that failed read again. The caller enqueues it. Raises: NotFound."""
+    document = get_document(owner=owner, document_id=document_id)
+    Document.objects.filter(pk=document.pk, owner_id=owner.pk, status=Status.FAILED).update(
+        status=Status.UPLOADED, failure="", error="", attempts=0
+    )
+    document.refresh_from_db()
+    return document
+
+
+def _locked(owner: AbstractBaseUser, document_id: int) -> Document:
+    found = None
+    if document_id <= MAX_KEY:
+        found = Document.objects.select_for_update().filter(owner_id=owner.pk, pk=document_id).first()
+    if found is None:
+        raise NotFound(f"There is no document {document_id}.")
+    return found

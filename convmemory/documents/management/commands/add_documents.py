@@ -1,0 +1,53 @@
+"""`manage.py add_documents PATH... --user U`: add files to somebody's library, and read them at once."""
+
+from argparse import ArgumentParser
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.core.management.base import BaseCommand, CommandError
+
+from convmemory.accounts.users import user_named
+from convmemory.core.errors import ConvMemoryError
+from convmemory.documents import library
+from convmemory.documents.processing import process_document
+
+
+class Command(BaseCommand):
+    help = "Add documents to a person's library: files, or folders with all that they hold."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("paths", nargs="+", type=Path)
+        parser.add_argument("--user", required=True)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            owner = user_named(options["user"])
+            failed = sum(not self._add(owner, path) for path in _files(options["paths"]))
+        except ConvMemoryError as error:
+            raise CommandError(str(error)) from error
+        if failed:
+            raise CommandError(f"{failed} could not be read; the lines above say why.")
+
+    def _add(self, owner: User, path: Path) -> bool:
+        """Add and read one file, in this process's own child; whether it is in the library now."""
+        try:
+            library.require_acceptable(size=path.stat().st_size)
+            library.require_room(owner=owner, size=path.stat().st_size)
+            with path.open("rb") as file:
+                stored = library.store_file(owner_id=owner.pk, file=file, name=path.name)
+        except (ConvMemoryError, OSError) as error:
+            self.stderr.write(f"{path}: {error}")
+            return False
+        added = library.add_document(owner=owner, stored=stored)
+        status = process_document(document_id=added.document.pk)
+        added.document.refresh_from_db()
+        said = f"{added.document.section_count} sections" if status == "ready" else added.document.error
+        self.stdout.write(f"{path}: document {added.document.pk}, {status}, {said}")
+        return status == "ready"
+
+
+def _files(paths: list[Path]) -> Iterator[Path]:
+    for path in paths:
+        yield from sorted(found for found in path.rglob("*") if found.is_file()) if path.is_dir() else [path]

@@ -1,0 +1,136 @@
+"""Documents, their sections, and the conversations that they are attached to.
+
+Rows are written by `library.py` (what their owners do) and `processing.py` (what workers make of the files).
+"""
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Deferrable, Q
+
+from convmemory.conversations.models import Conversation
+from convmemory.documents.storage import document_storage
+
+
+class Document(models.Model):
+    """An uploaded file and what was read of it.
+
+    With a new version on its way, `next_file` and `next_name` are that one's, and everything else is still of the
+    version that is shown and found. `version` grows whenever any section changes.
+    """
+
+    class Status(models.TextChoices):
+        UPLOADED = "uploaded", "waiting"
+        PROCESSING = "processing", "being read"
+        READY = "ready", "ready"
+        FAILED = "failed", "failed"
+
+    class Failure(models.TextChoices):
+        ENCRYPTED = "encrypted"
+        BROKEN = "broken"
+        NO_TEXT = "no_text"
+        EMPTY = "empty"
+        UNKNOWN = "unknown"
+        TOO_LARGE = "too_large"
+        TIME = "time"
+        MEMORY = "memory"
+        INTERRUPTED = "interrupted"
+        INTERNAL = "internal"
+
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="documents", db_index=False
+    )
+    name = models.CharField(max_length=255, help_text="The name that the file came with.")
+    title = models.CharField(max_length=300, blank=True, default="")
+    format = models.CharField(max_length=20, blank=True, default="")
+    size = models.PositiveBigIntegerField(help_text="Bytes of the file.")
+    digest = models.CharField(max_length=64, help_text="SHA-256 of the file.")
+    file = models.FileField(storage=document_storage, max_length=200)
+    next_file = models.FileField(storage=document_storage, max_length=200, blank=True, default="")
+    next_name = models.CharField(max_length=255, blank=True, default="")
+    status = models.CharField(max_length=10, choices=Status, default=Status.UPLOADED)
+    failure = models.CharField(max_length=20, choices=Failure, blank=True, default="")
+    error = models.TextField(blank=True, default="", help_text="Why the last version cannot be read, and what to do.")
+    notes = models.JSONField(default=list, blank=True)
+    page_count = models.PositiveIntegerField(null=True, blank=True)
+    char_count = models.PositiveIntegerField(default=0)
+    section_count = models.PositiveIntegerField(default=0)
+    version = models.PositiveBigIntegerField(default=0)
+    attempts = models.PositiveSmallIntegerField(default=0)
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+    conversations = models.ManyToManyField(Conversation, through="ConversationDocument", related_name="+")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["owner", "digest"], name="document_digest_unique"),
+            models.CheckConstraint(
+                condition=Q(status__in=["uploaded", "processing", "ready", "failed"]), name="document_status"
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["owner", "-id"], name="document_owner"),
+            models.Index(fields=["id"], condition=Q(status__in=["uploaded", "processing"]), name="document_unfinished"),
+        ]
+
+    def __str__(self) -> str:
+        return f"document {self.pk}"  # no name: the admin prints this for staff, who may not read it
+
+    def get_absolute_url(self) -> str:
+        return f"/documents/{self.pk}"
+
+    @property
+    def is_unfinished(self) -> bool:
+        return self.status in (self.Status.UPLOADED, self.Status.PROCESSING)
+
+    @property
+    def sections(self) -> "models.QuerySet[Section]":
+        """Its sections, looked up by owner and document."""
+        return Section.objects.filter(owner_id=self.owner_id, document_id=self.pk)
+
+
+class Section(models.Model):
+    """A part of a document's text. `start` counts characters of that text, `path` are the headings down to its own."""
+
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    document = models.ForeignKey(Document, on_delete=models.CASCADE, related_name="+", db_index=False)
+    number = models.PositiveIntegerField()
+    path = models.JSONField(default=list)
+    page = models.PositiveIntegerField(null=True, blank=True)
+    start = models.PositiveIntegerField()
+    text = models.TextField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["document", "number", "owner"], name="section_number_unique", deferrable=Deferrable.DEFERRED
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"section {self.number} of document {self.document_id}"
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.text)
+
+    @property
+    def heading(self) -> str:
+        """Its own heading; "" above the first one."""
+        return str(self.path[-1]) if self.path else ""
+
+
+class ConversationDocument(models.Model):
+    """A document attached to a conversation: there only attached documents are searched."""
+
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="+", db_index=False)
+    document = models.ForeignKey(Document, on_delete=models.CASCADE, related_name="+")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["conversation", "document", "owner"], name="conversation_document_unique")
+        ]
+        indexes = [models.Index(fields=["owner", "conversation"], name="conversation_document_owner")]
+
+    def __str__(self) -> str:
+        return f"document {self.document_id} of conversation {self.conversation_id}"

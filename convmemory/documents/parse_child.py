@@ -1,0 +1,22 @@
+"""The process that converts one file, under limits: `python -m convmemory.documents.parse_child`.
+
+Arguments: the file, the name that it came with, where the sections go, the limits of the converters as JSON, and those
+of the process. It is given no address, password or key of the installation, and writes to that one place alone.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from convmemory.core.child_limits import run_under_limits
+from convmemory.documents.converters.base import ConvertLimits
+from convmemory.documents.converting import write_sections
+
+
+def _work(arguments: Sequence[str]) -> None:
+    path, name, target, limits = arguments
+    write_sections(path=Path(path), name=name, target=Path(target), limits=ConvertLimits(**json.loads(limits)))
+
+
+if __name__ == "__main__":
+    run_under_limits(_work)

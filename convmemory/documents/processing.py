@@ -1,0 +1,229 @@
+"""What workers do with an uploaded file: have a child process read it, and store its sections.
+
+States go from uploaded over processing to ready, or to failed with the reason and what to do. Of a new version that
+cannot be read the document says so and stays what it was. Everything can be done twice.
+"""
+
+import json
+import logging
+import os
+import tempfile
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from django.db import transaction
+from django.db.models import F
+
+from convmemory.core import child_process
+from convmemory.core.child_process import ChildLimits, Ending
+from convmemory.core.options import QueueOptions
+from convmemory.core.text import cut
+from convmemory.documents.converters.base import ConvertLimits
+from convmemory.documents.converting import Heading, read_heading, read_section
+from convmemory.documents.library import drop_file
+from convmemory.documents.models import Document, Section
+from convmemory.documents.options import DocumentOptions
+from convmemory.documents.signals import document_changed, sections_changed, sections_moved
+from convmemory.documents.structure import SectionDraft
+
+MAX_ATTEMPTS = 3
+TASK_MARGIN_S = 60
+BATCH = 500
+ERROR_CHARS = 2_000
+CHILD_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "TMPDIR", "PYTHONPATH", "VIRTUAL_ENV")
+
+Status, Failure = Document.Status, Document.Failure
+SectionKey = tuple[tuple[str, ...], int | None, str]
+
+logger = logging.getLogger(__name__)
+
+
+def process_document(*, document_id: int) -> str:
+    """Read the document's file, or the next version's; its status afterwards, or "gone"."""
+    document = _begin(document_id)
+    if document is None:
+        return str(Document.objects.filter(pk=document_id).values_list("status", flat=True).first() or "gone")
+    with tempfile.TemporaryDirectory(prefix=f"convmemory-document-{document.owner_id}-") as folder:
+        target = Path(folder) / "sections.jsonl"
+        ending = run_child(document, target)
+        if ending is Ending.DONE:
+            _finish(document, target)
+        else:
+            _conclude(document, ending)
+    document.refresh_from_db()
+    return document.status
+
+
+def run_child(document: Document, target: Path) -> Ending:
+    """Let a process of its own convert the file, without the settings and secrets of this one."""
+    file = document.next_file or document.file
+    options = DocumentOptions.from_settings()
+    limits = ConvertLimits(
+        max_pages=options.max_document_pages, max_chars=options.max_document_chars, ocr=options.document_ocr
+    )
+    name = document.next_name or document.name
+    return child_process.run_child(
+        "convmemory.documents.parse_child",
+        [file.path, name, str(target), json.dumps(asdict(limits))],
+        limits=ChildLimits(memory_mb=options.document_memory_mb, timeout_s=_timeout_s()),
+        environment={name: os.environ[name] for name in CHILD_ENVIRONMENT if name in os.environ},
+        is_wanted=lambda: Document.objects.filter(pk=document.pk, status=Status.PROCESSING).exists(),
+    )
+
+
+def _timeout_s() -> int:
+    """Less than a task may take, so that the worker lives to say what happened."""
+    return int(
+        min(
+            DocumentOptions.from_settings().document_timeout_s,
+            QueueOptions.from_settings().task_timeout_s - TASK_MARGIN_S,
+        )
+    )
+
+
+def unfinished_documents(*, limit: int) -> list[tuple[int, int]]:
+    """Owner and number of documents that wait to be read, the oldest first."""
+    rows = Document.objects.filter(status__in=(Status.UPLOADED, Status.PROCESSING)).order_by("updated_at")
+    return list(rows.values_list("owner_id", "pk")[:limit])
+
+
+def _begin(document_id: int) -> Document | None:
+    """The document, now processing; None where there is nothing to do, or where it has ended its workers too often."""
+    waiting = Document.objects.filter(pk=document_id, status__in=(Status.UPLOADED, Status.PROCESSING))
+    waiting.update(status=Status.PROCESSING, attempts=F("attempts") + 1)
+    document = waiting.first()
+    if document is None:
+        return None
+    if document.attempts > MAX_ATTEMPTS:
+        error = f"Reading it was interrupted {MAX_ATTEMPTS} times: split it, or try again."
+        _fail(document, Failure.INTERRUPTED, error)
+        return None
+    file = document.next_file or document.file
+    if not file.storage.exists(str(file)):
+        error = (
+            "The file is not in the worker's MEDIA_ROOT, which several machines have to share. Upload it again then."
+        )
+        _fail(document, Failure.INTERNAL, error)
+        return None
+    return document
+
+
+def _finish(document: Document, target: Path) -> None:
+    """Store what the child has written."""
+    try:
+        with target.open(encoding="utf-8") as lines:
+            heading = read_heading(next(lines))
+            if heading.failure:
+                _fail(document, Failure(heading.failure), heading.error)
+                return
+            _store(document, heading, map(read_section, lines))
+    except (StopIteration, ValueError, KeyError, TypeError, OSError) as error:
+        logger.error("What was read of document %s is damaged: %s", document.pk, type(error).__name__)
+        _fail(document, Failure.INTERNAL, f"An error of the server ended it: {type(error).__name__}. Try again.")
+
+
+def _conclude(document: Document, ending: Ending) -> None:
+    what_to_do = "Split it and upload the parts, or ask who runs the server for more."
+    if ending is Ending.OUT_OF_TIME:
+        limit = f"{DocumentOptions.from_settings().document_timeout_s} s (DOCUMENT_TIMEOUT_S)"
+        _fail(document, Failure.TIME, f"Reading it took longer than {limit}. {what_to_do}")
+    elif ending is Ending.OUT_OF_MEMORY:
+        limit = f"{DocumentOptions.from_settings().document_memory_mb} MB (DOCUMENT_MEMORY_MB)"
+        _fail(document, Failure.MEMORY, f"Reading it needs more memory than {limit}. {what_to_do}")
+    elif ending is Ending.CRASHED:
+        _fail(document, Failure.BROKEN, f"The file ended the program that reads it: it may be damaged. {what_to_do}")
+
+
+def _fail(document: Document, failure: Document.Failure, error: str) -> None:
+    """Say why; a document that was readable before stays as it was, without its new version."""
+    gone = str(document.next_file)
+    status = Status.READY if gone and document.version else Status.FAILED
+    said = f"The new version {document.next_name} was not taken. {error}" if gone else error
+    own = Document.objects.filter(pk=document.pk, status=Status.PROCESSING)
+    own.update(status=status, failure=failure, error=cut(said, ERROR_CHARS), next_file="", next_name="")
+    if gone:
+        drop_file(owner_id=document.owner_id, place=gone)
+
+
+# --- storing --------------------------------------------------------------------------------------
+
+
+def _store(document: Document, heading: Heading, drafts: Iterable[SectionDraft]) -> None:
+    """Replace the sections in one transaction; those that read as before keep their rows."""
+    with transaction.atomic():
+        held = Document.objects.select_for_update().filter(pk=document.pk, status=Status.PROCESSING).first()
+        if held is None or str(held.next_file) != str(document.next_file):
+            return  # deleted, or replaced again, meanwhile
+        _replace_sections(held, list(drafts))
+        gone = _take_over(held, heading)
+        held.save()
+        document_changed.send(Document, document=held, first_section=0)
+        transaction.on_commit(lambda: _announce(held, gone))
+
+
+def _take_over(document: Document, heading: Heading) -> str:
+    """Write what was read into the row; the file that it no longer names, or ""."""
+    gone = ""
+    if document.next_file:
+        gone, document.file.name = str(document.file), str(document.next_file)
+        document.digest = str(document.next_file).rpartition("/")[2]
+        document.name, document.size = document.next_name, document.file.size
+        document.next_file.name = document.next_name = ""
+    document.format, document.title, document.notes = heading.format, heading.title, heading.notes
+    document.page_count, document.char_count, document.section_count = heading.pages, heading.chars, heading.sections
+    document.status, document.failure, document.error = Status.READY, "", ""
+    document.attempts, document.version = 0, document.version + 1
+    return gone
+
+
+def _announce(document: Document, gone: str) -> None:
+    if gone:
+        drop_file(owner_id=document.owner_id, place=gone)
+    sections_changed.send(Document, document_id=document.pk, owner_id=document.owner_id)
+
+
+def _replace_sections(document: Document, drafts: list[SectionDraft]) -> None:
+    kept = _kept_sections(document, drafts)
+    moved = {row.number: number for number, row in kept.items()}
+    sections_moved.send(Document, document=document, moved=moved)
+    document.sections.exclude(pk__in=[row.pk for row in kept.values()]).delete()
+    for number, row in kept.items():
+        row.number, row.start = number, drafts[number].start
+    Section.objects.bulk_update(kept.values(), ["number", "start"], BATCH)
+    new = (
+        Section(
+            owner_id=document.owner_id, document=document, number=number, path=list(draft.path), page=draft.page,
+            start=draft.start, text=draft.text,
+        )
+        for number, draft in enumerate(drafts)
+        if number not in kept
+    )  # fmt: skip
+    for batch in batches(new, BATCH):
+        Section.objects.bulk_create(batch)
+
+
+def _kept_sections(document: Document, drafts: list[SectionDraft]) -> Mapping[int, Section]:
+    """By new number the stored sections that read as before, each used once, in order where texts are equal."""
+    stored: dict[SectionKey, deque[Section]] = defaultdict(deque)
+    for row in document.sections.order_by("number"):
+        stored[tuple(row.path), row.page, row.text].append(row)
+    kept: dict[int, Section] = {}
+    for number, draft in enumerate(drafts):
+        if same := stored.get((draft.path, draft.page, draft.text)):
+            kept[number] = same.popleft()
+    return kept
+
+
+def batches(rows: Iterable[Any], size: int) -> Iterator[list[Any]]:
+    """`rows` in lists of at most `size`."""
+    held: list[Any] = []
+    for row in rows:
+        held.append(row)
+        if len(held) == size:
+            yield held
+            held = []
+    if held:
+        yield held

@@ -1,0 +1,38 @@
+"""What the document routes take and give."""
+
+from datetime import datetime
+
+from ninja import Field, Schema
+
+
+class DocumentOut(Schema):
+    id: int
+    name: str = Field(description="the name that the file came with")
+    title: str
+    format: str
+    size: int = Field(description="bytes of the file")
+    status: str = Field(description="uploaded, processing, ready or failed")
+    failure: str = Field(
+        description="encrypted, broken, no_text, empty, unknown, too_large, time, memory, interrupted or internal"
+    )
+    error: str = Field(description="why it could not be read, and what to do")
+    notes: list[str] = Field(description="what was left out")
+    page_count: int | None = Field(description="pages, slides or sheets")
+    char_count: int = Field(description="characters of its text")
+    section_count: int
+    url: str = Field(alias="get_absolute_url")
+    created_at: datetime
+    updated_at: datetime
+
+
+class DocumentPage(Schema):
+    results: list[DocumentOut]
+    next_before_id: int | None = Field(description="pass it as `before_id` for older documents")
+
+
+class AttachIn(Schema):
+    document_ids: list[int] = Field(max_length=200)
+
+
+class AttachedDocuments(Schema):
+    results: list[DocumentOut]

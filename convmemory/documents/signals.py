@@ -1,0 +1,14 @@
+"""What this app tells those downstream; they subscribe in their `apps.py`."""
+
+from django.dispatch import Signal
+
+# Sent inside the transaction that makes a document's sections, before they are stored.
+# Arguments: document, moved: Mapping[int, int] (old numbers of sections that stay as they are, with their new ones).
+sections_moved = Signal()
+
+# Sent inside the transaction that creates or changes a document.
+# Arguments: document, first_section: int | None (the lowest section that can have changed; None: no section has).
+document_changed = Signal()
+
+# Sent after the transaction that changed sections has committed. Arguments: document_id: int, owner_id: int.
+sections_changed = Signal()

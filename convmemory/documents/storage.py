@@ -1,0 +1,49 @@
+"""Where the files of documents lie: under `MEDIA_ROOT`, in a folder of each owner, named after their digests.
+
+No name that somebody gave a file ever becomes part of a path.
+"""
+
+import hashlib
+from pathlib import Path
+from typing import IO
+
+from django.core.files.storage import FileSystemStorage
+
+from convmemory.documents.options import DocumentOptions
+
+CHUNK_BYTES = 1024 * 1024
+
+
+class DocumentStorage(FileSystemStorage):
+    """Files in `MEDIA_ROOT`, as it is set when they are used, that nobody but the server's user can read."""
+
+    def __init__(self) -> None:
+        super().__init__(file_permissions_mode=0o600, directory_permissions_mode=0o700)
+
+    @property
+    def base_location(self) -> str:
+        return str(DocumentOptions.from_settings().media_root)
+
+    @property
+    def location(self) -> str:
+        return str(Path(DocumentOptions.from_settings().media_root).resolve())
+
+
+def document_storage() -> DocumentStorage:
+    """The storage of documents' files."""
+    return DocumentStorage()
+
+
+def digest_of(file: IO[bytes]) -> str:
+    """SHA-256 of the whole file, in hexadecimal; leaves it at its start."""
+    digest = hashlib.sha256()
+    file.seek(0)
+    while chunk := file.read(CHUNK_BYTES):
+        digest.update(chunk)
+    file.seek(0)
+    return digest.hexdigest()
+
+
+def place_of(*, owner_id: int, digest: str) -> str:
+    """The stored file's name below `MEDIA_ROOT`."""
+    return f"documents/{owner_id}/{digest[:2]}/{digest}"

@@ -1,0 +1,134 @@
+"""Cutting a document's text into sections by its structure. Pure.
+
+A converter gives blocks in order: headings, paragraphs, rows. The document's text is all of them joined, so that
+offsets mean the same everywhere; of Markdown, plain text and code it is the file itself. A section begins at each
+heading and on each page; one that would be longer than `SECTION_CHARS` is cut into parts of about equal length, and one
+of a few words joins the next.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+SECTION_CHARS = 1_750  # at most about 400 tokens
+TINY_CHARS = 200  # a shorter section joins the next one on its page that does not stand above it
+HEADING_CHARS = 200
+MAX_DEPTH = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A stretch of the text. `level` is that of a heading, from 1; `page` counts pages, slides or sheets from 1.
+
+    `title` is how a heading reads where its text is not that (`## Plan` in Markdown).
+    """
+
+    text: str
+    level: int = 0
+    page: int | None = None
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SectionDraft:
+    """A section before it is stored. `path` are the headings above it and its own, `start` counts characters."""
+
+    path: tuple[str, ...]
+    page: int | None
+    start: int
+    text: str
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.text)
+
+
+@dataclass(slots=True)
+class _Open:
+    """A section that still grows, as the blocks that it holds."""
+
+    path: tuple[str, ...]
+    page: int | None
+    start: int
+    blocks: list[str]
+    length: int = 0
+
+    def add(self, text: str) -> None:
+        self.blocks.append(text)
+        self.length += len(text)
+
+
+def cut_sections(blocks: Iterable[Block], *, max_chars: int = SECTION_CHARS) -> list[SectionDraft]:
+    """The sections of a document, in order; together they are its whole text. Blank ones join a neighbour."""
+    cut: list[SectionDraft] = []
+    for section in _merge_tiny(_by_structure(blocks)):
+        cut += _cut_long(section, max_chars)
+    return cut
+
+
+def _by_structure(blocks: Iterable[Block]) -> Iterator[_Open]:
+    """A section for each heading and page."""
+    above: list[tuple[int, str]] = []
+    current: _Open | None = None
+    position = 0
+    for block in blocks:
+        if block.level:
+            while above and above[-1][0] >= block.level:
+                above.pop()
+            above.append((block.level, " ".join((block.title or block.text).split())[:HEADING_CHARS]))
+            del above[:-MAX_DEPTH]
+        if current is None or block.level or block.page != current.page:
+            if current is not None:
+                yield current
+            current = _Open(tuple(title for _, title in above if title), block.page, position, [])
+        current.add(block.text)
+        position += len(block.text)
+    if current is not None:
+        yield current
+
+
+def _merge_tiny(sections: Iterable[_Open]) -> Iterator[_Open]:
+    """Joins a section of a few words, a heading above another for example, with the one that follows."""
+    held: _Open | None = None
+    for section in sections:
+        if held is not None and _joins(held, section):
+            for text in section.blocks:
+                held.add(text)
+            if section.path[: len(held.path)] == held.path:
+                held.path = section.path
+        else:
+            if held is not None:
+                yield held
+            held = section
+    if held is not None:
+        yield held
+
+
+def _joins(held: _Open, following: _Open) -> bool:
+    is_blank = not any(text.strip() for text in held.blocks)
+    if is_blank or (held.page == following.page and not any(text.strip() for text in following.blocks)):
+        return True
+    return held.page == following.page and held.length < TINY_CHARS and len(following.path) >= len(held.path)
+
+
+def _cut_long(section: _Open, max_chars: int) -> Iterator[SectionDraft]:
+    """The section whole, or in parts of about equal length, cut where a block, a line, a sentence or a word ends."""
+    text = "".join(section.blocks)
+    count = -(-len(text) // max_chars)
+    start = 0
+    while start < len(text):
+        rest = len(text) - start
+        end = len(text) if rest <= max_chars else _place_to_cut(text, start, -(-rest // max(2, count)), max_chars)
+        yield SectionDraft(section.path, section.page, section.start + start, text[start:end])
+        start, count = end, count - 1
+
+
+def _place_to_cut(text: str, start: int, target: int, max_chars: int) -> int:
+    """The best end of a part that begins at `start` and should have about `target` characters."""
+    least, most = start + target * 2 // 3, min(start + max_chars, start + target * 4 // 3, len(text))
+    for mark in ("\n\n", "\n", ". ", " "):
+        before = text.rfind(mark, least, min(start + target, most))
+        after = text.find(mark, start + target, most)
+        found = [at for at in (before, after) if at >= 0]
+        if found:
+            return min(found, key=lambda at: abs(at - start - target)) + len(mark)
+    return min(start + target, most)

@@ -1,0 +1,29 @@
+"""Background tasks of documents: each loads by id, calls one function and returns a small dict."""
+
+from typing import Any
+
+from convmemory.core.fair_queue import asked_for, enqueue_for, owner_task
+from convmemory.documents.processing import process_document, unfinished_documents
+
+PROCESS = "convmemory.documents.tasks.process"
+SWEPT = 200
+
+
+def enqueue_document(*, owner_id: int, document_id: int) -> None:
+    """Ask a worker to read one document."""
+    enqueue_for(owner_id, PROCESS, document_id, group="document", is_long=True)
+
+
+@owner_task
+def process(document_id: int) -> dict[str, Any]:
+    """Read one document in a process of its own."""
+    return {"status": process_document(document_id=document_id)}
+
+
+def sweep() -> dict[str, Any]:
+    """Find documents that wait and that no task in the queue is about; scheduled every minute."""
+    in_hand = {row.args[0] for row in asked_for(PROCESS).only("args")}
+    missed = [(owner_id, pk) for owner_id, pk in unfinished_documents(limit=SWEPT) if pk not in in_hand]
+    for owner_id, document_id in missed:
+        enqueue_document(owner_id=owner_id, document_id=document_id)
+    return {"enqueued": len(missed)}

@@ -1,0 +1,173 @@
+"""The library with what became of each upload, the viewer of one document, and the documents of a conversation.
+
+Everything works with plain links and forms; a card asks again every two seconds until its document has been read.
+"""
+
+from typing import TYPE_CHECKING, Any, cast
+
+from django.contrib import messages
+from django.http import FileResponse, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from convmemory.accounts.views import PageRequest, signed_in
+from convmemory.conversations.reading import get_conversation
+from convmemory.conversations.views import SearchBox
+from convmemory.core.errors import InvalidInput, NotFound, TooLarge, TooManyAtOnce
+from convmemory.documents import library
+from convmemory.documents.options import DocumentOptions
+from convmemory.documents.tasks import enqueue_document
+from convmemory.documents.viewing import Place, outline_of, view_sections
+
+if TYPE_CHECKING:
+    from django.core.files.uploadedfile import UploadedFile
+
+SHOWN = 50
+CHOICES = 200
+ACCEPTED = ".pdf,.docx,.docm,.pptx,.xlsx,.xlsm,.xls,.ods,.csv,.epub,.html,.htm,.md,.txt,.eml,text/*"
+MAX_NUMBER = 2**31 - 1
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def library_page(request: PageRequest) -> HttpResponse:
+    """The caller's documents, newest first; a POST takes uploads, or with `replaces` one new version."""
+    files = request.FILES.getlist("file")
+    replaces = _number(request.POST.get("replaces", ""))
+    refusals = [refusal for file in files if (refusal := _take(request, file, replaces))]
+    if files and not refusals:
+        return redirect("document", replaces) if replaces is not None else redirect("documents")
+    rows, following = library.page_of_documents(
+        owner=request.user, limit=SHOWN, before=_number(request.GET.get("before", ""))
+    )
+    nothing_chosen = request.method == "POST" and not files
+    context = {
+        "box": SearchBox(),
+        "rows": rows,
+        "following": following,
+        "refusals": refusals,
+        "nothing_chosen": nothing_chosen,
+        "max_mb": DocumentOptions.from_settings().max_document_mb,
+        "accepted": ACCEPTED,
+        "upload_address": request.build_absolute_uri(reverse("api:upload_document")),
+    }
+    return render(request, "documents/library.html", context, status=422 if nothing_chosen or refusals else 200)
+
+
+def _take(request: PageRequest, file: "UploadedFile[Any]", replaces: int | None) -> tuple[str, str] | None:
+    """Store one upload; its name and what is wrong with it, where it was not taken."""
+    owner, size = request.user, file.size or 0
+    try:
+        library.require_acceptable(size=size)
+        library.require_room(owner=owner, size=size)
+        stored = library.store_file(owner_id=owner.pk, file=file, name=file.name or "document")
+        if replaces is None:
+            added = library.add_document(owner=owner, stored=stored)
+        else:
+            added = library.replace_document(owner=owner, document_id=replaces, stored=stored)
+    except (InvalidInput, TooLarge, TooManyAtOnce) as error:
+        return library.clean_name(file.name or "document"), str(error)
+    if added.is_new:
+        enqueue_document(owner_id=owner.pk, document_id=added.document.pk)
+    else:
+        messages.info(request, f"“{added.document.title or added.document.name}” is in your library already.")
+    return None
+
+
+@require_safe
+@signed_in
+def document(request: PageRequest, document_id: int) -> HttpResponse:
+    """The document around `?section=N`, with the characters `from` to `to` of its text marked, and its outline."""
+    found = library.get_document(owner=request.user, document_id=document_id)
+    box = SearchBox.of(request)
+    place = Place(*(_number(request.GET.get(name, "")) for name in ("section", "from", "to")))
+    window = view_sections(found, place)
+    context = {
+        "document": found,
+        "row": found,
+        "window": window,
+        "outline": outline_of(found),
+        "place": place,
+        "box": box,
+        "keep": box.query_string,
+        "accepted": ACCEPTED,
+    }
+    template = "documents/document.html#main" if request.htmx else "documents/document.html"
+    return render(request, template, context)
+
+
+@require_safe
+@signed_in
+def card(request: PageRequest, document_id: int) -> HttpResponse:
+    """How far one document is."""
+    row = library.get_document(owner=request.user, document_id=document_id)
+    return render(request, "documents/card.html", {"row": row})
+
+
+@require_safe
+@signed_in
+def download(request: PageRequest, document_id: int) -> HttpResponse:
+    """The file as it was uploaded; never shown by the browser itself, whatever it holds."""
+    row = library.get_document(owner=request.user, document_id=document_id)
+    if not row.file.storage.exists(str(row.file)):
+        raise NotFound("The file is not on this server.")
+    answer = FileResponse(
+        row.file.open(), as_attachment=True, filename=row.name, content_type="application/octet-stream"
+    )
+    answer.headers["X-Content-Type-Options"] = "nosniff"
+    return cast("HttpResponse", answer)  # it streams, and is answered like any other
+
+
+@require_POST
+@signed_in
+def retry(request: PageRequest, document_id: int) -> HttpResponse:
+    """Have a document that failed read again."""
+    row = library.retry_document(owner=request.user, document_id=document_id)
+    enqueue_document(owner_id=request.user.pk, document_id=row.pk)
+    return redirect("documents")
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def delete(request: PageRequest, document_id: int) -> HttpResponse:
+    """Ask first, then delete for good."""
+    row = library.get_document(owner=request.user, document_id=document_id)
+    if request.method != "POST":
+        return render(request, "documents/delete.html", {"document": row, "box": SearchBox()})
+    library.delete_document(owner=request.user, document_id=document_id)
+    messages.success(request, f"“{row.title or row.name}” is deleted.")
+    return redirect("documents")
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def attached(request: PageRequest, conversation_id: int) -> HttpResponse:
+    """The documents that a conversation sees, and those that can be attached; a POST attaches or detaches some."""
+    owner = request.user
+    conversation = get_conversation(owner=owner, conversation_id=conversation_id)
+    if request.method == "POST":
+        if (gone := _number(request.POST.get("detach", ""))) is not None:
+            library.detach(owner=owner, conversation_id=conversation_id, document_id=gone)
+        chosen = [number for text in request.POST.getlist("document") if (number := _number(text)) is not None]
+        library.attach(owner=owner, conversation_id=conversation_id, document_ids=chosen)
+        return redirect("attached-documents", conversation_id)
+    rows = library.attached_documents(owner=owner, conversation_id=conversation_id)
+    held = {row.pk for row in rows}
+    choices, _ = library.page_of_documents(owner=owner, limit=CHOICES)
+    context = {
+        "conversation": conversation,
+        "rows": rows,
+        "choices": [row for row in choices if row.pk not in held],
+        "box": SearchBox(),
+    }
+    return render(request, "documents/attached.html", context)
+
+
+def _number(text: str) -> int | None:
+    """A whole number from a form or an address. Raises: InvalidInput."""
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= 10 and int(text) <= MAX_NUMBER):
+        raise InvalidInput(f"{text[:40]!r} is not a number: use 0, 1, 2, …")
+    return int(text)

@@ -1,0 +1,173 @@
+"""Documents with questions whose answers are exact spans: a folder with `questions_df.csv` and a Markdown file each.
+
+All files are one library. A question counts the share of its reference characters that the first k hits hold, as whole
+sections and as the passages that they mark, and their intersection over union. Beside it stands a plain splitter with
+the same model: chunks of 400 tokens, each half of the one before, cosine and BM25 scaled and added. Source:
+brandonstarxel/chunking_evaluation.
+"""
+
+import csv
+import io
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import log1p
+from pathlib import Path
+from statistics import fmean
+
+import numpy as np
+from django.contrib.auth.models import User
+
+from convmemory.core.errors import InvalidInput
+from convmemory.documents import library
+from convmemory.documents.models import Document
+from convmemory.documents.processing import process_document
+from convmemory.embeddings.spaces import active_space, embedder_for
+from convmemory.evaluation.running import PREFIX, OnProgress
+from search.adapters.documents import KIND
+from search.document_search import search_documents
+from search.indexing.active import index_source
+from search.models import Source
+from search.query import MAX_QUERY_CHARS, SearchQuery
+from search.ranking.fusion import scale
+from search.results.passages import stems_of
+
+CUTOFFS = (1, 5, 10, 20)
+CHUNK_TOKENS, STEP_TOKENS = 400, 200
+K1, B = 1.5, 0.75
+
+Span = tuple[int, int]
+Found = tuple[str, int, int]
+"""The corpus, and characters of its text."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpanQuestion:
+    """A question, the corpus that answers it, and where."""
+
+    text: str
+    corpus: str
+    spans: tuple[Span, ...]
+
+
+def read_questions(folder: Path) -> list[SpanQuestion]:
+    """Raises: InvalidInput where the folder is not such a set."""
+    try:
+        with (folder / "questions_df.csv").open(newline="", encoding="utf-8") as file:
+            return [
+                SpanQuestion(
+                    row["question"],
+                    row["corpus_id"],
+                    union((each["start_index"], each["end_index"]) for each in json.loads(row["references"])),
+                )
+                for row in csv.DictReader(file)
+            ]
+    except (OSError, KeyError, ValueError) as error:
+        raise InvalidInput(f"{folder} is not a set of documents with questions: {error}") from error
+
+
+def union(spans: Iterator[Span] | Sequence[Span]) -> tuple[Span, ...]:
+    """The spans in order, those that touch joined."""
+    merged: list[Span] = []
+    for start, end in sorted(spans):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
+        else:
+            merged.append((start, end))
+    return tuple(merged)
+
+
+def recall_and_iou(question: SpanQuestion, found: Sequence[Found]) -> tuple[float, float]:
+    """Of the reference's characters; what was found in other documents only widens the union."""
+    right = union([(start, end) for corpus, start, end in found if corpus == question.corpus])
+    inside = sum(max(0, min(a[1], b[1]) - max(a[0], b[0])) for a in question.spans for b in right)
+    elsewhere = sum(end - start for corpus, start, end in found if corpus != question.corpus)
+    wanted, covered = (sum(end - start for start, end in spans) for spans in (question.spans, right))
+    return inside / wanted, inside / (wanted + covered + elsewhere - inside)
+
+
+def load_library(folder: Path, questions: Sequence[SpanQuestion], progress: OnProgress) -> User:
+    """The scratch user with every corpus as a document, read and indexed."""
+    owner = User.objects.get_or_create(username=f"{PREFIX}documents-library")[0]
+    corpora = sorted({question.corpus for question in questions})
+    for number, corpus in enumerate(corpora, 1):
+        data = (folder / f"{corpus}.md").read_bytes()
+        stored = library.store_file(owner_id=owner.pk, file=io.BytesIO(data), name=f"{corpus}.md")
+        document = library.add_document(owner=owner, stored=stored).document
+        process_document(document_id=document.pk)
+        index_source(source_id=Source.objects.get(owner_id=owner.pk, kind=KIND, object_id=document.pk).pk)
+        progress("indexed", number, len(corpora))
+    return owner
+
+
+def measure_search(
+    owner: User, questions: Sequence[SpanQuestion], *, mode: str, progress: OnProgress
+) -> dict[str, float]:
+    """Recall and IoU of the sections and of the passages that they mark."""
+    names = {
+        pk: name.removesuffix(".md") for pk, name in Document.objects.filter(owner=owner).values_list("pk", "name")
+    }
+    items: list[list[Found]] = []
+    passages: list[list[Found]] = []
+    for number, question in enumerate(questions, 1):
+        query = SearchQuery(text=question.text[:MAX_QUERY_CHARS], limit=max(CUTOFFS), mode=mode)
+        hits = search_documents(caller=owner, query=query).sections
+        items.append([(names[hit.document_id], hit.start, hit.end) for hit in hits])
+        passages.append([(names[hit.document_id], hit.passage_start, hit.passage_end) for hit in hits])
+        progress("searched", number, len(questions))
+    return _figures("section", questions, items) | _figures("passage", questions, passages)
+
+
+def measure_plain_splitter(folder: Path, questions: Sequence[SpanQuestion], progress: OnProgress) -> dict[str, float]:
+    """The same of overlapping chunks, ranked by the sum of scaled cosine and BM25."""
+    embedder = embedder_for(active_space())
+    chunks: list[Found] = []
+    texts: list[str] = []
+    for corpus in sorted({question.corpus for question in questions}):
+        text = (folder / f"{corpus}.md").read_text(encoding="utf-8")
+        offsets = embedder.token_spans(text)
+        for first in range(0, len(offsets), STEP_TOKENS):
+            last = offsets[min(first + CHUNK_TOKENS, len(offsets)) - 1]
+            chunks.append((corpus, offsets[first][0], last[1]))
+            texts.append(text[offsets[first][0] : last[1]])
+    vectors = np.vstack(list(embedder.embed_passages(texts)))
+    queries = np.vstack([embedder.embed_query(question.text) for question in questions])
+    words = _Words(texts)
+    found = []
+    for number, (question, cosines) in enumerate(zip(questions, queries @ vectors.T, strict=True), 1):
+        best = np.argsort(-(scale(cosines) + scale(words.bm25(question.text))), kind="stable")[: max(CUTOFFS)]
+        found.append([chunks[index] for index in best])
+        progress("searched by the splitter", number, len(questions))
+    return _figures("chunk", questions, found)
+
+
+class _Words:
+    """BM25 over some texts."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        counts: list[Counter[str]] = [stems_of(text) for text in texts]
+        self._lengths = np.array([sum(count.values()) for count in counts], np.float32)
+        self._postings: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        for number, count in enumerate(counts):
+            for word, times in count.items():
+                self._postings[word].append((number, times))
+
+    def bm25(self, query: str) -> "np.ndarray[tuple[int], np.dtype[np.float32]]":
+        scores = np.zeros(len(self._lengths), np.float32)
+        norm = K1 * (1 - B + B * self._lengths / self._lengths.mean())
+        for word in stems_of(query):
+            held = self._postings.get(word, [])
+            idf = log1p((len(scores) - len(held) + 0.5) / (len(held) + 0.5))
+            for number, times in held:
+                scores[number] += idf * times * (K1 + 1) / (times + norm[number])
+        return scores
+
+
+def _figures(unit: str, questions: Sequence[SpanQuestion], found: Sequence[Sequence[Found]]) -> dict[str, float]:
+    figures: dict[str, float] = {}
+    for k in CUTOFFS:
+        values = [recall_and_iou(question, hits[:k]) for question, hits in zip(questions, found, strict=True)]
+        figures[f"{unit}_recall@{k}"] = round(fmean(recall for recall, _ in values), 4)
+        figures[f"{unit}_iou@{k}"] = round(fmean(iou for _, iou in values), 4)
+    return figures

@@ -1,0 +1,86 @@
+"""The tool that searches documents: in a conversation those that are attached to it, elsewhere all of the caller's."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, Field
+
+from convmemory.tools.definition import Caller, Optional, Question, Text, Tool, ToolInput, ToolOutput, archive_owner
+from search.document_search import MixedResults, SectionHit, search_documents
+from search.searching import SearchQuery
+
+NO_DOCUMENT = "No document is attached to this conversation: attach one on its page, or name none."
+NO_CALLER = "Nobody is signed in: there is nothing to search."
+Documents = frozenset[int] | None
+
+
+class DocumentSearchInput(ToolInput):
+    query: Question
+    document_id: Annotated[int, Field(ge=1, description="only this document")] | Optional = None
+    limit: Annotated[int, Field(ge=1, le=20)] = 5
+    cursor: Text = ""
+
+
+class FoundSection(BaseModel):
+    cite: Annotated[str, Field(description="put this after what you take from it")]
+    document_id: int
+    title: str
+    headings: list[str]
+    page: int | Optional = None
+    passage: str
+    similarity: Annotated[float, Field(description="0 to 1")]
+    url: str
+
+
+class DocumentSearchOutput(ToolOutput):
+    results: list[FoundSection]
+    next_cursor: str | Optional = None
+    note: str | Optional = None
+
+
+def document_search(
+    caller: Caller, arguments: DocumentSearchInput, documents: Documents = None
+) -> DocumentSearchOutput:
+    """The sections that answer the query, of `documents` alone where they are given. Raises: InvalidInput, NotFound."""
+    owner = archive_owner(caller)
+    if owner is None:
+        return DocumentSearchOutput(results=[], note=NO_CALLER)
+    found = search_documents(
+        caller=owner,
+        query=SearchQuery(text=arguments.query, limit=arguments.limit),
+        document_id=arguments.document_id,
+        among=documents,
+        cursor=arguments.cursor,
+    )
+    notes = [*found.notes, *([NO_DOCUMENT] if documents is not None and not documents else [])]
+    return _answer(found, " ".join(notes))
+
+
+def _answer(found: MixedResults, note: str) -> DocumentSearchOutput:
+    results = [_found(number, hit) for number, hit in enumerate(found.sections, 1)]
+    return DocumentSearchOutput(results=results, next_cursor=found.next_cursor, note=note or None)
+
+
+def _found(number: int, hit: SectionHit) -> FoundSection:
+    return FoundSection(
+        cite=f"[{number}]({hit.marked_url})",
+        document_id=hit.document_id,
+        title=hit.title,
+        headings=list(hit.heading_path),
+        page=hit.page,
+        passage=hit.passage,
+        similarity=hit.similarity,
+        url=hit.url,
+    )
+
+
+DOCUMENT_SEARCH = Tool(
+    name="document_search",
+    description=(
+        "Find what the user's documents say on a question. Ask in a full sentence. Put each result's cite after what "
+        "you take from it, so that the user can open the place."
+    ),
+    input_model=DocumentSearchInput,
+    output_model=DocumentSearchOutput,
+    function=document_search,
+    sees_documents=True,
+)

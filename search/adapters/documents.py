@@ -1,0 +1,130 @@
+"""Documents as sources of the index: sections are items, and each is one element.
+
+Registered, and told of changes, in `search/apps.py`. Nothing else of the index knows what a document is.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from django.db import connection
+from django.db.models import QuerySet
+
+from convmemory.core.sql import load_sql
+from convmemory.core.text import cut
+from convmemory.documents.models import Document, Section
+from convmemory.documents.options import DocumentOptions
+from search.indexing.noting import delete_sources, drop_source, put_source
+from search.models import Source
+from search.sources import Element, ElementPart, ItemKey, ItemText, Kind, SourceFacts
+from search.tasks import enqueue_index
+from search.vectors.passages import move_passages
+
+KIND = "document"
+HEADING_CHARS = 300
+PATH_CHARS = 200  # of the headings that are embedded before each passage
+BETWEEN = " > "
+
+
+class DocumentAdapter:
+    """Reads sections for the index."""
+
+    kind, item_name = KIND, "section"
+    passage_kinds: frozenset[Kind] = frozenset({"document"})
+
+    @property
+    def is_embedded(self) -> bool:
+        return bool(DocumentOptions.from_settings().rag_enabled)
+
+    def read_range(self, owner_id: int, object_id: int, first: int, last: int) -> list[ItemText]:
+        chosen = sections_of(owner_id).filter(document_id=object_id, number__range=(first, last))
+        return [item_of(section) for section in chosen.order_by("number")]
+
+    def read_items(self, owner_id: int, items: Sequence[ItemKey]) -> dict[ItemKey, ItemText]:
+        wanted = set(items)
+        chosen = sections_of(owner_id).filter(
+            document_id__in={object_id for object_id, _ in wanted}, number__in={number for _, number in wanted}
+        )
+        found = {(section.document_id, section.number): section for section in chosen}
+        return {key: item_of(found[key]) for key in wanted if key in found}
+
+    def read_elements(self, owner_id: int, element_ids: Iterable[int]) -> dict[int, Element]:
+        return {section.pk: element_of(section) for section in sections_of(owner_id).filter(pk__in=set(element_ids))}
+
+    def url(self, object_id: int, item_number: int) -> str:
+        return f"/documents/{object_id}?section={item_number}"
+
+    def reading_url(self, object_id: int, item_number: int) -> str:
+        return ""
+
+    def reconcile(self) -> int:
+        with connection.cursor() as cursor:
+            cursor.execute(load_sql("search", "reconcile_documents"))
+            wrong, gone = cursor.fetchone()
+        for document in Document.objects.filter(pk__in=wrong or []):
+            put_source(facts_of(document), first_changed=0)
+        delete_sources(gone or [])
+        return len(wrong or []) + len(gone or [])
+
+
+def sections_of(owner_id: int) -> QuerySet[Section]:
+    """The owner's sections, each with its document."""
+    return Section.objects.filter(owner_id=owner_id).select_related("document")
+
+
+def item_of(section: Section) -> ItemText:
+    heading = cut(BETWEEN.join(section.path) or section.document.title, HEADING_CHARS)
+    return ItemText(section.number, heading, (element_of(section),), section.pk, section.document.created_at)
+
+
+def element_of(section: Section) -> Element:
+    """A section as the index reads it. What is embedded holds its headings; the document's title is searched, too.
+
+    A title alone is embedded where there are no headings: else a new one would have everything embedded again.
+    """
+    title = section.document.title
+    part = ElementPart(0, "document", section.text, label=_joined([title, *section.path]))
+    return Element(section.pk, section.number, (part,), speaker=_joined(section.path or [title]))
+
+
+def _joined(headings: Sequence[str]) -> str:
+    """The headings as one line, of a long one its end."""
+    return BETWEEN.join(dict.fromkeys(headings))[-PATH_CHARS:]
+
+
+# --- telling the index ----------------------------------------------------------------------------
+
+
+def facts_of(document: Document) -> SourceFacts:
+    """What the index keeps of a document."""
+    return SourceFacts(
+        kind=KIND,
+        owner_id=document.owner_id,
+        object_id=document.pk,
+        version=document.version,
+        item_count=document.section_count,
+        element_count=document.section_count,
+        created_at=document.created_at,
+        updated_at=document.updated_at,
+        title=document.title,
+        origin=document.format,
+    )
+
+
+def on_document_changed(sender: Any, *, document: Document, first_section: int | None, **kwargs: Any) -> None:
+    put_source(facts_of(document), first_changed=first_section)
+
+
+def on_sections_moved(sender: Any, *, document: Document, moved: Mapping[int, int], **kwargs: Any) -> None:
+    source = Source.objects.filter(owner_id=document.owner_id, kind=KIND, object_id=document.pk).first()
+    if source is not None:
+        move_passages(source, moved)
+
+
+def on_sections_changed(sender: Any, *, document_id: int, owner_id: int, **kwargs: Any) -> None:
+    chosen = Source.objects.filter(owner_id=owner_id, kind=KIND, object_id=document_id)
+    for pk in chosen.values_list("pk", flat=True):
+        enqueue_index(pk)
+
+
+def on_document_deleted(sender: Any, *, instance: Document, **kwargs: Any) -> None:
+    drop_source(owner_id=instance.owner_id, kind=KIND, object_id=instance.pk)

@@ -1,0 +1,187 @@
+"""Finding the sections of documents that answer a query, alone or together with turns, and where they say it.
+
+The search is the one of turns (`searching.py`). What a hit of a document has beside that, page, headings and offsets in
+the document's text, is looked up here.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
+
+from convmemory.core.errors import InvalidInput
+from convmemory.documents.library import attached_ids, get_document
+from convmemory.documents.models import Section
+from convmemory.documents.options import DocumentOptions
+from convmemory.embeddings.spaces import active_space
+from search.adapters.conversations import KIND as TURNS
+from search.adapters.documents import KIND as SECTIONS
+from search.models import Passage, Source
+from search.results.hits import Hit
+from search.searching import SearchQuery, SearchResults, search
+
+KINDS = {"turn": TURNS, "section": SECTIONS}
+"""The kinds of items that can be searched for, as people name them, and their sources."""
+
+TURNS_ALONE = frozenset({TURNS})
+
+Caller = AbstractBaseUser | AnonymousUser | None
+
+
+@dataclass(frozen=True, slots=True)
+class SectionHit:
+    """One ranked section. `start` to `end` are its place in the document's text, as are those of the passage.
+
+    `marks` are the places in `passage` where words of the query stand.
+    """
+
+    document_id: int
+    title: str
+    section: int
+    heading_path: tuple[str, ...]
+    page: int | None
+    start: int
+    end: int
+    passage: str
+    passage_start: int
+    passage_end: int
+    marks: tuple[tuple[int, int], ...]
+    similarity: float
+    score: float
+    matched: tuple[str, ...]
+    url: str
+    created_at: datetime
+
+    @property
+    def marked_url(self) -> str:
+        """Where its owner sees the passage marked."""
+        return f"{self.url}&from={self.passage_start}&to={self.passage_end}#section-{self.section}"
+
+
+@dataclass(frozen=True, slots=True)
+class MixedResults:
+    """A page of turns and sections, best first."""
+
+    hits: list[Hit | SectionHit]
+    next_cursor: str | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def sections(self) -> list[SectionHit]:
+        return [hit for hit in self.hits if isinstance(hit, SectionHit)]
+
+
+def search_documents(
+    *,
+    caller: Caller,
+    query: SearchQuery,
+    document_id: int | None = None,
+    conversation_id: int | None = None,
+    among: frozenset[int] | None = None,
+    cursor: str = "",
+) -> MixedResults:
+    """The caller's sections that answer the query, of one document, of a conversation's, or of those `among` these.
+
+    By words alone, with a note, where RAG is off or nothing is embedded yet. Raises: NotFound, InvalidInput.
+    """
+    if conversation_id is not None and isinstance(caller, AbstractBaseUser):
+        among = attached_ids(owner_id=caller.pk, conversation_id=conversation_id)
+    chosen = _chosen(caller, document_id, among)
+    filters = replace(query.filters, kinds=frozenset({SECTIONS}), documents=chosen)
+    return search_items(caller=caller, query=replace(query, filters=filters), cursor=cursor)
+
+
+def search_items(*, caller: Caller, query: SearchQuery, cursor: str = "") -> MixedResults:
+    """The caller's items of the kinds that `query.filters` names, of all where it names none. Raises: InvalidInput."""
+    query, notes = _by_words_where_needed(caller, query)
+    found = search(caller=caller, query=query, cursor=cursor)
+    return _with_places(found, owner_id=getattr(caller, "pk", None), notes=notes)
+
+
+def _chosen(caller: Caller, document_id: int | None, among: frozenset[int] | None) -> frozenset[int] | None:
+    """The documents that count; None for all. Raises: NotFound."""
+    if document_id is None or not isinstance(caller, AbstractBaseUser):
+        return among
+    chosen = frozenset({get_document(owner=caller, document_id=document_id).pk})
+    return chosen if among is None else chosen & among
+
+
+def _by_words_where_needed(caller: Caller, query: SearchQuery) -> tuple[SearchQuery, tuple[str, ...]]:
+    """Where documents alone are searched and have no vectors: the query by words, and why."""
+    if query.filters.kinds != {SECTIONS} or query.mode == "full_text":
+        return query, ()
+    by_words = replace(query, mode="full_text")
+    if not DocumentOptions.from_settings().rag_enabled:
+        return by_words, ("Searched by words only: RAG_ENABLED is off on this server.",)
+    if not isinstance(caller, AbstractBaseUser):
+        return query, ()
+    if not Source.objects.filter(owner_id=caller.pk, kind=SECTIONS).exists():
+        return query, ("There are no documents yet: add some on the page Documents.",)
+    if not _has_vectors(caller.pk, query.filters.documents):
+        return by_words, ("Searched by words only: no document is embedded yet. Try again in a moment.",)
+    return query, ()
+
+
+def _has_vectors(owner_id: int, documents: frozenset[int] | None) -> bool:
+    """Whether any of these documents has passages in the active space. One query."""
+    rows = Passage.objects.filter(owner_id=owner_id, space=active_space(), kind=Passage.Kind.DOCUMENT)
+    if documents is not None:
+        rows = rows.filter(source__kind=SECTIONS, source__object_id__in=documents)
+    return rows.exists()
+
+
+def parse_kinds(text: str) -> frozenset[str]:
+    """The kinds of sources, from a comma-separated list of kinds of items; all of them for "". Raises: InvalidInput."""
+    names = {name.strip() for name in text.split(",") if name.strip()}
+    if unknown := names - KINDS.keys():
+        raise InvalidInput(f"There is no kind {', '.join(sorted(unknown))!r}: use {' or '.join(KINDS)}, or both.")
+    return frozenset(KINDS[name] for name in names) if len(names) < len(KINDS) else frozenset()
+
+
+# --- where it stands ------------------------------------------------------------------------------
+
+
+def _with_places(found: SearchResults, *, owner_id: int | None, notes: tuple[str, ...]) -> MixedResults:
+    """The hits, those of documents with their places. One query where there are any."""
+    sections = sections_by_key([hit for hit in found.hits if hit.kind == SECTIONS], owner_id)
+    hits: list[Hit | SectionHit] = []
+    for hit in found.hits:
+        if hit.kind != SECTIONS:
+            hits.append(hit)
+        elif section := sections.get((hit.conversation_id, hit.turn_number)):
+            hits.append(_section_hit(hit, section))
+    return MixedResults(hits, found.next_cursor, (*notes, *found.notes))
+
+
+def sections_by_key(hits: Sequence[Hit], owner_id: int | None) -> dict[tuple[int, int], Section]:
+    """The sections that some hits found, by document and number."""
+    if not hits:
+        return {}
+    rows = Section.objects.filter(
+        owner_id=owner_id,
+        document_id__in={hit.conversation_id for hit in hits},
+        number__in={hit.turn_number for hit in hits},
+    )
+    return {(row.document_id, row.number): row for row in rows}
+
+
+def _section_hit(hit: Hit, section: Section) -> SectionHit:
+    return SectionHit(
+        document_id=hit.conversation_id,
+        title=hit.conversation_title,
+        section=hit.turn_number,
+        heading_path=tuple(section.path),
+        page=section.page,
+        start=section.start,
+        end=section.end,
+        passage=hit.passage,
+        passage_start=section.start + hit.passage_start,
+        passage_end=section.start + hit.passage_end,
+        marks=hit.marks,
+        similarity=hit.similarity,
+        score=hit.score,
+        matched=hit.matched,
+        url=hit.url,
+        created_at=hit.created_at,
+    )

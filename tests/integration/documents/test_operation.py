@@ -1,0 +1,77 @@
+"""Documents are added by command, exported with their files, erased, swept and examined like conversations."""
+
+import zipfile
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from django.conf import settings as django_settings
+from django.contrib.auth.models import User
+from django.core.management import CommandError, call_command
+from pytest_django import Settings
+
+from convmemory.documents import processing
+from convmemory.documents.models import Document, Section
+from convmemory.ops.doctor.rows_area import check_documents
+from convmemory.ops.privacy.erasing import erase_user
+from convmemory.ops.privacy.exporting import export_user
+from convmemory.ops.runtime.sweeping import deep_sweep
+from search.models import Item, Passage, Source
+from tests.factories import make_user
+from tests.support.documents import GUIDE, convert_here, indexed, upload
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def _here(monkeypatch: pytest.MonkeyPatch, settings: Settings, tmp_path: Path) -> None:
+    settings.MEDIA_ROOT = tmp_path / "media"
+    monkeypatch.setattr(processing, "run_child", convert_here)
+
+
+@pytest.fixture
+def owner() -> User:
+    return make_user("ada")
+
+
+def files() -> list[Path]:
+    return [path for path in Path(django_settings.MEDIA_ROOT).rglob("*") if path.is_file()]
+
+
+def test_a_folder_is_added_by_command(owner: User, tmp_path: Path) -> None:
+    folder = tmp_path / "papers"
+    folder.mkdir()
+    (folder / "guide.md").write_text(GUIDE, encoding="utf-8")
+    (folder / "empty.txt").write_text("")
+    out = StringIO()
+    with pytest.raises(CommandError, match="1 could not be read"):
+        call_command("add_documents", str(folder), "--user", "ada", stdout=out, stderr=StringIO())
+    assert "guide.md: document" in out.getvalue()
+    assert Document.objects.get(status="ready").title == "Garden guide"
+
+
+def test_documents_are_exported_with_their_files_and_erased(owner: User, tmp_path: Path) -> None:
+    document = indexed(upload(owner, GUIDE))
+    other = indexed(upload(make_user("bob"), GUIDE))
+    report = export_user(user=owner, path=tmp_path / "ada.zip")
+    assert (report.rows["documents_document"], report.rows["documents_section"]) == (1, 1)
+    with zipfile.ZipFile(tmp_path / "ada.zip") as archive:
+        assert archive.read(f"files/{document.file}").decode() == GUIDE
+    assert erase_user(user=owner).finished
+    assert [path.name for path in files()] == [other.digest]
+    assert [row.pk for row in Document.objects.all()] == [other.pk]
+    for model in (Section, Source, Item, Passage):
+        assert set(model.objects.values_list("owner__username", flat=True)) == {"bob"}, model
+
+
+def test_the_deep_sweep_finds_nothing_wrong_with_a_document(owner: User) -> None:
+    indexed(upload(owner, GUIDE))
+    run = deep_sweep(enqueue=lambda pk: None)
+    assert (run.found["orphaned"], run.found["stale"]) == (0, 0)
+
+
+def test_the_doctor_finds_a_lost_file(owner: User) -> None:
+    document = indexed(upload(owner, GUIDE))
+    assert list(check_documents()) == []
+    Path(document.file.path).unlink()
+    assert [finding.id for finding in check_documents()] == ["rows.documents-lost"]

@@ -1,0 +1,110 @@
+"""The tool `document_search`: through the index, by words where it must, and in a conversation what is attached."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from pytest_django import Settings
+
+from convmemory.chat import agent_documents
+from convmemory.chat.agents import create_agent
+from convmemory.core.errors import NotFound
+from convmemory.documents import library, processing
+from convmemory.documents.models import Document
+from convmemory.tools.registry import Seen, run_tool
+from tests.factories import exchange, make_conversation, make_user
+from tests.support.documents import GUIDE, convert_here, indexed, upload
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _here(monkeypatch: pytest.MonkeyPatch, settings: Settings, tmp_path: Path) -> None:
+    settings.MEDIA_ROOT = tmp_path / "media"
+    monkeypatch.setattr(processing, "run_child", convert_here)
+
+
+@pytest.fixture
+def owner() -> User:
+    return make_user("ada")
+
+
+@pytest.fixture
+def guide(owner: User) -> Document:
+    return indexed(upload(owner, GUIDE))
+
+
+def ask(caller: Any, documents: frozenset[int] | None = None, **arguments: Any) -> dict[str, Any]:
+    return run_tool(
+        "document_search",
+        {"query": "how much sun do tomatoes need?", **arguments},
+        caller,
+        seen=Seen(documents=documents),
+    )
+
+
+def test_it_finds_passages_and_says_how_to_cite_them(owner: User, guide: Document) -> None:
+    [found] = ask(owner)["results"]
+    start = GUIDE.index(found["passage"])
+    end = start + len(found["passage"])
+    assert found["similarity"] > 0
+    assert found["cite"] == f"[1](/documents/{guide.pk}?section=0&from={start}&to={end}#section-0)"
+
+
+def test_by_words_while_rag_is_off_or_nothing_is_embedded(owner: User, settings: Settings) -> None:
+    settings.RAG_ENABLED = False
+    indexed(upload(owner, GUIDE))
+    off = ask(owner)
+    settings.RAG_ENABLED = True
+    early = ask(owner)
+    assert len(off["results"]) == len(early["results"]) == 1
+    assert "RAG_ENABLED is off" in off["note"]
+    assert "no document is embedded yet" in early["note"]
+
+
+def test_one_document_or_those_of_the_conversation(owner: User, guide: Document) -> None:
+    other = indexed(upload(owner, "Tomatoes are red in the sun.", "other.txt"))
+    assert {row["document_id"] for row in ask(owner)["results"]} == {guide.pk, other.pk}
+    assert {row["document_id"] for row in ask(owner, document_id=other.pk)["results"]} == {other.pk}
+    assert {row["document_id"] for row in ask(owner, frozenset({guide.pk}))["results"]} == {guide.pk}
+    assert ask(owner, frozenset({guide.pk}), document_id=other.pk)["results"] == []
+    nothing = ask(owner, frozenset())
+    assert nothing["results"] == []
+    assert "No document is attached" in nothing["note"]
+
+
+def test_a_reply_sees_what_is_attached_to_its_conversation_and_agent(owner: User, guide: Document) -> None:
+    other = indexed(upload(owner, "Tomatoes are red in the sun.", "other.txt"))
+    chat = make_conversation(owner, exchange(("hello", "Hi.")))
+    agent = create_agent(owner=owner, values={"name": "Gardener"})
+    seen = {"owner_id": owner.pk, "conversation_id": chat.pk}
+    assert agent_documents.documents_seen(**seen, agent_id=agent.pk) == frozenset()
+    library.attach(owner=owner, conversation_id=chat.pk, document_ids=[guide.pk])
+    agent_documents.attach_to_agent(owner=owner, agent_id=agent.pk, document_ids=[other.pk])
+    assert agent_documents.documents_seen(**seen, agent_id=agent.pk) == {guide.pk, other.pk}
+    assert agent_documents.documents_seen(**seen, agent_id=None) == {guide.pk}
+    agent_documents.detach_from_agent(owner=owner, agent_id=agent.pk, document_id=other.pk)
+    assert agent_documents.documents_of_agent(owner=owner, agent_id=agent.pk) == []
+
+
+def test_strangers_see_nothing(owner: User, guide: Document) -> None:
+    stranger = make_user()
+    assert ask(stranger)["results"] == []
+    assert ask(stranger, frozenset({guide.pk}))["results"] == []
+    assert ask(None)["results"] == []
+    with pytest.raises(NotFound):
+        ask(stranger, document_id=guide.pk)
+    agent = create_agent(owner=stranger, values={"name": "Mine"})
+    with pytest.raises(NotFound):
+        agent_documents.attach_to_agent(owner=stranger, agent_id=agent.pk, document_ids=[guide.pk])
+
+
+def test_recall_draws_from_documents_where_asked(owner: User, guide: Document) -> None:
+    arguments = {"query": "how much sun do tomatoes need?"}
+    assert "six hours" not in run_tool("conversation_recall", arguments, owner)["context"]
+    recalled = run_tool("conversation_recall", {**arguments, "documents": True}, owner)
+    assert "six hours" in recalled["context"]
+    assert f"(/documents/{guide.pk}?section=0" in recalled["sections"][0]
+    hidden = run_tool("conversation_recall", {**arguments, "documents": True}, owner, seen=Seen(documents=frozenset()))
+    assert "six hours" not in hidden["context"]

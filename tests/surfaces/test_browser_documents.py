@@ -1,0 +1,96 @@
+"""Documents in a real browser: dropped, read, found, and opened at the cited place; also on a phone."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from django.contrib.auth.models import User
+from playwright.sync_api import Page, expect
+from pytest_django import Settings
+from pytest_django.live_server_helper import LiveServer
+
+from convmemory.documents import processing
+from convmemory.documents.models import Document
+from tests.factories import make_user
+from tests.support.documents import convert_here, docx_of, email_of, epub_of, indexed, pdf_of, pptx_of, upload, xlsx_of
+from tests.surfaces.browser import Chromium, chromium_path
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+ANSWER = "The greenhouse opens at seven in the morning."
+FILLER = "Nothing of interest stands on this page, which is about other things entirely. "
+FILES = {
+    "hours.pdf": pdf_of([[(12, FILLER)], [(12, ANSWER)]]),
+    "hours.docx": docx_of(("Heading 1", "Visits"), ("Normal", ANSWER)),
+    "hours.pptx": pptx_of(("Welcome", FILLER), ("Visits", ANSWER)),
+    "hours.xlsx": xlsx_of(Visits=[["What", "When"], ["Greenhouse", ANSWER]]),
+    "hours.epub": epub_of(one=f"<h1>Visits</h1><p>{ANSWER}</p>"),
+    "hours.html": f"<html><body><h1>Visits</h1><p>{ANSWER}</p></body></html>".encode(),
+    "hours.md": f"# Visits\n\n{ANSWER}\n".encode(),
+    "hours.txt": ANSWER.encode(),
+    "hours.py": f"def visits():\n    return '{ANSWER}'\n".encode(),
+    "hours.csv": f"what,when\ngreenhouse,{ANSWER}\n".encode(),
+    "hours.eml": email_of("Visits", ANSWER),
+}
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Chromium]:
+    browser = Chromium(chromium_path())
+    yield browser
+    browser.close()
+
+
+@pytest.fixture
+def owner(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> User:
+    settings.MEDIA_ROOT = tmp_path / "media"
+    monkeypatch.setattr(processing, "run_child", convert_here)
+    return make_user("ada")
+
+
+def signed_in(steps: Callable[[Page], None]) -> Callable[[Page], None]:
+    def sign_in_first(page: Page) -> None:
+        page.goto("/")
+        page.get_by_label("Name").fill("ada")
+        page.get_by_label("Password").fill("correct horse")
+        page.get_by_role("button", name="Sign in").click()
+        expect(page.get_by_role("searchbox")).to_be_visible()
+        steps(page)
+
+    return sign_in_first
+
+
+@pytest.mark.parametrize("name", sorted(FILES))
+def test_an_upload_of_each_format_opens_at_the_cited_place(
+    chromium: Chromium, live_server: LiveServer, owner: User, name: str
+) -> None:
+    indexed(upload(owner, FILES[name], name))
+
+    def steps(page: Page) -> None:
+        page.get_by_role("searchbox").fill("when does the greenhouse open")
+        hit = page.locator(".hit").first
+        expect(hit).to_contain_text("seven in the morning")
+        hit.click()
+        expect(page.locator("mark#passage")).to_be_in_viewport()
+        expect(page.locator("mark#passage")).to_contain_text("seven in the morning")
+        expect(page.get_by_role("searchbox")).to_have_value("when does the greenhouse open")
+
+    chromium.visit(live_server.url, signed_in(steps))
+
+
+@pytest.mark.parametrize("javascript", [True, False])
+def test_a_file_is_added_on_a_phone(
+    chromium: Chromium, live_server: LiveServer, owner: User, javascript: bool, tmp_path: Path
+) -> None:
+    file = tmp_path / "visits.md"
+    file.write_bytes(FILES["hours.md"])
+
+    def steps(page: Page) -> None:
+        page.get_by_role("link", name="Documents").click()
+        page.locator("input#file").set_input_files(str(file))
+        page.get_by_role("button", name="Add").click()
+        expect(page.get_by_text("waiting")).to_be_visible()
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+    chromium.visit(live_server.url, signed_in(steps), width=390, height=844, javascript=javascript)
+    assert Document.objects.get().name == "visits.md"

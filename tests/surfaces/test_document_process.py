@@ -1,0 +1,58 @@
+"""Documents as a worker reads them: in a real child process, which has limits and is told no secret."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from pytest_django import Settings
+
+from convmemory.core import child_process
+from convmemory.documents import tasks
+from tests.factories import make_user
+from tests.support.documents import GUIDE, pdf_of, upload
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def owner(settings: Settings, tmp_path: Path) -> User:
+    settings.MEDIA_ROOT = tmp_path / "media"
+    return make_user("ada")
+
+
+def test_a_worker_reads_it(owner: User) -> None:
+    document = upload(owner, pdf_of([[(12, "one")], [(12, "two")]]), "two.pdf")
+    assert tasks.process(document.pk) == {"status": "ready"}
+    assert list(document.sections.values_list("page", flat=True)) == [1, 2]
+
+
+def test_reading_that_takes_too_long_is_ended(owner: User, settings: Settings) -> None:
+    settings.DOCUMENT_TIMEOUT_S = 0
+    document = upload(owner, GUIDE)
+    assert tasks.process(document.pk) == {"status": "failed"}
+    document.refresh_from_db()
+    assert (document.failure, "DOCUMENT_TIMEOUT_S" in document.error) == ("time", True)
+
+
+def test_reading_that_needs_too_much_memory_is_ended(owner: User, settings: Settings) -> None:
+    settings.DOCUMENT_MEMORY_MB, settings.MAX_DOCUMENT_CHARS = 256, 10**9
+    document = upload(owner, "\u20acuro " * 20 * 1024**2, "large.txt")
+    assert tasks.process(document.pk) == {"status": "failed"}
+    document.refresh_from_db()
+    assert (document.failure, "DOCUMENT_MEMORY_MB" in document.error) == ("memory", True)
+
+
+def test_the_child_is_told_no_secret(owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[str, str] = {}
+
+    def run_child(module: str, arguments: Any, *, environment: Any, **options: Any) -> child_process.Ending:
+        given.update(environment)
+        return child_process.Ending.CRASHED
+
+    for name in ("SECRET_KEY", "DATABASE_URL", "CHAT_API_KEY"):
+        monkeypatch.setenv(name, "hush")
+    monkeypatch.setattr(child_process, "run_child", run_child)
+    tasks.process(upload(owner, GUIDE).pk)
+    assert given
+    assert "hush" not in given.values()

@@ -1,0 +1,185 @@
+"""Documents over HTTP: upload, status, search of sections and of both, attachments, and nobody else's."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+from django.contrib.auth.models import User
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client
+from pytest_django import Settings
+
+from convmemory.accounts import async_authentication
+from convmemory.accounts.keys import create_key
+from convmemory.documents import api, processing
+from convmemory.documents.models import Document
+from search.adapters.conversations import index_conversation
+from search.indexing.active import index_source
+from search.models import Source
+from tests.factories import exchange, make_conversation, make_user
+from tests.support.documents import GUIDE, convert_here, indexed, upload
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _here(monkeypatch: pytest.MonkeyPatch, settings: Settings, tmp_path: Path) -> None:
+    async def in_this_thread(function: Any, *args: Any, **values: Any) -> Any:
+        return await sync_to_async(function)(*args, **values)
+
+    settings.MEDIA_ROOT = tmp_path / "media"
+    monkeypatch.setattr(processing, "run_child", convert_here)
+    monkeypatch.setattr(api, "in_thread", in_this_thread)
+    monkeypatch.setattr(async_authentication, "first_in_thread", in_this_thread)
+
+
+@pytest.fixture
+def owner() -> User:
+    return make_user("ada")
+
+
+def program_of(user: User) -> Client:
+    return Client(headers={"Authorization": f"Bearer {create_key(owner=user)}"})
+
+
+@pytest.fixture
+def client(owner: User) -> Client:
+    return program_of(owner)
+
+
+def send(client: Client, content: str, name: str = "guide.md", **form: Any) -> Any:
+    return client.post("/api/v1/documents", {"file": SimpleUploadedFile(name, content.encode()), **form})
+
+
+def find(
+    client: Client, path: str = "/documents/search", query: str = "how much sun do tomatoes need?", **more: Any
+) -> Any:
+    answer = client.get(f"/api/v1{path}", {"query": query, **more})
+    assert answer.status_code == 200, answer.content
+    return answer.json()
+
+
+def test_an_upload_is_read_found_and_deleted(client: Client) -> None:
+    answer = send(client, GUIDE)
+    assert (answer.status_code, answer.json()["status"]) == (202, "uploaded"), answer.content
+    place = answer.headers["Location"]
+    document = Document.objects.get(pk=answer.json()["id"])
+    assert send(client, GUIDE).status_code == 200
+    indexed(document)
+    shown = client.get(place).json()
+    assert (shown["status"], shown["title"], shown["format"], shown["url"]) == (
+        "ready", "Garden guide", "markdown", f"/documents/{document.pk}",
+    )  # fmt: skip
+    [hit] = find(client)["results"]
+    assert GUIDE[hit["passage_start"] : hit["passage_end"]] == hit["passage"]
+    assert "sun" in hit["passage"]
+    assert (hit["start"], hit["end"], hit["page"], hit["section"]) == (0, len(GUIDE), None, 0)
+    assert hit["url"] == f"/documents/{document.pk}?section=0"
+    assert client.get("/api/v1/documents").json()["results"][0]["id"] == document.pk
+    assert client.delete(place).status_code == 204
+    assert client.get(place).status_code == 404
+    assert find(client)["results"] == []
+
+
+def test_what_is_refused_says_why(client: Client, settings: Settings) -> None:
+    assert client.post("/api/v1/documents", {}).status_code == 422
+    settings.MAX_DOCUMENT_MB = 0
+    refused = send(client, GUIDE)
+    assert (refused.status_code, "MAX_DOCUMENT_MB" in refused.json()["detail"]) == (413, True)
+    settings.MAX_DOCUMENT_MB = 1
+    assert send(client, GUIDE, replaces="x").status_code == 422
+    assert send(client, GUIDE, replaces="9").status_code == 404
+
+
+def test_a_new_version_keeps_the_number(client: Client, owner: User) -> None:
+    document = indexed(upload(owner, GUIDE))
+    answer = send(client, GUIDE.replace("six hours", "eight hours"), replaces=document.pk)
+    assert (answer.status_code, answer.json()["id"], answer.json()["status"]) == (202, document.pk, "uploaded")
+    assert "six hours" in find(client)["results"][0]["passage"]
+    indexed(document)
+    assert "eight hours" in find(client)["results"][0]["passage"]
+
+
+def test_turns_and_sections_are_found_together(client: Client, owner: User) -> None:
+    document = indexed(upload(owner, GUIDE))
+    chat = make_conversation(owner, exchange(("how much sun do tomatoes need?", "Tomatoes need a lot of sun.")))
+    index_conversation(conversation_id=chat.pk)
+    kinds = {hit["kind"]: hit for hit in find(client, "/search")["results"]}
+    assert kinds["turn"]["conversation_id"] == chat.pk
+    assert kinds["section"]["document_id"] == document.pk
+    assert {hit["kind"] for hit in find(client, "/search", kind="turn")["results"]} == {"turn"}
+    assert {hit["kind"] for hit in find(client, "/search", kind="section")["results"]} == {"section"}
+    assert client.get("/api/v1/search", {"query": "sun", "kind": "page"}).status_code == 422
+
+
+def test_documents_change_nothing_in_what_is_found_of_conversations(client: Client, owner: User) -> None:
+    for number in range(6):
+        pairs = (f"how is plant {number} doing in the sun?", f"Plant {number} needs {number} hours of sun and water.")
+        index_conversation(conversation_id=make_conversation(owner, exchange(pairs)).pk)
+    before = {mode: find(client, "/conversations/search", mode=mode) for mode in ("hybrid", "semantic", "full_text")}
+    indexed(upload(owner, GUIDE * 9))
+    after = {mode: find(client, "/conversations/search", mode=mode) for mode in before}
+    assert before == after
+
+
+def test_only_attached_documents_are_searched_for_a_conversation(client: Client, owner: User) -> None:
+    guide, other = indexed(upload(owner, GUIDE)), indexed(upload(owner, "Tomatoes are red in the sun.", "other.txt"))
+    chat = make_conversation(owner, exchange(("hello", "Hi.")))
+    assert find(client, conversation_id=chat.pk)["results"] == []
+    place = f"/api/v1/conversations/{chat.pk}/documents"
+    attached = client.post(place, {"document_ids": [guide.pk]}, content_type="application/json")
+    assert [row["id"] for row in attached.json()["results"]] == [guide.pk]
+    assert {hit["document_id"] for hit in find(client, conversation_id=chat.pk)["results"]} == {guide.pk}
+    assert {hit["document_id"] for hit in find(client)["results"]} == {guide.pk, other.pk}
+    assert {hit["document_id"] for hit in find(client, document_id=other.pk)["results"]} == {other.pk}
+    assert find(client, document_id=other.pk, conversation_id=chat.pk)["results"] == []
+    assert client.delete(f"{place}/{guide.pk}").status_code == 204
+    assert client.get(place).json() == {"results": []}
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "semantic", "full_text"])
+def test_every_mode_finds_sections(client: Client, owner: User, mode: str) -> None:
+    indexed(upload(owner, GUIDE))
+    found = find(client, mode=mode)
+    assert len(found["results"]) == 1
+    assert found["notes"] == []
+    assert bool(found["results"][0]["similarity"]) is (mode != "full_text")
+
+
+def test_by_words_while_rag_is_off(client: Client, owner: User, settings: Settings) -> None:
+    indexed(upload(owner, GUIDE))
+    settings.RAG_ENABLED = False
+    found = find(client)
+    assert found["results"][0]["similarity"] == 0
+    assert "RAG_ENABLED" in found["notes"][0]
+
+
+def test_by_words_while_nothing_is_embedded(client: Client, owner: User, settings: Settings) -> None:
+    settings.RAG_ENABLED = False
+    document = indexed(upload(owner, GUIDE))
+    settings.RAG_ENABLED = True
+    found = find(client)
+    assert len(found["results"]) == 1
+    assert "no document is embedded yet" in found["notes"][0]
+    source = Source.objects.get(object_id=document.pk)
+    source.index.all().delete()
+    index_source(source_id=source.pk)
+    assert find(client)["notes"] == []
+
+
+def test_another_users_document_is_not_there(owner: User) -> None:
+    document = indexed(upload(owner, GUIDE))
+    stranger = make_user()
+    client = program_of(stranger)
+    chat = make_conversation(stranger, exchange(("hello", "Hi.")))
+    place = f"/api/v1/documents/{document.pk}"
+    assert (client.get(place).status_code, client.delete(place).status_code) == (404, 404)
+    assert find(client)["results"] == []
+    foreign: dict[str, Any] = {"query": "sun", "document_id": document.pk}
+    assert client.get("/api/v1/documents/search", foreign).status_code == 404
+    attached = client.post(
+        f"/api/v1/conversations/{chat.pk}/documents", {"document_ids": [document.pk]}, content_type="application/json"
+    )
+    assert attached.status_code == 404
+    assert Client().get(place).status_code == 401

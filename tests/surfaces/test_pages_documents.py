@@ -1,0 +1,141 @@
+"""The library, the viewer and a conversation's documents, as pages that work without JavaScript."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client
+from pytest_django import Settings
+
+from convmemory.documents import processing
+from convmemory.documents.models import Document
+from search.adapters.conversations import index_conversation
+from tests.factories import exchange, make_conversation, make_user
+from tests.support.documents import GUIDE, convert_here, indexed, pdf_of, read, upload
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _here(monkeypatch: pytest.MonkeyPatch, settings: Settings, tmp_path: Path) -> None:
+    settings.MEDIA_ROOT = tmp_path / "media"
+    monkeypatch.setattr(processing, "run_child", convert_here)
+
+
+@pytest.fixture
+def owner() -> User:
+    return make_user("ada")
+
+
+@pytest.fixture
+def browser(owner: User) -> Client:
+    client = Client()
+    client.force_login(owner)
+    return client
+
+
+def page(browser: Client, path: str, **query: Any) -> str:
+    answer = browser.get(path, query)
+    assert answer.status_code == 200, answer.content
+    return answer.content.decode()
+
+
+def test_files_are_added_and_shown_with_their_state(browser: Client) -> None:
+    files = [SimpleUploadedFile("guide.md", GUIDE.encode()), SimpleUploadedFile("empty.txt", b" ")]
+    assert browser.post("/documents", {"file": files}).status_code == 302
+    shown = page(browser, "/documents")
+    assert shown.count('hx-trigger="every 2s"') == 2
+    for document in Document.objects.all():
+        read(document)
+    shown = page(browser, "/documents")
+    assert "Garden guide" in shown
+    assert "The file holds no text" in shown
+    failed = Document.objects.get(status="failed")
+    assert browser.post(f"/documents/{failed.pk}/retry").status_code == 302
+    failed.refresh_from_db()
+    assert failed.status == "uploaded"
+
+
+def test_what_is_refused_is_said_in_its_place(browser: Client, settings: Settings) -> None:
+    settings.MAX_DOCUMENT_MB = 0
+    answer = browser.post("/documents", {"file": SimpleUploadedFile("guide.md", GUIDE.encode())})
+    assert (answer.status_code, b"MAX_DOCUMENT_MB" in answer.content) == (422, True)
+    assert browser.post("/documents").status_code == 422
+
+
+def test_the_viewer_marks_the_passage_and_has_an_outline(browser: Client, owner: User) -> None:
+    document = indexed(upload(owner, GUIDE * 9))
+    start = GUIDE.index("Tomatoes need")
+    shown = page(browser, f"/documents/{document.pk}", section=0, **{"from": start, "to": start + 13})
+    assert '<mark id="passage">Tomatoes need</mark>' in shown
+    assert 'aria-label="Outline"' in shown
+    part = browser.get(f"/documents/{document.pk}", headers={"HX-Request": "true"})
+    assert b"<html" not in part.content
+    assert browser.get(f"/documents/{document.pk}", {"section": "x"}).status_code == 400
+    assert browser.get(f"/documents/{document.pk}", {"section": 999}).status_code == 200
+
+
+def test_pages_of_a_pdf_are_named(browser: Client, owner: User) -> None:
+    document = read(upload(owner, pdf_of([[(12, "one")], [(12, "two")]]), "two.pdf"))
+    shown = page(browser, f"/documents/{document.pk}", section=1)
+    assert "page 2" in shown
+
+
+def test_markup_in_a_document_is_text(browser: Client, owner: User) -> None:
+    document = read(upload(owner, "# <script>alert(1)</script>\n\n<img src=x onerror=alert(1)>"))
+    shown = page(browser, f"/documents/{document.pk}")
+    assert "<script>alert" not in shown
+    assert "<img src=x" not in shown
+
+
+def test_a_file_is_downloaded_never_shown(browser: Client, owner: User) -> None:
+    document = upload(owner, "<script>alert(1)</script>", "page.html")
+    answer = browser.get(f"/documents/{document.pk}/file")
+    assert answer.headers["Content-Disposition"].startswith("attachment")
+    assert answer.headers["Content-Type"] == "application/octet-stream"
+    assert b"".join(answer.streaming_content) == b"<script>alert(1)</script>"  # type: ignore[attr-defined]
+
+
+def test_deleting_asks_first(browser: Client, owner: User) -> None:
+    document = read(upload(owner, GUIDE))
+    assert "Delete this document?" in page(browser, f"/documents/{document.pk}/delete")
+    assert Document.objects.exists()
+    assert browser.post(f"/documents/{document.pk}/delete").status_code == 302
+    assert not Document.objects.exists()
+
+
+def test_documents_are_attached_to_a_conversation(browser: Client, owner: User) -> None:
+    document = read(upload(owner, GUIDE))
+    chat = make_conversation(owner, exchange(("hello", "Hi.")))
+    place = f"/conversations/{chat.pk}/documents"
+    assert "No document is attached" in page(browser, place)
+    assert browser.post(place, {"document": [document.pk]}).status_code == 302
+    assert f'name="detach" value="{document.pk}"' in page(browser, place)
+    assert browser.post(place, {"detach": document.pk}).status_code == 302
+    assert "No document is attached" in page(browser, place)
+
+
+def test_the_search_box_finds_both(browser: Client, owner: User) -> None:
+    document = indexed(upload(owner, GUIDE))
+    chat = make_conversation(owner, exchange(("how much sun do tomatoes need?", "Tomatoes need a lot of sun.")))
+    index_conversation(conversation_id=chat.pk)
+    shown = page(browser, "/search", q="sun for tomatoes")
+    assert f'href="/documents/{document.pk}?section=0&amp;from=' in shown
+    assert f'href="/conversations/{chat.pk}?turn=0' in shown
+    assert f"/documents/{document.pk}?" not in page(browser, "/search", q="sun for tomatoes", kind="turn")
+    assert f"/conversations/{chat.pk}?" not in page(browser, "/search", q="sun for tomatoes", kind="section")
+
+
+def test_another_users_document_is_404(owner: User) -> None:
+    document = read(upload(owner, GUIDE))
+    stranger = Client()
+    stranger.force_login(make_user())
+    for path in ("", "/card", "/file", "/delete"):
+        assert stranger.get(f"/documents/{document.pk}{path}").status_code == 404, path
+    for path in ("/retry", "/delete"):
+        assert stranger.post(f"/documents/{document.pk}{path}").status_code == 404, path
+    file = SimpleUploadedFile("guide.md", b"mine now")
+    assert stranger.post("/documents", {"file": file, "replaces": document.pk}).status_code == 404
+    assert Client().get(f"/documents/{document.pk}").status_code == 302
