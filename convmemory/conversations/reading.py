@@ -74,6 +74,7 @@ def with_home_turns(rows: QuerySet[Message]) -> QuerySet[Any]:
 
     That is its own. What stands before the first turn (a greeting, a system prompt) is read with the first one, what
     comes after the last (a question without an answer) with the last one; where there is no turn, all with number 0.
+    What its thread went on without is left out.
     """
     first = Message.objects.filter(
         owner_id=OuterRef("owner_id"), conversation_id=OuterRef("conversation_id"), turn_number=0
@@ -85,7 +86,7 @@ def with_home_turns(rows: QuerySet[Message]) -> QuerySet[Any]:
         default=F("conversation__turn_count") - 1,
         output_field=IntegerField(),
     )
-    return rows.annotate(home_turn=home, turns=F("conversation__turn_count"))
+    return rows.filter(superseded=False).annotate(home_turn=home, turns=F("conversation__turn_count"))
 
 
 def stored_message(row: Message) -> StoredMessage:

@@ -14,10 +14,10 @@ Documents = frozenset[int] | None
 
 
 class DocumentSearchInput(ToolInput):
-    query: Question
+    query: Annotated[Question, Field(description="a full question")]
     document_id: Annotated[int, Field(ge=1, description="only this document")] | Optional = None
-    limit: Annotated[int, Field(ge=1, le=20)] = 5
-    cursor: Text = ""
+    limit: Annotated[int, Field(ge=1, le=20, description="sections a page")] = 5
+    cursor: Annotated[Text, Field(description="next_cursor")] = ""
 
 
 class FoundSection(BaseModel):
@@ -76,8 +76,8 @@ def _found(number: int, hit: SectionHit) -> FoundSection:
 DOCUMENT_SEARCH = Tool(
     name="document_search",
     description=(
-        "Find what the user's documents say on a question. Ask in a full sentence. Put each result's cite after what "
-        "you take from it, so that the user can open the place."
+        "Find what the user's documents say. Use it for what files hold; for what was said use ConversationSearch. Good "
+        "query: 'how long is the notice period'. Bad: 'notice'. Put each result's cite after what you take from it."
     ),
     input_model=DocumentSearchInput,
     output_model=DocumentSearchOutput,

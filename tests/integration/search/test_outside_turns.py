@@ -1,5 +1,6 @@
 """What belongs to no turn is found by its words and its meaning, and its status is true."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -71,6 +72,12 @@ def test_a_conversation_without_any_turn_is_found_and_opens(owner: User, drafts:
     page = client.get(hit.url).content.decode()
     assert hit.passage[:12] in page
     assert "no turn" not in page.lower()
+
+
+def test_what_a_thread_went_on_without_is_not_found(owner: User) -> None:
+    indexed(owner, *TURN, replace(OPEN, superseded=True))
+    assert not hits(owner, "mount the quadrant", mode="full_text")
+    assert hits(owner, "lens of glass", mode="full_text")
 
 
 def test_system_prompts_are_looked_into_where_both_sides_are(owner: User) -> None:

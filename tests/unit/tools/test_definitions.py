@@ -54,6 +54,8 @@ def test_descriptions_say_when_to_use_a_tool_and_when_not(tool: Tool[Any, Any]) 
 def test_search_tools_have_a_good_and_a_bad_query_and_every_filter(tool: Tool[Any, Any]) -> None:
     assert re.search(r"Good query: '[^']+'. Bad: '[^']+'", tool.description)
     properties = tool.input_schema["properties"]
+    if tool.name == "document_search":
+        return  # documents have neither speakers nor agents
     assert {"scope", "agent", "project", "after", "before"} <= set(properties)
     assert properties["scope"]["items"]["enum"] == ["user", "assistant", "thinking", "tool"]
     assert "assistant" in properties["scope"]["default"]
