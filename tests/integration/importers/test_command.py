@@ -24,7 +24,8 @@ def run(*arguments: str | Path) -> str:
 
 def test_the_report_names_counts_and_places() -> None:
     make_user("mira")
-    report = run(FIXTURES, "--user", "mira")
+    folders = [FIXTURES / name for name in ("amplifier", "claude-code", "plain")]
+    report = run(*folders, "--user", "mira")
     assert Conversation.objects.count() == 15
     lines = [line.split() for line in report.splitlines()]
     assert [str(DAMAGED), "claude-code", "1", "4", "4", "0", "0", "2", "6"] in [
@@ -35,7 +36,7 @@ def test_the_report_names_counts_and_places() -> None:
     assert "note: a session without any message" in report
     assert "unknown types passed over: moon-phase (1)" in report
     assert "12 of 12 files imported: 15 conversations, 82 messages new" in report
-    again = run(FIXTURES, "--user", "mira")
+    again = run(*folders, "--user", "mira")
     assert "0 messages new, 0 updated, 82 unchanged" in again
 
 

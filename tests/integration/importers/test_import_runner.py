@@ -44,7 +44,8 @@ def snapshot() -> list[Any]:
 
 def test_every_fixture_and_then_again() -> None:
     owner = make_user()
-    report = import_paths(owner=owner, paths=[FIXTURES])
+    folders = [FIXTURES / name for name in ("amplifier", "claude-code", "plain")]
+    report = import_paths(owner=owner, paths=folders)
     assert counts(report) == {
         AMPLIFIER: (1, 7, 0, 0, 2),
         f"{AMPLIFIER}-1a2b3c4d5e6f7081_soil-expert": (1, 2, 0, 0, 1),
@@ -62,7 +63,7 @@ def test_every_fixture_and_then_again() -> None:
     assert Message.objects.count() == report.total("messages") == MessageSource.objects.count()
     assert Event.objects.count() == 7
     before = snapshot()
-    again = import_paths(owner=owner, paths=[FIXTURES])
+    again = import_paths(owner=owner, paths=folders)
     assert (again.total("added"), again.total("updated"), again.total("events")) == (0, 0, 0)
     assert again.total("unchanged") == report.total("added")
     assert again.total("turns") == report.total("turns")
