@@ -175,6 +175,7 @@ MAX_REQUEST_MB = conf.env_int("MAX_REQUEST_MB", 8, minimum=1)
 MAX_ANONYMOUS_REQUEST_KB = conf.env_int("MAX_ANONYMOUS_REQUEST_KB", 1024, minimum=16)
 DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_REQUEST_MB * 1024 * 1024
 FILE_UPLOAD_TEMP_DIR = None
+HIDE_KEYS = conf.env_bool("HIDE_KEYS", default=True)
 IMPORT_FOLDER = conf.env_path("IMPORT_FOLDER", VAR_DIR / "imports")
 IMPORT_TIMEOUT_S = conf.env_int("IMPORT_TIMEOUT_S", 1_800, minimum=10, maximum=86_400)
 IMPORT_MEMORY_MB = conf.env_int("IMPORT_MEMORY_MB", 1_024, minimum=256)

@@ -13,6 +13,15 @@ from convmemory.core.errors import InvalidInput
 
 
 @dataclass(frozen=True, slots=True)
+class HiddenKeyDraft:
+    """A key that was taken out of a message: its number there, what it is, and the key itself."""
+
+    number: int
+    kind: str
+    value: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class MessageDraft:
     """One message.
 
@@ -20,7 +29,7 @@ class MessageDraft:
     uuid, a line number); importing again finds the message by it. `injected` marks a user message
     that no person wrote (reminders, command echoes, compaction notices). `superseded` marks a message that
     its thread went on without (an edited prompt, another answer, a rewind): it belongs to no turn. `raw` holds the
-    source lines as they were read, zlib-compressed.
+    source lines as they were read, zlib-compressed. `hidden_keys` are the keys whose marks stand in the parts.
     """
 
     role: Role
@@ -32,6 +41,7 @@ class MessageDraft:
     injected: bool = False
     superseded: bool = False
     raw: bytes = b""
+    hidden_keys: tuple[HiddenKeyDraft, ...] = ()
 
     @property
     def weight(self) -> int:

@@ -62,6 +62,7 @@ class ImportReport:
             "events",
             "skipped",
             "superseded",
+            "hidden_keys",
         )
         return {
             "files": [file.to_json() for file in self.files],
@@ -218,6 +219,7 @@ def _import_conversation(run: _Run, draft: ConversationDraft, file: FileReport) 
     file.unchanged += result.unchanged
     file.turns += result.turns
     file.events += result.events_added
+    file.hidden_keys += result.hidden_keys
 
 
 def _read_ahead(messages: Iterator[MessageDraft]) -> list[MessageDraft]:

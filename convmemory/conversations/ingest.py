@@ -17,6 +17,7 @@ from django.db import connection, transaction
 from django.db.models import Max, Min
 from django.utils import timezone
 
+from convmemory.conversations import hidden_keys
 from convmemory.conversations.drafts import ConversationDraft, MessageDraft, TurnDraft, in_batches
 from convmemory.conversations.event_log import add_events
 from convmemory.conversations.models import Conversation, Message, MessageSource
@@ -47,6 +48,7 @@ class SyncResult:
     unchanged: int
     turns: int
     events_added: int = 0
+    hidden_keys: int = 0
     first_message_id: int | None = None  # of those that were added
     last_message_id: int | None = None
 
@@ -137,7 +139,7 @@ def sync_conversation(*, owner: AbstractBaseUser, draft: ConversationDraft) -> S
             conversation.updated_at = draft.updated_at
             conversation.save(update_fields=["updated_at"])
             _announce(conversation)
-        events = add_events(conversation, draft.events)
+        events = add_events(conversation, hidden_keys.events_without_keys(draft.events))
     return SyncResult(
         conversation_id=conversation.pk,
         created=created,
@@ -146,6 +148,7 @@ def sync_conversation(*, owner: AbstractBaseUser, draft: ConversationDraft) -> S
         unchanged=merged.unchanged,
         turns=conversation.turn_count,
         events_added=events,
+        hidden_keys=merged.hidden_keys,
         first_message_id=merged.first_id,
         last_message_id=merged.last_id,
     )
@@ -196,7 +199,7 @@ def finish_response(
     """Store what the response brought, number the turns, then set the conversation idle (or failed)."""
     with transaction.atomic(savepoint=False):
         conversation = lock_conversation(owner=owner, conversation_id=conversation_id)
-        _merge_messages(conversation, drafts, append_only=True)
+        _merge_messages(conversation, drafts, append_only=True, hide_keys=False)
         _set_status(conversation, Conversation.Status.FAILED if failed else Conversation.Status.IDLE)
     return conversation
 
@@ -278,7 +281,7 @@ def _release(conversation: Conversation) -> None:
     """Take the conversation, whose row is locked, back from a writer that died."""
     answers: list[tuple[Any, Any]] = response_abandoned.send(Conversation, conversation=conversation)
     received: list[MessageDraft] = [draft for _, drafts in answers for draft in drafts]
-    _merge_messages(conversation, received, append_only=True)
+    _merge_messages(conversation, received, append_only=True, hide_keys=False)
     _set_status(conversation, Conversation.Status.IDLE)
 
 
@@ -314,7 +317,7 @@ def _new_conversation(owner: AbstractBaseUser, draft: ConversationDraft) -> Conv
 def _headers(draft: ConversationDraft) -> dict[str, str]:
     return {
         "source": draft.source,
-        "title": one_line(storable(draft.title), 300),
+        "title": one_line(storable(hidden_keys.text_without_keys(draft.title)), 300),
         "agent": one_line(storable(draft.agent), 100),
         "project": one_line(storable(draft.project), 300),
     }
@@ -346,6 +349,7 @@ class _Merged:
     added: int = 0
     updated: int = 0
     unchanged: int = 0
+    hidden_keys: int = 0
     first_position: int | None = None  # lowest position whose message is new, changed or moved
     first_id: int | None = None
     last_id: int | None = None
@@ -355,9 +359,10 @@ class _Merged:
 
 
 def _merge_messages(
-    conversation: Conversation, drafts: Iterable[MessageDraft], *, append_only: bool = False
+    conversation: Conversation, drafts: Iterable[MessageDraft], *, append_only: bool = False, hide_keys: bool = True
 ) -> _Merged:
-    """Bring the stored messages in line with `drafts`, renumber what can have changed, announce it."""
+    """Bring the stored messages in line with `drafts`, keys hidden, renumber what can have changed, announce it."""
+    drafts = map(hidden_keys.without_keys, drafts) if hide_keys else drafts
     fields = ("id", "source_key", "content_hash")
     stored = [] if append_only else list(conversation.messages.order_by("position").values_list(*fields))
     known = {key: (index, pk, bytes(digest)) for index, (pk, key, digest) in enumerate(stored) if key}
@@ -367,6 +372,7 @@ def _merge_messages(
     for batch in in_batches(_without_repeats(drafts), count=BATCH, size=BATCH_BYTES):
         fresh = _split_batch(conversation, batch, known, merged)
         new = [draft for draft in fresh if isinstance(draft, MessageDraft)]
+        merged.hidden_keys += sum(len(draft.hidden_keys) for draft in batch)
         rows = _insert(conversation.owner_id, conversation.pk, new, next_position)
         if rows:
             merged.added += len(rows)
@@ -424,7 +430,7 @@ def _replace_turn(conversation: Conversation, turn: TurnDraft) -> bool:
     """Bring a stored turn in line with the draft; whether anything changed. Raises: InvalidInput."""
     rows = list(conversation.messages.filter(turn_number=turn.number).order_by("position"))
     known = {row.source_key: (row.position, row.pk, bytes(row.content_hash)) for row in rows if row.source_key}
-    drafts = turn.messages()
+    drafts = list(map(hidden_keys.without_keys, turn.messages()))
     merged = _Merged()
     if all(draft.source_key in known for draft in drafts):
         _split_batch(conversation, drafts, known, merged)
@@ -474,6 +480,7 @@ def _insert(owner_id: int, conversation_id: int, drafts: Sequence[MessageDraft],
         for row, draft in zip(rows, drafts, strict=True)
         if draft.raw
     )
+    hidden_keys.keep_keys(zip((row.pk for row in rows), drafts, strict=True), owner_id=owner_id)
     return rows
 
 
@@ -484,6 +491,7 @@ def _update_row(conversation: Conversation, pk: int, row: Message, draft: Messag
         MessageSource.objects.update_or_create(
             message_id=pk, owner_id=conversation.owner_id, defaults={"data": draft.raw}
         )
+    hidden_keys.keep_keys([(pk, draft)], owner_id=conversation.owner_id)
 
 
 def _restore_order(conversation: Conversation, stored: list[int], incoming: list[int], merged: _Merged) -> None:

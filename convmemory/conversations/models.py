@@ -131,6 +131,24 @@ class MessageSource(models.Model):
         return f"source of message {self.message_id}"
 
 
+class HiddenKey(models.Model):
+    """A key, token or password whose mark stands in a message: only its owner is given it back."""
+
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    message = models.ForeignKey(Message, on_delete=models.CASCADE, related_name="hidden_keys")
+    number = models.PositiveIntegerField(help_text="Of the mark in the message, from 1.")
+    kind = models.CharField(max_length=40)
+    value_encrypted = models.TextField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["owner", "message", "number"], name="hidden_key_number_unique"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.number} of message {self.message_id}"
+
+
 class Event(models.Model):
     """One entry of an agent's event log, for structured search; never embedded."""
 

@@ -35,6 +35,7 @@ from convmemory.conversations.rendering import render_markdown, view_part
 from convmemory.conversations.rendering_work import highlight_code
 from convmemory.core.errors import ConvMemoryError, InvalidInput
 from convmemory.core.fence import fenced, quoted, visible
+from convmemory.core.key_shapes import find_keys
 from convmemory.core.text import content_hash, cut, json_storable, one_line, storable
 from convmemory.core.tokens import ESTIMATE, count_tokens, cut_to_tokens, token_spans
 from convmemory.embeddings.local import _encodable
@@ -233,6 +234,7 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "convmemory.conversations.rendering passage": _rendered_passage,
     "convmemory.conversations.rendering parts": _part_views,
     "convmemory.core.fence": lambda text: (visible(text), fenced(text, "summary"), quoted(text, "recalled-memory")),
+    "convmemory.core.key_shapes": find_keys,
     "convmemory.core.text": lambda text: (storable(text), json_storable([text]), cut(text, 9), content_hash(text)),
     "convmemory.core.tokens": lambda text: count_tokens(text, encoding=ESTIMATE),
     "convmemory.core.tokens cut": lambda text: cut_to_tokens(text, 50, encoding=ESTIMATE),
