@@ -105,7 +105,8 @@ class ConversationDraft:
     (`source`, `source_id`) is unique per owner; without a `source_id` every import is a new
     conversation. `parent_source_id` names the conversation of the same source that this one was
     started from (a subagent's parent). `updated_at` and `archived_at` are given where a conversation
-    comes back as it was; else they follow from the messages and from `archived`.
+    comes back as it was; else they follow from the messages and from `archived`. `unless_source` is a source whose
+    conversation of the same id holds more: where there is one, this draft is not stored.
     """
 
     messages: Iterable[MessageDraft]
@@ -120,3 +121,4 @@ class ConversationDraft:
     archived_at: datetime | None = None
     updated_at: datetime | None = None
     events: Iterable[EventDraft] = ()
+    unless_source: str = ""

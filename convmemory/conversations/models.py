@@ -175,6 +175,27 @@ class Event(models.Model):
         return f"{self.type} in conversation {self.conversation_id}"
 
 
+class SyncedFile(models.Model):
+    """A file of an agent on this machine as it was when it was last imported; `syncing.py` says how it is compared."""
+
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    path = models.TextField()
+    agent = models.CharField(max_length=50)
+    device = models.DecimalField(max_digits=20, decimal_places=0)
+    inode = models.DecimalField(max_digits=20, decimal_places=0)
+    size = models.BigIntegerField()
+    modified_ns = models.BigIntegerField()
+    head = models.BinaryField(max_length=32)
+    head_bytes = models.PositiveIntegerField()
+    imported_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["owner", "path"], name="synced_file_unique")]
+
+    def __str__(self) -> str:
+        return f"synced file {self.pk}"
+
+
 class Import(models.Model):
     """An uploaded file, how far its import is, and what came of it.
 
