@@ -174,6 +174,8 @@ MAX_UPLOAD_MB = conf.env_int("MAX_UPLOAD_MB", 512, minimum=1)
 MAX_REQUEST_MB = conf.env_int("MAX_REQUEST_MB", 8, minimum=1)
 MAX_ANONYMOUS_REQUEST_KB = conf.env_int("MAX_ANONYMOUS_REQUEST_KB", 1024, minimum=16)
 DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_REQUEST_MB * 1024 * 1024
+DATA_UPLOAD_MAX_NUMBER_FILES = 1_000  # of a folder
+FILE_UPLOAD_MAX_MEMORY_SIZE = 256 * 1024  # of each; larger ones are written to disk while they arrive
 FILE_UPLOAD_TEMP_DIR = None
 HIDE_KEYS = conf.env_bool("HIDE_KEYS", default=True)
 IMPORT_FOLDER = conf.env_path("IMPORT_FOLDER", VAR_DIR / "imports")

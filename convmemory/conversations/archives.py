@@ -18,7 +18,8 @@ from convmemory.conversations.importers.values import key_of
 from convmemory.core.errors import InvalidInput, TooLarge
 
 CHUNK_BYTES = 1024 * 1024
-MAX_NAME_CHARS = 100
+MAX_NAME_CHARS = 60  # that may take four bytes each
+MAX_ASCII_NAME_CHARS = 200
 MAX_DEPTH = 40
 MAX_NOTES = 50
 MAX_READ_BYTES = 16 * 1024**2
@@ -306,9 +307,10 @@ def _safe_parts(name: str) -> list[str]:
 def _safe_part(part: str) -> str:
     part = "".join(char for char in part if char.isprintable()).strip()
     stem, dot, suffix = part.rpartition(".")
-    if len(part) <= MAX_NAME_CHARS or not stem:
-        return key_of(part, max_chars=MAX_NAME_CHARS)
-    return key_of(stem, max_chars=MAX_NAME_CHARS) + dot + suffix[:20]
+    limit = MAX_ASCII_NAME_CHARS if part.isascii() else MAX_NAME_CHARS
+    if len(part) <= limit or not stem:
+        return key_of(part, max_chars=limit)
+    return key_of(stem, max_chars=limit) + dot + suffix[:20]
 
 
 def _archive_stem(name: str) -> str:

@@ -117,7 +117,8 @@ def next_imports() -> list[int]:
 
 def tidy() -> int:
     """Delete rows of imports that ended long ago, and uploads that no row names; how many."""
-    dropped, _ = Import.objects.filter(ended_at__lt=timezone.now() - KEPT_FOR).delete()
+    _, by_model = Import.objects.filter(ended_at__lt=timezone.now() - KEPT_FOR).delete()
+    dropped = by_model.get(Import._meta.label, 0)
     old = list(_old_uploads())
     named = set(Import.objects.filter(file__in=[path.name for path in old]).values_list("file", flat=True))
     orphans = [path for path in old if path.name not in named]

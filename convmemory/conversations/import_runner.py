@@ -31,6 +31,7 @@ MAX_STORED_ERRORS = 50
 MAX_STORED_FILES = 1_000
 MAX_STORED_DETAILS = 2_000
 SHOWN_TYPES = 10
+DAMAGED_ARCHIVE = "a damaged archive: download it again, or pack it again"
 READ_AHEAD_MESSAGES = 1_000
 READ_AHEAD_BYTES = 16 * 1024**2
 
@@ -180,7 +181,9 @@ def _sources(walk: Walk, paths: Iterable[Path], root: Path | None, report: Impor
             if unpacked.notes:
                 report.files.append(FileReport(path=source.label, notes=unpacked.notes))
             for inner in walk.over([unpacked.root], root=unpacked.root):
-                yield replace(inner, source=Source(inner.source.path, f"{source.label}/{inner.source.label}"))
+                reason = DAMAGED_ARCHIVE if inner.is_archive else inner.reason
+                label = source.label if inner.is_archive else f"{source.label}/{inner.source.label}"
+                yield replace(inner, source=Source(inner.source.path, label), is_archive=False, reason=reason)
 
 
 def _import_file(run: _Run, found: Found, file: FileReport) -> None:

@@ -3,6 +3,7 @@
 One import's address answers a page, or to htmx its card, which asks again every two seconds until it has ended.
 """
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -65,17 +66,19 @@ class Refusal:
 @signed_in
 def import_files(request: PageRequest) -> HttpResponse:
     """A form for transcripts and archives, and the latest imports; a POST queues what was uploaded."""
-    files = request.FILES.getlist("file")
-    refusals = [refusal for file in files if (refusal := _queue(request, file))]
-    if files and not refusals:
+    files, folder = request.FILES.getlist("file"), request.FILES.getlist("folder")
+    asked = [_queue(request, file) for file in files] + ([_queue_folder(request, folder)] if folder else [])
+    refusals = [refusal for refusal in asked if refusal]
+    if asked and not refusals:
         return redirect("import")
-    nothing_chosen = request.method == "POST" and not files
+    nothing_chosen = request.method == "POST" and not asked
     context = {
         "box": SearchBox(),
         "cards": _cards(imports.imports_of(owner=request.user, limit=SHOWN)),
         "refusals": refusals,
         "nothing_chosen": nothing_chosen,
         "max_upload_mb": settings.MAX_UPLOAD_MB,
+        "max_files": settings.DATA_UPLOAD_MAX_NUMBER_FILES,
         "accepted": ",".join(ACCEPTED),
         "upload_address": request.build_absolute_uri(reverse("api:upload")),
         "username": request.user.get_username(),
@@ -110,6 +113,26 @@ def _queue(request: PageRequest, file: "UploadedFile[Any]") -> Refusal | None:
     except (InvalidInput, TooLarge, TooManyAtOnce) as error:
         return Refusal(file.name or "upload", str(error))
     return None
+
+
+def _queue_folder(request: PageRequest, files: "list[UploadedFile[Any]]") -> Refusal | None:
+    """Queue the files of a folder as one import."""
+    try:
+        paths = _paths(request.POST.get("paths", ""), files)
+        enqueue_import(imports.queue_folder(owner=request.user, files=files, paths=paths).pk)
+    except (InvalidInput, TooLarge, TooManyAtOnce) as error:
+        return Refusal("The folder", str(error))
+    return None
+
+
+def _paths(given: str, files: "list[UploadedFile[Any]]") -> list[str]:
+    """Where each file lay in the folder, as the browser's script says; without it, the bare names."""
+    try:
+        paths = json.loads(given) if given else []
+    except (ValueError, RecursionError):
+        paths = []
+    fits = isinstance(paths, list) and len(paths) == len(files) and all(isinstance(path, str) for path in paths)
+    return paths if fits else [file.name or "file" for file in files]
 
 
 def _cards(rows: list[Import]) -> list[Card]:

@@ -1,5 +1,7 @@
 """What imports change in stored conversations besides filling them: links to parents, messages taken out again."""
 
+from typing import Any
+
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import connection, transaction
 from django.db.models import Min, OuterRef, Subquery
@@ -44,7 +46,7 @@ def remove_messages(*, owner: AbstractBaseUser, conversation_id: int, ids: tuple
 def _close_gaps(conversation: Conversation, lowest: int) -> None:
     """Give the messages from position `lowest` on dense positions again, in their order."""
     left = list(conversation.messages.filter(position__gte=lowest).order_by("position").values_list("pk", flat=True))
-    parameters = {
+    parameters: dict[str, Any] = {
         "owner": conversation.owner_id,
         "conversation": conversation.pk,
         "messages": left,

@@ -1,12 +1,15 @@
 """Imports as their owners see them: queue an upload, look at one, list them."""
 
 import uuid
+import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from tempfile import SpooledTemporaryFile
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser
+from django.core.files import File
 from django.db.models import Count, Sum
 
 from convmemory.conversations.import_storage import upload_storage
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
     from django.core.files.uploadedfile import UploadedFile
 
 MAX_UNFINISHED = 100
+MAX_PATH_CHARS = 1_000
+SPOOL_BYTES = 1024**2
 MAX_UNFINISHED_UPLOADS = 4  # in units of the largest upload
 UNFINISHED = (Import.State.QUEUED, Import.State.RUNNING)
 _TOO_MUCH = (Import.Failure.TOO_LARGE, Import.Failure.TIME, Import.Failure.MEMORY)
@@ -47,10 +52,37 @@ def queue_import(*, owner: AbstractBaseUser, file: "UploadedFile[Any]", format: 
     return create_import(owner=owner, stored=store_upload(file), format=format)
 
 
+def queue_folder(
+    *, owner: AbstractBaseUser, files: "Sequence[UploadedFile[Any]]", paths: Sequence[str], format: str = AUTO
+) -> Import:
+    """Store the files of a folder, which lay at `paths` in it, as one archive, and the row that waits for a worker.
+
+    Raises: InvalidInput on an unknown format, TooLarge, TooManyAtOnce.
+    """
+    size = sum(file.size or 0 for file in files)
+    require_format(format)
+    require_size(size)
+    require_room(owner=owner, size=size)
+    folder = storable(paths[0].partition("/")[0]) if paths and "/" in paths[0] else f"{len(files)} files"
+    with SpooledTemporaryFile(max_size=SPOOL_BYTES) as packed:
+        with zipfile.ZipFile(packed, "w") as archive:
+            for path, file in zip(paths, files, strict=True):
+                with archive.open(storable(path)[:MAX_PATH_CHARS] or "file", "w", force_zip64=True) as entry:
+                    entry.writelines(file.chunks())
+        name = upload_storage().save(uuid.uuid4().hex, File(packed))
+    stored = StoredUpload(file=name, name=f"{folder[-200:]}.zip", size=size)
+    return create_import(owner=owner, stored=stored, format=format)
+
+
 def require_acceptable(*, file: "UploadedFile[Any]", format: str) -> None:
     """Raises: InvalidInput on an unknown format, TooLarge."""
     require_format(format)
-    if (file.size or 0) > settings.MAX_UPLOAD_MB * 1024**2:
+    require_size(file.size or 0)
+
+
+def require_size(size: int) -> None:
+    """Raises: TooLarge."""
+    if size > settings.MAX_UPLOAD_MB * 1024**2:
         raise TooLarge(
             f"The file is larger than {settings.MAX_UPLOAD_MB} MB (MAX_UPLOAD_MB): upload it in parts, or use "
             "`manage.py import_conversations` on the server."

@@ -163,6 +163,12 @@
     event.preventDefault();
   });
 
+  // A form sends the bare names of a folder's files: where each lay goes beside them.
+  document.addEventListener("submit", ({ target }) => {
+    const folder = one("input[webkitdirectory]", target), paths = one("input[name=paths]", target);
+    if (folder && paths) paths.value = JSON.stringify([...folder.files].map((file) => file.webkitRelativePath));
+  });
+
   document.addEventListener("submit", (event) => {
     if (event.target.matches("[data-search]")) wantsFirst = document.activeElement === query();
   });

@@ -17,13 +17,13 @@ from tests.unit.importers.helpers import FIXTURES
 
 FORMATS_OF_FOLDERS = {path.name for path in FIXTURES.iterdir()}
 WITHOUT_FIXTURES = {"convmemory"}  # its fixtures are exports, made in tests/surfaces
+SUFFIXES = (".json", ".jsonl", ".html")
 READ_WITH_OTHERS = ("opencode/storage/", "vscode-copilot/workspace.json")  # they are parts of what others say
 FILES = sorted(
     path
     for path in FIXTURES.rglob("*")
-    if path.is_file()
-    and path.suffix in (".json", ".jsonl", ".html")
-    and not path.name.endswith(".meta.json")
+    if path.suffix in SUFFIXES
+    and ".meta" not in path.suffixes
     and not path.relative_to(FIXTURES).as_posix().startswith(READ_WITH_OTHERS)
 )
 UNKNOWN = {"type": "from-the-future", "payload": {"type": "unheard-of"}, "mystery": [1, {"a": None}]}
@@ -136,13 +136,12 @@ def test_entries_of_unknown_types_are_passed_over(original: Path, tmp_path: Path
 
 def changed(original: Path, change: Callable[[list[Any]], None]) -> bytes:
     """The file with its entries changed: its lines, or the elements of the document's array."""
-    text = original.read_text(encoding="utf-8", errors="surrogateescape")
+    text = original.read_bytes().decode("utf-8", "surrogateescape")
     if original.suffix == ".jsonl":
-        entries: list[Any] = [line for line in text.splitlines() if line.strip()]
+        entries: list[Any] = [line for line in text.split("\n") if line.strip()]
         change(entries)
-        return "".join(f"{entry if isinstance(entry, str) else json.dumps(entry)}\n" for entry in entries).encode(
-            errors="surrogateescape"
-        )
+        lines = (entry if isinstance(entry, str) else json.dumps(entry) for entry in entries)
+        return "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape")
     if original.suffix == ".json" and isinstance(value := json.loads(text), list):
         change(value)
         return json.dumps(value).encode()

@@ -81,7 +81,7 @@ def test_a_file_of_which_nothing_could_be_read_is_a_problem_with_the_report(clie
     answer = send(client, b"\x89PNG\r\n", "picture.png")
     assert (answer.status_code, answer.headers["Content-Type"]) == (422, "application/problem+json")
     body = answer.json()
-    assert "picture.png: no known transcript format" in body["detail"]
+    assert "picture.png: it looks like none of the formats" in body["detail"]
     assert (body["failure"], body["report"]["recognised_files"]) == ("unreadable", 0)
     assert client.get(f"/api/v1/imports/{body['id']}").json()["error"] == body["detail"]
 

@@ -82,7 +82,7 @@ def test_what_is_no_transcript_is_said_and_the_rest_goes_on(client: Client) -> N
         client, SimpleUploadedFile("broken.zip", b"PK\x03\x04 not a zip"), SimpleUploadedFile("good.jsonl", LINES),
         SimpleUploadedFile("picture.png", b"\x89PNG\r\n\x1a\n"), SimpleUploadedFile("empty.jsonl", b""),
     )  # fmt: skip
-    assert "broken.zip: no known transcript format" in text
+    assert "broken.zip: a damaged archive" in text
     assert text.count('class="report import is-failed"') == 3
     assert "1 conversation, 1 turn" in text
     assert Conversation.objects.count() == 1
@@ -132,3 +132,21 @@ def test_an_import_of_somebody_else_is_not_found(client: Client) -> None:
     upload(foreign, SimpleUploadedFile("secret.jsonl", LINES))
     assert client.get(f"/import/{Import.objects.get().pk}").status_code == 404
     assert "secret.jsonl" not in client.get("/import").content.decode()
+
+
+def test_a_folder_is_one_import(client: Client, owner: User) -> None:
+    files = [SimpleUploadedFile(name, LINES.replace(b"what", name.encode())) for name in ("one.jsonl", "two.jsonl")]
+    paths = json.dumps(["chats/2026/one.jsonl", "chats/two.jsonl"])
+    page = client.post("/import", {"folder": files, "paths": paths}, follow=True).content.decode()
+    row = Import.objects.get()
+    assert (row.name, row.state) == ("chats.zip", "done")
+    assert "chats/2026/one.jsonl" in page
+    assert Conversation.objects.filter(owner=owner).count() == 2
+
+
+@pytest.mark.parametrize("paths", ["", "[1, 2]", '["a"]', "{", '["../../x.jsonl", "/etc/y.jsonl"]'])
+def test_a_folder_whose_paths_are_missing_or_hostile(client: Client, paths: str) -> None:
+    files = [SimpleUploadedFile(name, LINES) for name in ("one.jsonl", "two.jsonl")]
+    client.post("/import", {"folder": files, "paths": paths}, follow=True)
+    row = Import.objects.get()
+    assert row.state in ("done", "failed")

@@ -15,14 +15,18 @@ from convmemory.conversations.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
 from convmemory.conversations.importers.chatgpt_content import node_drafts
 from convmemory.conversations.importers.json_arrays import read_elements
+from convmemory.conversations.importers.payloads import without_payloads
 from convmemory.conversations.importers.threads import Node, read_thread
-from convmemory.conversations.importers.values import key_of, mapping_of, short_hash, text_of, time_of
+from convmemory.conversations.importers.values import key_of, mapping_of, packed, short_hash, text_of, time_of
+from convmemory.conversations.parts import AttachmentPart
 
 AGENT = "chatgpt"
+CANVASES = "textdocs"  # the folder of documents that were written together
 COMPANIONS = frozenset(
     {
         *("user.json", "user_settings.json", "export_manifest.json", "message_feedback.json", "sora.json"),
-        *("model_comparisons.json", "shared_conversations.json", "group_chats.json", "shopping.json"),
+        *("model_comparisons.json", "shared_conversations.json", "group_chats.json", "shopping.json", "assets.json"),
+        "conversation_asset_file_names.json",
     }
 )
 _MAPPING = re.compile(rb'"mapping"\s*:\s*[{n]')
@@ -43,22 +47,47 @@ class ChatGPTImporter:
             return None
         if _MAPPING.search(source.head) and _BESIDE.search(source.head):
             return 92
-        return 30 if source.path.name.lower() in COMPANIONS and source.head.strip() else None
+        is_companion = source.path.name.lower() in COMPANIONS or source.path.parent.name == CANVASES
+        return 30 if is_companion and source.path.suffix == ".json" and source.head.strip() else None
 
     def parse(self, source: Source, report: FileReport) -> Iterator[ConversationDraft]:
         """See `Importer.parse`."""
         found = False
-        for element in read_elements(source.path, report=report, names=("conversations", "items")):
+        for element in read_elements(source.path, report=report, names=("conversations", "items", "chats")):
             value = mapping_of(element.value)
+            if source.path.parent.name == CANVASES and (canvas := _canvas(value, element.raw, source)):
+                found = True
+                yield canvas
+                continue
             if not mapping_of(value.get("mapping")):
                 if "mapping" in value or "current_node" in value or "conversation_id" in value:
                     report.skip(f"conversation {element.number}", "the export holds no messages of it")
                     found = True
+                elif source.path.name.lower() == "group_chats.json" and "chats" not in value:
+                    report.unknown("group chat")
                 continue
             found = True
             yield _conversation(value, source, report)
         if not found:
             report.note("a part of a ChatGPT export that holds no conversation")
+
+
+def _canvas(value: Mapping[str, Any], raw: bytes, source: Source) -> ConversationDraft | None:
+    """A document that was written together, which names no conversation; None where it holds no text."""
+    text = text_of(value.get("content")) or text_of(value.get("text"))
+    if not text.strip():
+        return None
+    name = text_of(value.get("title")) or text_of(value.get("name")) or source.path.stem
+    part = AttachmentPart(name=name[:300], text=without_payloads(text))
+    message = MessageDraft("system", (part,), source_key="canvas", injected=True, raw=packed(raw))
+    return ConversationDraft(
+        messages=[message],
+        source="chatgpt",
+        source_id=key_of(f"canvas:{text_of(value.get('id')) or source.path.stem}", max_chars=290),
+        title=f"Canvas: {name}",
+        agent=AGENT,
+        created_at=time_of(value.get("created_at")) or time_of(value.get("create_time")),
+    )
 
 
 def _conversation(value: Mapping[str, Any], source: Source, report: FileReport) -> ConversationDraft:

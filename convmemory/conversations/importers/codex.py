@@ -16,7 +16,7 @@ from convmemory.conversations.importers.codex_records import RecordReader
 from convmemory.conversations.importers.codex_scan import Scan, read_records, scan_rollout, turn_ids
 from convmemory.conversations.importers.codex_threads import Page, find_thread, pages_of, thread_of
 from convmemory.conversations.importers.threads import MessageKeys
-from convmemory.conversations.importers.values import key_of
+from convmemory.conversations.importers.values import key_of, text_of
 
 AGENT = "codex"
 MAX_ID_CHARS = 290
@@ -39,10 +39,10 @@ class CodexImporter:
         if source.is_folder:
             return None
         for item in source.head_objects:
-            value = item.value
-            if value.get("type") in _ENVELOPE and isinstance(value.get("payload"), Mapping):
+            value, kind = item.value, text_of(item.value.get("type"))
+            if kind in _ENVELOPE and isinstance(value.get("payload"), Mapping):
                 return 95
-            if value.get("type") in _BARE and "role" not in value and "uuid" not in value:
+            if kind in _BARE and "role" not in value and "uuid" not in value:
                 return 70
             if "record_type" in value or {"id", "timestamp", "instructions"} <= value.keys():
                 return 80

@@ -65,6 +65,7 @@ FORMATS = (AUTO, *IMPORTERS)
 _EXPECTED = frozenset({".json", ".jsonl", ".ndjson", ".zst", ".zip"})
 REFUSED_SUFFIXES = frozenset({".pb"})  # of files that are worth a word although nothing reads them
 _PASSED_OVER = (".meta.json", ".backup", ".bak", "~", ".tmp", "-wal", "-shm", "-journal")
+_DATABASES = frozenset({".db", ".sqlite", ".sqlite3", ".vscdb"})
 _ZIP_START = b"PK\x03\x04"
 
 
@@ -188,7 +189,8 @@ class Walk:
 
     def _found(self, source: Source) -> Found:
         try:
-            scores = [(score, importer) for importer in self._tried if (score := importer.sniff(source))]
+            shown = [importer for importer in self._tried if _reads_kind(importer, source)]
+            scores = [(score, importer) for importer in shown if (score := importer.sniff(source))]
             if scores:
                 return Found(source, max(scores, key=lambda scored: scored[0])[1])
             if source.head.startswith(_ZIP_START):
@@ -196,6 +198,13 @@ class Walk:
             return Found(source, reason=why_refused(source, [importer.name for importer in self._tried]))
         except InvalidInput as error:
             return Found(source, reason=str(error))
+
+
+def _reads_kind(importer: Importer, source: Source) -> bool:
+    """Whether the importer reads such files at all: archives and databases can hold any text among their bytes."""
+    if source.head.startswith(_ZIP_START):
+        return ".zip" in importer.reads.suffixes
+    return not source.is_sqlite or not _DATABASES.isdisjoint(importer.reads.suffixes)
 
 
 def _best(importers: Iterable[Importer], source: Source) -> Importer | None:

@@ -35,6 +35,7 @@ def test_the_report_names_counts_and_places() -> None:
     assert "repaired" in report
     assert "note: a session without any message" in report
     assert "unknown types passed over: moon-phase (1)" in report
+    assert "WARNING: 1 entries are of types that this importer, last checked against Claude Code" in report
     assert "12 of 12 files imported: 15 conversations, 82 messages new" in report
     again = run(*folders, "--user", "mira")
     assert "0 messages new, 0 updated, 82 unchanged" in again
@@ -75,8 +76,8 @@ def test_an_empty_session_is_no_error() -> None:
 def test_a_given_format() -> None:
     make_user("mira")
     run(FIXTURES / "plain" / "anthropic.jsonl", "--user", "mira", "--format", "plain")
-    with pytest.raises(CommandError, match="invalid choice: 'codex'"):
-        run(DAMAGED, "--user", "mira", "--format", "codex")
+    with pytest.raises(CommandError, match="invalid choice: 'morse'"):
+        run(DAMAGED, "--user", "mira", "--format", "morse")
 
 
 def test_a_file_name_that_is_no_utf8(tmp_path: Path) -> None:

@@ -165,3 +165,7 @@ def test_a_newer_version_is_said_aloud(tmp_path: Path) -> None:
     read(importer, path, report)
     assert "Codex CLI 0.200.1, which is newer" in report.warnings[0]
     assert importer.sniff(Source(path)) == 95
+
+
+def test_types_that_are_no_text_are_declined(tmp_path: Path) -> None:
+    assert importer.sniff(Source(write_lines(tmp_path / "a.jsonl", [{"type": [1]}, {"type": {"a": 1}}]))) is None

@@ -10,7 +10,7 @@ from convmemory.conversations.importers.projects import project_of
         ("/home/ada/barn/.worktrees/roof", "/home/ada/barn"),
         ("/home/ada/barn/.worktrees/roof/src", "/home/ada/barn"),
         ("/home/ada/barn/.claude/worktrees/x", "/home/ada/barn"),
-        (r"D:\\barn\\.worktrees\\1", r"D:\\barn"),
+        (r"D:\barn\.worktrees\1", r"D:\barn"),
         ("/home/ada/barn/.worktrees", "/home/ada/barn/.worktrees"),
         ("/.worktrees/a", "/.worktrees/a"),
         ("", ""),

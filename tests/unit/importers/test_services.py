@@ -70,6 +70,19 @@ def test_chatgpt_other_files_of_the_export_are_no_errors() -> None:
     assert "holds no conversation" in report.notes[0]
 
 
+def test_chatgpt_canvases_and_group_chats(tmp_path: Path) -> None:
+    (tmp_path / "textdocs").mkdir()
+    path = write(tmp_path / "textdocs" / "doc-1.json", {"id": "d1", "title": "Plan", "content": "# Plan"})
+    (canvas,) = read(ChatGPTImporter(), path)
+    assert (canvas.draft.title, canvas.texts) == ("Canvas: Plan", ["# Plan"])
+    report = FileReport(path="")
+    assert read(ChatGPTImporter(), write(tmp_path / "group_chats.json", {"chats": [{"room": 1}]}), report) == []
+    assert report.unknown_types == {"group chat": 1}
+    report = FileReport(path="")
+    assert read(ChatGPTImporter(), write(tmp_path / "group_chats.json", {"chats": []}), report) == []
+    assert report.unknown_types == {}
+
+
 def test_chatgpt_a_file_of_one_conversation_without_ids(tmp_path: Path) -> None:
     mapping = {
         "late": {
