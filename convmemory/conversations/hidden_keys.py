@@ -129,6 +129,11 @@ def keys_of(*, owner: AbstractBaseUser, conversation_id: int) -> list[HiddenKey]
     return list(rows.select_related("message").defer("value_encrypted").order_by("message__position", "number"))
 
 
+def count_keys(*, owner: AbstractBaseUser, conversation_id: int) -> int:
+    """How many keys of the caller's conversation are hidden."""
+    return HiddenKey.objects.filter(owner_id=owner.pk, message__conversation_id=conversation_id).count()
+
+
 def reveal_key(*, owner: AbstractBaseUser, key_id: int) -> str:
     """The caller's key as it was. Raises: NotFound; InvalidInput where SECRET_KEY has changed since."""
     row = HiddenKey.objects.filter(owner_id=owner.pk, pk=key_id).first()

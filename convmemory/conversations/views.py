@@ -18,7 +18,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from convmemory.accounts.views import PageRequest, signed_in
 from convmemory.conversations import ingest, reading
-from convmemory.conversations.hidden_keys import keys_of, reveal_key
+from convmemory.conversations.hidden_keys import count_keys, keys_of, reveal_key
 from convmemory.conversations.highlighting import Passage, Span
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.parts import ToolCallPart
@@ -106,7 +106,7 @@ def conversation(request: PageRequest, conversation_id: int) -> HttpResponse:
         context["continues"] = continues
         return render(request, "conversations/conversation.html#messages", context)
     context |= _head(request, found, window.target)
-    context["hidden_keys"] = len(keys_of(owner=request.user, conversation_id=found.pk))
+    context["hidden_keys"] = count_keys(owner=request.user, conversation_id=found.pk)
     context["missing_turn"] = turn if window.target is None and not continues else None
     if request.htmx:
         return render(request, "conversations/conversation.html#main", context)

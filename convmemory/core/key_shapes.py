@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 LEAST_VARIETY = 3.0
 """Bits per character (Shannon) that a key has at least; words and repeated letters stay below."""
+LONG_CHARS = 4_096
+BEGINNING = 3  # bytes of a mark; all are ASCII
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +153,7 @@ _PLACEHOLDER_CHARS = frozenset("${}<>*[]()%…|;,")
 
 def find_keys(text: str) -> list[FoundKey]:
     """The keys in the text, in order; where two shapes fit one place, the longer."""
-    present = {mark for mark in _MARKS if mark in text}
+    present = _marks_in(text)
     if not present:
         return []
     found = [key for shape in SHAPES if not present.isdisjoint(shape.marks) for key in _keys(shape, text)]
@@ -161,6 +163,29 @@ def find_keys(text: str) -> list[FoundKey]:
         if not chosen or key.start >= chosen[-1].end:
             chosen.append(key)
     return chosen
+
+
+def _marks_in(text: str) -> set[str]:
+    """The marks that stand in the text; of a long one, those alone are searched for whose beginnings it has."""
+    if len(text) < LONG_CHARS:
+        return {mark for mark in _MARKS if mark in text}
+    beginnings = _beginnings(text.encode("utf-8", "replace"))
+    return {mark for mark in _MARKS if mark[:BEGINNING].encode() in beginnings and mark in text}
+
+
+def _beginnings(data: bytes) -> set[bytes]:
+    """Which beginnings of marks stand in the data: one pass over its pairs of bytes, then over what is left."""
+    import numpy as np
+
+    table = np.zeros(1 << 16, dtype=bool)
+    table[[mark.encode()[0] << 8 | mark.encode()[1] for mark in _MARKS]] = True
+    codes = np.frombuffer(data, dtype=np.uint8)
+    pairs = codes[:-1].astype(np.uint16) << 8 | codes[1:]
+    places = np.flatnonzero(table[pairs])
+    found = {bytes(divmod(int(pair), 256)) for pair in np.unique(pairs[places])}
+    inner = places[places < len(codes) - 2]
+    triples = pairs[inner].astype(np.uint32) << 8 | codes[inner + 2]
+    return found | {int(triple).to_bytes(BEGINNING, "big") for triple in np.unique(triples)}
 
 
 def _keys(shape: Shape, text: str) -> Iterator[FoundKey]:

@@ -28,6 +28,12 @@ def test_a_key_is_found_in_json_in_json(kind: str) -> None:
         assert kind in {found.kind for found in find_keys(text)}
 
 
+@pytest.mark.parametrize("kind", PLANTED)
+def test_a_key_is_found_in_a_long_text(kind: str) -> None:
+    for text in (f"{'Äpfel, Mehl. ' * 900}{PLANTED[kind]}", f"{PLANTED[kind]} {'Äpfel, Mehl. ' * 900}"):
+        assert kind in {found.kind for found in find_keys(text)}
+
+
 def test_all_of_a_private_key_is_found_even_where_its_end_is_missing() -> None:
     whole = PLANTED["private-key"]
     for text in (whole, whole[: whole.index("-----END")].rstrip()):
