@@ -20,6 +20,7 @@ from convmemory.core.errors import InvalidInput, NotFound
 from convmemory.core.key_shapes import find_keys
 
 MAX_DEPTH = 40
+MAX_RAW_BYTES = 256 * 1024**2  # of one message's source lines, unpacked
 
 
 @dataclass(slots=True)
@@ -71,8 +72,8 @@ def without_keys(draft: MessageDraft) -> MessageDraft:
         return draft
     hider = _Hider()
     parts = tuple(map(hider.part, draft.parts))
-    raw = _hidden_raw(draft.raw, hider)
-    if not hider.numbers:
+    raw = _hidden_raw(draft.raw, hider) if draft.raw else b""
+    if not hider.numbers and raw == draft.raw:
         return draft
     keys = tuple(HiddenKeyDraft(number, kind, value) for (kind, value), number in hider.numbers.items())
     return replace(draft, parts=parts, raw=raw, hidden_keys=keys)
@@ -91,10 +92,15 @@ def events_without_keys(events: Iterable[EventDraft]) -> Iterable[EventDraft]:
 
 
 def _hidden_raw(raw: bytes, hider: _Hider) -> bytes:
-    """The source lines with the same marks; they can hold keys that no part holds."""
-    if not raw:
-        return raw
-    text = zlib.decompress(raw).decode("utf-8", "surrogateescape")
+    """The source lines with the same marks; they can hold keys that no part holds. What cannot be read is left out."""
+    unpacker = zlib.decompressobj()
+    try:
+        lines = unpacker.decompress(raw, MAX_RAW_BYTES)
+    except zlib.error:
+        return b""
+    if unpacker.unconsumed_tail:
+        return b""
+    text = lines.decode("utf-8", "surrogateescape")
     hidden = hider.text(text)
     return raw if hidden is text else zlib.compress(hidden.encode("utf-8", "surrogateescape"), 3)
 

@@ -123,7 +123,7 @@ def _user(content: object, key: str, value: Mapping[str, Any], report: FileRepor
             added.append(text_block(text))
         else:
             typed.append(block if kind == "block" else text_block(text) if kind == "typed" else _answer(text))
-    common = {"unknown": report.unknown, "created_at": _time(value)}
+    common: dict[str, Any] = {"unknown": report.unknown, "created_at": _time(value)}
     yield from record_messages(role="user", blocks=typed, key=key, raw=packed(dumped(value)), **common)
     yield from record_messages(role="system", blocks=added, key=f"{key}:added", injected=True, **common)
 
