@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import tiktoken
 
@@ -16,7 +17,7 @@ from convmemory.chat.deltas import CompletionDraft
 from convmemory.context.left_out import _OPERATORS
 from convmemory.conversations.archives import _archive_stem, _safe_parts
 from convmemory.conversations.highlighting import Span, highlight_markdown, highlight_text
-from convmemory.conversations.importers.base import FileReport, Source
+from convmemory.conversations.importers.base import FileReport, Importer, Source
 from convmemory.conversations.importers.claude_code import ClaudeCodeImporter
 from convmemory.conversations.importers.claude_prompts import is_queued_prompt, read_prompt
 from convmemory.conversations.importers.claude_queue import QueueTracker
@@ -54,8 +55,10 @@ from search.views import mark_words, show_marks
 from summaries.prompts import part_messages
 from summaries.sentences import said_sentences
 from summaries.transcript import RangeMessage, message_text, pieces
+from tests.unit.linear.agent_records import RECORDS, written
 
 TextFunction = Callable[[str], object]
+AgentRecord = Callable[[str], tuple[Importer, str, str | list[dict[str, Any]]]]
 
 
 def _claude_line(text: str) -> object:
@@ -81,6 +84,16 @@ def _claude_session(text: str) -> object:
 
 def _plain_messages(text: str) -> object:
     return _imported(PlainImporter(), [{"role": "user", "content": text}, {"role": "assistant", "content": text}])
+
+
+def _records(record: AgentRecord) -> TextFunction:
+    def read(text: str) -> object:
+        importer, name, content = record(text)
+        with tempfile.TemporaryDirectory() as folder:
+            drafts = importer.parse(Source(written(Path(folder), name, content)), FileReport(path=""))
+            return [list(draft.messages) for draft in drafts]
+
+    return read
 
 
 def _queue(text: str) -> object:
@@ -258,6 +271,7 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "summaries.transcript": lambda text: list(
         pieces([message_text(_range_message(text))], max_tokens=500, count_tokens=lambda text: len(text) // 3)
     ),
+    **{f"convmemory.conversations.importers.{record.__name__}": _records(record) for record in RECORDS},
     **{
         f"convmemory.conversations.rendering_work {language}": _code(language)
         for language in ("python", "javascript", "typescript", "html", "bash", "json", "yaml", "sql", "c", "csharp")
