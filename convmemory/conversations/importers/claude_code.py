@@ -57,6 +57,7 @@ class ClaudeCodeImporter:
         path = source.path
         subagent = _is_subagent_file(path)
         scan = scan_file(path, report, subagent=subagent)
+        report.written_by(scan.version, self.checked)
         parent_id = _parent_id(path, scan) if subagent else ""
         own_id = _subagent_id(path, parent_id) if subagent else _session_id(path, scan.session_id)
         chains = sidechains(scan)

@@ -56,6 +56,7 @@ class Scan:
     subagent: bool
     session_id: str = ""
     cwd: str = ""
+    version: str = ""
     created_at: datetime | None = None
     messages: int = 0
     first_prompt: str = ""
@@ -83,6 +84,7 @@ def scan_file(path: Path, report: FileReport, *, subagent: bool) -> Scan:
             continue
         scan.session_id = scan.session_id or text_of(item.value.get("sessionId"))
         scan.cwd = scan.cwd or text_of(item.value.get("cwd"))
+        scan.version = text_of(item.value.get("version")) or scan.version
         if item.value.get("isSidechain") is True and not subagent:
             scan.side_lines.append(_side_line(item))
         else:

@@ -368,3 +368,10 @@ def test_wrappers_and_commands_are_those_of_the_plain_expressions(text: str) -> 
     name, arguments = NAME.search(command), ARGUMENTS.search(command)
     words = arguments[1].strip() if arguments else ""
     assert _typed_command(command) == (f"/{name[1]} {words}" if name and words else "")
+
+
+def test_a_newer_version_is_said_aloud(tmp_path: Path) -> None:
+    report = FileReport(path="")
+    lines = [user_line("u", "x", version="2.9.0"), assistant_line("a", "y", version="2.9.0")]
+    read(ClaudeCodeImporter(), write_lines(tmp_path / "s.jsonl", lines), report)
+    assert "Claude Code 2.9.0, which is newer" in report.warnings[0]

@@ -18,15 +18,20 @@ from convmemory.context.left_out import _OPERATORS
 from convmemory.conversations.archives import _archive_stem, _safe_parts
 from convmemory.conversations.highlighting import Span, highlight_markdown, highlight_text
 from convmemory.conversations.importers.base import FileReport, Importer, Source
+from convmemory.conversations.importers.chatgpt_content import node_drafts
 from convmemory.conversations.importers.claude_code import ClaudeCodeImporter
 from convmemory.conversations.importers.claude_prompts import is_queued_prompt, read_prompt
 from convmemory.conversations.importers.claude_queue import QueueTracker
+from convmemory.conversations.importers.codex import CodexImporter
 from convmemory.conversations.importers.content import content_parts
 from convmemory.conversations.importers.json_arrays import read_elements
 from convmemory.conversations.importers.lines import objects_of_line
+from convmemory.conversations.importers.openwebui import _without_details
 from convmemory.conversations.importers.payloads import value_without_payloads, without_payloads
 from convmemory.conversations.importers.plain import PlainImporter
+from convmemory.conversations.importers.projects import project_of
 from convmemory.conversations.importers.refusals import why_refused
+from convmemory.conversations.importers.takeout import _plain
 from convmemory.conversations.importers.threads import MessageKeys, Node, Timeline, order_thread
 from convmemory.conversations.importers.values import clean, key_of, time_of
 from convmemory.conversations.importers.versions import is_newer
@@ -65,7 +70,7 @@ def _claude_line(text: str) -> object:
     return read_prompt({"type": "user", "message": {"content": text}})
 
 
-def _imported(importer: ClaudeCodeImporter | PlainImporter, lines: list[dict[str, object]]) -> object:
+def _imported(importer: Importer, lines: list[dict[str, object]]) -> object:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "session.jsonl"
         path.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
@@ -133,6 +138,25 @@ def _thread(text: str) -> object:
     chain = [Node(str(at), str(at - 1), char) for at, char in enumerate(text)]
     circle = [Node(str(at), str(at - 1 or len(text) - 1), char) for at, char in enumerate(text)]
     return [order_thread(items, report=FileReport(path="")) for items in (nodes, chain, circle, chain[::-1])]
+
+
+def _chatgpt_node(text: str) -> object:
+    content = {"content_type": "multimodal_text", "parts": [text, {"content_type": "text", "text": text}]}
+    node = {"id": text[:50], "message": {"author": {"role": "assistant"}, "recipient": "python", "content": content}}
+    return list(node_drafts(node, model="", unknown=lambda kind: None))
+
+
+def _details(text: str) -> object:
+    """The text as Open WebUI would write it, and with an element opened at every other place."""
+    opened = '<details type="reasoning">'.join(text[at : at + 40] for at in range(0, len(text), 40))
+    return _without_details(text), _without_details(opened), _without_details(f"{opened}</details>")
+
+
+def _codex_lines(text: str) -> object:
+    prompt = {"type": "event_msg", "payload": {"type": "user_message", "message": text}}
+    answer = {"type": "response_item", "payload": {"type": "message", "role": "assistant", "content": text}}
+    rolled_back = {"type": "event_msg", "payload": {"type": "thread_rolled_back", "num_turns": 10**9}}
+    return _imported(CodexImporter(), [prompt, answer, rolled_back, prompt])
 
 
 def _timeline(text: str) -> object:
@@ -233,8 +257,13 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "convmemory.conversations.importers.claude_prompts queued": is_queued_prompt,
     "convmemory.conversations.importers.claude_queue": _queue,
     "convmemory.conversations.importers.content": _content,
+    "convmemory.conversations.importers.chatgpt_content": _chatgpt_node,
+    "convmemory.conversations.importers.codex": _codex_lines,
     "convmemory.conversations.importers.json_arrays": _elements,
+    "convmemory.conversations.importers.openwebui": _details,
+    "convmemory.conversations.importers.projects": project_of,
     "convmemory.conversations.importers.refusals": _refused,
+    "convmemory.conversations.importers.takeout": _plain,
     "convmemory.conversations.importers.threads": _thread,
     "convmemory.conversations.importers.threads timeline": _timeline,
     "convmemory.conversations.importers.versions": lambda text: is_newer(text, "1.2"),
