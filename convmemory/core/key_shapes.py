@@ -105,7 +105,7 @@ SHAPES: tuple[Shape, ...] = (
     _shape("groq-key", "gsk_", r"\bgsk_[A-Za-z0-9]{52}\b"),
     _shape("age-key", "AGE-SECRET-KEY-1", r"\bAGE-SECRET-KEY-1[QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L]{58}"),
     _shape("1password-token", "ops_eyJ", r"\bops_eyJ[A-Za-z0-9+/]{250,2000}={0,3}"),
-    _shape("jwt", "eyJ", r"\beyJ[\w-]{14,}+\.eyJ[\w-]{14,}+\.[\w-]{10,}+"),
+    _shape("jwt", "eyJ", r"(?<![\w-])eyJ[\w-]{14,}+\.eyJ[\w-]{14,}+\.[\w-]{10,}+"),
     _shape(
         "authorization-header", "uthorization",
         r"(?i:authorization)[\\\"']{0,4}[\s:=]{1,5}[\\\"']{0,4}(?i:bearer|basic|token)\s{1,5}([\w.~+/-]{20,}+={0,2})",

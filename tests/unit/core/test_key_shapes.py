@@ -5,6 +5,7 @@ import json
 import pytest
 
 from convmemory.core.key_shapes import find_keys
+from tests.support.growth import assert_linear
 from tests.support.planted_keys import planted_keys
 
 PLANTED = planted_keys()
@@ -66,3 +67,10 @@ def test_what_only_looks_like_a_key_is_left_alone(text: str) -> None:
 def test_two_keys_beside_each_other() -> None:
     text = f"{PLANTED['github-token']} {PLANTED['npm-token']}"
     assert [found.kind for found in find_keys(text)] == ["github-token", "npm-token"]
+
+
+@pytest.mark.parametrize(
+    "beginning", ["eyJ-", "-----BEGIN PRIVATE KEY-----", "a://b:", "pypi-AgEI-", "sk-ant-", "xoxb-"]
+)
+def test_beginnings_in_a_row_take_no_more_than_linear_time(beginning: str) -> None:
+    assert_linear(lambda text: find_keys(text.replace("a-", beginning)), units=("a-",))
