@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import tiktoken
 
@@ -40,6 +41,7 @@ from convmemory.conversations.rendering import render_markdown, view_part
 from convmemory.conversations.rendering_work import highlight_code
 from convmemory.core.errors import ConvMemoryError, InvalidInput
 from convmemory.core.fence import fenced, quoted, visible
+from convmemory.core.key_shapes import find_keys
 from convmemory.core.text import content_hash, cut, json_storable, one_line, storable
 from convmemory.core.tokens import ESTIMATE, count_tokens, cut_to_tokens, token_spans
 from convmemory.embeddings.local import _encodable
@@ -58,8 +60,10 @@ from search.views import mark_words, show_marks
 from summaries.prompts import part_messages
 from summaries.sentences import said_sentences
 from summaries.transcript import RangeMessage, message_text, pieces
+from tests.unit.linear.agent_records import RECORDS, written
 
 TextFunction = Callable[[str], object]
+AgentRecord = Callable[[str], tuple[Importer, str, str | list[dict[str, Any]]]]
 
 
 def _claude_line(text: str) -> object:
@@ -85,6 +89,16 @@ def _claude_session(text: str) -> object:
 
 def _plain_messages(text: str) -> object:
     return _imported(PlainImporter(), [{"role": "user", "content": text}, {"role": "assistant", "content": text}])
+
+
+def _records(record: AgentRecord) -> TextFunction:
+    def read(text: str) -> object:
+        importer, name, content = record(text)
+        with tempfile.TemporaryDirectory() as folder:
+            drafts = importer.parse(Source(written(Path(folder), name, content)), FileReport(path=""))
+            return [list(draft.messages) for draft in drafts]
+
+    return read
 
 
 def _queue(text: str) -> object:
@@ -269,6 +283,7 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "convmemory.conversations.rendering passage": _rendered_passage,
     "convmemory.conversations.rendering parts": _part_views,
     "convmemory.core.fence": lambda text: (visible(text), fenced(text, "summary"), quoted(text, "recalled-memory")),
+    "convmemory.core.key_shapes": find_keys,
     "convmemory.core.text": lambda text: (storable(text), json_storable([text]), cut(text, 9), content_hash(text)),
     "convmemory.core.tokens": lambda text: count_tokens(text, encoding=ESTIMATE),
     "convmemory.core.tokens cut": lambda text: cut_to_tokens(text, 50, encoding=ESTIMATE),
@@ -297,6 +312,7 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "summaries.transcript": lambda text: list(
         pieces([message_text(_range_message(text))], max_tokens=500, count_tokens=lambda text: len(text) // 3)
     ),
+    **{f"convmemory.conversations.importers.{record.__name__}": _records(record) for record in RECORDS},
     **{
         f"convmemory.conversations.rendering_work {language}": _code(language)
         for language in ("python", "javascript", "typescript", "html", "bash", "json", "yaml", "sql", "c", "csharp")
