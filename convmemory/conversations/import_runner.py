@@ -262,9 +262,10 @@ def _counted(messages: Iterable[MessageDraft], file: FileReport, run: _Run) -> I
 def _warn_of_unknown_types(checked: Checked, file: FileReport) -> None:
     if file.unknown_types:
         count, names = sum(file.unknown_types.values()), ", ".join(list(file.unknown_types)[:SHOWN_TYPES])
+        what = "1 entry is" if count == 1 else f"{count:,} entries are"
         file.warn(
-            f"{count} entries are of types that this importer, last checked against {checked}, does not know: {names}. "
-            "They were passed over; a newer convmemory may read them."
+            f"{what} of a type that this importer, last checked against {checked}, does not know: {names}. "
+            "A newer convmemory may read what was passed over."
         )
 
 

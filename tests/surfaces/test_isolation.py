@@ -2,7 +2,7 @@
 
 Answers are searched as the bytes that the caller gets: another user's secret in them is a leak. The four worlds share
 one database and are indexed once; each example draws a caller, a question, other users' ids, and arguments of tools
-from the tools' own schemas. ISOLATION_CASES is how many cases are asked: 2,000, and 10,000 in `make isolation`.
+from the tools' own schemas. ISOLATION_CASES is how many cases are asked: 4,000, and 10,000 in `make isolation`.
 """
 
 import os
@@ -35,7 +35,7 @@ from tests.surfaces.isolation_town import Town, settle_worlds
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-CASES = int(os.environ.get("ISOLATION_CASES", "2000"))
+CASES = int(os.environ.get("ISOLATION_CASES", "4000"))
 SURFACES_AT_ONCE = 8
 EXAMPLES = CASES // SURFACES_AT_ONCE + 1
 LEAST_SHARE_OF_VALID_ARGUMENTS = 0.95

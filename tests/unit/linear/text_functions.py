@@ -153,9 +153,15 @@ def _details(text: str) -> object:
 
 
 def _codex_lines(text: str) -> object:
-    prompt = {"type": "event_msg", "payload": {"type": "user_message", "message": text}}
-    answer = {"type": "response_item", "payload": {"type": "message", "role": "assistant", "content": text}}
-    rolled_back = {"type": "event_msg", "payload": {"type": "thread_rolled_back", "num_turns": 10**9}}
+    prompt: dict[str, object] = {"type": "event_msg", "payload": {"type": "user_message", "message": text}}
+    answer: dict[str, object] = {
+        "type": "response_item",
+        "payload": {"type": "message", "role": "assistant", "content": text},
+    }
+    rolled_back: dict[str, object] = {
+        "type": "event_msg",
+        "payload": {"type": "thread_rolled_back", "num_turns": 10**9},
+    }
     return _imported(CodexImporter(), [prompt, answer, rolled_back, prompt])
 
 
