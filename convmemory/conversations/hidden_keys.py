@@ -92,12 +92,12 @@ def events_without_keys(events: Iterable[EventDraft]) -> Iterable[EventDraft]:
 
 
 def _hidden_raw(raw: bytes, hider: _Hider) -> bytes:
-    """The source lines with the same marks; they can hold keys that no part holds. What cannot be read is left out."""
+    """The source lines with the same marks; they can hold keys that no part holds. What is too long is left out."""
     unpacker = zlib.decompressobj()
     try:
         lines = unpacker.decompress(raw, MAX_RAW_BYTES)
-    except zlib.error:
-        return b""
+    except zlib.error:  # from an archive that somebody else packed
+        return hider.text(raw.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
     if unpacker.unconsumed_tail:
         return b""
     text = lines.decode("utf-8", "surrogateescape")

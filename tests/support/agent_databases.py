@@ -66,7 +66,11 @@ def opencode(connection: sqlite3.Connection) -> None:
             "tool": "bash",
             "state": {"status": "completed", "input": {}, "output": "ok"},
         }
-        answer = [{"type": "reasoning", "text": "Hm."}, tool, {"type": "text", "text": "Answered."}]
+        answer: list[dict[str, Any]] = [
+            {"type": "reasoning", "text": "Hm."},
+            tool,
+            {"type": "text", "text": "Answered."},
+        ]
         _opencode_message(connection, session, "2", {"role": "assistant", "modelID": "m"}, answer)
     for session in ("ses_one", "ses_three"):
         tool = {"type": "tool", "id": "c", "name": "bash",

@@ -74,9 +74,10 @@ def open_database(path: Path) -> Iterator[Database]:
 @contextmanager
 def _opened(path: Path) -> Iterator[sqlite3.Connection]:
     if _left_alone(path):
-        with closing(_connect(path, "mode=ro&immutable=1")) as connection:
-            yield connection
+        with closing(_connect(path, "mode=ro&immutable=1")) as at_rest:
+            yield at_rest
         return
+    connection: sqlite3.Connection | None
     try:
         connection = _connect(path, "mode=ro") if not _log_was_left(path) else None
     except sqlite3.OperationalError:

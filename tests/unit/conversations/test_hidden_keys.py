@@ -2,8 +2,6 @@
 
 import zlib
 
-import pytest
-
 from convmemory.conversations.drafts import MessageDraft
 from convmemory.conversations.hidden_keys import MAX_RAW_BYTES, without_keys
 from convmemory.conversations.parts import TextPart, ToolCallPart
@@ -34,9 +32,13 @@ def test_marks_are_no_keys() -> None:
     assert without_keys(message(*hidden.parts)).parts == hidden.parts  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("raw", [b"no such thing", zlib.compress(b"0" * (MAX_RAW_BYTES + 1))])
-def test_sources_that_cannot_be_looked_into_are_left_out(raw: bytes) -> None:
-    assert without_keys(message(TextPart("bread"), raw=raw)).raw == b""
+def test_sources_that_expand_without_end_are_left_out() -> None:
+    assert without_keys(message(TextPart("bread"), raw=zlib.compress(b"0" * (MAX_RAW_BYTES + 1)))).raw == b""
+
+
+def test_sources_that_are_not_packed_are_looked_into_as_they_are() -> None:
+    assert without_keys(message(TextPart("bread"), raw=b"no such thing")).raw == b"no such thing"
+    assert without_keys(message(TextPart("bread"), raw=f"so {TOKEN}".encode())).raw == b"so [hidden github-token 1]"
 
 
 def test_the_value_is_not_in_its_own_description() -> None:

@@ -4,13 +4,14 @@ import io
 import os
 import subprocess
 import sys
+import time
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from convmemory.push import __main__, sending
+from convmemory.push import __main__
 from tests.support.agent_databases import make
 from tests.support.import_server import ImportServer, import_server
 from tests.unit.importers.helpers import user_line, write_lines
@@ -19,7 +20,7 @@ from tests.unit.importers.helpers import user_line, write_lines
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ImportServer]:
     monkeypatch.setenv("CONVMEMORY_KEY", "cm_key")
-    monkeypatch.setattr(sending.time, "sleep", lambda _: None)
+    monkeypatch.setattr(time, "sleep", lambda _: None)
     for name in ("CLAUDE_CONFIG_DIR", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "CONVMEMORY_KEY_FILE"):
         monkeypatch.delenv(name, raising=False)
     with import_server() as running:
