@@ -26,4 +26,4 @@ def test_sessions_whose_transcripts_are_there_are_left_to_them(tmp_path: Path) -
     write_lines(tmp_path / "projects" / "-home-ada-barn" / f"{SESSION}.jsonl", [{}])
     report = FileReport(path="")
     assert [item.prompts for item in read(importer, tmp_path / "history.jsonl", report)] == [["Draw the roof"]]
-    assert "still have their transcripts in projects (1)" in report.notes[0]
+    assert "sessions still have their transcripts in projects" in report.notes[0]
