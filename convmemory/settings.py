@@ -179,6 +179,7 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_REQUEST_MB * 1024 * 1024
 DATA_UPLOAD_MAX_NUMBER_FILES = 1_000  # of a folder
 FILE_UPLOAD_MAX_MEMORY_SIZE = 256 * 1024  # of each; larger ones are written to disk while they arrive
 FILE_UPLOAD_TEMP_DIR = None
+HIDE_KEYS = conf.env_bool("HIDE_KEYS", default=True)
 IMPORT_FOLDER = conf.env_path("IMPORT_FOLDER", VAR_DIR / "imports")
 IMPORT_TIMEOUT_S = conf.env_int("IMPORT_TIMEOUT_S", 1_800, minimum=10, maximum=86_400)
 IMPORT_MEMORY_MB = conf.env_int("IMPORT_MEMORY_MB", 1_024, minimum=256, maximum=1_048_576)

@@ -3,13 +3,14 @@
 from datetime import datetime
 from typing import Any
 
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from ninja import P, QueryEx, Router, Status
 
 from convmemory.accounts.authentication import caller_of
 from convmemory.conversations import by_source, ingest, reading
 from convmemory.conversations.drafts import ConversationDraft, MessageDraft, TurnDraft
+from convmemory.conversations.hidden_keys import keys_of, reveal_key
 from convmemory.conversations.importers.content import message_draft
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.schemas import (
@@ -18,9 +19,11 @@ from convmemory.conversations.schemas import (
     ConversationPage,
     ConversationPatch,
     EventPage,
+    HiddenKeyList,
     MessageIn,
     MessagePage,
     MessagesIn,
+    RevealedKey,
     SourceTurnIn,
     TurnIn,
     TurnOut,
@@ -149,6 +152,20 @@ def list_messages(
         limit=limit,
     )
     return {"results": rows}
+
+
+@router.get(
+    "/conversations/{int:conversation_id}/hidden_keys", response=HiddenKeyList, summary="Keys that were taken out"
+)
+def list_hidden_keys(request: HttpRequest, conversation_id: int) -> dict[str, Any]:
+    conversation = reading.get_conversation(owner=caller_of(request), conversation_id=conversation_id)
+    return {"results": keys_of(owner=caller_of(request), conversation_id=conversation.pk)}
+
+
+@router.post("/hidden_keys/{int:key_id}/reveal", response=RevealedKey, summary="One key as it was")
+def reveal_hidden_key(request: HttpRequest, response: HttpResponse, key_id: int) -> dict[str, str]:
+    response["Cache-Control"] = "no-store"
+    return {"value": reveal_key(owner=caller_of(request), key_id=key_id)}
 
 
 @router.get("/events", response=EventPage, summary="Search the event logs of agents")

@@ -12,6 +12,7 @@ from django.db import IntegrityError, transaction
 
 from convmemory.conversations import ingest
 from convmemory.conversations.drafts import ConversationDraft, MessageDraft, TurnDraft
+from convmemory.conversations.message_rows import is_stored_as
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.reading import find_by_source
 from convmemory.core.errors import InvalidInput
@@ -63,7 +64,7 @@ def _continued(owner: AbstractBaseUser, known: Conversation, drafts: Sequence[Me
         rows = conversation.messages.order_by("position").values_list("content_hash", flat=True)
         stored = [bytes(digest) for digest in rows]
         for place, (digest, draft) in enumerate(zip_longest(stored, drafts)):
-            if digest is not None and draft is not None and digest != ingest.content_hash_of(draft):
+            if digest is not None and draft is not None and not is_stored_as(digest, draft):
                 error = AnotherHistory(
                     f"Conversation {known.pk} has this source id, and its message {place} reads otherwise: "
                     f"append to it with POST /api/v1/conversations/{known.pk}/messages."

@@ -13,6 +13,15 @@ from convmemory.core.errors import InvalidInput
 
 
 @dataclass(frozen=True, slots=True)
+class HiddenKeyDraft:
+    """A key that was taken out of a message: its number there, what it is, and the key itself."""
+
+    number: int
+    kind: str
+    value: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class MessageDraft:
     """One message.
 
@@ -20,7 +29,7 @@ class MessageDraft:
     uuid, a line number); importing again finds the message by it. `injected` marks a user message
     that no person wrote (reminders, command echoes, compaction notices). `superseded` marks a message that
     its thread went on without (an edited prompt, another answer, a rewind): it belongs to no turn. `raw` holds the
-    source lines as they were read, zlib-compressed.
+    source lines as they were read, zlib-compressed. `hidden_keys` are the keys whose marks stand in the parts.
     """
 
     role: Role
@@ -32,6 +41,7 @@ class MessageDraft:
     injected: bool = False
     superseded: bool = False
     raw: bytes = b""
+    hidden_keys: tuple[HiddenKeyDraft, ...] = ()
 
     @property
     def weight(self) -> int:
@@ -101,7 +111,8 @@ class ConversationDraft:
     conversation. `parent_source_id` names the conversation of the same source that this one was
     started from (a subagent's parent). `updated_at` and `archived_at` are given where a conversation
     comes back as it was; else they follow from the messages and from `archived`. `written_at` is when the source was
-    last written: the date of what has none, where nothing in the conversation has one.
+    last written: the date of what has none, where nothing in the conversation has one. `unless_source` is a source
+    whose conversation of the same id holds more: where there is one, this draft is not stored.
     """
 
     messages: Iterable[MessageDraft]
@@ -117,3 +128,4 @@ class ConversationDraft:
     updated_at: datetime | None = None
     written_at: datetime | None = None
     events: Iterable[EventDraft] = ()
+    unless_source: str = ""

@@ -40,7 +40,9 @@ class Links:
 
 
 def note_conversation(row: Import, file: FileReport, result: SyncResult) -> None:
-    """Keep what one conversation of the import got; called in the transaction that stores it."""
+    """Keep what one conversation of the import got, if anything; called in the transaction that stores it."""
+    if not (result.created or result.added or result.updated):
+        return
     ImportedConversation.objects.create(
         owner_id=row.owner_id,
         import_job_id=row.pk,

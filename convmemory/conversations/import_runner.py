@@ -22,7 +22,9 @@ from convmemory.conversations.importers.base import Checked, FileReport, Source
 from convmemory.conversations.importers.detect import AUTO, Found, Walk
 from convmemory.conversations.importers.projects import project_of
 from convmemory.conversations.importers.values import clean
+from convmemory.conversations.models import Conversation
 from convmemory.core.errors import ConvMemoryError
+from convmemory.core.text import storable
 
 PROGRESS_EVERY = 500
 MAX_STORED_ERRORS = 50
@@ -67,6 +69,7 @@ class ImportReport:
             "events",
             "skipped",
             "superseded",
+            "hidden_keys",
         )
         return {
             "files": [file.to_json() for file in self.files],
@@ -209,6 +212,9 @@ def _import_file(run: _Run, found: Found, file: FileReport) -> None:
 
 def _import_conversation(run: _Run, draft: ConversationDraft, file: FileReport) -> None:
     try:
+        if _is_held_better(run, draft):
+            file.note(f"{draft.source_id}: is here already, with its answers")
+            return
         messages = _counted(draft.messages, file, run)
         first = _read_ahead(messages)
         if not first and draft.events == ():
@@ -227,6 +233,15 @@ def _import_conversation(run: _Run, draft: ConversationDraft, file: FileReport) 
     file.unchanged += result.unchanged
     file.turns += result.turns
     file.events += result.events_added
+    file.hidden_keys += result.hidden_keys
+
+
+def _is_held_better(run: _Run, draft: ConversationDraft) -> bool:
+    """Whether the conversation is stored already, from a source that holds more of it."""
+    if not draft.unless_source:
+        return False
+    stored = Conversation.objects.filter(owner_id=run.owner.pk, source=draft.unless_source)
+    return stored.filter(source_id=storable(draft.source_id)[:300]).exists()
 
 
 def _read_ahead(messages: Iterator[MessageDraft]) -> list[MessageDraft]:
@@ -253,9 +268,10 @@ def _counted(messages: Iterable[MessageDraft], file: FileReport, run: _Run) -> I
 def _warn_of_unknown_types(checked: Checked, file: FileReport) -> None:
     if file.unknown_types:
         count, names = sum(file.unknown_types.values()), ", ".join(list(file.unknown_types)[:SHOWN_TYPES])
+        what = "1 entry is" if count == 1 else f"{count:,} entries are"
         file.warn(
-            f"{count} entries are of types that this importer, last checked against {checked}, does not know: {names}. "
-            "They were passed over; a newer convmemory may read them."
+            f"{what} of a type that this importer, last checked against {checked}, does not know: {names}. "
+            "A newer convmemory may read what was passed over."
         )
 
 

@@ -4,8 +4,6 @@ Every function takes the owner, works in one transaction under a lock on the con
 sends `conversation_changed` in it and `turns_changed` once it has committed.
 """
 
-import hashlib
-import json
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,28 +15,29 @@ from django.db import connection, transaction
 from django.db.models import Max, Min
 from django.utils import timezone
 
+from convmemory.conversations import hidden_keys
 from convmemory.conversations.dating import date_undated
 from convmemory.conversations.drafts import ConversationDraft, MessageDraft, TurnDraft, in_batches
 from convmemory.conversations.event_log import add_events
 from convmemory.conversations.merging import merge_order
+from convmemory.conversations.message_rows import row_of, source_key_of
 from convmemory.conversations.models import Conversation, Message, MessageSource
-from convmemory.conversations.parts import Role, part_to_json, spoken_text
+from convmemory.conversations.parts import Role, spoken_text
 from convmemory.conversations.signals import (
     conversation_changed,
     conversation_deleting,
     response_abandoned,
     turns_changed,
 )
-from convmemory.conversations.turns import TurnMessage, is_real_user_message, number_turns
+from convmemory.conversations.turns import TurnMessage, number_turns
 from convmemory.core.errors import ConversationBusy, InvalidInput, NotFound
 from convmemory.core.sql import load_sql
-from convmemory.core.text import content_hash, one_line, storable
+from convmemory.core.text import one_line, storable
 
 BATCH = 500
 BATCH_BYTES = 8 * 1024**2
 LEASE = timedelta(minutes=10)
 TITLE_CHARS = 80
-KEY_CHARS = 200
 
 logger = logging.getLogger(__name__)
 
@@ -54,6 +53,7 @@ class SyncResult:
     unchanged: int
     turns: int
     events_added: int = 0
+    hidden_keys: int = 0
     first_message_id: int | None = None  # of those that were added
     last_message_id: int | None = None
 
@@ -139,7 +139,7 @@ def sync_conversation(*, owner: AbstractBaseUser, draft: ConversationDraft) -> S
         require_idle(conversation)
         last_active = None if created else conversation.updated_at
         merged = _merge_messages(conversation, draft.messages)
-        events = add_events(conversation, draft.events)
+        events = add_events(conversation, hidden_keys.events_without_keys(draft.events))
         if not created:
             _update_headers(conversation, draft)
         if draft.written_at and not draft.updated_at:
@@ -158,6 +158,7 @@ def sync_conversation(*, owner: AbstractBaseUser, draft: ConversationDraft) -> S
         unchanged=merged.unchanged,
         turns=conversation.turn_count,
         events_added=events,
+        hidden_keys=merged.hidden_keys,
         first_message_id=merged.first_id,
         last_message_id=merged.last_id,
     )
@@ -296,8 +297,8 @@ def _release(conversation: Conversation) -> None:
 
 
 def _merge_reply(conversation: Conversation, drafts: Iterable[MessageDraft]) -> None:
-    """Store what came of a response, and announce the question also where nothing did."""
-    merged = _merge_messages(conversation, drafts, append_only=True)
+    """Store what came of a response, as it came, and announce the question also where nothing did."""
+    merged = _merge_messages(conversation, drafts, append_only=True, hide_keys=False)
     if merged.first_position is None and conversation.message_count:
         merged.touch(conversation.message_count - 1)
         _finish(conversation, merged, conversation.message_count)
@@ -335,7 +336,7 @@ def _new_conversation(owner: AbstractBaseUser, draft: ConversationDraft) -> Conv
 def _headers(draft: ConversationDraft) -> dict[str, str]:
     return {
         "source": draft.source,
-        "title": one_line(storable(draft.title), 300),
+        "title": one_line(storable(hidden_keys.text_without_keys(draft.title)), 300),
         "agent": one_line(storable(draft.agent), 100),
         "project": one_line(storable(draft.project), 300),
     }
@@ -367,6 +368,7 @@ class _Merged:
     added: int = 0
     updated: int = 0
     unchanged: int = 0
+    hidden_keys: int = 0
     first_position: int | None = None  # lowest position whose message is new, changed or moved
     first_id: int | None = None
     last_id: int | None = None
@@ -376,9 +378,10 @@ class _Merged:
 
 
 def _merge_messages(
-    conversation: Conversation, drafts: Iterable[MessageDraft], *, append_only: bool = False
+    conversation: Conversation, drafts: Iterable[MessageDraft], *, append_only: bool = False, hide_keys: bool = True
 ) -> _Merged:
-    """Bring the stored messages in line with `drafts`, renumber what can have changed, announce it."""
+    """Bring the stored messages in line with `drafts`, keys hidden, renumber what can have changed, announce it."""
+    drafts = map(hidden_keys.without_keys, drafts) if hide_keys else drafts
     fields = ("id", "source_key", "content_hash")
     stored = [] if append_only else list(conversation.messages.order_by("position").values_list(*fields))
     known = {key: (index, pk, bytes(digest)) for index, (pk, key, digest) in enumerate(stored) if key}
@@ -388,6 +391,7 @@ def _merge_messages(
     for batch in in_batches(_without_repeats(drafts), count=BATCH, size=BATCH_BYTES):
         fresh = _split_batch(conversation, batch, known, merged)
         new = [draft for draft in fresh if isinstance(draft, MessageDraft)]
+        merged.hidden_keys += sum(len(draft.hidden_keys) for draft in batch)
         rows = _insert(conversation.owner_id, conversation.pk, new, next_position)
         if rows:
             merged.added += len(rows)
@@ -408,7 +412,7 @@ def _without_repeats(drafts: Iterable[MessageDraft]) -> Iterator[MessageDraft]:
     """Each message once: resumed sessions repeat old lines."""
     seen: set[str] = set()
     for draft in drafts:
-        key = _source_key(draft)
+        key = source_key_of(draft)
         if key not in seen:
             yield draft
         if key:
@@ -424,13 +428,13 @@ def _split_batch(
     """Each draft itself where it is new, else the id of its stored row, updated where it changed."""
     result: list[MessageDraft | int] = []
     for draft in batch:
-        key = _source_key(draft)
+        key = source_key_of(draft)
         found = known.get(key) if key else None
         if found is None:
             result.append(draft)
             continue
         position, pk, digest = found
-        row = _row(draft)
+        row = row_of(draft)
         if row.content_hash == digest:
             merged.unchanged += 1
         else:
@@ -445,7 +449,7 @@ def _replace_turn(conversation: Conversation, turn: TurnDraft) -> bool:
     """Bring a stored turn in line with the draft; whether anything changed. Raises: InvalidInput."""
     rows = list(conversation.messages.filter(turn_number=turn.number).order_by("position"))
     known = {row.source_key: (row.position, row.pk, bytes(row.content_hash)) for row in rows if row.source_key}
-    drafts = turn.messages()
+    drafts = list(map(hidden_keys.without_keys, turn.messages()))
     merged = _Merged()
     if all(draft.source_key in known for draft in drafts):
         _split_batch(conversation, drafts, known, merged)
@@ -458,38 +462,8 @@ def _replace_turn(conversation: Conversation, turn: TurnDraft) -> bool:
     return merged.updated > 0
 
 
-def _source_key(draft: MessageDraft) -> str:
-    """The key as it is stored: of a long one the beginning and its hash, so that two keys stay two."""
-    key = storable(draft.source_key)
-    return key if len(key) <= KEY_CHARS else f"{key[: KEY_CHARS - 65]}-{content_hash(key).hex()}"
-
-
-def _row(draft: MessageDraft) -> Message:
-    parts = [part_to_json(part) for part in draft.parts]
-    is_real_user = is_real_user_message(draft.role, draft.parts, injected=draft.injected)
-    name = one_line(storable(draft.name), 200)
-    told = [draft.role, is_real_user, name, parts, *([True] if draft.superseded else [])]
-    canonical = json.dumps(told, sort_keys=True, ensure_ascii=False)
-    return Message(
-        role=draft.role,
-        is_real_user=is_real_user,
-        superseded=draft.superseded,
-        name=name,
-        model=one_line(storable(draft.model), 200),
-        parts=parts,
-        source_key=_source_key(draft),
-        content_hash=hashlib.sha256(canonical.encode()).digest(),
-        created_at=draft.created_at,
-    )
-
-
-def content_hash_of(draft: MessageDraft) -> bytes:
-    """What a message is known by, however often it is sent."""
-    return bytes(_row(draft).content_hash)
-
-
 def _insert(owner_id: int, conversation_id: int, drafts: Sequence[MessageDraft], first_position: int) -> list[Message]:
-    rows = [_row(draft) for draft in drafts]
+    rows = [row_of(draft) for draft in drafts]
     for position, row in enumerate(rows, first_position):
         row.owner_id = owner_id
         row.conversation_id = conversation_id
@@ -500,6 +474,7 @@ def _insert(owner_id: int, conversation_id: int, drafts: Sequence[MessageDraft],
         for row, draft in zip(rows, drafts, strict=True)
         if draft.raw
     )
+    hidden_keys.keep_keys(zip((row.pk for row in rows), drafts, strict=True), owner_id=owner_id)
     return rows
 
 
@@ -510,6 +485,7 @@ def _update_row(conversation: Conversation, pk: int, row: Message, draft: Messag
         MessageSource.objects.update_or_create(
             message_id=pk, owner_id=conversation.owner_id, defaults={"data": draft.raw}
         )
+    hidden_keys.keep_keys([(pk, draft)], owner_id=conversation.owner_id)
 
 
 def _restore_order(conversation: Conversation, stored: list[int], incoming: list[int], merged: _Merged) -> None:

@@ -139,6 +139,24 @@ class MessageSource(models.Model):
         return f"source of message {self.message_id}"
 
 
+class HiddenKey(models.Model):
+    """A key, token or password whose mark stands in a message: only its owner is given it back."""
+
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    message = models.ForeignKey(Message, on_delete=models.CASCADE, related_name="hidden_keys")
+    number = models.PositiveIntegerField(help_text="Of the mark in the message, from 1.")
+    kind = models.CharField(max_length=40)
+    value_encrypted = models.TextField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["owner", "message", "number"], name="hidden_key_number_unique"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.number} of message {self.message_id}"
+
+
 class Event(models.Model):
     """One entry of an agent's event log, for structured search; never embedded."""
 
@@ -165,6 +183,27 @@ class Event(models.Model):
 
     def __str__(self) -> str:
         return f"{self.type} in conversation {self.conversation_id}"
+
+
+class SyncedFile(models.Model):
+    """A file of an agent on this machine as it was when it was last imported; `syncing.py` says how it is compared."""
+
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    path = models.TextField()
+    agent = models.CharField(max_length=50)
+    device = models.DecimalField(max_digits=20, decimal_places=0)
+    inode = models.DecimalField(max_digits=20, decimal_places=0)
+    size = models.BigIntegerField()
+    modified_ns = models.BigIntegerField()
+    head = models.BinaryField(max_length=32)
+    head_bytes = models.PositiveIntegerField()
+    imported_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["owner", "path"], name="synced_file_unique")]
+
+    def __str__(self) -> str:
+        return f"synced file {self.pk}"
 
 
 class Import(models.Model):

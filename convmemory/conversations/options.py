@@ -1,4 +1,4 @@
-"""The settings of imports as frozen values."""
+"""The settings of what comes in, as frozen values."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,3 +15,10 @@ class ImportOptions(FromSettings):
     import_timeout_s: int
     max_upload_mb: int
     data_upload_max_number_files: int
+
+
+@dataclass(frozen=True, slots=True)
+class HidingOptions(FromSettings):
+    """Whether keys are taken out of what comes in."""
+
+    hide_keys: bool

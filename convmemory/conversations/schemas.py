@@ -129,6 +129,21 @@ class EventPage(Schema):
     next_after_id: int | None
 
 
+class HiddenKeyOut(Schema):
+    id: int
+    message_id: int
+    number: int = Field(description="of the mark in the message: `[hidden KIND NUMBER]`")
+    kind: str
+
+
+class HiddenKeyList(Schema):
+    results: list[HiddenKeyOut]
+
+
+class RevealedKey(Schema):
+    value: str
+
+
 class ImportOut(Schema):
     id: int
     name: str

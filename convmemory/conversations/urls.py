@@ -11,6 +11,7 @@ urlpatterns = [
     path("conversations/<int:conversation_id>/rename", views.rename, name="rename-conversation"),
     path("conversations/<int:conversation_id>/archive", views.archive, name="archive-conversation"),
     path("conversations/<int:conversation_id>/delete", views.delete, name="delete-conversation"),
+    path("conversations/<int:conversation_id>/keys", views.hidden_keys, name="hidden-keys"),
     path("import", import_views.import_files, name="import"),
     path("import/<int:import_id>", import_views.one_import, name="one-import"),
     path("import/<int:import_id>/undo", import_views.undo_import, name="undo-import"),

@@ -13,10 +13,12 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
+from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from convmemory.accounts.views import PageRequest, signed_in
 from convmemory.conversations import ingest, reading
+from convmemory.conversations.hidden_keys import count_keys, keys_of, reveal_key
 from convmemory.conversations.highlighting import MarkedSpan, Passage
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.parts import ToolCallPart
@@ -108,6 +110,7 @@ def conversation(request: PageRequest, conversation_id: int) -> HttpResponse:
         context["continues"] = continues
         return render(request, "conversations/conversation.html#messages", context)
     context |= _head(request, found, window.target)
+    context["hidden_keys"] = count_keys(owner=request.user, conversation_id=found.pk)
     has_no_turns = turn == 0 and not found.turn_count  # search names what it has as turn 0 all the same
     context["missing_turn"] = turn if window.target is None and not continues and not has_no_turns else None
     if request.htmx:
@@ -223,6 +226,23 @@ def part(request: PageRequest, conversation_id: int, position: int, index: int) 
         "box": SearchBox(),
     }
     return render(request, "conversations/part.html#body" if request.htmx else "conversations/part.html", context)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+@signed_in
+def hidden_keys(request: PageRequest, conversation_id: int) -> HttpResponse:
+    """The keys that were taken out of the conversation; a POST with `key` shows that one."""
+    found = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
+    context: dict[str, Any] = {"conversation": found, "box": SearchBox()}
+    if request.method == "POST":
+        chosen = request.POST.get("key", "")
+        if not (chosen.isascii() and chosen.isdigit() and len(chosen) < 19):
+            raise InvalidInput("Choose the key to show.")
+        context["revealed"] = int(chosen)
+        context["value"] = reveal_key(owner=request.user, key_id=int(chosen))
+    context["keys"] = keys_of(owner=request.user, conversation_id=found.pk)
+    return render(request, "conversations/hidden_keys.html", context)
 
 
 # --- changing it ----------------------------------------------------------------------------------

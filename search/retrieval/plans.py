@@ -80,9 +80,7 @@ def expected_plans(name: str, space: EmbeddingSpace) -> tuple[str, ...]:
 def _is_vacuumed(table: str) -> bool:
     """Whether most pages of the table are known to hold no dead row, so that an index can answer by itself."""
     with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT relallvisible >= relpages * %s FROM pg_class WHERE oid = to_regclass(%s)", [VACUUMED_SHARE, table]
-        )
+        cursor.execute(load_sql("search", "is_vacuumed"), {"share": VACUUMED_SHARE, "table": table})
         row = cursor.fetchone()
     return bool(row and row[0])
 

@@ -18,7 +18,14 @@ from tests.unit.importers.helpers import FIXTURES
 FORMATS_OF_FOLDERS = {path.name for path in FIXTURES.iterdir()}
 WITHOUT_FIXTURES = {"convmemory"}  # its fixtures are exports, made in tests/surfaces
 SUFFIXES = (".json", ".jsonl", ".html")
-FILES = sorted(path for path in FIXTURES.rglob("*") if path.suffix in SUFFIXES and ".meta" not in path.suffixes)
+READ_WITH_OTHERS = ("opencode/storage/", "vscode-copilot/workspace.json")  # they are parts of what others say
+FILES = sorted(
+    path
+    for path in FIXTURES.rglob("*")
+    if path.suffix in SUFFIXES
+    and ".meta" not in path.suffixes
+    and not path.relative_to(FIXTURES).as_posix().startswith(READ_WITH_OTHERS)
+)
 UNKNOWN = {"type": "from-the-future", "payload": {"type": "unheard-of"}, "mystery": [1, {"a": None}]}
 
 

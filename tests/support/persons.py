@@ -7,6 +7,7 @@ a new model is covered on the day it is added.
 import uuid
 import zlib
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -157,6 +158,7 @@ def _value(field: Any, user: User, marker: str) -> Any:
         (models.BooleanField, True),
         (models.IntegerField, 1),
         (models.FloatField, 0.5),
+        (models.DecimalField, Decimal(1)),
         (models.UUIDField, uuid.uuid4()),
         (models.FileField, f"upload-{marker}"),
         (models.BinaryField, marker.encode()),

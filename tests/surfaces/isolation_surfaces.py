@@ -23,7 +23,7 @@ TOOLS = [tool.name for tool in tool_definitions()]
 NEVER_SHOW_TEXT = {
     "GET events", "GET events by words", "page events", "GET index status", "GET memory stats", "POST memory embed",
     "POST summaries", "POST turn by source", "page account", "page connect", "page hits in", "page keys", "GET tools",
-    "POST stop", "page running", "page progress",
+    "POST stop", "page running", "page progress", "GET hidden keys", "POST reveal", "page hidden keys",
 }  # fmt: skip
 
 
@@ -219,6 +219,9 @@ ROUTES: dict[str, Surface] = {
     "GET context of agent": lambda _, ask: _api(
         ask, "GET", f"/conversations/{ask.conversation}/context", agent_id=ask.agent_id
     ),
+    "GET hidden keys": lambda _, ask: _api(ask, "GET", f"/conversations/{ask.conversation}/hidden_keys"),
+    "POST reveal": lambda _, ask: _api(ask, "POST", f"/hidden_keys/{ask.message}/reveal"),
+    "page hidden keys": lambda _, ask: _page(ask, f"/conversations/{ask.conversation}/keys"),
     "GET events": lambda _, ask: _api(ask, "GET", "/events", conversation_id=ask.conversation),
     "GET events by words": lambda _, ask: _api(ask, "GET", "/events", query=ask.question),
     "page events": lambda _, ask: _page(ask, f"/conversations/{ask.conversation}/events", q=ask.question),

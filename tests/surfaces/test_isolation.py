@@ -2,12 +2,13 @@
 
 Answers are searched as the bytes that the caller gets: another user's secret in them is a leak. The four worlds share
 one database and are indexed once; each example draws a caller, a question, other users' ids, and arguments of tools
-from the tools' own schemas. ISOLATION_CASES is how many cases are asked: 2,000, and 10,000 in `make isolation`.
+from the tools' own schemas. ISOLATION_CASES is how many cases are asked: 4,000, and 10,000 in `make isolation`.
 """
 
 import os
 from collections import Counter
 from collections.abc import Iterator
+from random import Random
 from typing import Any
 
 import httpx2
@@ -35,13 +36,12 @@ from tests.surfaces.isolation_town import Town, settle_worlds
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-CASES = int(os.environ.get("ISOLATION_CASES", "2000"))
+CASES = int(os.environ.get("ISOLATION_CASES", "4000"))
 SURFACES_AT_ONCE = 8
 EXAMPLES = CASES // SURFACES_AT_ONCE + 1
 LEAST_SHARE_OF_VALID_ARGUMENTS = 0.95
-SOME_SURFACES = st.lists(
-    st.sampled_from(sorted(SURFACES)), min_size=SURFACES_AT_ONCE, max_size=SURFACES_AT_ONCE, unique=True
-)
+# Each as likely as any other: drawn one by one, some are hardly ever asked.
+SOME_SURFACES = st.integers(0, 2**32 - 1).map(lambda seed: Random(seed).sample(sorted(SURFACES), SURFACES_AT_ONCE))
 
 
 @pytest.fixture

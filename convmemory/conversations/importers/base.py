@@ -135,6 +135,7 @@ class FileReport:
     repaired: int = 0
     issues: list[Issue] = field(default_factory=list)
     superseded: int = 0
+    hidden_keys: int = 0
     unknown_types: dict[str, int] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)

@@ -1,7 +1,7 @@
 """`~/.claude/history.jsonl`: what was typed into Claude Code, of sessions whose transcripts are gone.
 
 Claude Code deletes transcripts after 30 days and keeps this list. Each session becomes a conversation of prompts only;
-one whose transcript still lies in `projects` beside the list is left to that.
+one whose transcript still lies in `projects` beside the list, or was imported before, is left to that.
 Source: the file itself; there is no published schema.
 """
 
@@ -17,6 +17,8 @@ from convmemory.conversations.importers.payloads import without_payloads
 from convmemory.conversations.importers.threads import MessageKeys
 from convmemory.conversations.importers.values import clean, key_of, mapping_of, packed, text_of, time_of
 from convmemory.conversations.parts import AttachmentPart, Part, TextPart
+
+NO_ANSWER = "(The answer is gone: Claude Code deleted the transcript, and only what was typed is left.)"
 
 _OWN_KEYS = frozenset({"display", "timestamp", "project"})
 
@@ -66,6 +68,8 @@ class _Session:
         key = self._keys.key("user", f"{value.get('timestamp')}:{text}")
         self.project = self.project or text_of(value.get("project"))
         self.drafts.append(MessageDraft("user", parts, created_at=at, source_key=key, raw=packed(item.raw)))
+        answer = (TextPart(NO_ANSWER),)  # without an answer a prompt is no turn, and nobody finds it
+        self.drafts.append(MessageDraft("assistant", answer, created_at=at, source_key=key_of(f"{key}:answer")))
 
     def draft(self) -> ConversationDraft:
         return ConversationDraft(
@@ -75,6 +79,7 @@ class _Session:
             agent="claude-code",
             project=self.project,
             created_at=self.drafts[0].created_at,
+            unless_source="claude-code",
         )
 
 

@@ -10,34 +10,54 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from convmemory.conversations.importers.aider import AiderImporter
 from convmemory.conversations.importers.amplifier import AmplifierImporter
 from convmemory.conversations.importers.base import Importer, Source
 from convmemory.conversations.importers.chatgpt import ChatGPTImporter
 from convmemory.conversations.importers.claude_ai import ClaudeAIImporter
 from convmemory.conversations.importers.claude_code import ClaudeCodeImporter
 from convmemory.conversations.importers.claude_history import ClaudeHistoryImporter
+from convmemory.conversations.importers.cline import ClineImporter
 from convmemory.conversations.importers.codex import CodexImporter
+from convmemory.conversations.importers.copilot_cli import CopilotCliImporter
+from convmemory.conversations.importers.cursor import CursorImporter
+from convmemory.conversations.importers.gemini_cli import GeminiCliImporter
+from convmemory.conversations.importers.goose import GooseImporter
 from convmemory.conversations.importers.librechat import LibreChatImporter
+from convmemory.conversations.importers.opencode import OpenCodeImporter
 from convmemory.conversations.importers.openwebui import OpenWebUIImporter
 from convmemory.conversations.importers.own_export import ExportImporter
+from convmemory.conversations.importers.pi import PiImporter
 from convmemory.conversations.importers.plain import PlainImporter
 from convmemory.conversations.importers.refusals import known_refusal, why_refused
 from convmemory.conversations.importers.takeout import TakeoutImporter
+from convmemory.conversations.importers.vscode_copilot import VSCodeCopilotImporter
+from convmemory.conversations.importers.zed import ZedImporter
 from convmemory.core.errors import InvalidInput
 
 AUTO = "auto"
 _REGISTERED: tuple[Importer, ...] = (
     AmplifierImporter(),
+    AiderImporter(),
     ChatGPTImporter(),
     ClaudeAIImporter(),
     ClaudeCodeImporter(),
     ClaudeHistoryImporter(),
+    ClineImporter(),
     CodexImporter(),
+    CopilotCliImporter(),
+    CursorImporter(),
     ExportImporter(),
+    GeminiCliImporter(),
+    GooseImporter(),
     LibreChatImporter(),
+    OpenCodeImporter(),
     OpenWebUIImporter(),
+    PiImporter(),
     PlainImporter(),
     TakeoutImporter(),
+    VSCodeCopilotImporter(),
+    ZedImporter(),
 )
 IMPORTERS: Mapping[str, Importer] = {importer.name: importer for importer in _REGISTERED}
 FORMATS = (AUTO, *IMPORTERS)

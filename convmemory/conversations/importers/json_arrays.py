@@ -22,6 +22,8 @@ MAX_ELEMENT_CHARS = 64 * 1024**2
 CHUNK_BYTES = 1024**2
 HEAD_CHARS = 1024**2  # in which an object names the array it holds
 
+MAX_BROKEN = 1_000  # elements, each of which costs a look at the text around it
+
 _DECODER = json.JSONDecoder(strict=False)
 _SPACE = re.compile(r"[\s\0]*+")
 _BETWEEN = re.compile(r"[\s\0,]*+")
@@ -113,6 +115,7 @@ class _Document:
     def __init__(self, text: _Text, report: FileReport) -> None:
         self._text = text
         self._report = report
+        self._broken = 0
 
     def elements(self, names: frozenset[str]) -> Iterator[Element]:
         first = self._text.skip(_SPACE)
@@ -153,6 +156,8 @@ class _Document:
             element = self._value(number, f"element {number}")
             if element:
                 yield element
+            elif self._broken > MAX_BROKEN:
+                raise InvalidInput(f"More than {MAX_BROKEN} elements of the file are no JSON: export it again.")
         if not char:
             self._report.skip(f"after element {number}", _CUT_OFF)
 
@@ -202,6 +207,7 @@ class _Document:
                 except (ValueError, RecursionError) as error:
                     problem = f"not readable JSON: {error}"
         self._report.skip(place, problem)
+        self._broken += 1
         return None
 
     def _to_the_end(self) -> None:

@@ -12,6 +12,7 @@ from django.utils import timezone
 from convmemory.conversations import ingest
 from convmemory.conversations.drafts import ConversationDraft, EventDraft, MessageDraft
 from convmemory.conversations.imported_rows import link_children
+from convmemory.conversations.message_rows import KEY_CHARS
 from convmemory.conversations.models import Conversation, Event, Message
 from convmemory.conversations.parts import TextPart, ToolCallPart, ToolResultPart
 from convmemory.conversations.signals import turns_changed
@@ -154,7 +155,7 @@ def test_a_repeated_message_is_stored_once() -> None:
 
 def test_keys_that_differ_behind_the_column_stay_two_messages() -> None:
     owner = make_user()
-    long = "k" * ingest.KEY_CHARS
+    long = "k" * KEY_CHARS
     keys = (f"{long}1", f"{long}2", long, "n\x00", "n")
     draft = draft_of([user_says(f"say {key[-2:]!r}", source_key=key) for key in keys])
     assert ingest.sync_conversation(owner=owner, draft=draft).added == 4  # PostgreSQL stores no NUL: "n" came twice

@@ -28,6 +28,10 @@ from tests.unit.importers.helpers import FIXTURES, assistant_line, queue_line, u
 
 pytestmark = pytest.mark.django_db
 
+CHATS = (
+    *("amplifier", "chatgpt", "claude-ai", "claude-code", "claude-history", "codex", "gemini-takeout", "librechat"),
+    *("open-webui", "plain"),
+)
 SESSION = "7d1f0a52-3c1b-4f6e-9a57-2f6b1c9d0e11"
 AMPLIFIER = "4c2f9b1e-6a70-4d59-8f31-90ab12cd34ef"
 
@@ -47,7 +51,8 @@ def snapshot() -> list[Any]:
 
 def test_every_fixture_and_then_again() -> None:
     owner = make_user()
-    report = import_paths(owner=owner, paths=[FIXTURES])
+    folders = [FIXTURES / name for name in CHATS]
+    report = import_paths(owner=owner, paths=folders)
     assert (
         counts(report).items()
         >= {
@@ -68,16 +73,16 @@ def test_every_fixture_and_then_again() -> None:
             "legacy.jsonl": (1, 3, 0, 0, 1),
             "tree.json": (1, 4, 0, 0, 1),
             "chats.json": (1, 5, 0, 0, 2),
-            "history.jsonl": (2, 4, 0, 0, 0),
+            "history.jsonl": (2, 8, 0, 0, 4),
         }.items()
     )
     assert [file.path for file in report.files if file.errors] == []
     assert Message.objects.count() == report.total("messages")
-    assert Message.objects.filter(source=None).count() == 1  # the answer beside a prompt of Takeout
+    assert Message.objects.filter(source=None).count() == 5  # answers beside prompts of Takeout and of a history
     assert Message.objects.filter(superseded=True).count() == report.total("superseded") == 10
     assert Event.objects.count() == 7
     before = snapshot()
-    again = import_paths(owner=owner, paths=[FIXTURES])
+    again = import_paths(owner=owner, paths=folders)
     assert (again.total("added"), again.total("updated"), again.total("events")) == (0, 0, 0)
     assert again.total("unchanged") == report.total("added")
     assert again.total("turns") == report.total("turns")
@@ -233,7 +238,7 @@ def test_an_uploaded_archive_gives_the_same_as_the_folder(tmp_path: Path) -> Non
     folder = import_paths(owner=owner, paths=[FIXTURES])
     upload = import_upload(owner=owner, file=zip_of(FIXTURES), name="transcripts.zip", folder=tmp_path)
     assert (upload.total("added"), upload.total("unchanged")) == (0, folder.total("added"))
-    assert upload.files[0].path == f"transcripts/amplifier/sessions/{AMPLIFIER}"
+    assert f"transcripts/amplifier/sessions/{AMPLIFIER}" in {file.path for file in upload.files}
     assert all("/tmp" not in issue.place for file in upload.files for issue in file.issues)
 
 

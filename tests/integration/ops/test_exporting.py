@@ -141,7 +141,7 @@ def test_an_upload_and_an_unpacked_folder_are_read_like_the_file(
     with zipfile.ZipFile(tmp_path / "ada.zip") as archive:
         archive.extractall(tmp_path / "unpacked")
     folder, upload = make_user(), make_user()
-    assert import_paths(owner=folder, paths=[tmp_path]).total("conversations") == 4
+    assert import_paths(owner=folder, paths=[tmp_path / "unpacked"]).total("conversations") == 4
     client = Client(headers={"Authorization": f"Bearer {create_key(owner=upload)}"})
     file = SimpleUploadedFile("ada.zip", (tmp_path / "ada.zip").read_bytes())
     answer = client.post("/api/v1/imports", {"file": file}).json()

@@ -14,7 +14,8 @@ def test_prompts_of_a_session_are_a_conversation() -> None:
     barn, roof = read(importer, HISTORY)
     assert barn.draft.source_id == SESSION
     assert barn.prompts == ["Why does the build hang? [Pasted text #1]", "yes", "yes"]
-    assert len(set(barn.keys)) == 3
+    assert len(set(barn.keys)) == 6
+    assert barn.turns == 3
     assert [part.text for part in barn.messages[0].parts if isinstance(part, AttachmentPart)] == ["waiting for lock"]
     assert barn.draft.project == "/home/ada/barn"
     assert roof.draft.source_id == "/home/ada/roof:2025-08-25"
@@ -25,4 +26,4 @@ def test_sessions_whose_transcripts_are_there_are_left_to_them(tmp_path: Path) -
     write_lines(tmp_path / "projects" / "-home-ada-barn" / f"{SESSION}.jsonl", [{}])
     report = FileReport(path="")
     assert [item.prompts for item in read(importer, tmp_path / "history.jsonl", report)] == [["Draw the roof"]]
-    assert "1 sessions still have their transcripts" in report.notes[0]
+    assert "sessions still have their transcripts in projects" in report.notes[0]

@@ -82,3 +82,8 @@ def test_a_compressed_document(tmp_path: Path) -> None:
     assert elements(tmp_path, zstandard.compress(b"[1, 2]"))[0] == [1, 2]
     with pytest.raises(InvalidInput, match="zstd"):
         elements(tmp_path, b"\x28\xb5\x2f\xfd" + b"junk" * 10)
+
+
+def test_a_document_of_nothing_but_broken_elements_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="no JSON: export it again"):
+        elements(tmp_path, "[" + "![](" * 5_000)

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import tiktoken
 
@@ -16,16 +17,21 @@ from convmemory.chat.deltas import CompletionDraft
 from convmemory.conversations.archives import _archive_stem, _safe_parts
 from convmemory.conversations.event_words import event_words, words_query
 from convmemory.conversations.highlighting import MarkedSpan, highlight_markdown, highlight_text
-from convmemory.conversations.importers.base import FileReport, Source
+from convmemory.conversations.importers.base import FileReport, Importer, Source
+from convmemory.conversations.importers.chatgpt_content import node_drafts
 from convmemory.conversations.importers.claude_code import ClaudeCodeImporter
 from convmemory.conversations.importers.claude_prompts import is_queued_prompt, read_prompt
 from convmemory.conversations.importers.claude_queue import QueueTracker
+from convmemory.conversations.importers.codex import CodexImporter
 from convmemory.conversations.importers.content import content_parts
 from convmemory.conversations.importers.json_arrays import read_elements
 from convmemory.conversations.importers.lines import objects_of_line
+from convmemory.conversations.importers.openwebui import _without_details
 from convmemory.conversations.importers.payloads import value_without_payloads, without_payloads
 from convmemory.conversations.importers.plain import PlainImporter
+from convmemory.conversations.importers.projects import project_of
 from convmemory.conversations.importers.refusals import why_refused
+from convmemory.conversations.importers.takeout import _plain
 from convmemory.conversations.importers.threads import MessageKeys, Node, Timeline, order_thread
 from convmemory.conversations.importers.values import clean, key_of, time_of
 from convmemory.conversations.importers.versions import is_newer
@@ -35,6 +41,7 @@ from convmemory.conversations.rendering import render_markdown, view_part
 from convmemory.conversations.rendering_work import highlight_code
 from convmemory.core.errors import ConvMemoryError, InvalidInput
 from convmemory.core.fence import fenced, quoted, visible
+from convmemory.core.key_shapes import find_keys
 from convmemory.core.text import content_hash, cut, json_storable, one_line, storable
 from convmemory.core.tokens import ESTIMATE, count_tokens, cut_to_tokens, token_spans
 from convmemory.documents.converters.base import decode
@@ -60,15 +67,17 @@ from search.views import mark_words, show_marks
 from summaries.prompts import part_messages
 from summaries.sentences import said_sentences
 from summaries.transcript import RangeMessage, message_text, pieces
+from tests.unit.linear.agent_records import RECORDS, written
 
 TextFunction = Callable[[str], object]
+AgentRecord = Callable[[str], tuple[Importer, str, str | list[dict[str, Any]]]]
 
 
 def _claude_line(text: str) -> object:
     return read_prompt({"type": "user", "message": {"content": text}})
 
 
-def _imported(importer: ClaudeCodeImporter | PlainImporter, lines: list[dict[str, object]]) -> object:
+def _imported(importer: Importer, lines: list[dict[str, object]]) -> object:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "session.jsonl"
         path.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
@@ -87,6 +96,16 @@ def _claude_session(text: str) -> object:
 
 def _plain_messages(text: str) -> object:
     return _imported(PlainImporter(), [{"role": "user", "content": text}, {"role": "assistant", "content": text}])
+
+
+def _records(record: AgentRecord) -> TextFunction:
+    def read(text: str) -> object:
+        importer, name, content = record(text)
+        with tempfile.TemporaryDirectory() as folder:
+            drafts = importer.parse(Source(written(Path(folder), name, content)), FileReport(path=""))
+            return [list(draft.messages) for draft in drafts]
+
+    return read
 
 
 def _queue(text: str) -> object:
@@ -126,6 +145,31 @@ def _thread(text: str) -> object:
     chain = [Node(str(at), str(at - 1), char) for at, char in enumerate(text)]
     circle = [Node(str(at), str(at - 1 or len(text) - 1), char) for at, char in enumerate(text)]
     return [order_thread(items, report=FileReport(path="")) for items in (nodes, chain, circle, chain[::-1])]
+
+
+def _chatgpt_node(text: str) -> object:
+    content = {"content_type": "multimodal_text", "parts": [text, {"content_type": "text", "text": text}]}
+    node = {"id": text[:50], "message": {"author": {"role": "assistant"}, "recipient": "python", "content": content}}
+    return list(node_drafts(node, model="", unknown=lambda kind: None))
+
+
+def _details(text: str) -> object:
+    """The text as Open WebUI would write it, and with an element opened at every other place."""
+    opened = '<details type="reasoning">'.join(text[at : at + 40] for at in range(0, len(text), 40))
+    return _without_details(text), _without_details(opened), _without_details(f"{opened}</details>")
+
+
+def _codex_lines(text: str) -> object:
+    prompt: dict[str, object] = {"type": "event_msg", "payload": {"type": "user_message", "message": text}}
+    answer: dict[str, object] = {
+        "type": "response_item",
+        "payload": {"type": "message", "role": "assistant", "content": text},
+    }
+    rolled_back: dict[str, object] = {
+        "type": "event_msg",
+        "payload": {"type": "thread_rolled_back", "num_turns": 10**9},
+    }
+    return _imported(CodexImporter(), [prompt, answer, rolled_back, prompt])
 
 
 def _timeline(text: str) -> object:
@@ -227,8 +271,13 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "convmemory.conversations.importers.claude_prompts queued": is_queued_prompt,
     "convmemory.conversations.importers.claude_queue": _queue,
     "convmemory.conversations.importers.content": _content,
+    "convmemory.conversations.importers.chatgpt_content": _chatgpt_node,
+    "convmemory.conversations.importers.codex": _codex_lines,
     "convmemory.conversations.importers.json_arrays": _elements,
+    "convmemory.conversations.importers.openwebui": _details,
+    "convmemory.conversations.importers.projects": project_of,
     "convmemory.conversations.importers.refusals": _refused,
+    "convmemory.conversations.importers.takeout": _plain,
     "convmemory.conversations.importers.threads": _thread,
     "convmemory.conversations.importers.threads timeline": _timeline,
     "convmemory.conversations.importers.versions": lambda text: is_newer(text, "1.2"),
@@ -241,6 +290,7 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "convmemory.conversations.rendering passage": _rendered_passage,
     "convmemory.conversations.rendering parts": _part_views,
     "convmemory.core.fence": lambda text: (visible(text), fenced(text, "summary"), quoted(text, "recalled-memory")),
+    "convmemory.core.key_shapes": find_keys,
     "convmemory.core.text": lambda text: (storable(text), json_storable([text]), cut(text, 9), content_hash(text)),
     "convmemory.core.tokens": lambda text: count_tokens(text, encoding=ESTIMATE),
     "convmemory.core.tokens cut": lambda text: cut_to_tokens(text, 50, encoding=ESTIMATE),
@@ -277,6 +327,7 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "summaries.transcript": lambda text: list(
         pieces([message_text(_range_message(text))], max_tokens=500, count_tokens=lambda text: len(text) // 3)
     ),
+    **{f"convmemory.conversations.importers.{record.__name__}": _records(record) for record in RECORDS},
     **{
         f"convmemory.conversations.rendering_work {language}": _code(language)
         for language in ("python", "javascript", "typescript", "html", "bash", "json", "yaml", "sql", "c", "csharp")

@@ -33,7 +33,7 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", dest="as_json", help="print the report as one JSON document")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        owner = _user(options["user"])
+        owner = owner_named(options["user"])
         self._told = 0
         report = import_paths(
             owner=owner, paths=options["paths"], format=options["format"], progress=self._show_progress
@@ -78,7 +78,7 @@ class Command(BaseCommand):
             self.stdout.write(f"{report.ignored_files} other files in the folders hold no transcript by their names.")
 
 
-def _user(name: str) -> AbstractBaseUser:
+def owner_named(name: str) -> AbstractBaseUser:
     users = get_user_model()
     try:
         return users.objects.get_by_natural_key(name)
@@ -105,6 +105,8 @@ def _details(file: FileReport) -> list[str]:
     hidden = file.skipped + file.repaired - len(file.issues)
     if hidden > 0:
         lines.append(f"and {hidden} more")
+    if file.hidden_keys:
+        lines.append(f"{file.hidden_keys} keys, tokens or passwords were hidden: their pages can show them to you")
     if file.unknown_types:
         counted = ", ".join(f"{kind} ({count})" for kind, count in list(file.unknown_types.items())[:SHOWN_TYPES])
         lines.append(f"unknown types passed over: {counted}")

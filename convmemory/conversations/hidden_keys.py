@@ -1,0 +1,151 @@
+"""Takes keys, tokens and passwords out of a message before it is stored, and gives one back to its owner.
+
+What is stored, and with it what is indexed, shown, recalled and exported, holds a mark in the place of each key. The
+key itself is kept encrypted beside the message. Switched off by HIDE_KEYS=0, for what comes in from then on.
+"""
+
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from django.contrib.auth.models import AbstractBaseUser
+
+from convmemory.conversations.drafts import EventDraft, HiddenKeyDraft, MessageDraft
+from convmemory.conversations.models import HiddenKey
+from convmemory.conversations.options import HidingOptions
+from convmemory.conversations.parts import AttachmentPart, Part, ToolCallPart
+from convmemory.core.encryption import decrypt, encrypt
+from convmemory.core.errors import InvalidInput, NotFound
+from convmemory.core.key_shapes import find_keys
+
+MAX_DEPTH = 40
+MAX_RAW_BYTES = 256 * 1024**2  # of one message's source lines, unpacked
+
+
+@dataclass(slots=True)
+class _Hider:
+    """Puts marks in the place of keys; one key has one number, wherever it stands in the message."""
+
+    numbers: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def text(self, text: str) -> str:
+        found = find_keys(text)
+        if not found:
+            return text
+        pieces: list[str] = []
+        end = 0
+        for key in found:
+            number = self.numbers.setdefault((key.kind, text[key.start : key.end]), len(self.numbers) + 1)
+            pieces += (text[end : key.start], mark_of(key.kind, number))
+            end = key.end
+        return "".join([*pieces, text[end:]])
+
+    def value(self, value: Any, depth: int = 0) -> Any:
+        """The same for every text in a JSON value."""
+        if isinstance(value, str):
+            return self.text(value)
+        if depth >= MAX_DEPTH:
+            return value
+        if isinstance(value, Mapping):
+            return {self.text(str(key)): self.value(item, depth + 1) for key, item in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [self.value(item, depth + 1) for item in value]
+        return value
+
+    def part(self, part: Part) -> Part:
+        if isinstance(part, ToolCallPart):
+            return replace(part, input=self.value(part.input))
+        if isinstance(part, AttachmentPart):
+            return replace(part, name=self.text(part.name), text=self.text(part.text))
+        return replace(part, text=self.text(part.text))
+
+
+def mark_of(kind: str, number: int) -> str:
+    """What stands in the place of a key: `[hidden github-token 1]`."""
+    return f"[hidden {kind} {number}]"
+
+
+def without_keys(draft: MessageDraft) -> MessageDraft:
+    """The message with marks for its keys, which it brings along apart; the same message where it holds none."""
+    if not HidingOptions.from_settings().hide_keys:
+        return draft
+    hider = _Hider()
+    parts = tuple(map(hider.part, draft.parts))
+    raw = _hidden_raw(draft.raw, hider) if draft.raw else b""
+    if not hider.numbers and raw == draft.raw:
+        return draft
+    keys = tuple(HiddenKeyDraft(number, kind, value) for (kind, value), number in hider.numbers.items())
+    return replace(draft, parts=parts, raw=raw, hidden_keys=keys)
+
+
+def text_without_keys(text: str) -> str:
+    """A title or another short text, with marks for its keys, which are not kept."""
+    return _Hider().text(text) if HidingOptions.from_settings().hide_keys else text
+
+
+def events_without_keys(events: Iterable[EventDraft]) -> Iterable[EventDraft]:
+    """Entries of an event log, with marks for their keys, which are not kept."""
+    if not HidingOptions.from_settings().hide_keys:
+        return events
+    return (replace(event, payload=_Hider().value(event.payload)) for event in events)
+
+
+def _hidden_raw(raw: bytes, hider: _Hider) -> bytes:
+    """The source lines with the same marks; they can hold keys that no part holds. What is too long is left out."""
+    unpacker = zlib.decompressobj()
+    try:
+        lines = unpacker.decompress(raw, MAX_RAW_BYTES)
+    except zlib.error:  # from an archive that somebody else packed
+        return hider.text(raw.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+    if unpacker.unconsumed_tail:
+        return b""
+    text = lines.decode("utf-8", "surrogateescape")
+    hidden = hider.text(text)
+    return raw if hidden is text else zlib.compress(hidden.encode("utf-8", "surrogateescape"), 3)
+
+
+# --- stored keys ----------------------------------------------------------------------------------
+
+
+def keep_keys(messages: Iterable[tuple[int, MessageDraft]], *, owner_id: int) -> None:
+    """Store the keys of messages, by their ids. What was kept of a message stays: its text may hold the marks."""
+    rows = [
+        HiddenKey(
+            message_id=message_id,
+            owner_id=owner_id,
+            number=key.number,
+            kind=key.kind,
+            value_encrypted=encrypt(key.value),
+        )
+        for message_id, draft in messages
+        for key in draft.hidden_keys
+    ]
+    HiddenKey.objects.bulk_create(
+        rows,
+        update_conflicts=True,
+        unique_fields=["owner", "message", "number"],
+        update_fields=["kind", "value_encrypted"],
+    )
+
+
+def keys_of(*, owner: AbstractBaseUser, conversation_id: int) -> list[HiddenKey]:
+    """The caller's hidden keys of a conversation, in order, without their values."""
+    rows = HiddenKey.objects.filter(owner_id=owner.pk, message__conversation_id=conversation_id)
+    return list(rows.select_related("message").defer("value_encrypted").order_by("message__position", "number"))
+
+
+def count_keys(*, owner: AbstractBaseUser, conversation_id: int) -> int:
+    """How many keys of the caller's conversation are hidden."""
+    return HiddenKey.objects.filter(owner_id=owner.pk, message__conversation_id=conversation_id).count()
+
+
+def reveal_key(*, owner: AbstractBaseUser, key_id: int) -> str:
+    """The caller's key as it was. Raises: NotFound; InvalidInput where SECRET_KEY has changed since."""
+    row = HiddenKey.objects.filter(owner_id=owner.pk, pk=key_id).first()
+    if row is None:
+        raise NotFound(f"There is no hidden key {key_id}.")
+    value = decrypt(row.value_encrypted)
+    if value is None:
+        raise InvalidInput("The key cannot be decrypted: SECRET_KEY has changed since it was stored.")
+    return value

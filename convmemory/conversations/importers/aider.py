@@ -1,0 +1,131 @@
+"""Chat histories of Aider: `.aider.chat.history.md`, which one repository's sessions share.
+
+`# aider chat started at` begins a session, `#### ` stands before each line of a person, `> ` before Aider's own output;
+the rest is the model's. Times are local and of the session alone.
+Source: Aider-AI/aider `aider/io.py`.
+"""
+
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from convmemory.conversations.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
+from convmemory.conversations.importers.blocks import record_messages, text_block
+from convmemory.conversations.importers.lines import MAX_LINE_BYTES, unreadable
+from convmemory.conversations.importers.values import key_of, packed, short_hash, time_of
+from convmemory.conversations.parts import Role
+
+HISTORY = ".aider.chat.history.md"
+START = "# aider chat started at "
+MAX_SESSION_BYTES = 64 * 1024**2
+
+
+@dataclass(frozen=True, slots=True)
+class AiderImporter:
+    """Reads one history."""
+
+    name: str = "aider"
+    checked: Checked = Checked("Aider", "0.86")
+    reads: Reads = Reads(suffixes=frozenset({HISTORY, ".chat.history.md"}))
+
+    def sniff(self, source: Source) -> int | None:
+        """See `Importer.sniff`."""
+        starts = source.head.lstrip().startswith(START.encode()) or f"\n{START}".encode() in source.head
+        return 90 if starts and not source.is_folder else None
+
+    def parse(self, source: Source, report: FileReport) -> Iterator[ConversationDraft]:
+        """See `Importer.parse`."""
+        names: Counter[str] = Counter()
+        for started, lines in _sessions(source.path, report):
+            entries = list(_entries(lines))
+            question = next((text for role, text in entries if role == "user"), None)
+            if question is None:
+                continue  # a start without a question: most histories hold hundreds
+            name = f"{started}:{short_hash(question)}"
+            names[name] += 1
+            yield ConversationDraft(
+                messages=_messages(entries, report),
+                source=self.name,
+                source_id=key_of(name if names[name] == 1 else f"{name}:{names[name]}", max_chars=290),
+                agent=self.name,
+                project=_project(source.path),
+                created_at=time_of(started),
+            )
+
+
+def _project(path: Path) -> str:
+    """The repository: the folder that the history lies in, as long as it is where Aider put it."""
+    folder = path.resolve().parent
+    is_copy = path.name != HISTORY or folder.is_relative_to(Path(tempfile.gettempdir()).resolve())
+    return "" if is_copy else str(folder)
+
+
+def _sessions(path: Path, report: FileReport) -> Iterator[tuple[str, list[str]]]:
+    """When each session started, and its lines."""
+    started, size = "", 0
+    lines: list[str] = []
+    for number, line in _lines(path):
+        if line.startswith(START):
+            yield started, lines
+            started, lines, size = line.removeprefix(START).strip()[:40], [], 0
+        elif size + len(line) > MAX_SESSION_BYTES:
+            report.skip(number, f"the session is longer than {MAX_SESSION_BYTES // 1024**2} MB")
+        else:
+            lines.append(line)
+            size += len(line)
+    yield started, lines
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    number = 0
+    try:
+        with path.open("rb") as file:
+            while line := file.readline(MAX_LINE_BYTES):
+                number += 1
+                yield number, line.decode("utf-8", "replace").rstrip("\r\n")
+    except OSError as error:
+        raise unreadable(path, error) from error
+
+
+@dataclass(slots=True)
+class _Entry:
+    role: Role
+    lines: list[str] = field(default_factory=list)
+
+
+def _entries(lines: list[str]) -> Iterator[tuple[Role, str]]:
+    """What was said in turn: lines of one speaker that follow one another are one entry."""
+    entry: _Entry | None = None
+    for line in lines:
+        role, text = _speaker(line)
+        if entry is not None and (role == entry.role or not line.strip()):
+            entry.lines.append(text)
+            continue
+        if entry is not None:
+            yield entry.role, "\n".join(entry.lines).strip()
+        entry = _Entry(role, [text]) if line.strip() else None
+    if entry is not None:
+        yield entry.role, "\n".join(entry.lines).strip()
+
+
+def _speaker(line: str) -> tuple[Role, str]:
+    if line.startswith("####"):
+        return "user", line[4:].strip()
+    if line.startswith(">"):
+        return "system", line[1:].strip()
+    return "assistant", line.rstrip()
+
+
+def _messages(entries: list[tuple[Role, str]], report: FileReport) -> Iterator[MessageDraft]:
+    for number, (role, text) in enumerate(entries, 1):
+        yield from record_messages(
+            role=role,
+            blocks=[text_block(text)],
+            key=f"entry:{number}",
+            unknown=report.unknown,
+            injected=role == "system",
+            raw=packed(text.encode("utf-8", "replace")),
+        )

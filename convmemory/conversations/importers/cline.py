@@ -1,0 +1,161 @@
+"""Tasks of Cline, Roo Code and the old Kilo Code: a folder with `api_conversation_history.json`, or Cline's sessions.
+
+Messages are Anthropic's, rewritten whole at each save. What the editor puts around a prompt is taken off; answers of
+tools that came as text are answers again.
+Source: cline/cline `src/core/storage/disk.ts`, RooCodeInc/Roo-Code `src/core/task-persistence`.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from convmemory.conversations.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
+from convmemory.conversations.importers.blocks import Block, listed_blocks, record_messages, result_block, text_block
+from convmemory.conversations.importers.threads import MessageKeys
+from convmemory.conversations.importers.values import key_of, mapping_of, packed, text_of, time_of
+from convmemory.conversations.importers.whole_json import dumped, load_json, objects_in
+from convmemory.conversations.parts import Role
+from convmemory.core.errors import ConvMemoryError
+
+HISTORY = "api_conversation_history.json"
+SESSION_ENDING = ".messages.json"
+BESIDE = frozenset({HISTORY, "ui_messages.json", "task_metadata.json", "history_item.json", "settings.json"})
+MAX_BYTES = 256 * 1024**2
+
+_ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant"}
+_WRAPPERS = ("task", "feedback", "answer", "user_message", "user_input")
+_RESULT = "] Result:"
+_HARNESS = ("<environment_details>", "[ERROR] You did not use a tool", "[TASK RESUMPTION]", "<explicit_instructions")
+
+
+@dataclass(frozen=True, slots=True)
+class ClineImporter:
+    """Reads one task's folder, or one session's file."""
+
+    name: str = "cline"
+    checked: Checked = Checked("Cline", "3.90")
+    reads: Reads = Reads(folders=True, folder_entries=BESIDE)
+
+    def sniff(self, source: Source) -> int | None:
+        """See `Importer.sniff`."""
+        if source.is_folder:
+            return 92 if (source.path / HISTORY).is_file() else None
+        if source.path.name == HISTORY:
+            return 92
+        named = source.path.name.endswith(SESSION_ENDING) and b'"messages"' in source.head
+        return 85 if named else None
+
+    def parse(self, source: Source, report: FileReport) -> Iterator[ConversationDraft]:
+        """See `Importer.parse`."""
+        path = source.path / HISTORY if source.is_folder else source.path
+        value = load_json(path, max_bytes=MAX_BYTES)
+        listed = value if isinstance(value, list) else mapping_of(value).get("messages")
+        messages = list(objects_in(listed, "message", report))
+        if not messages:
+            report.note("a task without any message")
+            return
+        task = path.name.removesuffix(SESSION_ENDING) if path.name.endswith(SESSION_ENDING) else path.parent.name
+        about = _about(path, task)
+        agent = _agent(path)
+        yield ConversationDraft(
+            messages=_messages(messages, report),
+            source=agent,
+            source_id=key_of(task, max_chars=290),
+            title=text_of(about.get("task")),
+            agent=agent,
+            project=text_of(about.get("workspace")) or text_of(about.get("cwdOnTaskInitialization")),
+            created_at=time_of(about.get("ts")) or time_of(task),
+            parent_source_id=key_of(text_of(about.get("parentTaskId")), max_chars=290),
+        )
+
+
+def _agent(path: Path) -> str:
+    folders = path.resolve().as_posix().lower()
+    return (
+        "roo"
+        if any(mark in folders for mark in ("roo-cline", "roo-code", "/roo/"))
+        else "kilo"
+        if "kilo" in folders
+        else "cline"
+    )
+
+
+def _about(path: Path, task: str) -> Mapping[str, Any]:
+    """What the extension notes of the task: in a file beside it, or in one list of all tasks."""
+    own, every = path.parent / "history_item.json", path.parent.parent.parent / "state" / "taskHistory.json"
+    try:
+        if own.is_file():
+            return mapping_of(load_json(own))
+        items = load_json(every) if every.is_file() else []
+    except ConvMemoryError:
+        return {}  # the messages are what counts; without it the title is the first question
+    listed = items if isinstance(items, list) else []
+    return next((item for item in map(mapping_of, listed) if item.get("id") == task), {})
+
+
+def _messages(messages: list[Mapping[str, Any]], report: FileReport) -> Iterator[MessageDraft]:
+    keys = MessageKeys()
+    for number, value in enumerate(messages, 1):
+        role = _ROLES.get(text_of(value.get("role")))
+        if role is None:
+            report.skip(f"message {number}", f"unknown role {text_of(value.get('role'))[:40]!r}")
+            continue
+        content = value.get("content")
+        key = text_of(value.get("id")) or keys.key(role, dumped(content).decode())
+        if role == "user":
+            yield from _user(content, key, value, report)
+            continue
+        yield from record_messages(
+            role=role, blocks=listed_blocks(content), key=key, unknown=report.unknown, created_at=_time(value),
+            model=text_of(mapping_of(value.get("modelInfo")).get("modelId")), raw=packed(dumped(value)),
+        )  # fmt: skip
+
+
+def _user(content: object, key: str, value: Mapping[str, Any], report: FileReport) -> Iterator[MessageDraft]:
+    """What a person typed and what tools answered; what the editor added stands in a message of its own."""
+    typed: list[Block | str] = []
+    added: list[Block | str] = []
+    for block in listed_blocks(content):
+        kind, text = _classified(block)
+        if kind == "harness":
+            added.append(text_block(text))
+        else:
+            typed.append(block if kind == "block" else text_block(text) if kind == "typed" else _answer(text))
+    common: dict[str, Any] = {"unknown": report.unknown, "created_at": _time(value)}
+    yield from record_messages(role="user", blocks=typed, key=key, raw=packed(dumped(value)), **common)
+    yield from record_messages(role="system", blocks=added, key=f"{key}:added", injected=True, **common)
+
+
+def _classified(block: Block | str) -> tuple[str, str]:
+    """Whether a block is what a person typed, an answer of a tool, the editor's addition, or something else."""
+    if isinstance(block, Mapping) and block.get("type") not in ("text", None):
+        return "block", ""
+    text = block if isinstance(block, str) else text_of(block.get("text"))
+    start = text.lstrip()
+    if start.startswith(_HARNESS):
+        return "harness", text
+    if start.startswith("[") and _RESULT in start.partition("\n")[0]:
+        return "answer", start
+    return "typed", _unwrapped(start)
+
+
+def _unwrapped(text: str) -> str:
+    """The text without the tag that the editor put around it: `<task>…</task>`, `<user_input mode="act">…`."""
+    opening, _, rest = text.partition(">")
+    name = opening.removeprefix("<").partition(" ")[0]
+    if not opening.startswith("<") or name not in _WRAPPERS:
+        return text
+    inner, closed, _ = rest.partition(f"</{name}>")
+    return inner.strip() if closed else text
+
+
+def _answer(text: str) -> Block:
+    """An answer that came as text: `[read_file for 'a.py'] Result:` and what was read."""
+    call, _, said = text.partition(_RESULT)
+    return result_block(id="", name=call.removeprefix("[").split(" ", 1)[0], content=said.strip())
+
+
+def _time(value: Mapping[str, Any]) -> Any:
+    return time_of(value.get("ts"))

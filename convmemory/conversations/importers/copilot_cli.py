@@ -1,0 +1,166 @@
+"""Sessions of GitHub Copilot CLI: `~/.copilot/session-state/<folder>/events.jsonl`.
+
+What a person typed is `content`; `transformedContent` adds what the program put around it. The session's id stands
+in the first event, not in the folder's name.
+Source: github/copilot-cli, versions 1.0.64 to 1.0.76; the events of github/copilot-sdk.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from convmemory.conversations.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
+from convmemory.conversations.importers.blocks import (
+    Block,
+    attachment_block,
+    call_block,
+    record_messages,
+    result_block,
+    text_block,
+    thinking_block,
+)  # fmt: skip
+from convmemory.conversations.importers.lines import JsonObject, read_objects
+from convmemory.conversations.importers.threads import Timeline
+from convmemory.conversations.importers.values import key_of, mapping_of, packed, text_of, time_of
+from convmemory.conversations.parts import Role
+
+MAX_SUMMARY_BYTES = 64 * 1024
+SUMMARY = "summary: "
+
+_MESSAGES: dict[str, Role] = {
+    "user.message": "user",
+    "assistant.message": "assistant",
+    "tool.execution_complete": "tool",
+    "session.error": "system",
+    "session.compaction_complete": "system",
+}
+_REWIND = "session.snapshot_rewind"
+_SILENT = (
+    "session.",
+    "hook.",
+    "assistant.",
+    "tool.",
+    "system.",
+    "subagent.",
+    "skill.",
+    "abort",
+    "permission.",
+    "user.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CopilotCliImporter:
+    """Reads one event log."""
+
+    name: str = "copilot-cli"
+    checked: Checked = Checked("GitHub Copilot CLI", "1.0.76")
+    reads: Reads = Reads()
+
+    def sniff(self, source: Source) -> int | None:
+        """See `Importer.sniff`."""
+        for item in source.head_objects:
+            data = item.value.get("data")
+            if isinstance(data, dict) and text_of(item.value.get("type")) in ("session.start", *_MESSAGES):
+                return 95
+        return None
+
+    def parse(self, source: Source, report: FileReport) -> Iterator[ConversationDraft]:
+        """See `Importer.parse`."""
+        taken_back = _taken_back(source.path)
+        events = read_objects(source.path, on_issue=report.line_issue)
+        first = next(events, None)
+        if first is None:
+            report.note("a session without any event")
+            return
+        start = mapping_of(first.value.get("data")) if first.value.get("type") == "session.start" else {}
+        context = mapping_of(start.get("context"))
+        report.written_by(text_of(start.get("copilotVersion")), self.checked)
+        yield ConversationDraft(
+            messages=_messages(chain([first], events), taken_back, report),
+            source=self.name,
+            source_id=key_of(text_of(start.get("sessionId")) or source.path.parent.name, max_chars=290),
+            title=_summary(source.path.parent),
+            agent=self.name,
+            project=text_of(context.get("gitRoot")) or text_of(context.get("cwd")),
+            created_at=time_of(start.get("startTime")) or time_of(first.value.get("timestamp")),
+        )
+
+
+def _taken_back(path: Path) -> set[str]:
+    """The ids of events that a rewind took back."""
+    timeline = Timeline()
+    for item in read_objects(path):
+        if item.value.get("type") == _REWIND:
+            timeline.rewind_to(text_of(mapping_of(item.value.get("data")).get("upToEventId")))
+        elif item.value.get("type") in _MESSAGES:
+            timeline.add(_key(item))
+    return timeline.superseded
+
+
+def _messages(events: Iterator[JsonObject], taken_back: set[str], report: FileReport) -> Iterator[MessageDraft]:
+    for item in events:
+        kind, key = text_of(item.value.get("type")), _key(item)
+        role = _MESSAGES.get(kind)
+        if role is None:
+            if not kind.startswith(_SILENT):
+                report.unknown(kind or "(no type)")
+            continue
+        data = mapping_of(item.value.get("data"))
+        source = text_of(data.get("source"))
+        for draft in record_messages(
+            role=role,
+            blocks=_blocks(kind, data),
+            key=key,
+            unknown=report.unknown,
+            created_at=time_of(item.value.get("timestamp")),
+            model=text_of(data.get("model")),
+            injected=role == "system" or source not in ("", "user"),
+            raw=packed(item.raw),
+        ):
+            yield replace(draft, superseded=key in taken_back)
+
+
+def _key(item: JsonObject) -> str:
+    return key_of(text_of(item.value.get("id")) or f"line:{item.number}.{item.index}")
+
+
+def _blocks(kind: str, data: Mapping[str, Any]) -> Iterator[Block]:
+    if kind == "tool.execution_complete":
+        yield _result(data)
+        return
+    yield thinking_block(text_of(data.get("reasoningText")))
+    yield text_block(next(filter(None, (text_of(data.get(key)) for key in _TEXTS)), ""))
+    for file in map(mapping_of, _listed(data.get("attachments"))):
+        yield attachment_block(file.get("displayName") or file.get("path"), file.get("mimeType"))
+    for call in map(mapping_of, _listed(data.get("toolRequests"))):
+        yield call_block(id=call.get("toolCallId"), name=call.get("name"), input=call.get("arguments"))
+
+
+_TEXTS = ("content", "summaryContent", "message")
+
+
+def _result(data: Mapping[str, Any]) -> Block:
+    result, error = data.get("result"), mapping_of(data.get("error"))
+    said: object = error.get("message") or (mapping_of(result).get("content") if isinstance(result, dict) else result)
+    return result_block(
+        id=data.get("toolCallId"), name=data.get("toolName"), content=said, is_error=data.get("success") is False
+    )
+
+
+def _listed(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _summary(folder: Path) -> str:
+    """The session's title, which stands on a line of `workspace.yaml` beside the events."""
+    path = folder / "workspace.yaml"
+    if not path.is_file():
+        return ""
+    with path.open("rb") as file:
+        lines = file.read(MAX_SUMMARY_BYTES).decode("utf-8", "replace").splitlines()
+    found = next((line for line in lines if line.startswith(SUMMARY)), "")
+    return text_of(found.removeprefix(SUMMARY).strip().strip("\"'")).strip("|>-")

@@ -1,0 +1,197 @@
+"""Sessions of Gemini CLI: one JSON document, or since 0.40 lines that rewrite and rewind what stands above them.
+
+The folder it worked in is not in the file; `.project_root` beside the chats names it.
+Source: google-gemini/gemini-cli `chatRecordingService.ts`, `utils/paths.ts`.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from convmemory.conversations.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
+from convmemory.conversations.importers.blocks import (
+    Block,
+    attachment_block,
+    call_block,
+    record_messages,
+    result_block,
+    text_block,
+    thinking_block,
+)  # fmt: skip
+from convmemory.conversations.importers.lines import read_objects
+from convmemory.conversations.importers.threads import Timeline
+from convmemory.conversations.importers.values import key_of, mapping_of, packed, text_of, time_of
+from convmemory.conversations.importers.whole_json import dumped, load_json, objects_in
+from convmemory.conversations.parts import Role
+
+MAX_PATH_CHARS = 4096
+FOLDERS_ABOVE = 3
+
+_ROLES: dict[str, Role] = {
+    "user": "user",
+    "gemini": "assistant",
+    "model": "assistant",
+    "info": "system",
+    "error": "system",
+    "warning": "system",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class GeminiCliImporter:
+    """Reads one session file."""
+
+    name: str = "gemini-cli"
+    checked: Checked = Checked("Gemini CLI", "0.46")
+    reads: Reads = Reads()
+
+    def sniff(self, source: Source) -> int | None:
+        """See `Importer.sniff`."""
+        head = source.head
+        if b'"projectHash"' in head and b'"sessionId"' in head:
+            return 90
+        return 60 if b'"history"' in head and b'"parts"' in head and b'"role"' in head else None
+
+    def parse(self, source: Source, report: FileReport) -> Iterator[ConversationDraft]:
+        """See `Importer.parse`."""
+        twin = source.path.with_suffix(".jsonl")
+        if source.path.suffix == ".json" and twin.exists():
+            report.note(f"{twin.name} beside it holds the session as it went on: that one is read")
+            return
+        session = _Session(report)
+        if source.path.suffix == ".json":
+            session.read_document(mapping_of(load_json(source.path)))
+        else:
+            session.read_lines(source)
+        if not session.records:
+            report.note("a session without any message")
+            return
+        header = session.header
+        yield ConversationDraft(
+            messages=session.messages(),
+            source=self.name,
+            source_id=key_of(text_of(header.get("sessionId")) or source.path.stem, max_chars=290),
+            title=text_of(header.get("summary")),
+            agent=self.name,
+            project=_project_root(source),
+            created_at=time_of(header.get("startTime")) or time_of(header.get("start_time")),
+            parent_source_id=source.path.parent.name if header.get("kind") == "subagent" else "",
+        )
+
+
+@dataclass(slots=True)
+class _Session:
+    """What a log adds up to: a record's last content, at its first place."""
+
+    report: FileReport
+    header: dict[str, Any] = field(default_factory=dict)
+    records: dict[str, tuple[Mapping[str, Any], bytes]] = field(default_factory=dict)
+    timeline: Timeline = field(default_factory=Timeline)
+
+    def read_document(self, value: Mapping[str, Any]) -> None:
+        self.header.update({key: item for key, item in value.items() if key not in ("messages", "history")})
+        self._add(objects_in(value.get("messages") or value.get("history"), "message", self.report))
+
+    def read_lines(self, source: Source) -> None:
+        for item in read_objects(source.path, on_issue=self.report.line_issue):
+            value = item.value
+            if "$rewindTo" in value:
+                self.timeline.rewind_to(text_of(value["$rewindTo"]))
+            elif isinstance(value.get("$set"), dict):
+                self._set(value["$set"])
+            elif "type" in value and "content" in value:
+                self._add([value], item.raw)
+            elif "sessionId" in value:
+                self.header.update(value)
+            else:
+                self.report.unknown(next(iter(value), "(empty)"))
+
+    def _set(self, values: Mapping[str, Any]) -> None:
+        """Change the header; a list of messages takes the place of all that were there."""
+        if "messages" in values:
+            self.timeline.rewind_to("")
+            self._add(objects_in(values["messages"], "message", self.report))
+        self.header.update({key: item for key, item in values.items() if key != "messages"})
+
+    def _add(self, values: Iterable[Mapping[str, Any]], raw: bytes = b"") -> None:
+        for value in values:
+            key = text_of(value.get("id")) or f"message:{len(self.records) + 1}"
+            self.timeline.add(key, opens_turn=value.get("type") == "user")
+            self.records[key] = (value, raw)
+
+    def messages(self) -> Iterator[MessageDraft]:
+        for key, (value, raw) in self.records.items():
+            superseded = key in self.timeline.superseded
+            for draft in _messages(key, value, raw or dumped(value), self.report):
+                yield replace(draft, superseded=superseded)
+
+
+def _messages(key: str, value: Mapping[str, Any], raw: bytes, report: FileReport) -> Iterator[MessageDraft]:
+    kind = text_of(value.get("type")) or text_of(value.get("role"))
+    role = _ROLES.get(kind)
+    if role is None:
+        report.unknown(kind or "(no type)")
+        return
+    yield from record_messages(
+        role=role,
+        blocks=_blocks(value, report),
+        key=key,
+        unknown=report.unknown,
+        created_at=time_of(value.get("timestamp")) or time_of(value.get("ts")),
+        model=text_of(value.get("model")),
+        injected=role == "system",
+        raw=packed(raw),
+    )
+
+
+def _blocks(value: Mapping[str, Any], report: FileReport) -> Iterator[Block]:
+    for thought in map(mapping_of, _listed(value.get("thoughts"))):
+        said = (text_of(thought.get("subject")), text_of(thought.get("description")))
+        yield thinking_block("\n".join(filter(None, said)))
+    shown = value.get("displayContent")
+    content = next((item for item in (shown, value.get("content"), value.get("parts")) if item), "")
+    for part in content if isinstance(content, list) else [content]:
+        yield from _part(part, report)
+    for call in map(mapping_of, _listed(value.get("toolCalls"))):
+        yield call_block(id=call.get("id"), name=call.get("name"), input=call.get("args"))
+        failed = call.get("status") in ("error", "cancelled")
+        yield result_block(id=call.get("id"), name=call.get("name"), content=_result(call), is_error=failed)
+
+
+def _part(part: object, report: FileReport) -> Iterator[Block]:
+    """A part of the Gemini API: text, a file, or a call."""
+    value = {"text": part} if isinstance(part, str) else mapping_of(part)
+    file = mapping_of(value.get("inlineData")) or mapping_of(value.get("fileData"))
+    call, answer = mapping_of(value.get("functionCall")), mapping_of(value.get("functionResponse"))
+    if isinstance(value.get("text"), str):
+        yield thinking_block(value["text"]) if value.get("thought") is True else text_block(value["text"])
+    elif file:
+        yield attachment_block(file.get("displayName") or file.get("fileUri"), file.get("mimeType"))
+    elif call:
+        yield call_block(id=call.get("id"), name=call.get("name"), input=call.get("args"))
+    elif answer:
+        yield result_block(id=answer.get("id"), name=answer.get("name"), content=answer.get("response"))
+    else:
+        report.unknown(f"part {next(iter(value), '(empty)')}")
+
+
+def _result(call: Mapping[str, Any]) -> object:
+    """What the tool answered the model; what was shown of it where that is all there is."""
+    answers = (mapping_of(mapping_of(item).get("functionResponse")) for item in _listed(call.get("result")))
+    texts = [mapping_of(answer.get("response")) for answer in answers]
+    said = [text for text in (text_of(value.get("output")) or text_of(value.get("error")) for value in texts) if text]
+    return "\n".join(said) or next((value for value in texts if value), call.get("resultDisplay"))
+
+
+def _listed(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _project_root(source: Source) -> str:
+    for folder in list(source.path.resolve().parents)[:FOLDERS_ABOVE]:
+        path = folder / ".project_root"
+        if path.is_file():
+            with path.open("rb") as file:
+                return text_of(file.read(MAX_PATH_CHARS).decode("utf-8", "replace").strip())
+    return ""

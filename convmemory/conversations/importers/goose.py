@@ -1,0 +1,92 @@
+"""Sessions of Goose: `~/.local/share/goose/sessions/sessions.db`, before 1.10 one `.jsonl` file each.
+
+Source: block/goose `crates/goose/src/session/session_manager.rs`, schema versions 1 to 15.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+
+from convmemory.conversations.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
+from convmemory.conversations.importers.goose_messages import goose_messages
+from convmemory.conversations.importers.lines import JsonObject, read_objects
+from convmemory.conversations.importers.sqlite import Database, open_database, tables_of
+from convmemory.conversations.importers.values import key_of, mapping_of, text_of, time_of
+from convmemory.conversations.importers.whole_json import column_json, dumped
+
+_HEADER_KEYS = frozenset({"working_dir", "message_count", "accumulated_total_tokens", "total_tokens"})
+_COLUMNS = ("name", "description", "working_dir", "created_at", "model_config_json", "parent_session_id")
+
+
+@dataclass(frozen=True, slots=True)
+class GooseImporter:
+    """Reads a database of sessions, or one session's file."""
+
+    name: str = "goose"
+    checked: Checked = Checked("Goose", "1.30")
+    reads: Reads = Reads(suffixes=frozenset({".db", ".jsonl"}))
+
+    def sniff(self, source: Source) -> int | None:
+        """See `Importer.sniff`."""
+        if source.is_sqlite:
+            tables = tables_of(source)
+            goose = "content_json" in tables.get("messages", ()) and "working_dir" in tables.get("sessions", ())
+            return 90 if goose else None
+        first = next(iter(source.head_objects), None)
+        is_header = first is not None and len(_HEADER_KEYS & first.value.keys()) >= 2
+        return 85 if is_header or b'"toolRequest"' in source.head else None
+
+    def parse(self, source: Source, report: FileReport) -> Iterator[ConversationDraft]:
+        """See `Importer.parse`."""
+        if not source.is_sqlite:
+            yield _file(source, report)
+            return
+        with open_database(source.path) as database:
+            for row in database.rows("goose_sessions", columns=database.columns("sessions", _COLUMNS)):
+                model = mapping_of(column_json(row["model_config_json"]))
+                yield ConversationDraft(
+                    messages=_stored(database, text_of(row["id"]), text_of(model.get("model_name")), report),
+                    source=self.name,
+                    source_id=key_of(text_of(row["id"]), max_chars=290),
+                    title=text_of(row["name"]) or text_of(row["description"]),
+                    agent=self.name,
+                    project=text_of(row["working_dir"]),
+                    created_at=time_of(row["created_at"]),
+                    parent_source_id=key_of(text_of(row["parent_session_id"]), max_chars=290),
+                )
+
+
+def _stored(database: Database, session: str, model: str, report: FileReport) -> Iterator[MessageDraft]:
+    columns = database.columns("messages", ("message_id", "metadata_json"))
+    for row in database.rows("goose_messages", [session], columns=columns):
+        value = {
+            "role": row["role"],
+            "content": column_json(row["content_json"]),
+            "created": row["created_timestamp"],
+            "metadata": column_json(row["metadata_json"]),
+        }
+        key = text_of(row["message_id"]) or f"row:{row['id']}"
+        yield from goose_messages(value, key=key, raw=dumped(value), model=model, report=report)
+
+
+def _file(source: Source, report: FileReport) -> ConversationDraft:
+    lines = read_objects(source.path, on_issue=report.line_issue)
+    first = next(lines, None)
+    is_header = first is not None and "role" not in first.value
+    header = first.value if first is not None and is_header else {}
+    rest = lines if first is None or is_header else chain([first], lines)
+    return ConversationDraft(
+        messages=_lines(rest, report),
+        source="goose",
+        source_id=key_of(source.path.stem, max_chars=290),
+        title=text_of(header.get("description")),
+        agent="goose",
+        project=text_of(header.get("working_dir")),
+    )
+
+
+def _lines(lines: Iterator[JsonObject], report: FileReport) -> Iterator[MessageDraft]:
+    for item in lines:
+        key = text_of(item.value.get("id")) or f"line:{item.number}.{item.index}"
+        yield from goose_messages(item.value, key=key, raw=item.raw, model="", report=report)

@@ -1,0 +1,184 @@
+"""Chats of GitHub Copilot in VS Code: `workspaceStorage/<hash>/chatSessions/<id>.jsonl`, before 1.109 `<id>.json`.
+
+The lines are a log of changes to one JSON value, which is replayed. The folder it worked in stands in `workspace.json`.
+Source: microsoft/vscode `objectMutationLog.ts`, `chatModel.ts`.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from convmemory.conversations.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
+from convmemory.conversations.importers.blocks import (
+    Block,
+    attachment_block,
+    call_block,
+    record_messages,
+    result_block,
+    text_block,
+    thinking_block,
+)  # fmt: skip
+from convmemory.conversations.importers.mutation_log import replayed
+from convmemory.conversations.importers.values import key_of, mapping_of, packed, text_of, time_of
+from convmemory.conversations.importers.whole_json import dumped, load_json, objects_in
+
+_SILENT = frozenset(
+    {
+        *("undoStop", "codeblockUri", "textEditGroup", "notebookEditGroup", "prepareToolInvocation", "progressMessage"),
+        *("progressTask", "progressTaskSerialized", "mcpServersStarting", "command", "confirmation", "references"),
+        *("elicitationSerialized", "multiDiffData", "extensions", "pullRequest", "questionCarousel", "usedContext"),
+    }
+)
+_TEXTS = frozenset({"", "markdownContent", "markdownVuln", "warning", "treeData"})
+_BYTES_OF_KIND = (b'"kind":0', b'"kind": 0')
+
+
+@dataclass(frozen=True, slots=True)
+class VSCodeCopilotImporter:
+    """Reads one chat."""
+
+    name: str = "vscode-copilot"
+    checked: Checked = Checked("VS Code", "1.118")
+    reads: Reads = Reads()
+
+    def sniff(self, source: Source) -> int | None:
+        """See `Importer.sniff`."""
+        if source.is_folder:
+            return None
+        head = source.head
+        if head.lstrip().startswith(b"{") and any(mark in head[:200] for mark in _BYTES_OF_KIND) and b'"v"' in head:
+            return 90
+        known = b'"responderUsername"' in head or b'"requesterUsername"' in head or b'"creationDate"' in head
+        return 85 if b'"requests"' in head and known else None
+
+    def parse(self, source: Source, report: FileReport) -> Iterator[ConversationDraft]:
+        """See `Importer.parse`."""
+        path = source.path
+        if path.suffix == ".json" and path.with_suffix(".jsonl").exists():
+            report.note(f"{path.stem}.jsonl beside it holds the chat as it went on: that one is read")
+            return
+        session = mapping_of(load_json(path) if path.suffix == ".json" else replayed(path, report))
+        requests = list(objects_in(session.get("requests"), "request", report))
+        if not requests:
+            report.note("a chat without any message")
+            return
+        yield ConversationDraft(
+            messages=_messages(requests, report),
+            source=self.name,
+            source_id=key_of(text_of(session.get("sessionId")) or path.stem, max_chars=290),
+            title=text_of(session.get("customTitle")) or text_of(session.get("computedTitle")),
+            agent=self.name,
+            project=_folder(path),
+            created_at=time_of(session.get("creationDate")),
+        )
+
+
+def _messages(requests: list[Mapping[str, Any]], report: FileReport) -> Iterator[MessageDraft]:
+    for number, request in enumerate(requests, 1):
+        key = text_of(request.get("requestId")) or f"request:{number}"
+        gone = bool(request.get("shouldBeRemovedOnSend")) or request.get("isHidden") is True
+        at = time_of(request.get("timestamp"))
+        question = record_messages(
+            role="user", blocks=_question(request), key=key, unknown=report.unknown, created_at=at,
+            injected=request.get("isSystemInitiated") is True, raw=packed(dumped(request)),
+        )  # fmt: skip
+        answer = record_messages(
+            role="assistant", blocks=_answer(request, report), key=f"{key}:answer", unknown=report.unknown,
+            created_at=at, model=text_of(request.get("modelId")).removeprefix("copilot/"),
+        )  # fmt: skip
+        for draft in (*question, *answer):
+            yield replace(draft, superseded=gone)
+
+
+def _question(request: Mapping[str, Any]) -> Iterator[Block]:
+    message = request.get("message")
+    yield text_block(message if isinstance(message, str) else mapping_of(message).get("text"))
+    attached = mapping_of(request.get("variableData")).get("variables")
+    for variable in map(mapping_of, attached if isinstance(attached, list) else []):
+        if variable.get("kind") in ("file", "image", "directory"):
+            yield attachment_block(variable.get("name"), variable.get("mimeType"))
+
+
+def _answer(request: Mapping[str, Any], report: FileReport) -> Iterator[Block]:
+    """The answer's items; text that came in pieces is one text again."""
+    said: list[str] = []
+    items = request.get("response")
+    for item in items if isinstance(items, list) else []:
+        value = {"value": item} if isinstance(item, str) else mapping_of(item)
+        text = _text(value)
+        if text:
+            said.append(text)
+            continue
+        blocks = list(_other(value, report))
+        if blocks and said:
+            yield text_block("".join(said))
+            said = []
+        yield from blocks
+    yield text_block("".join(said))
+    error = text_of(mapping_of(mapping_of(request.get("result")).get("errorDetails")).get("message"))
+    yield text_block(error)
+
+
+def _text(item: Mapping[str, Any]) -> str:
+    """What an item adds to the running text."""
+    kind = text_of(item.get("kind"))
+    if kind == "inlineReference":
+        reference = mapping_of(item.get("inlineReference"))
+        place = mapping_of(reference.get("location")).get("uri") or reference
+        path = text_of(item.get("name")) or text_of(reference.get("name")) or text_of(mapping_of(place).get("path"))
+        return f"`{path}`" if path else ""
+    return _words(item.get("content") or item.get("value")) if kind in _TEXTS else ""
+
+
+def _other(item: Mapping[str, Any], report: FileReport) -> Iterator[Block]:
+    kind = text_of(item.get("kind"))
+    if kind == "thinking":
+        value = item.get("value")
+        texts = value if isinstance(value, list) else [value]
+        yield thinking_block("".join(map(text_of, texts)))
+    elif kind in ("toolInvocationSerialized", "toolInvocation"):
+        yield from _tool(item)
+    elif kind not in _SILENT | _TEXTS | {"inlineReference"}:
+        report.unknown(kind)
+
+
+def _tool(item: Mapping[str, Any]) -> Iterator[Block]:
+    """A call as the chat kept it: what was done in words, the command, and what came of it."""
+    id, name = item.get("toolCallId"), item.get("toolId")
+    data, details = mapping_of(item.get("toolSpecificData")), item.get("resultDetails")
+    line = mapping_of(data.get("commandLine"))
+    given = {
+        "command": text_of(line.get("toolEdited")) or text_of(line.get("original")) or text_of(data.get("command")),
+        "input": text_of(mapping_of(details).get("input")) or text_of(data.get("rawInput")),
+        "message": _words(item.get("invocationMessage")),
+    }
+    yield call_block(id=id, name=name, input={key: value for key, value in given.items() if value})
+    terminal = text_of(mapping_of(data.get("terminalCommandOutput")).get("text"))
+    outputs = mapping_of(details).get("output")
+    shown = [text_of(mapping_of(output).get("value")) for output in outputs if mapping_of(output).get("isText")] if (
+        isinstance(outputs, list)
+    ) else []  # fmt: skip
+    said = terminal or "\n".join(filter(None, shown)) or _words(item.get("pastTenseMessage"))
+    if said:
+        yield result_block(id=id, name=name, content=said, is_error=mapping_of(details).get("isError") is True)
+
+
+def _words(value: object) -> str:
+    """A Markdown string, which is a text or an object that holds one."""
+    return text_of(value) or text_of(mapping_of(value).get("value"))
+
+
+def _folder(path: Path) -> str:
+    """The folder that the window had open, from `workspace.json` above the chats."""
+    manifest = path.resolve().parent.parent / "workspace.json"
+    if not manifest.is_file():
+        return ""
+    value = mapping_of(load_json(manifest, max_bytes=1024**2))
+    address = text_of(value.get("folder")) or text_of(value.get("workspace"))
+    try:
+        return unquote(urlsplit(address).path)
+    except ValueError:
+        return ""

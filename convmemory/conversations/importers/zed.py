@@ -1,0 +1,182 @@
+"""Threads of Zed's agent: `threads/threads.db`, one zstd-compressed JSON document each.
+
+Messages have no times and, before 0.3.0, another shape; both are read.
+Source: zed-industries/zed `crates/agent/src/db.rs`, `crates/agent/src/legacy_thread.rs`.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import zstandard
+
+from convmemory.conversations.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
+from convmemory.conversations.importers.blocks import (
+    Block,
+    attachment_block,
+    call_block,
+    record_messages,
+    result_block,
+    text_block,
+    thinking_block,
+)  # fmt: skip
+from convmemory.conversations.importers.sqlite import open_database, tables_of
+from convmemory.conversations.importers.threads import MessageKeys
+from convmemory.conversations.importers.values import key_of, mapping_of, packed, text_of, time_of
+from convmemory.conversations.importers.whole_json import MAX_DOCUMENT_BYTES, column_json, dumped, objects_in
+from convmemory.conversations.parts import Role
+from convmemory.core.errors import InvalidInput
+
+VERSION = "0.3.0"
+_COLUMNS = ("parent_id", "folder_paths", "created_at")
+_ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
+
+
+@dataclass(frozen=True, slots=True)
+class ZedImporter:
+    """Reads one database of threads."""
+
+    name: str = "zed"
+    checked: Checked = Checked("Zed's thread format", VERSION)
+    reads: Reads = Reads(suffixes=frozenset({".db"}))
+
+    def sniff(self, source: Source) -> int | None:
+        """See `Importer.sniff`."""
+        if not source.is_sqlite:
+            return None
+        columns = tables_of(source).get("threads", frozenset())
+        return 90 if columns.issuperset({"id", "summary", "data_type", "data"}) else None
+
+    def parse(self, source: Source, report: FileReport) -> Iterator[ConversationDraft]:
+        """See `Importer.parse`."""
+        with open_database(source.path) as database:
+            for row in database.rows("zed_threads", columns=database.columns("threads", _COLUMNS)):
+                id = text_of(row["id"])
+                try:
+                    thread = _thread(text_of(row["data_type"]), row["data"])
+                except InvalidInput as error:
+                    report.skip(f"thread {id}", str(error))
+                    continue
+                report.written_by(text_of(thread.get("version")), self.checked)
+                yield ConversationDraft(
+                    messages=_messages(thread, report),
+                    source=self.name,
+                    source_id=key_of(id, max_chars=290),
+                    title=text_of(row["summary"]) or text_of(thread.get("title")),
+                    agent=self.name,
+                    project=text_of(row["folder_paths"]).strip().partition("\n")[0],
+                    created_at=time_of(row["created_at"]) or time_of(row["updated_at"]),
+                    parent_source_id=key_of(text_of(row["parent_id"]), max_chars=290),
+                )
+
+
+def _thread(kind: str, data: object) -> Mapping[str, Any]:
+    """The document of a thread, decompressed within bounds. Raises: InvalidInput."""
+    if isinstance(data, str):
+        data = data.encode("utf-8", "replace")
+    if not isinstance(data, bytes) or kind not in ("zstd", "json"):
+        raise InvalidInput(f"its data is of type {kind[:40]!r}, which is not known")
+    if kind == "zstd":
+        data = _decompressed(data)
+    value = column_json(data.decode("utf-8", "replace"))
+    if not isinstance(value, dict):
+        raise InvalidInput("its data is no JSON object, or holds too many values")
+    return value
+
+
+def _decompressed(data: bytes) -> bytes:
+    """Raises: InvalidInput where the frame is damaged, cut off or too large."""
+    reader = zstandard.ZstdDecompressor(max_window_size=MAX_DOCUMENT_BYTES * 2).stream_reader(data)
+    try:
+        found = reader.read(MAX_DOCUMENT_BYTES + 1)
+    except zstandard.ZstdError as error:
+        raise InvalidInput(f"its compressed data is damaged: {error}") from error
+    if len(found) > MAX_DOCUMENT_BYTES:
+        raise InvalidInput(f"it holds more than {MAX_DOCUMENT_BYTES // 1024**2} MB")
+    return found
+
+
+def _messages(thread: Mapping[str, Any], report: FileReport) -> Iterator[MessageDraft]:
+    keys = MessageKeys()
+    model = text_of(mapping_of(thread.get("model")).get("model"))
+    values = thread.get("messages")
+    known = [value for value in values if value != "Resume"] if isinstance(values, list) else []
+    for value in objects_in(known, "message", report):
+        role, inner = _role(value)
+        if role is None:
+            report.unknown(next(iter(value), "(empty)"))
+            continue
+        raw = dumped(value)
+        key = text_of(inner.get("id")) or keys.key(role, raw.decode())
+        yield from record_messages(
+            role=role, blocks=_blocks(inner, report), key=key, unknown=report.unknown, model=model, raw=packed(raw),
+            injected=role == "system",
+        )  # fmt: skip
+
+
+def _role(value: Mapping[str, Any]) -> tuple[Role | None, Mapping[str, Any]]:
+    """Who speaks, and the message: `{"User": {…}}`, or `{"role": "user", …}` of older threads."""
+    if "role" in value:
+        return _ROLES.get(text_of(value["role"])), value
+    if "User" in value:
+        return "user", mapping_of(value["User"])
+    return ("assistant", mapping_of(value["Agent"])) if "Agent" in value else (None, {})
+
+
+def _blocks(message: Mapping[str, Any], report: FileReport) -> Iterator[Block]:
+    for name in ("content", "segments"):
+        items = message.get(name)
+        for item in map(mapping_of, items if isinstance(items, list) else []):
+            yield from _segment(item) if "type" in item else _content(item, report)
+    calls = message.get("tool_uses")
+    for call in map(mapping_of, calls if isinstance(calls, list) else []):
+        yield call_block(id=call.get("id"), name=call.get("name"), input=call.get("input"))
+    results = message.get("tool_results")
+    for result in map(mapping_of, results.values() if isinstance(results, dict) else results or ()):
+        yield _result(result)
+
+
+def _content(item: Mapping[str, Any], report: FileReport) -> Iterator[Block]:
+    kind, value = next(iter(item.items()), ("(empty)", None))
+    inner = mapping_of(value)
+    if kind == "Text":
+        yield text_block(value)
+    elif kind == "Thinking":
+        yield thinking_block(text_of(inner.get("text")))
+    elif kind == "ToolUse":
+        yield call_block(id=inner.get("id"), name=inner.get("name"), input=inner.get("input") or inner.get("raw_input"))
+    elif kind == "Mention":
+        yield attachment_block(_address(inner.get("uri")))
+    elif kind == "Image":
+        yield attachment_block("image")
+    elif kind != "RedactedThinking":
+        report.unknown(kind)
+
+
+def _segment(item: Mapping[str, Any]) -> Iterator[Block]:
+    if item.get("type") == "text":
+        yield text_block(item.get("text"))
+    elif item.get("type") == "thinking":
+        yield thinking_block(item.get("text"))
+
+
+def _address(uri: object) -> str:
+    """What a mention names: a file's path, a thread's name."""
+    if isinstance(uri, str):
+        return uri
+    inner = mapping_of(next(iter(mapping_of(uri).values()), None))
+    names = (text_of(inner.get(key)) for key in ("abs_path", "path", "name", "url"))
+    return next(filter(None, names), "mention")
+
+
+def _result(result: Mapping[str, Any]) -> Block:
+    content = result.get("content")
+    inner = mapping_of(content)
+    said = inner.get("Text", content) if "Image" not in inner else "an image"
+    if isinstance(said, Mapping):
+        said = said.get("text")
+    return result_block(
+        id=result.get("tool_use_id"), name=result.get("tool_name"), content=said or result.get("output") or "",
+        is_error=result.get("is_error") is True,
+    )  # fmt: skip

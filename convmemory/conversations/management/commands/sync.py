@@ -1,0 +1,76 @@
+"""`manage.py sync --user U`: import what the coding agents of this machine have written since the last time.
+
+It says what it found and asks before the first import; what Claude Code is about to delete is named.
+"""
+
+import os
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.template.defaultfilters import filesizeformat
+
+from convmemory.conversations.management.commands.import_conversations import owner_named
+from convmemory.conversations.syncing import SyncReport, has_synced, holdings, soon_deleted, sync_places
+from convmemory.push.places import existing_places
+
+SHOWN = 10
+
+
+class Command(BaseCommand):
+    help = "Import what the coding agents of this machine have written since the last time."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--user", required=True, help="the user who will own the conversations")
+        parser.add_argument(
+            "--home", type=Path, default=Path.home(), help="whose agents; default: your own home folder"
+        )
+        parser.add_argument("--yes", action="store_true", help="do not ask before the first import")
+        parser.add_argument("--list", action="store_true", help="only say what there is")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        owner = owner_named(options["user"])
+        places = existing_places(home=options["home"])
+        found = holdings(places)
+        for held in found:
+            size = filesizeformat(held.size)
+            self.stdout.write(f"{held.place.agent:<16}{held.files:>7} files {size:>12}  {held.place.path}")
+        if not found:
+            self.stdout.write("No coding agent has left conversations on this machine.")
+        if options["list"] or not found:
+            return
+        if not has_synced(owner) and not options["yes"]:
+            self._ask(options["user"])
+        report = sync_places(owner=owner, places=places)
+        self._print(report)
+        self._warn(Path(os.environ.get("CLAUDE_CONFIG_DIR") or options["home"] / ".claude"))
+
+    def _ask(self, user: str) -> None:
+        """Raises: CommandError where the answer is no, or nobody can be asked."""
+        if not sys.stdin.isatty():
+            raise CommandError("This is the first import: look at the list above, and say --yes to import it.")
+        if input(f"Import these conversations for {user}? [y/N] ").strip().lower() not in ("y", "yes"):
+            raise CommandError("Nothing was imported.")
+
+    def _print(self, report: SyncReport) -> None:
+        total = report.imported.total
+        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(report.counts.items()))
+        self.stdout.write(f"Files: {kinds or 'none'}.")
+        self.stdout.write(
+            f"{total('conversations')} conversations, {total('added')} messages new, {total('updated')} updated, "
+            f"{total('hidden_keys')} keys hidden."
+        )
+        for file in report.imported.files:
+            for line in (*file.errors, *file.warnings):
+                self.stdout.write(f"{file.path}: {line}")
+        for problem in report.problems:
+            self.stdout.write(problem)
+
+    def _warn(self, claude: Path) -> None:
+        soon = soon_deleted(claude=claude)
+        if soon:
+            self.stdout.write(f"Claude Code deletes {len(soon)} sessions within a week; they are imported now:")
+            for path in soon[:SHOWN]:
+                self.stdout.write(f"  {path}")

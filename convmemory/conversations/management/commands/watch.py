@@ -1,0 +1,44 @@
+"""`manage.py watch --user U`: `sync`, and then again whenever an agent writes, until Ctrl-C.
+
+A folder that vanishes, or that an agent makes later, is looked for every few seconds.
+"""
+
+import threading
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from convmemory.conversations.management.commands.import_conversations import owner_named
+from convmemory.conversations.syncing import SyncReport, has_synced
+from convmemory.conversations.watching import watch_places
+from convmemory.push.places import known_places
+
+
+class Command(BaseCommand):
+    help = "Keep the conversations of this machine's coding agents current, until Ctrl-C."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--user", required=True, help="the user who will own the conversations")
+        parser.add_argument(
+            "--home", type=Path, default=Path.home(), help="whose agents; default: your own home folder"
+        )
+        parser.add_argument("--yes", action="store_true", help="also where `sync` has not run before")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        owner = owner_named(options["user"])
+        if not has_synced(owner) and not options["yes"]:
+            raise CommandError("Nothing was imported before: run `manage.py sync` first, which says what there is.")
+        self.stdout.write("Watching; Ctrl-C ends it.")
+        watch_places(owner=owner, places=known_places(home=options["home"]), stop=threading.Event(), told=self._print)
+
+    def _print(self, report: SyncReport) -> None:
+        added, updated = report.imported.total("added"), report.imported.total("updated")
+        if added or updated:
+            self.stdout.write(f"{added} messages new, {updated} updated")
+        for file in report.imported.files:
+            for error in file.errors:
+                self.stderr.write(f"{file.path}: {error}")
+        for problem in report.problems:
+            self.stderr.write(problem)

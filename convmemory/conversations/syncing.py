@@ -1,0 +1,188 @@
+"""Keeps the conversations of this machine's agents current: what is new or changed since the last time is imported.
+
+A file is known by its path, device and inode, with its size, its time of change and a digest of what it began with.
+So one that grew is told from one that was rewritten, and one that did not change is not opened.
+"""
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from django.contrib.auth.models import AbstractBaseUser
+
+from convmemory.conversations.import_runner import ImportReport, import_paths
+from convmemory.conversations.models import SyncedFile
+from convmemory.core.text import storable
+from convmemory.push.places import Place, is_of_chats
+
+HEAD_BYTES = 64 * 1024
+DELETED_AFTER_DAYS = 30  # by Claude Code, where its settings say nothing else
+WARNED_DAYS = 7
+DAY_S = 86_400
+_SIDE_ENDINGS = ("-wal",)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a file was like when it was looked at. `head` is the digest of its first `head_bytes`."""
+
+    device: int
+    inode: int
+    size: int
+    modified_ns: int
+    head: bytes
+    head_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A file to import, and why: new, grown, rewritten."""
+
+    place: Place
+    path: Path
+    kind: str
+    state: State
+
+
+@dataclass(slots=True)
+class SyncReport:
+    """What one sync did: files by kind of change, what came in, and what could not be looked at."""
+
+    counts: dict[str, int] = field(default_factory=dict)
+    imported: ImportReport = field(default_factory=ImportReport)
+    problems: list[str] = field(default_factory=list)
+
+    def count(self, kind: str) -> None:
+        self.counts[kind] = self.counts.get(kind, 0) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What a place holds now: files, and bytes in all."""
+
+    place: Place
+    files: int
+    size: int
+
+
+def holdings(places: Iterable[Place]) -> list[Holding]:
+    """What lies in each place; places without a conversation are left out."""
+    found = []
+    for place in places:
+        sizes = [path.stat().st_size for path in _files(place) if path.exists()]
+        if sizes:
+            found.append(Holding(place, len(sizes), sum(sizes)))
+    return found
+
+
+def has_synced(owner: AbstractBaseUser) -> bool:
+    """Whether this person's places were ever imported."""
+    return SyncedFile.objects.filter(owner_id=owner.pk).exists()
+
+
+def sync_places(
+    *, owner: AbstractBaseUser, places: Sequence[Place], progress: Callable[[ImportReport], None] | None = None
+) -> SyncReport:
+    """Import what is new or changed in the places. One file that fails is reported and tried again the next time."""
+    report = SyncReport()
+    for change in changes(owner=owner, places=places, report=report):
+        report.count(change.kind)
+        done = import_paths(owner=owner, paths=[_source_of(change)], progress=progress)
+        report.imported.files += done.files
+        report.imported.messages_read += done.messages_read
+        if not any(file.errors for file in done.files):
+            _note(owner, change)
+    return report
+
+
+def changes(*, owner: AbstractBaseUser, places: Sequence[Place], report: SyncReport) -> list[Change]:
+    """The files that changed since they were imported; what cannot be looked at is a problem of the report."""
+    known = {row.path: row for row in SyncedFile.objects.filter(owner_id=owner.pk)}
+    found: list[Change] = []
+    for place in places:
+        for path in _files(place):
+            try:
+                row = known.get(storable(str(path)))
+                kind, state = _compared(path, row)
+            except OSError as error:
+                report.problems.append(f"{path} cannot be read: {error.strerror or error}")
+                continue
+            if state is None:
+                report.count("unchanged")
+            else:
+                found.append(Change(place, path, kind, state))
+    return found
+
+
+def soon_deleted(*, claude: Path, now_s: float | None = None) -> list[Path]:
+    """The sessions that Claude Code deletes within a week, oldest first."""
+    days = DELETED_AFTER_DAYS
+    settings_file = claude / "settings.json"
+    if settings_file.is_file():
+        try:
+            given = json.loads(settings_file.read_bytes()[: 1024**2]).get("cleanupPeriodDays")
+        except (ValueError, AttributeError, RecursionError):
+            given = None  # its settings are its own affair
+        days = given if isinstance(given, int) and 0 < given < 36_500 else days
+    oldest_kept = (time.time() if now_s is None else now_s) - (days - WARNED_DAYS) * DAY_S
+    sessions = [(path.stat().st_mtime, path) for path in claude.glob("projects/*/*.jsonl")]
+    return [path for modified, path in sorted(sessions) if modified < oldest_kept]
+
+
+def _files(place: Place) -> Iterable[Path]:
+    return (path for path in place.files() if is_of_chats(place, path))
+
+
+def _compared(path: Path, row: SyncedFile | None) -> tuple[str, State | None]:
+    """What became of the file since `row` was noted, and its state; no state where nothing did. Raises: OSError."""
+    status = path.stat()
+    size, modified_ns = _with_log(path)
+    if row is not None and (int(row.device), int(row.inode), row.size, row.modified_ns) == (
+        status.st_dev, status.st_ino, size, modified_ns,
+    ):  # fmt: skip
+        return "unchanged", None
+    with path.open("rb") as file:
+        head = file.read(HEAD_BYTES)
+    state = State(status.st_dev, status.st_ino, size, modified_ns, _digest(head), len(head))
+    if row is None:
+        return "new", state
+    same_beginning = size >= row.size and _digest(head[: row.head_bytes]) == bytes(row.head)
+    return ("grown" if same_beginning and row.inode == status.st_ino else "rewritten"), state
+
+
+def _with_log(path: Path) -> tuple[int, int]:
+    """Size and time of change of a file, with those of the log of a database."""
+    files = [path, *(log for ending in _SIDE_ENDINGS if (log := path.with_name(path.name + ending)).exists())]
+    found = [file.stat() for file in files]
+    return sum(status.st_size for status in found), max(status.st_mtime_ns for status in found)
+
+
+def _digest(head: bytes) -> bytes:
+    return hashlib.sha256(head).digest()
+
+
+def _source_of(change: Change) -> Path:
+    """What to import for a file: the file, or the folder of sessions that it is a part of."""
+    if change.place.agent == "opencode" and change.path.suffix == ".json":
+        return next(path for path in change.path.parents if path.name == "session").parent
+    return change.path
+
+
+def _note(owner: AbstractBaseUser, change: Change) -> None:
+    state = change.state
+    SyncedFile.objects.update_or_create(
+        owner_id=owner.pk,
+        path=storable(str(change.path)),
+        defaults={
+            "agent": change.place.agent,
+            "device": state.device,
+            "inode": state.inode,
+            "size": state.size,
+            "modified_ns": state.modified_ns,
+            "head": state.head,
+            "head_bytes": state.head_bytes,
+        },
+    )

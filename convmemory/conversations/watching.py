@@ -1,0 +1,86 @@
+"""Imports what agents write as soon as they have written it.
+
+The operating system says that something changed in a place; what changed is found out as `syncing.py` does it, so that
+nothing is lost where an event is.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from threading import Event
+
+import watchfiles
+from django.contrib.auth.models import AbstractBaseUser
+from django.db import close_old_connections
+
+from convmemory.conversations.syncing import SyncReport, sync_places
+from convmemory.push.places import Place
+
+QUIET_MS = 400  # after the last change of a burst,
+BURST_MS = 2_000  # but no longer than this after the first
+LOOK_AGAIN_S = 5.0  # for places that came or went
+
+logger = logging.getLogger(__name__)
+Told = Callable[[SyncReport], None]
+
+
+def watch_places(*, owner: AbstractBaseUser, places: Sequence[Place], stop: Event, told: Told) -> None:
+    """Sync the places, then whenever something in them changes, until `stop` is set or Ctrl-C."""
+    _sync(owner, places, told)
+    while not stop.is_set():
+        here = [place for place in places if place.path.exists()]
+        if not here:
+            stop.wait(LOOK_AGAIN_S)
+            continue
+        try:
+            _watch(owner, here, places, stop, told)
+        except (OSError, RuntimeError) as error:  # what the watcher raises where a folder vanishes
+            logger.warning("A watched folder is gone: %s", error)
+            stop.wait(LOOK_AGAIN_S)
+        _sync(owner, places, told)
+
+
+def _watch(
+    owner: AbstractBaseUser, here: Sequence[Place], places: Sequence[Place], stop: Event, told: Told
+) -> None:  # fmt: skip
+    """Until the set of places that are there changes."""
+    watched = _identities(here)
+    looked_at = time.monotonic()
+    for changes in watchfiles.watch(
+        *{_root(place) for place in here},
+        debounce=BURST_MS,
+        step=QUIET_MS,
+        stop_event=stop,
+        rust_timeout=int(LOOK_AGAIN_S * 1000),
+        yield_on_timeout=True,
+        watch_filter=None,
+        raise_interrupt=False,
+    ):
+        touched = [place for place in here if any(_is_in(place, Path(path)) for _, path in changes)]
+        if touched:
+            _sync(owner, touched, told)
+        if time.monotonic() - looked_at >= LOOK_AGAIN_S:
+            looked_at = time.monotonic()
+            if _identities(places) != watched:
+                return
+
+
+def _sync(owner: AbstractBaseUser, places: Sequence[Place], told: Told) -> None:
+    close_old_connections()
+    told(sync_places(owner=owner, places=[place for place in places if place.path.exists()]))
+
+
+def _root(place: Place) -> Path:
+    """What to watch: a folder, for a single file the one that it lies in, so that its log is seen as well."""
+    return place.path if place.path.is_dir() else place.path.parent
+
+
+def _identities(places: Sequence[Place]) -> set[tuple[Path, int]]:
+    """The folders that are there, each with its inode: one that was made anew is another."""
+    roots = {_root(place) for place in places if place.path.exists()}
+    return {(root, root.stat().st_ino) for root in roots if root.exists()}
+
+
+def _is_in(place: Place, path: Path) -> bool:
+    return path.is_relative_to(_root(place).resolve()) or path.is_relative_to(_root(place))

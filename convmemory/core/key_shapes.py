@@ -1,0 +1,213 @@
+"""Finds keys, tokens and passwords in text by the shapes that their issuers gave them.
+
+A shape is looked for only where its mark stands in the text, so that most texts cost a few searches of literals. Every
+expression is linear. Values without the variety of a real key are examples and are left alone.
+Source: the rules of gitleaks 8 (July 2026) for the shapes, and the issuers' own documentation.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+LEAST_VARIETY = 3.0
+"""Bits per character (Shannon) that a key has at least; words and repeated letters stay below."""
+LONG_CHARS = 4_096
+BEGINNING = 3  # bytes of a mark; all are ASCII
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What the keys of one issuer look like. The first group is the secret, else the whole match."""
+
+    kind: str
+    marks: tuple[str, ...]  # one of them stands in every text that holds such a key
+    pattern: re.Pattern[str]
+    least_variety: float = LEAST_VARIETY
+
+
+@dataclass(frozen=True, slots=True)
+class FoundKey:
+    """A key in a text: what it is, and the characters that it takes."""
+
+    kind: str
+    start: int
+    end: int
+
+
+_BREAK = r"(?:\\+[nrt]|[\s\"'+,])"
+_PEM = re.compile(
+    r"-----BEGIN[ A-Z0-9_-]{0,60}PRIVATE KEY(?: BLOCK)?-----"
+    rf"(?:{_BREAK}{{0,40}}+[A-Za-z-]{{4,20}}: [^\n\\]{{0,200}}+){{0,4}}"
+    rf"(?:{_BREAK}{{0,40}}+[A-Za-z0-9/+=_]{{8,}}+){{2,}}+"
+    rf"(?:{_BREAK}{{0,40}}+=?[A-Za-z0-9/+=]{{0,8}}{_BREAK}{{0,40}}+-----END[ A-Z0-9_-]{{0,80}}-----)?"
+)
+_URL = re.compile(
+    r"(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s:/?#@\"'<>\\`]{0,80}:([^\s/?#@\"'<>\\`]{3,200})@(?=[\w\[])"
+)
+
+
+def _shape(kind: str, mark: str, pattern: str, least_variety: float = LEAST_VARIETY) -> Shape:
+    return Shape(kind, tuple(mark.split()), re.compile(pattern), least_variety)
+
+
+SHAPES: tuple[Shape, ...] = (
+    Shape("private-key", ("PRIVATE KEY",), _PEM, 0.0),
+    Shape("password-in-url", ("://",), _URL, 0.0),
+    _shape("anthropic-key", "sk-ant-", r"\bsk-ant-[a-z]{3,10}\d{2}-[\w-]{80,120}"),
+    _shape("openai-key", "T3BlbkFJ", r"\bsk-[\w-]{20,90}T3BlbkFJ[\w-]{20,90}"),
+    _shape("openrouter-key", "sk-or-v1-", r"\bsk-or-v1-[a-f0-9]{64}\b"),
+    _shape("aws-access-key-id", "AKIA ASIA ABIA ACCA", r"\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}\b"),
+    _shape(
+        "aws-secret-key", "ecretAccessKey ecret_access_key ECRET_ACCESS_KEY",
+        r"(?i:secret_?access_?key)[\\\"']{0,4}[\s:=]{1,10}[\\\"']{0,4}([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+])",
+    ),
+    _shape("aws-bedrock-key", "ABSK", r"\bABSK[A-Za-z0-9+/]{109,269}={0,2}"),
+    _shape("google-api-key", "AIza", r"\bAIza[\w-]{35}(?![\w-])", 3.5),
+    _shape("google-oauth-token", "ya29.", r"\bya29\.[\w-]{60,500}"),
+    _shape("google-client-secret", "GOCSPX-", r"\bGOCSPX-[\w-]{28}(?![\w-])"),
+    _shape("azure-client-secret", "Q~", r"(?<![\w~.])[\w~.]{3}\dQ~[\w~.-]{31,34}(?![\w~.-])"),
+    _shape("azure-storage-key", "AccountKey=", r"AccountKey=([A-Za-z0-9/+]{86}==)"),
+    _shape("github-token", "ghp_ gho_ ghu_ ghs_ ghr_", r"\bgh[pousr]_[0-9A-Za-z]{36}(?![0-9A-Za-z])"),
+    _shape("github-token", "github_pat_", r"\bgithub_pat_\w{82}(?!\w)"),
+    _shape("gitlab-token", "glpat- gldt- glrt- glptt- glsoat-", r"\bgl(?:pat|dt|rt|ptt|soat)-[\w.-]{20,300}"),
+    _shape("slack-token", "xox", r"\bxox[abeoprs]-[0-9A-Za-z-]{10,250}"),
+    _shape("slack-token", "xapp-", r"\bxapp-\d-[A-Za-z0-9]{1,20}-\d{1,20}-[A-Za-z0-9]{20,120}"),
+    _shape(
+        "slack-webhook", "hooks.slack.com", r"hooks\.slack\.com/(?:services|workflows|triggers)/[A-Za-z0-9+/]{43,56}"
+    ),
+    _shape("stripe-key", "sk_test sk_live rk_test rk_live", r"\b[sr]k_(?:test|live)_[0-9A-Za-z]{10,99}"),
+    _shape("stripe-webhook-secret", "whsec_", r"\bwhsec_[0-9A-Za-z+/]{24,64}"),
+    _shape("twilio-key", "SK", r"\bSK[0-9a-f]{32}\b"),
+    _shape("sendgrid-key", "SG.", r"\bSG\.[\w-]{16,32}\.[\w-]{32,64}"),
+    _shape("mailgun-key", "key-", r"\bkey-[0-9a-f]{32}\b"),
+    _shape("npm-token", "npm_", r"\bnpm_[0-9A-Za-z]{36}\b"),
+    _shape("pypi-token", "pypi-AgEI", r"\bpypi-AgEI[\w-]{50,1000}"),
+    _shape("rubygems-key", "rubygems_", r"\brubygems_[a-f0-9]{48}\b"),
+    _shape("docker-token", "dckr_pat_", r"\bdckr_pat_[\w-]{27}(?![\w-])"),
+    _shape("huggingface-token", "hf_", r"\bhf_[A-Za-z]{34}\b"),
+    _shape("databricks-token", "dapi", r"\bdapi[a-f0-9]{32}\b"),
+    _shape("digitalocean-token", "dop_v1_ doo_v1_ dor_v1_", r"\bdo[opr]_v1_[a-f0-9]{64}\b"),
+    _shape("cloudflare-key", "v1.0-", r"\bv1\.0-[a-f0-9]{24}-[a-f0-9]{146}\b"),
+    _shape("heroku-key", "HRKU-", r"\bHRKU-[\w-]{60}(?![\w-])"),
+    _shape("vault-token", "hvs. hvb.", r"\bhv[sb]\.[\w-]{90,300}"),
+    _shape("grafana-token", "glsa_ glc_", r"\b(?:glsa_[A-Za-z0-9]{32}_[A-Fa-f0-9]{8}|glc_[A-Za-z0-9+/]{32,400}={0,3})"),
+    _shape("sentry-token", "sntryu_ sntrys_", r"\bsntry(?:u_[a-f0-9]{64}|s_eyJ[A-Za-z0-9+/=_]{40,500})"),
+    _shape("shopify-token", "shpat_ shpca_ shppa_ shpss_", r"\bshp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}\b"),
+    _shape("square-token", "sq0atp- sq0csp-", r"\bsq0(?:atp|csp)-[\w-]{22,60}"),
+    _shape("telegram-bot-token", ":AA", r"(?<!\d)\d{8,10}:AA[\w-]{33}(?![\w-])"),
+    _shape("discord-webhook", "/api/webhooks/", r"/api/webhooks/(\d{17,20}/[\w-]{60,80})"),
+    _shape("linear-key", "lin_api_", r"\blin_api_[0-9A-Za-z]{40}\b"),
+    _shape("notion-token", "ntn_", r"\bntn_\d{11}[A-Za-z0-9]{35}\b"),
+    _shape("postman-key", "PMAK-", r"\bPMAK-[a-f0-9]{24}-[a-f0-9]{34}\b"),
+    _shape("perplexity-key", "pplx-", r"\bpplx-[A-Za-z0-9]{48}\b"),
+    _shape("groq-key", "gsk_", r"\bgsk_[A-Za-z0-9]{52}\b"),
+    _shape("age-key", "AGE-SECRET-KEY-1", r"\bAGE-SECRET-KEY-1[QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L]{58}"),
+    _shape("1password-token", "ops_eyJ", r"\bops_eyJ[A-Za-z0-9+/]{250,2000}={0,3}"),
+    _shape("jwt", "eyJ", r"(?<![\w-])eyJ[\w-]{14,}+\.eyJ[\w-]{14,}+\.[\w-]{10,}+"),
+    _shape(
+        "authorization-header", "uthorization",
+        r"(?i:authorization)[\\\"']{0,4}[\s:=]{1,5}[\\\"']{0,4}(?i:bearer|basic|token)\s{1,5}([\w.~+/-]{20,}+={0,2})",
+        3.5,
+    ),
+)  # fmt: skip
+
+PATTERNS = tuple(shape.pattern for shape in SHAPES)
+_MARKS = tuple(dict.fromkeys(mark for shape in SHAPES for mark in shape.marks))
+_EXAMPLES = ("EXAMPLE", "example", "xxxx", "XXXX", "1234567890", "abcdefgh", "your", "YOUR", "****", "....")
+_NO_PASSWORDS = frozenset(
+    {
+        *(
+            "pass",
+            "password",
+            "passwd",
+            "pwd",
+            "secret",
+            "user",
+            "username",
+            "token",
+            "key",
+            "postgres",
+            "root",
+            "admin",
+        ),
+        *(
+            "test",
+            "foo",
+            "bar",
+            "changeme",
+            "example",
+            "mypassword",
+            "port",
+            "pw",
+            "xxx",
+            "guest",
+            "redacted",
+            "hidden",
+        ),
+    }
+)
+_PLACEHOLDER_CHARS = frozenset("${}<>*[]()%…|;,")
+
+
+def find_keys(text: str) -> list[FoundKey]:
+    """The keys in the text, in order; where two shapes fit one place, the longer."""
+    present = _marks_in(text)
+    if not present:
+        return []
+    found = [key for shape in SHAPES if not present.isdisjoint(shape.marks) for key in _keys(shape, text)]
+    found.sort(key=lambda key: (key.start, -key.end))
+    chosen: list[FoundKey] = []
+    for key in found:
+        if not chosen or key.start >= chosen[-1].end:
+            chosen.append(key)
+    return chosen
+
+
+def _marks_in(text: str) -> set[str]:
+    """The marks that stand in the text; of a long one, those alone are searched for whose beginnings it has."""
+    if len(text) < LONG_CHARS:
+        return {mark for mark in _MARKS if mark in text}
+    beginnings = _beginnings(text.encode("utf-8", "replace"))
+    return {mark for mark in _MARKS if mark[:BEGINNING].encode() in beginnings and mark in text}
+
+
+def _beginnings(data: bytes) -> set[bytes]:
+    """Which beginnings of marks stand in the data: one pass over its pairs of bytes, then over what is left."""
+    import numpy as np
+
+    table = np.zeros(1 << 16, dtype=bool)
+    table[[mark.encode()[0] << 8 | mark.encode()[1] for mark in _MARKS]] = True
+    codes = np.frombuffer(data, dtype=np.uint8)
+    pairs = codes[:-1].astype(np.uint16) << 8 | codes[1:]
+    places = np.flatnonzero(table[pairs])
+    found = {bytes(divmod(int(pair), 256)) for pair in np.unique(pairs[places])}
+    inner = places[places < len(codes) - 2]
+    triples = pairs[inner].astype(np.uint32) << 8 | codes[inner + 2]
+    return found | {int(triple).to_bytes(BEGINNING, "big") for triple in np.unique(triples)}
+
+
+def _keys(shape: Shape, text: str) -> Iterator[FoundKey]:
+    for match in shape.pattern.finditer(text):
+        group = 1 if match.re.groups else 0
+        value = match[group]
+        if shape.kind == "password-in-url":
+            is_real = _is_password(value)
+        else:
+            is_real = not any(mark in value for mark in _EXAMPLES) and variety(value) >= shape.least_variety
+        if is_real or shape.kind == "private-key":
+            yield FoundKey(shape.kind, match.start(group), match.end(group))
+
+
+def _is_password(value: str) -> bool:
+    """Whether it is a password, not the name of one, a port or a placeholder."""
+    plain = value.lower().strip("_-")
+    return not (plain in _NO_PASSWORDS or value.isdecimal() or _PLACEHOLDER_CHARS & set(value) or len(set(value)) < 3)
+
+
+def variety(text: str) -> float:
+    """Bits per character, of the first thousand."""
+    sample = text[:1000]
+    counts = Counter(sample)
+    return -sum(count / len(sample) * math.log2(count / len(sample)) for count in counts.values())

@@ -1,0 +1,131 @@
+"""Packs files into archives that a server reads as it would read the folders that they come from.
+
+Each file keeps the folders that its format needs, and brings along the small files beside it that say where it
+belongs. A database is copied through SQLite, whole and at one moment, while its program has it open.
+"""
+
+import hashlib
+import sqlite3
+import tempfile
+import zipfile
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from .ledger import Ledger
+from .places import Place, is_of_chats
+
+MAX_FILES = 50
+MAX_BYTES = 64 * 1024**2
+CHUNK_BYTES = 1024**2
+_DATABASES = (".db", ".vscdb")
+_COMPANIONS = {
+    "amplifier": ("metadata.json", "events.jsonl"),
+    "cline": ("history_item.json",),
+    "copilot-cli": ("workspace.yaml",),
+    "gemini-cli": ("../.project_root", "../../.project_root"),
+    "kilo": ("history_item.json",),
+    "roo": ("history_item.json",),
+    "vscode-copilot": ("../workspace.json",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A file to send: where it is, what it is called in the archive, and the digest of its bytes."""
+
+    path: Path
+    name: str
+    digest: str
+    size: int
+    companions: tuple[tuple[Path, str], ...]
+
+
+def unsent(places: Iterable[Place], *, server: str, ledger: Ledger) -> Iterator[Item]:
+    """The files whose bytes the server has not been sent. One that vanishes meanwhile is left out."""
+    for place in places:
+        if place.path.name == "session":
+            continue  # OpenCode's old folders: a session is hundreds of files there, which only `sync` reads together
+        for path in place.files():
+            if not is_of_chats(place, path):
+                continue
+            try:
+                item = _item(place, path, ledger)
+            except OSError:
+                continue  # it is gone, or being replaced: the next run looks again
+            if not ledger.was_sent(server, item.digest):
+                yield item
+
+
+def batches(items: Iterable[Item]) -> Iterator[list[Item]]:
+    """The items in lists that make archives of a bearable size; a large file goes alone."""
+    batch: list[Item] = []
+    for item in items:
+        if batch and (len(batch) == MAX_FILES or sum(other.size for other in batch) + item.size > MAX_BYTES):
+            yield batch
+            batch = []
+        batch.append(item)
+    if batch:
+        yield batch
+
+
+def pack(items: Iterable[Item], target: Path) -> None:
+    """Write the archive. Raises: OSError, sqlite3.Error."""
+    names: set[str] = set()
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=4) as archive:
+        for item in items:
+            for path, name in ((item.path, item.name), *item.companions):
+                if name not in names:
+                    names.add(name)
+                    _add(archive, path, name)
+
+
+def _item(place: Place, path: Path, ledger: Ledger) -> Item:
+    status = path.stat()
+    log = path.with_name(f"{path.name}-wal")
+    logged = log.stat() if path.suffix in _DATABASES and log.exists() else None
+    size = status.st_size + (logged.st_size if logged else 0)
+    modified_ns = max(status.st_mtime_ns, logged.st_mtime_ns if logged else 0)
+    digest = ledger.known_digest(str(path), size=size, modified_ns=modified_ns)
+    if not digest:
+        digest = _digest([path, log] if logged else [path])
+        ledger.note_digest(str(path), size=size, modified_ns=modified_ns, digest=digest)
+    return Item(path, _name(place, path), digest, size, tuple(_companions(place, path)))
+
+
+def _name(place: Place, path: Path) -> str:
+    return f"{place.agent}/{path.relative_to(place.path.parent).as_posix()}"
+
+
+def _companions(place: Place, path: Path) -> Iterator[tuple[Path, str]]:
+    for relative in _COMPANIONS.get(place.agent, ()):
+        folder, steps = path.parent, relative.split("/")
+        for _ in steps[:-1]:
+            folder = folder.parent
+        beside = folder / steps[-1]
+        if beside.is_file() and beside.is_relative_to(place.path):
+            yield beside, _name(place, beside)
+
+
+def _digest(paths: Iterable[Path]) -> str:
+    digest = hashlib.sha256()
+    for path in paths:
+        with path.open("rb") as file:
+            while chunk := file.read(CHUNK_BYTES):
+                digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _add(archive: zipfile.ZipFile, path: Path, name: str) -> None:
+    if path.suffix not in _DATABASES:
+        archive.write(path, name)
+        return
+    with tempfile.TemporaryDirectory(prefix="convmemory-push-") as folder:
+        copy = Path(folder) / "copy.db"
+        source = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=5)
+        with closing(source), closing(sqlite3.connect(copy)) as target:
+            source.backup(target)
+            target.execute("PRAGMA journal_mode = DELETE")
+        archive.write(copy, name)

@@ -1,0 +1,114 @@
+"""Where coding agents keep their conversations on a machine. Reads the environment, and whether folders exist.
+
+Source: the agents' documentation and code, as the importers name them.
+"""
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A folder or file of one agent, and the ends of the names of those files in it that hold conversations."""
+
+    agent: str
+    path: Path
+    endings: tuple[str, ...]
+
+    def files(self) -> Iterator[Path]:
+        """The files that are there now, in a fixed order; none where the place has vanished."""
+        if self.path.is_file():
+            yield self.path
+            return
+        for folder, folders, names in os.walk(self.path, onerror=None):
+            folders.sort()
+            for name in sorted(names):
+                if name.endswith(self.endings):
+                    yield Path(folder, name)
+
+
+_EDITORS = ("Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf")
+_EXTENSIONS = {
+    "cline": "saoudrizwan.claude-dev",
+    "roo": "rooveterinaryinc.roo-cline",
+    "kilo": "kilocode.kilo-code",
+}
+_LINES = (".jsonl",)
+_HISTORY = ("api_conversation_history.json",)
+
+
+def known_places(*, home: Path, environment: Mapping[str, str] = os.environ) -> list[Place]:
+    """Every place where an agent of this machine could keep conversations, whether it is there or not."""
+    data, config = _data_folder(home, environment), _config_folder(home, environment)
+    claude = Path(environment.get("CLAUDE_CONFIG_DIR") or home / ".claude")
+    codex = Path(environment.get("CODEX_HOME") or home / ".codex")
+    gemini = Path(environment.get("GEMINI_CLI_HOME") or home) / ".gemini"
+    copilot = Path(environment.get("COPILOT_HOME") or home / ".copilot")
+    places = [
+        Place("claude-code", claude / "projects", _LINES),
+        Place("claude-code", claude / "history.jsonl", _LINES),
+        Place("codex", codex / "sessions", (".jsonl", ".jsonl.zst")),
+        Place("codex", codex / "archived_sessions", (".jsonl", ".jsonl.zst")),
+        Place("gemini-cli", gemini / "tmp", (".json", ".jsonl")),
+        Place("copilot-cli", copilot / "session-state", ("events.jsonl",)),
+        Place("amplifier", home / ".amplifier" / "projects", ("transcript.jsonl",)),
+        Place("cursor", home / ".cursor" / "projects", _LINES),
+        Place("cline", home / ".cline" / "data" / "sessions", (".messages.json",)),
+        Place("pi", home / ".pi" / "agent" / "sessions", _LINES),
+        Place("zed", data / "zed" / "threads", ("threads.db",)),
+        *(Place("opencode", folder, (".db",)) for folder in _unix_data(home, environment, "opencode")),
+        *(
+            Place("opencode", folder / "storage" / "session", (".json",))
+            for folder in _unix_data(home, environment, "opencode")
+        ),
+        *(Place("kilo", folder, (".db",)) for folder in _unix_data(home, environment, "kilo")),
+        *(Place("goose", folder / "sessions", (".db", ".jsonl")) for folder in _unix_data(home, environment, "goose")),
+    ]
+    for editor in _EDITORS:
+        user = config / editor / "User"
+        places.append(Place("cursor", user / "globalStorage" / "state.vscdb", (".vscdb",)))
+        places.append(Place("vscode-copilot", user / "workspaceStorage", (".jsonl", ".json")))
+        places.append(Place("vscode-copilot", user / "globalStorage" / "emptyWindowChatSessions", (".jsonl", ".json")))
+        places += [
+            Place(agent, user / "globalStorage" / name / "tasks", _HISTORY) for agent, name in _EXTENSIONS.items()
+        ]
+    return places
+
+
+def existing_places(*, home: Path, environment: Mapping[str, str] = os.environ) -> list[Place]:
+    """Those of the known places that are there."""
+    return [place for place in known_places(home=home, environment=environment) if place.path.exists()]
+
+
+def is_of_chats(place: Place, path: Path) -> bool:
+    """Whether the file is a conversation, as far as its folder tells: editors keep much else in their storage."""
+    if place.agent == "vscode-copilot":
+        return path.parent.name in ("chatSessions", "emptyWindowChatSessions")
+    if place.agent == "gemini-cli":
+        return "chats" in path.parts
+    return place.agent != "cursor" or path.suffix == ".vscdb" or "agent-transcripts" in path.parts
+
+
+def _data_folder(home: Path, environment: Mapping[str, str]) -> Path:
+    if sys.platform == "darwin":
+        return home / "Library" / "Application Support"
+    if sys.platform == "win32":
+        return Path(environment.get("LOCALAPPDATA") or home / "AppData" / "Local")
+    return Path(environment.get("XDG_DATA_HOME") or home / ".local" / "share")
+
+
+def _config_folder(home: Path, environment: Mapping[str, str]) -> Path:
+    if sys.platform == "darwin":
+        return home / "Library" / "Application Support"
+    if sys.platform == "win32":
+        return Path(environment.get("APPDATA") or home / "AppData" / "Roaming")
+    return Path(environment.get("XDG_CONFIG_HOME") or home / ".config")
+
+
+def _unix_data(home: Path, environment: Mapping[str, str], name: str) -> list[Path]:
+    """Folders of programs that use the Unix layout everywhere, and on some systems their own as well."""
+    unix = Path(environment.get("XDG_DATA_HOME") or home / ".local" / "share") / name
+    return list(dict.fromkeys([unix, _data_folder(home, environment) / name]))

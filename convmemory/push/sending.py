@@ -1,0 +1,113 @@
+"""Sends archives to a server's `POST /api/v1/imports`, and waits where it asks to wait."""
+
+import http.client
+import json
+import ssl
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+CHUNK_BYTES = 256 * 1024
+TIMEOUT_S = 120
+WAIT_S = 60  # for the server to have imported it, before it is looked for again
+LONGEST_PAUSE_S = 60.0
+
+
+class PushError(Exception):
+    """Nothing can be sent now; the message says what to do."""
+
+
+class Offline(PushError):
+    """The server does not answer: what is not sent stays for the next run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """Where to send to, and the key that may write there."""
+
+    address: str
+    key: str
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.address)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise PushError(f"{self.address!r} is no address of a server: give one like https://memory.example.org")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What became of an archive: taken, refused for good, or left for another time; and why."""
+
+    taken: bool
+    detail: str = ""
+    outcome: str = "taken"
+
+
+def send(archive: Path, *, server: Server) -> Answer:
+    """Send one archive; where the server is busy, again, until it has answered.
+
+    Raises: Offline where it does not answer, PushError where the key is refused.
+    """
+    pause_s = 1.0
+    while True:
+        status, body = _post(archive, server)
+        if status in (200, 202):
+            return Answer(taken=True)
+        if status in (401, 403):
+            raise PushError(f"The server refuses the key: {_detail(body)}")
+        if status not in (429, 502, 503, 504):
+            return Answer(taken=False, detail=_detail(body), outcome="refused")
+        time.sleep(pause_s)
+        pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+
+
+def _post(archive: Path, server: Server) -> tuple[int, bytes]:
+    address = urlsplit(server.address)
+    boundary = uuid.uuid4().hex
+    head = (
+        f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="{archive.name}"\r\n'
+        "Content-Type: application/zip\r\n\r\n"
+    ).encode()
+    tail = f"\r\n--{boundary}--\r\n".encode()
+    headers = {
+        "Authorization": f"Bearer {server.key}",
+        "Content-Type": f"multipart/form-data; boundary={boundary}",
+        "Content-Length": str(len(head) + archive.stat().st_size + len(tail)),
+    }
+    connection = _connection(address.scheme, address.netloc.rpartition("@")[2])
+    try:
+        path = f"{address.path.rstrip('/')}/api/v1/imports?wait={WAIT_S}"
+        connection.request("POST", path, body=_body(head, archive, tail), headers=headers)
+        response = connection.getresponse()
+        return response.status, response.read()
+    except (OSError, http.client.HTTPException) as error:
+        raise Offline(f"{server.address} does not answer: {error or type(error).__name__}") from error
+    finally:
+        connection.close()
+
+
+def _connection(scheme: str, netloc: str) -> http.client.HTTPConnection:
+    if scheme == "https":
+        return http.client.HTTPSConnection(netloc, timeout=TIMEOUT_S, context=ssl.create_default_context())
+    return http.client.HTTPConnection(netloc, timeout=TIMEOUT_S)
+
+
+def _body(head: bytes, archive: Path, tail: bytes) -> Iterator[bytes]:
+    yield head
+    with archive.open("rb") as file:
+        while chunk := file.read(CHUNK_BYTES):
+            yield chunk
+    yield tail
+
+
+def _detail(body: bytes) -> str:
+    """The reason in a problem document, or the beginning of whatever came."""
+    try:
+        value = json.loads(body)
+    except ValueError:
+        value = None
+    detail = value.get("detail") if isinstance(value, dict) else None
+    return str(detail or body[:200].decode("utf-8", "replace"))

@@ -1,0 +1,163 @@
+"""Planted keys are in their own table alone: not in what is stored, indexed, found, shown, recalled or exported."""
+
+import json
+import zipfile
+import zlib
+from pathlib import Path
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+
+from convmemory.conversations import ingest
+from convmemory.conversations.drafts import ConversationDraft
+from convmemory.conversations.hidden_keys import keys_of, reveal_key
+from convmemory.conversations.import_runner import ImportReport, import_paths
+from convmemory.conversations.models import Conversation, HiddenKey, Message, MessageSource
+from convmemory.core.errors import NotFound
+from convmemory.core.key_shapes import find_keys
+from convmemory.ops.privacy.exporting import export_user
+from convmemory.tools.registry import run_tool
+from search.indexing.active import index_source
+from tests.factories import make_user, source_id, user_says
+from tests.support.planted_keys import planted_keys
+from tests.unit.importers.helpers import assistant_line, user_line, write_lines
+
+pytestmark = pytest.mark.django_db
+
+PLANTED = planted_keys()
+
+
+def secret(kind: str) -> str:
+    [found] = find_keys(PLANTED[kind])
+    return PLANTED[kind][found.start : found.end]
+
+
+def transcript(folder: Path) -> Path:
+    lines: list[dict[str, object] | str] = []
+    for number, (kind, text) in enumerate(PLANTED.items()):
+        call = {"type": "tool_use", "id": f"c{number}", "name": "bash", "input": {"command": f"echo '{text}'"}}
+        result = {"type": "tool_result", "tool_use_id": f"c{number}", "content": f"said {text}"}
+        content = [{"type": "thinking", "thinking": f"Hm, {text}"}, {"type": "text", "text": f"Noted {text}"}, call]
+        lines += [
+            user_line(f"u{number}", f"Settings for {kind.replace('-', ' ')} of the bakery: {text}"),
+            assistant_line(f"a{number}", "")
+            | {"message": {"id": f"m{number}", "role": "assistant", "content": content}},
+            user_line(f"r{number}", [result], toolUseResult={"stdout": text}),
+        ]
+    return write_lines(folder / "0c5e2b7a-0000-4000-8000-00000000000a.jsonl", lines)
+
+
+def imported(owner: User, folder: Path) -> ImportReport:
+    return import_paths(owner=owner, paths=[transcript(folder)])
+
+
+def leaks(text: str) -> list[str]:
+    """The kinds of the planted keys that stand in the text, whole or in its JSON form."""
+    forms = {kind: {secret(kind), json.dumps(secret(kind))[1:-1]} for kind in PLANTED}
+    return [kind for kind, values in forms.items() if any(value in text for value in values)]
+
+
+def whole_database() -> str:
+    """Every row of every table as text."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()")
+        tables = [name for (name,) in cursor.fetchall()]
+        rows = []
+        for table in tables:
+            cursor.execute(f'SELECT t::text FROM "{table}" AS t')
+            rows += [row for (row,) in cursor.fetchall()]
+    return "\n".join(rows)
+
+
+def test_no_table_holds_a_key_as_it_was(tmp_path: Path) -> None:
+    owner = make_user()
+    report = imported(owner, tmp_path)
+    assert report.total("hidden_keys") >= 3 * len(PLANTED)
+    index_source(source_id=source_id(Conversation.objects.get()))
+    assert leaks(whole_database()) == []
+    raw = [zlib.decompress(bytes(row.data)).decode() for row in MessageSource.objects.all()]
+    assert leaks("\n".join(raw)) == []
+    assert {row.kind for row in HiddenKey.objects.all()} == set(PLANTED)
+
+
+def test_no_surface_shows_a_key(tmp_path: Path) -> None:
+    owner = make_user()
+    imported(owner, tmp_path)
+    conversation = Conversation.objects.get()
+    index_source(source_id=source_id(conversation))
+    client = Client()
+    client.force_login(owner)
+    pages = [
+        client.get(f"/conversations/{conversation.pk}").content.decode(),
+        client.get(f"/conversations/{conversation.pk}/keys").content.decode(),
+        client.get("/search", {"q": "settings of the bakery"}).content.decode(),
+    ]
+    answers = [
+        run_tool("ConversationSearch", {"query": "settings of the bakery"}, owner),
+        run_tool("read_conversation", {"conversation_id": conversation.pk}, owner),
+        run_tool("conversation_recall", {"query": "settings of the bakery"}, owner),
+    ]
+    assert "[hidden " in pages[0]
+    assert leaks("\n".join([*pages, *map(json.dumps, answers)])) == []
+
+
+def test_an_export_holds_no_key(tmp_path: Path) -> None:
+    owner = make_user()
+    imported(owner, tmp_path)
+    export_user(user=owner, path=tmp_path / "export.zip")
+    with zipfile.ZipFile(tmp_path / "export.zip") as archive:
+        tables = {name: archive.read(name).decode() for name in archive.namelist()}
+    assert leaks("\n".join(tables.values())) == []
+    sources = next(text for name, text in tables.items() if "messagesource" in name)
+    packed = [bytes.fromhex(json.loads(line)["data"].removeprefix("\\x")) for line in sources.splitlines()]
+    assert leaks("\n".join(zlib.decompress(data).decode() for data in packed)) == []
+
+
+def test_importing_again_changes_nothing(tmp_path: Path) -> None:
+    owner = make_user()
+    first = imported(owner, tmp_path)
+    rows = HiddenKey.objects.count()
+    again = imported(owner, tmp_path)
+    assert (again.total("added"), again.total("updated")) == (0, 0)
+    assert again.total("unchanged") == first.total("added")
+    assert HiddenKey.objects.count() == rows
+
+
+def test_its_owner_alone_is_given_a_key_back(tmp_path: Path) -> None:
+    owner, stranger = make_user(), make_user()
+    imported(owner, tmp_path)
+    conversation = Conversation.objects.get()
+    rows = keys_of(owner=owner, conversation_id=conversation.pk)
+    assert {reveal_key(owner=owner, key_id=row.pk) for row in rows} >= {secret(kind) for kind in PLANTED}
+    assert keys_of(owner=stranger, conversation_id=conversation.pk) == []
+    with pytest.raises(NotFound):
+        reveal_key(owner=stranger, key_id=rows[0].pk)
+    client = Client()
+    client.force_login(owner)
+    page = client.post(f"/conversations/{conversation.pk}/keys", {"key": rows[0].pk})
+    assert reveal_key(owner=owner, key_id=rows[0].pk)[:20] in page.content.decode()
+    assert "no-store" in page["Cache-Control"]
+    client.force_login(stranger)
+    assert client.post(f"/conversations/{conversation.pk}/keys", {"key": rows[0].pk}).status_code == 404
+
+
+def test_the_setting_turns_it_off(tmp_path: Path, settings: object) -> None:
+    settings.HIDE_KEYS = False  # type: ignore[attr-defined]
+    report = imported(make_user(), tmp_path)
+    assert report.total("hidden_keys") == 0
+    assert not HiddenKey.objects.exists()
+    texts = "\n".join(json.dumps(parts) for parts in Message.objects.values_list("parts", flat=True))
+    assert set(leaks(texts)) == set(PLANTED)
+
+
+def test_what_a_program_sends_in_has_its_keys_hidden() -> None:
+    owner = make_user()
+    key = PLANTED["github-token"]
+    draft = ConversationDraft(messages=[user_says(f"my token is {key}")], title=f"About {key}")
+    conversation = ingest.create_conversation(owner=owner, draft=draft)
+    assert leaks(whole_database()) == []
+    assert conversation.title == "About [hidden github-token 1]"
+    ingest.append_messages(owner=owner, conversation_id=conversation.pk, drafts=[user_says(f"again {key}")])
+    assert leaks(whole_database()) == []

@@ -1,0 +1,54 @@
+"""A server that takes uploads as the import route does, and can be busy, refuse, or die."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+@dataclass
+class ImportServer:
+    """`uploads` are the archives that were taken, in order. `answer` gives a status for the n-th request."""
+
+    address: str = ""
+    uploads: list[bytes] = field(default_factory=list)
+    keys: list[str] = field(default_factory=list)
+    requests: int = 0
+    answer: Callable[[int, bytes], int] = lambda number, body: 202
+
+
+@contextmanager
+def import_server() -> Iterator[ImportServer]:
+    """The server, for as long as the test needs it."""
+    state = ImportServer()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            archive = body.partition(b"\r\n\r\n")[2].rpartition(b"\r\n--")[0]
+            status = state.answer(state.requests, archive)
+            state.requests += 1
+            if not status:
+                self.connection.close()  # it dies without a word
+                return
+            if status < 300:
+                state.uploads.append(archive)
+                state.keys.append(self.headers["Authorization"])
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(b'{"detail": "said the server"}')
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    state.address = f"http://127.0.0.1:{server.server_port}"
+    try:
+        yield state
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

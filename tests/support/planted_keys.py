@@ -1,0 +1,40 @@
+"""Keys of many kinds, made up here and put together at run time: no file of this project holds one."""
+
+import random
+import string
+
+_LETTERS = string.ascii_letters + string.digits
+_HEX = "0123456789abcdef"
+
+
+def planted_keys(seed: int = 7) -> dict[str, str]:
+    """A text with one key in it, by the kind that is to be found."""
+    draw = random.Random(seed)
+
+    def some(count: int, alphabet: str = _LETTERS) -> str:
+        return "".join(draw.choices(alphabet, k=count))
+
+    upper = string.ascii_uppercase + "234567"
+    body = "\n".join(some(64, _LETTERS + "+/") for _ in range(8))
+    return {
+        "anthropic-key": "sk-ant-" + "api03-" + some(93) + "AA",
+        "aws-access-key-id": "AK" + "IA" + some(16, upper),
+        "aws-secret-key": "aws_secret_access_key = " + some(40),
+        "azure-client-secret": "x8T8" + "Q~" + some(34),
+        "digitalocean-token": "dop_" + "v1_" + some(64, _HEX),
+        "github-token": "gh" + "p_" + some(36),
+        "gitlab-token": "gl" + "pat-" + some(20),
+        "google-api-key": "AI" + "za" + some(35),
+        "huggingface-token": "h" + "f_" + some(34, string.ascii_letters),
+        "jwt": "ey" + "J" + some(30) + ".ey" + "J" + some(60) + "." + some(43),
+        "npm-token": "np" + "m_" + some(36),
+        "openai-key": "sk-" + "proj-" + some(74) + "T3Blbk" + "FJ" + some(74),
+        "password-in-url": "postgresql://ada:" + some(14) + "@db.bakery.example:5432/orders",
+        "private-key": "-----BEGIN RSA PRIVATE" + " KEY-----\n" + body + "\n-----END RSA PRIVATE" + " KEY-----",
+        "pypi-token": "py" + "pi-AgEI" + some(90),
+        "sendgrid-key": "S" + "G." + some(22) + "." + some(43),
+        "slack-token": "xo" + "xb-" + some(12, string.digits) + "-" + some(13, string.digits) + "-" + some(24),
+        "stripe-key": "sk_" + "live_" + some(24),
+        "telegram-bot-token": some(1, "123456789") + some(9, string.digits) + ":" + "AA" + some(33),
+        "authorization-header": "Authorization: Bearer " + some(48),
+    }

@@ -1,0 +1,45 @@
+"""Taking keys out of a message: one number for one key, wherever it stands, and sources that cannot be read."""
+
+import zlib
+
+from convmemory.conversations.drafts import MessageDraft
+from convmemory.conversations.hidden_keys import MAX_RAW_BYTES, without_keys
+from convmemory.conversations.parts import TextPart, ToolCallPart
+from tests.support.planted_keys import planted_keys
+
+TOKEN, OTHER = planted_keys()["github-token"], planted_keys()["npm-token"]
+
+
+def message(*parts: TextPart | ToolCallPart, raw: bytes = b"") -> MessageDraft:
+    return MessageDraft("user", parts, raw=raw)
+
+
+def test_one_key_has_one_number() -> None:
+    call = ToolCallPart("", "bash", {"command": [f"echo {OTHER}", {"token": TOKEN}]})
+    draft = without_keys(message(TextPart(f"{TOKEN} and {TOKEN}"), call))
+    assert draft.parts[0] == TextPart("[hidden github-token 1] and [hidden github-token 1]")
+    assert draft.parts[1].input == {"command": ["echo [hidden npm-token 2]", {"token": "[hidden github-token 1]"}]}  # type: ignore[union-attr]
+    assert [(key.number, key.value) for key in draft.hidden_keys] == [(1, TOKEN), (2, OTHER)]
+
+
+def test_a_message_without_keys_is_the_same_message() -> None:
+    draft = message(TextPart("bread"), raw=zlib.compress(b"bread"))
+    assert without_keys(draft) is draft
+
+
+def test_marks_are_no_keys() -> None:
+    hidden = without_keys(message(TextPart(TOKEN)))
+    assert without_keys(message(*hidden.parts)).parts == hidden.parts  # type: ignore[arg-type]
+
+
+def test_sources_that_expand_without_end_are_left_out() -> None:
+    assert without_keys(message(TextPart("bread"), raw=zlib.compress(b"0" * (MAX_RAW_BYTES + 1)))).raw == b""
+
+
+def test_sources_that_are_not_packed_are_looked_into_as_they_are() -> None:
+    assert without_keys(message(TextPart("bread"), raw=b"no such thing")).raw == b"no such thing"
+    assert without_keys(message(TextPart("bread"), raw=f"so {TOKEN}".encode())).raw == b"so [hidden github-token 1]"
+
+
+def test_the_value_is_not_in_its_own_description() -> None:
+    assert TOKEN not in repr(without_keys(message(TextPart(TOKEN))))

@@ -1,0 +1,175 @@
+"""What the files of coding agents come to: who said what, what was taken back, and where it belongs."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from convmemory.conversations.importers.base import FileReport, Source
+from convmemory.conversations.importers.detect import IMPORTERS, Walk
+from convmemory.conversations.parts import TextPart, ThinkingPart, ToolCallPart, ToolResultPart
+from tests.support.agent_databases import make
+from tests.unit.importers.helpers import FIXTURES, Read, read, write_lines
+
+CASES = {
+    "aider": (
+        "aider/.aider.chat.history.md",
+        ["add a retry to the webhook\nwith a pause of five seconds", "make the pause configurable"],
+    ),
+    "cline": (
+        "cline/tasks/1767261600000",
+        ["Rename the column stock to in_stock", "Also in the tests, please"],
+    ),
+    "copilot-cli": (
+        "copilot-cli/7a1c-session/events.jsonl",
+        ["When do I sow broad beans?", "And sweet peas?"],
+    ),
+    "cursor": (
+        "cursor/projects/home-ada-bakery/agent-transcripts/c0ffee00-0000-4000-8000-000000000005.jsonl",
+        ["Add almond croissants to the menu", "And the price?"],
+    ),
+    "gemini-cli": (
+        "gemini-cli/oven/chats/session-2026-05-02T10-00-5be1c0de.jsonl",
+        ["How hot should the oven be for rye bread?", "How long does it bake?"],
+    ),
+    "goose": (
+        "goose/20250801_101500.jsonl",
+        ["How often do I check a hive?"],
+    ),
+    "opencode": (
+        "opencode/storage",
+        ["How do I feed a sourdough?"],
+    ),
+    "pi": (
+        "pi/2026-05-12T01-02-27_019e19b4.jsonl",
+        ["Why is the clock slow?", "By how much do I shorten it?"],
+    ),
+    "vscode-copilot": (
+        "vscode-copilot/chatSessions/3f2e0000-0000-4000-8000-000000000003.jsonl",
+        ["Why does the basket lose its items?", "Which lifetime?"],
+    ),
+}  # fmt: skip
+PROJECTS = {
+    "copilot-cli": "/home/ada/garden",
+    "gemini-cli": "/home/ada/oven",
+    "goose": "/home/ada/bees",
+    "opencode": "/home/ada/bakery",
+    "pi": "/home/ada/clock",
+    "vscode-copilot": "/home/ada/web shop",
+}
+
+
+def first(name: str) -> Read:
+    return read(IMPORTERS[name], FIXTURES / CASES[name][0])[0]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_walk_finds_it(name: str) -> None:
+    path = FIXTURES / CASES[name][0]
+    items = list(Walk().over([path]))
+    assert [item.importer for item in items] == [IMPORTERS[name]]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_a_person_asked(name: str) -> None:
+    found = first(name)
+    current = [message for message in found.messages if not message.superseded]
+    assert Read(found.draft, current, []).prompts == CASES[name][1]
+    assert len(set(found.keys)) == len(found.keys)
+    assert all(message.raw for message in found.messages if message.role == "user")
+
+
+@pytest.mark.parametrize("name", PROJECTS)
+def test_where_it_was(name: str) -> None:
+    assert first(name).draft.project == PROJECTS[name]
+
+
+@pytest.mark.parametrize("name", ["copilot-cli", "gemini-cli", "pi", "vscode-copilot"])
+def test_what_was_taken_back_is_superseded(name: str) -> None:
+    assert [message.role for message in first(name).messages if message.superseded] == ["user", "assistant"]
+
+
+@pytest.mark.parametrize("name", ["copilot-cli", "gemini-cli", "goose", "opencode", "pi", "vscode-copilot"])
+def test_calls_are_answered(name: str) -> None:
+    parts = [part for message in first(name).messages for part in message.parts]
+    calls = [part.id for part in parts if isinstance(part, ToolCallPart)]
+    assert calls
+    assert set(calls) <= {part.call_id for part in parts if isinstance(part, ToolResultPart)}
+
+
+def test_a_gemini_message_that_is_written_again_keeps_its_place() -> None:
+    texts = [
+        part.text for message in first("gemini-cli").messages for part in message.parts if isinstance(part, TextPart)
+    ]
+    assert texts[1] == "Start at 250 degrees and let it fall to 200."
+
+
+def test_a_gemini_log_beside_its_older_document_is_read_alone(tmp_path: Path) -> None:
+    header = {"sessionId": "s", "projectHash": "h"}
+    message = {"id": "u", "type": "user", "content": "hello"}
+    document = tmp_path / "session-1.json"
+    document.write_text(json.dumps({**header, "messages": [message]}))
+    [alone] = read(IMPORTERS["gemini-cli"], document)
+    write_lines(document.with_suffix(".jsonl"), [header, message])
+    report = FileReport(path="")
+    assert read(IMPORTERS["gemini-cli"], document, report) == []
+    assert "session-1.jsonl" in report.notes[0]
+    [log] = read(IMPORTERS["gemini-cli"], document.with_suffix(".jsonl"))
+    assert (log.draft.source_id, log.keys) == (alone.draft.source_id, alone.keys)
+
+
+def test_a_gemini_rewind_to_an_unknown_message_takes_everything_back(tmp_path: Path) -> None:
+    lines = [{"sessionId": "s", "projectHash": "h"}, {"id": "a", "type": "user", "content": "x"}, {"$rewindTo": "?"}]
+    [found] = read(IMPORTERS["gemini-cli"], write_lines(tmp_path / "s.jsonl", lines))
+    assert [message.superseded for message in found.messages] == [True]
+
+
+def test_an_editors_additions_are_no_persons() -> None:
+    roles = [(message.role, message.injected) for message in first("cline").messages]
+    assert roles[:2] == [("user", False), ("system", True)]
+    assert roles[3] == ("tool", False)
+
+
+def test_roo_and_clines_sessions() -> None:
+    [roo] = read(IMPORTERS["cline"], FIXTURES / "cline/roo-cline/tasks/0190-rye")
+    assert (roo.draft.source, roo.draft.title, roo.draft.project) == ("roo", "Write a recipe page", "/home/ada/recipes")
+    assert isinstance(roo.messages[1].parts[0], ThinkingPart)
+    [session] = read(IMPORTERS["cline"], FIXTURES / "cline/sessions/ses-42.messages.json")
+    assert session.prompts == ["Which port does the shop use?"]
+
+
+def test_messages_of_a_redacted_export_are_kept_apart() -> None:
+    [export] = read(IMPORTERS["opencode"], FIXTURES / "opencode/export/ses_export.json")
+    assert export.keys == ["message:1", "message:2", "message:2:results"]
+    assert export.draft.parent_source_id == ""
+
+
+def test_a_session_of_both_generations_is_read_from_the_second(tmp_path: Path) -> None:
+    make(tmp_path / "opencode.db").close()
+    sessions = {item.draft.source_id: item for item in read(IMPORTERS["opencode"], tmp_path / "opencode.db")}
+    assert set(sessions) == {"ses_one", "ses_two", "ses_three"}
+    assert sessions["ses_one"].keys == ["ses_one:0", "ses_one:2", "ses_one:2:results"]
+    assert sessions["ses_two"].keys[0] == "msg_ses_two_1"
+    assert sessions["ses_three"].draft.parent_source_id == "ses_one"
+
+
+def test_a_log_of_changes_skips_what_leads_nowhere(tmp_path: Path) -> None:
+    lines = [
+        {"kind": 1, "k": ["requests"], "v": []},
+        {"kind": 0, "v": {"sessionId": "s", "requests": []}},
+        {"kind": 1, "k": ["requests", 10**9, "message"], "v": "far"},
+        {"kind": 2, "k": ["nowhere", "else"], "v": [1]},
+        {"kind": 2, "k": ["requests"], "v": [{"requestId": "r", "message": {"text": "hello"}}]},
+        {"kind": 3, "k": ["customTitle"]},
+    ]
+    report = FileReport(path="")
+    [found] = read(IMPORTERS["vscode-copilot"], write_lines(tmp_path / "s.jsonl", lines), report)
+    assert found.prompts == ["hello"]
+    assert report.skipped == 4
+
+
+def test_an_older_chat_is_left_to_its_log() -> None:
+    path = FIXTURES / "vscode-copilot/chatSessions/older.json"
+    [found] = read(IMPORTERS["vscode-copilot"], path)
+    assert found.prompts == ["What is a primary key?"]
+    assert IMPORTERS["vscode-copilot"].sniff(Source(path)) == 85

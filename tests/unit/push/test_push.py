@@ -1,0 +1,125 @@
+"""The client sends each file once, whatever interrupts it, and needs nothing but Python."""
+
+import io
+import os
+import subprocess
+import sys
+import time
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from convmemory.push import __main__
+from tests.support.agent_databases import make
+from tests.support.import_server import ImportServer, import_server
+from tests.unit.importers.helpers import user_line, write_lines
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ImportServer]:
+    monkeypatch.setenv("CONVMEMORY_KEY", "cm_key")
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    for name in ("CLAUDE_CONFIG_DIR", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "CONVMEMORY_KEY_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    with import_server() as running:
+        yield running
+
+
+def transcripts(home: Path, count: int) -> None:
+    for number in range(count):
+        path = home / ".claude" / "projects" / f"-p{number % 7}" / f"{number:08}-0000-4000-8000-000000000000.jsonl"
+        write_lines(path, [user_line(f"u{number}", f"question {number}")])
+
+
+def push(home: Path, server: ImportServer) -> int:
+    return __main__.main(["--server", server.address, "--home", str(home)])
+
+
+def names(server: ImportServer) -> list[str]:
+    return [name for upload in server.uploads for name in zipfile.ZipFile(io.BytesIO(upload)).namelist()]
+
+
+def test_a_thousand_files_and_a_server_that_dies_in_the_middle(tmp_path: Path, server: ImportServer) -> None:
+    transcripts(tmp_path, 1_000)
+    server.answer = lambda number, _: 202 if number < 9 else 0
+    assert push(tmp_path, server) == __main__.OFFLINE_EXIT
+    before = len(names(server))
+    assert before == 450
+    server.answer = lambda number, _: 202
+    assert push(tmp_path, server) == 0
+    assert len(names(server)) == len(set(names(server))) == 1_000
+    requests = server.requests
+    assert push(tmp_path, server) == 0
+    assert server.requests == requests
+    assert set(server.keys) == {"Bearer cm_key"}
+
+
+def test_what_changed_is_sent_again(tmp_path: Path, server: ImportServer) -> None:
+    transcripts(tmp_path, 3)
+    push(tmp_path, server)
+    path = next(tmp_path.glob(".claude/projects/-p1/*.jsonl"))
+    path.write_text(path.read_text() + "{}\n")
+    push(tmp_path, server)
+    assert len(names(server)) == 4
+    assert names(server)[-1] == f"claude-code/projects/-p1/{path.name}"
+
+
+def test_a_server_that_is_away_is_caught_up_with(tmp_path: Path, server: ImportServer) -> None:
+    transcripts(tmp_path, 2)
+    away = ImportServer(address="http://127.0.0.1:9")
+    assert push(tmp_path, away) == __main__.OFFLINE_EXIT
+    assert push(tmp_path, server) == 0
+    assert len(names(server)) == 2
+
+
+def test_a_busy_server_is_waited_for(tmp_path: Path, server: ImportServer) -> None:
+    transcripts(tmp_path, 1)
+    server.answer = lambda number, _: (429, 503, 202)[number]
+    assert push(tmp_path, server) == 0
+    assert server.requests == 3
+
+
+def test_one_file_that_is_refused_costs_no_other(tmp_path: Path, server: ImportServer) -> None:
+    transcripts(tmp_path, 8)
+
+    def answer(number: int, archive: bytes) -> int:
+        return 422 if b"00000005-" in archive else 202
+
+    server.answer = answer
+    assert push(tmp_path, server) == 0
+    assert len(names(server)) == 7
+    requests = server.requests
+    push(tmp_path, server)
+    assert server.requests == requests
+
+
+def test_a_key_that_is_refused_ends_it(
+    tmp_path: Path, server: ImportServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    transcripts(tmp_path, 1)
+    server.answer = lambda *_: 401
+    assert push(tmp_path, server) == __main__.ERROR_EXIT
+    assert "refuses the key: said the server" in capsys.readouterr().err
+
+
+def test_a_database_in_use_is_sent_whole(tmp_path: Path, server: ImportServer) -> None:
+    path = tmp_path / ".local/share/opencode/opencode.db"
+    path.parent.mkdir(parents=True)
+    connection = make(path)
+    assert push(tmp_path, server) == 0
+    connection.close()
+    [upload] = server.uploads
+    copy = zipfile.ZipFile(io.BytesIO(upload)).read("opencode/opencode/opencode.db")
+    assert b"Asked in ses_two" in copy
+
+
+def test_it_runs_without_any_package(tmp_path: Path) -> None:
+    (tmp_path / "convmemory_push").symlink_to(Path(__main__.__file__).parent)
+    transcripts(tmp_path / "home", 2)
+    command = [sys.executable, "-S", "-m", "convmemory_push", "--list", "--server", "http://localhost", "--home"]
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([*command, str(tmp_path / "home")], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("2 files to send")
