@@ -76,8 +76,9 @@ def _found(number: int, hit: SectionHit) -> FoundSection:
 DOCUMENT_SEARCH = Tool(
     name="document_search",
     description=(
-        "Find what the user's documents say. Use it for what files hold; for what was said use ConversationSearch. Good "
-        "query: 'how long is the notice period'. Bad: 'notice'. Put each result's cite after what you take from it."
+        "Find what the user's documents say. Use it for what files hold; for what was said use ConversationSearch. "
+        "Good query: 'how long is the notice period'. Bad: 'notice'. Put each result's cite after what you take "
+        "from it."
     ),
     input_model=DocumentSearchInput,
     output_model=DocumentSearchOutput,
