@@ -46,6 +46,7 @@ def _watch(
 ) -> None:  # fmt: skip
     """Until the set of places that are there changes."""
     watched = _identities(here)
+    unwatched = here  # until now: what was written since the last sync is in no event
     looked_at = time.monotonic()
     for changes in watchfiles.watch(
         *{_root(place) for place in here},
@@ -57,7 +58,8 @@ def _watch(
         watch_filter=None,
         raise_interrupt=False,
     ):
-        touched = [place for place in here if any(_is_in(place, Path(path)) for _, path in changes)]
+        touched = unwatched or [place for place in here if any(_is_in(place, Path(path)) for _, path in changes)]
+        unwatched = ()
         if touched:
             _sync(owner, touched, told)
         if time.monotonic() - looked_at >= LOOK_AGAIN_S:

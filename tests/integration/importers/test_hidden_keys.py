@@ -3,6 +3,7 @@
 import json
 import zipfile
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from django.db import connection
 from django.test import Client
 
 from convmemory.conversations import ingest
+from convmemory.conversations.by_source import create_or_continue
 from convmemory.conversations.drafts import ConversationDraft
 from convmemory.conversations.hidden_keys import keys_of, reveal_key
 from convmemory.conversations.import_runner import ImportReport, import_paths
@@ -161,3 +163,15 @@ def test_what_a_program_sends_in_has_its_keys_hidden() -> None:
     assert conversation.title == "About [hidden github-token 1]"
     ingest.append_messages(owner=owner, conversation_id=conversation.pk, drafts=[user_says(f"again {key}")])
     assert leaks(whole_database()) == []
+
+
+@pytest.mark.parametrize("hidden_at_first", [True, False])
+def test_what_a_client_sends_again_is_known_in_spite_of_its_keys(settings: object, hidden_at_first: bool) -> None:
+    owner = make_user()
+    first, second = user_says(PLANTED["github-token"]), user_says("And the oven?")
+    draft = ConversationDraft(messages=(first,), source="bakery", source_id="1")
+    settings.HIDE_KEYS = hidden_at_first  # type: ignore[attr-defined]
+    stored, _ = create_or_continue(owner=owner, draft=draft)
+    settings.HIDE_KEYS = True  # type: ignore[attr-defined]
+    again, is_new = create_or_continue(owner=owner, draft=replace(draft, messages=(first, second)))
+    assert (again.pk, is_new, again.message_count) == (stored.pk, False, 2)

@@ -5,10 +5,11 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import watchfiles
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.db import connection
@@ -181,6 +182,23 @@ def test_a_line_that_is_appended_comes_in_and_a_folder_may_vanish(home: Path) ->
     finally:
         stop.set()
         thread.join()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_is_written_before_the_watch_begins_comes_in(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, stop, counts = session_file(home, "bread"), threading.Event(), list[int]()
+
+    def watch(*_: Path, **__: object) -> Iterator[set[tuple[int, str]]]:
+        with path.open("a") as file:
+            file.write(json.dumps(user_line("u9", "rolls")) + "\n")
+        yield set()
+        counts.append(Message.objects.count())
+        stop.set()
+
+    monkeypatch.setattr(watchfiles, "watch", watch)
+    places = [place for place in known_places(home=home) if place.agent == "claude-code"]
+    watch_places(owner=make_user(), places=places, stop=stop, told=lambda _: None)
+    assert counts == [3]
 
 
 def wait_until(holds: Callable[[], bool], tries: int = 600) -> None:
