@@ -12,7 +12,7 @@ from functools import lru_cache
 SIZES = (1_000, 10_000, 100_000)
 MAX_RATIO = 20
 FLOOR_S = 0.004  # what is quicker than that counts as this: clocks are coarse
-TRIES = 4  # on a busy machine only the best of several times says something
+TRIES = 8  # on a busy machine only the best of several times says something
 
 UNITS = (
     *(" ", "a", "A", "7", "é", "中", "`", "\n", "\t", "[", "(", "{", "*", "_", "~", '"', "'", "<", ">", "&", "\\", "|"),

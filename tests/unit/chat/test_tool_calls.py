@@ -14,6 +14,7 @@ from convmemory.chat.deltas import FinishedCall
 from convmemory.conversations.parts import ToolCallPart, ToolResultPart
 from convmemory.core.errors import InvalidInput
 from convmemory.core.tokens import ESTIMATE
+from convmemory.tools.registry import Seen
 
 NAME = "ConversationSearch"
 Run = Callable[[str, Mapping[str, Any], User], dict[str, Any]]
@@ -36,7 +37,7 @@ def answer(monkeypatch: pytest.MonkeyPatch, run: Run) -> ToolResultPart:
 def test_a_tool_that_raises_is_a_result(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: Exception, told: str, logged: bool
 ) -> None:
-    def run(name: str, arguments: Mapping[str, Any], caller: User) -> dict[str, Any]:
+    def run(name: str, arguments: Mapping[str, Any], caller: User, *, seen: Seen) -> dict[str, Any]:
         raise error
 
     monkeypatch.setattr(logging.getLogger("convmemory"), "propagate", True)
@@ -47,7 +48,7 @@ def test_a_tool_that_raises_is_a_result(
 def test_a_tool_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     released = threading.Event()
 
-    def run(name: str, arguments: Mapping[str, Any], caller: User) -> dict[str, Any]:
+    def run(name: str, arguments: Mapping[str, Any], caller: User, *, seen: Seen) -> dict[str, Any]:
         released.wait(10)
         return {}
 

@@ -21,6 +21,7 @@ MADE_ON_THE_SPOT = {
     "search/views.py: re.compile(f\"(\\\\b(?:{'|'.join(map(re.escape, words))})\\\\b)\", re.IGNORECASE)": (
         "search.views"
     ),
+    "convmemory/core/key_shapes.py: re.compile(pattern)": "convmemory.core.key_shapes",
 }
 
 
