@@ -17,7 +17,7 @@ from convmemory.core.tokens import ESTIMATE
 from convmemory.tools.registry import Seen
 
 NAME = "ConversationSearch"
-Run = Callable[[str, Mapping[str, Any], User], dict[str, Any]]
+Run = Callable[..., dict[str, Any]]
 
 
 def answer(monkeypatch: pytest.MonkeyPatch, run: Run) -> ToolResultPart:
