@@ -7,18 +7,17 @@ written. An undated message has the date of its turn's first event, else of the 
 from datetime import datetime
 from typing import Any
 
-from django.db import connection
 from django.db.models import Max, QuerySet
 
 from convmemory.conversations.drafts import ConversationDraft
 from convmemory.conversations.models import Conversation
-from convmemory.core.sql import load_sql
+from convmemory.core.sql import execute_without_nested_loops, load_sql
 
 
 def date_undated(
     conversation: Conversation, draft: ConversationDraft, *, first_changed: int, last_active: datetime | None
 ) -> None:
-    """Date an imported conversation, whose events are stored, and its messages; three or four queries.
+    """Date an imported conversation, whose events are stored, and its messages; some five queries.
 
     `first_changed` is the first position that is new; `last_active` the conversation's `updated_at` before this
     import, None where it is new.
@@ -33,8 +32,7 @@ def date_undated(
         "conversation": conversation.pk,
         "begun": conversation.created_at,
     }
-    with connection.cursor() as cursor:
-        cursor.execute(load_sql("convmemory.conversations", "date_messages"), parameters)
+    execute_without_nested_loops(load_sql("convmemory.conversations", "date_messages"), parameters)
     newest = messages.filter(position__gte=first_changed).aggregate(at=Max("created_at"))["at"]
     conversation.updated_at = max(filter(None, (newest, last_active)), default=conversation.created_at)
     conversation.save(update_fields=["created_at", "updated_at"])

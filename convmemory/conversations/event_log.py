@@ -8,13 +8,12 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Any
 
-from django.db import connection
 from django.db.models import Func, Max, Value
 
 from convmemory.conversations.drafts import EventDraft
 from convmemory.conversations.event_words import event_words
 from convmemory.conversations.models import Conversation, Event
-from convmemory.core.sql import load_sql
+from convmemory.core.sql import execute_without_nested_loops, load_sql
 from convmemory.core.text import json_storable, one_line, storable
 
 BATCH = 500
@@ -75,5 +74,4 @@ def _set_turns(conversation: Conversation, events: list[EventDraft], turns: list
         "lines": [event.line_number for event in events],
         "turns": [_turn_of(event, turns) for event in events],
     }
-    with connection.cursor() as cursor:
-        cursor.execute(load_sql("convmemory.conversations", "set_event_turns"), parameters)
+    execute_without_nested_loops(load_sql("convmemory.conversations", "set_event_turns"), parameters)

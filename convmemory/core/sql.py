@@ -47,3 +47,15 @@ class PendingQuery:
     def rows(self) -> list[tuple[Any, ...]]:
         with self._cursor as cursor:
             return list(cursor.fetchall())
+
+
+def execute_without_nested_loops(statement: str, parameters: Mapping[str, Any]) -> None:
+    """Run a statement that joins rows which this transaction has just written, by hashing or merging alone.
+
+    PostgreSQL takes such rows for a handful until it has analysed the table, and a nested loop over them is quadratic.
+    """
+    allow_or_forbid = load_sql("convmemory.core", "set_nested_loops")
+    with connection.cursor() as cursor:
+        cursor.execute(allow_or_forbid, ["off"])
+        cursor.execute(statement, parameters)
+        cursor.execute(allow_or_forbid, ["on"])
