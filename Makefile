@@ -13,7 +13,7 @@ SCRATCH := env -u DATABASE_URL -u DATABASE_URL_FILE CONVMEMORY_VAR=$(CURDIR)/var
 export PIP_ROOT_USER_ACTION := ignore
 
 .DEFAULT_GOAL := help
-.PHONY: help run test isolation lint fmt lock audit bench setup clean
+.PHONY: help run test test-quick test-surfaces isolation lint fmt lock audit bench setup clean
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,8 +21,14 @@ help: ## Show this list
 run: setup ## Start everything: database, web server, worker. Ctrl-C stops it. PORT sets the port
 	@exec $(BIN)/python manage.py up
 
-test: lint ## Check style, types and layers, then run all tests
-	$(BIN)/pytest
+test: lint ## Check style, types and layers, then run all tests, in two halves side by side
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=line test-quick test-surfaces
+
+test-quick:
+	$(BIN)/pytest tests/unit tests/contracts tests/architecture tests/integration
+
+test-surfaces:
+	$(BIN)/pytest tests/surfaces tests/retrieval
 
 isolation: $(READY_DEV) ## Ask 10,000 random questions of every surface: nobody gets what is another's
 	ISOLATION_CASES=10000 $(BIN)/pytest tests/surfaces/test_isolation.py

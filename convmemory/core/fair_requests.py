@@ -183,7 +183,7 @@ class _Request:
         self._caller, self.places, self._wait_s, self._clock = caller, places, wait_s, clock
         self.started: float | None = None  # when it got its place
         self._scope, self._receive, self._send = scope, receive, send
-        self._has_place = self._is_refused = self._is_whole = False
+        self._has_place = self._is_refused = self._is_whole = self._is_answered = False
         self._ahead: asyncio.Task[Message] | None = None  # a message that was asked for while the request waited
 
     async def receive(self) -> Message:
@@ -193,6 +193,8 @@ class _Request:
         if self._is_whole or message["type"] != "http.request" or message.get("more_body"):
             return message
         self._is_whole = True
+        if self._is_answered:  # a stream that only listens for its client to go
+            return message
         if self.places.take() or await self._wait_in_line():
             self._has_place, self.started = True, self._clock()
             return message
@@ -201,8 +203,10 @@ class _Request:
     async def send(self, message: Message) -> None:
         if self._is_refused:
             return  # the answer to whoever waited too long has been given
-        if message["type"] == "http.response.start" and self._has_place and _is_streamed(message):
-            self._move_to_streams()
+        if message["type"] == "http.response.start":
+            self._is_answered = True
+            if self._has_place and _is_streamed(message):
+                self._move_to_streams()
         await self._send(message)
 
     @property

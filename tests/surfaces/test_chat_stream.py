@@ -237,7 +237,7 @@ def test_a_context_that_does_not_fit_is_told_and_the_question_is_kept(
 
 
 def test_older_messages_are_left_out_and_that_is_told(ada: Talker, endpoint: ChatServer, settings: Settings) -> None:
-    settings.CHAT_CONTEXT_WINDOW = 8_000
+    settings.CHAT_CONTEXT_WINDOW = 10_000
     number = ada.new_conversation()
     pairs = [{"role": role, "content": "some words " * 300} for _ in range(20) for role in ("user", "assistant")]
     assert ada.post(f"/conversations/{number}/messages", messages=pairs).status_code == 201

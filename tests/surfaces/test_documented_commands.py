@@ -58,7 +58,12 @@ def test_the_commands_of_the_first_minutes_do_what_the_readme_says() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     lines = re.findall(r"^\$ \.venv/bin/python manage\.py (.+)$", text, re.MULTILINE)
     calls = [shlex.split(line, comments=True) for line in lines]
-    assert [call[0] for call in calls] == ["create_api_key", "import_conversations", "conversation_search"]
+    assert [call[0] for call in calls] == [
+        "create_api_key",
+        "import_conversations",
+        "conversation_search",
+        "add_documents",
+    ]
     answers = []
     for name, *arguments in calls:
         out = StringIO()

@@ -33,6 +33,8 @@ class Site:
 
     async def _answer(self, scope: Any, receive: Any, send: Any) -> None:
         name = scope["path"]
+        if name == "/listening":
+            await send({"type": "http.response.start", "status": 200, "headers": []})
         if (await receive())["type"] == "http.disconnect":
             self.disconnected.append(name)
             return
@@ -42,7 +44,7 @@ class Site:
         if is_streamed:
             await send({"type": "http.response.start", "status": 200, "headers": headers})
         await self.go_on.setdefault(name, asyncio.Event()).wait()
-        if not is_streamed:
+        if not is_streamed and name != "/listening":
             await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": b"ok"})
         self.running.remove(name)
@@ -147,6 +149,21 @@ def test_who_keeps_the_process_busy_pauses_and_others_do_not() -> None:
         assert site.running == [], "Ada waits, though nothing else of hers is under way"
         await site.answer("bob", "/bob/3", seconds=0.1)
         await site.answer("bob", "/bob/4", seconds=0.1)
+
+    run(scenario)
+
+
+def test_a_stream_that_listens_for_its_client_only_once_it_answers_holds_no_place() -> None:
+    async def scenario() -> None:
+        site = Site(at_once=1)
+        listening = site.ask("ada", "/listening")
+        await settle()
+        assert listening.status == 200
+        search = site.ask("ada", "/search")
+        await site.let_go_on("/search")
+        assert search.status == 200
+        await site.let_go_on("/listening")
+        assert not site.wrapped.callers
 
     run(scenario)
 
