@@ -22,7 +22,7 @@ run: setup ## Start everything: database, web server, worker. Ctrl-C stops it. P
 	@exec $(BIN)/python manage.py up
 
 test: lint ## Check style, types and layers, then run all tests, in two halves side by side
-	@$(MAKE) --no-print-directory --jobs 2 --output-sync=line test-quick test-surfaces
+	@$(MAKE) --no-print-directory --jobs 2 test-quick test-surfaces
 
 test-quick:
 	$(BIN)/pytest tests/unit tests/contracts tests/architecture tests/integration
