@@ -13,7 +13,7 @@ SCRATCH := env -u DATABASE_URL -u DATABASE_URL_FILE CONVMEMORY_VAR=$(CURDIR)/var
 export PIP_ROOT_USER_ACTION := ignore
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-quick test-surfaces isolation lint fmt lock audit bench setup clean
+.PHONY: help run test test-units test-surfaces isolation lint fmt lock audit bench setup clean
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,13 +22,13 @@ run: setup ## Start everything: database, web server, worker. Ctrl-C stops it. P
 	@exec $(BIN)/python manage.py up
 
 test: lint ## Check style, types and layers, then run all tests, in two halves side by side
-	@$(MAKE) --no-print-directory --jobs 2 test-quick test-surfaces
+	@$(MAKE) --no-print-directory --jobs 2 test-units test-surfaces
 
-test-quick:
-	$(BIN)/pytest tests/unit tests/contracts tests/architecture tests/integration
+test-units:
+	$(BIN)/pytest tests/unit tests/contracts tests/architecture tests/retrieval
 
 test-surfaces:
-	$(BIN)/pytest tests/surfaces tests/retrieval
+	$(BIN)/pytest tests/surfaces tests/integration
 
 isolation: $(READY_DEV) ## Ask 10,000 random questions of every surface: nobody gets what is another's
 	ISOLATION_CASES=10000 $(BIN)/pytest tests/surfaces/test_isolation.py
