@@ -77,6 +77,7 @@ class _Caller:
 
     requests: Places
     streams: Places
+    loop: asyncio.AbstractEventLoop
 
     @property
     def is_idle(self) -> bool:
@@ -115,7 +116,7 @@ class FairRequests:
         name = self._name_caller(scope)
         limits = self._limits
         self._note(name)
-        caller = self.callers.get(name) or self.callers.setdefault(name, self._new_caller(name))
+        caller = self._caller_named(name)
         is_stream = self._is_stream(scope["path"])
         places = caller.streams if is_stream else caller.requests
         if places.entered >= (limits.streams if is_stream else limits.at_once) + limits.waiting:
@@ -148,8 +149,13 @@ class FairRequests:
         if caller.is_idle and self.callers.get(name) is caller:
             del self.callers[name]
 
-    def _new_caller(self, name: str) -> _Caller:
-        return _Caller(Places(lambda: self._at_once(name)), Places(lambda: self._limits.streams))
+    def _caller_named(self, name: str) -> _Caller:
+        loop = asyncio.get_running_loop()
+        caller = self.callers.get(name)
+        if caller is None or caller.loop is not loop:  # what another event loop had under way has ended with it
+            places = Places(lambda: self._at_once(name)), Places(lambda: self._limits.streams)
+            caller = self.callers[name] = _Caller(*places, loop)
+        return caller
 
     def _note(self, name: str) -> None:
         now = self._clock()

@@ -168,6 +168,21 @@ def test_a_stream_that_listens_for_its_client_only_once_it_answers_holds_no_plac
     run(scenario)
 
 
+def test_a_pause_ends_with_its_event_loop() -> None:
+    site = Site(at_once=1)
+
+    async def first() -> None:
+        await site.answer("bob", "/bob", seconds=0.1)
+        await site.answer("ada", "/first", seconds=9.0)
+
+    async def second() -> None:
+        await site.answer("ada", "/second", seconds=0.1)
+
+    run(first)
+    assert site.wrapped.callers["ada"].requests.taken == 1, "she pauses"
+    run(second)
+
+
 def test_nobody_pauses_who_is_alone() -> None:
     async def scenario() -> None:
         site = Site(at_once=1)
