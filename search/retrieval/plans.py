@@ -72,12 +72,12 @@ def expected_plans(name: str, space: EmbeddingSpace) -> tuple[str, ...]:
     """What the plan of this dense retriever has to hold, one of them."""
     if name == "passages_indexed":
         return (vector_index.index_name(space),)
-    if name == "items_by_code" and not _is_vacuumed(ItemEmbedding._meta.db_table):
+    if name == "items_by_code" and not is_vacuumed(ItemEmbedding._meta.db_table):
         return (ITEMS, NEWEST_ITEMS)
     return DENSE_PLANS[name]
 
 
-def _is_vacuumed(table: str) -> bool:
+def is_vacuumed(table: str) -> bool:
     """Whether most pages of the table are known to hold no dead row, so that an index can answer by itself."""
     with connection.cursor() as cursor:
         cursor.execute(load_sql("search", "is_vacuumed"), {"share": VACUUMED_SHARE, "table": table})
