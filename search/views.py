@@ -22,11 +22,12 @@ from django_htmx.http import replace_url
 
 from convmemory.accounts.views import PageRequest, signed_in
 from convmemory.conversations.models import Conversation
-from convmemory.conversations.reading import Filters, page_of_conversations
-from convmemory.conversations.views import LIST_LIMIT, SearchBox, list_rows, project_name
+from convmemory.conversations.reading import Filters, page_of_conversations, project_name
+from convmemory.conversations.views import LIST_LIMIT, SearchBox, list_rows
 from convmemory.core.errors import InvalidInput
 from convmemory.core.text import one_line
 from search.document_search import TURNS_ALONE, MixedResults, SectionHit, parse_kinds, search_items
+from search.home_page import home_values
 from search.indexing.status import IndexStatus, index_status
 from search.searching import (
     MAX_LIMIT,
@@ -92,7 +93,7 @@ class HitView:
 def search_page(request: PageRequest) -> HttpResponse:
     """Results of `?q=`, or the newest conversations where there is no query."""
     if request.htmx and request.htmx.target == "main":
-        return render(request, "search/search.html#main", _welcome(request))
+        return render(request, "search/search.html#main", home_values(request))
     box = SearchBox.of(request)
     status, context = _sidebar(request, box)
     context |= {"box": box, "keep": box.query_string}
@@ -101,7 +102,7 @@ def search_page(request: PageRequest) -> HttpResponse:
         response = render(request, f"search/search.html#{part}", context, status=status)
         address = "" if part == "more" else _address(request, box)
         return replace_url(response, address) if address else response
-    context |= _welcome(request) | _choices(request) | {"modes": MODES, "scopes": SCOPES}
+    context |= home_values(request) | _choices(request) | {"modes": MODES, "scopes": SCOPES}
     return render(request, "search/search.html", context, status=status)
 
 
@@ -179,7 +180,7 @@ def _view(hit: Hit, box: SearchBox) -> HitView:
     is_repeated = hit.passage.rstrip("…") in question
     return HitView(
         hit=hit,
-        url=_url(hit, box),
+        url=hit_address(hit, box),
         question=mark_words(question, box.q),
         passage=() if is_repeated else show_marks(hit.passage, hit.marks),
         percent=round(hit.similarity * 100),
@@ -199,7 +200,7 @@ def _section_view(hit: SectionHit, box: SearchBox) -> SectionView:
     )
 
 
-def _url(hit: Hit, box: SearchBox) -> str:
+def hit_address(hit: Hit, box: SearchBox) -> str:
     """The conversation at the hit's turn, with its passage highlighted."""
     parameters = {"turn": hit.turn_number} | box.parameters
     if hit.passage_message_id is not None:
@@ -233,20 +234,6 @@ def mark_words(text: str, query: str) -> tuple[Piece, ...]:
     pattern = re.compile(rf"(\b(?:{'|'.join(map(re.escape, words))})\b)", re.IGNORECASE)
     pieces = pattern.split(text)
     return tuple(Piece(piece, is_match=bool(index % 2)) for index, piece in enumerate(pieces) if piece)
-
-
-def _welcome(request: PageRequest) -> dict[str, Any]:
-    status = index_status(owner=request.user)
-    return {
-        "has_messages": status.messages > 0,
-        "figures": {
-            "turns": f"{status.turns:,}",
-            "messages": f"{status.messages:,}",
-            "indexed": f"{_percent_done(status)}%",
-        },
-        "username": request.user.get_username(),
-        "upload_address": request.build_absolute_uri(reverse("api:upload")),
-    }
 
 
 def _address(request: PageRequest, box: SearchBox) -> str:
@@ -284,8 +271,8 @@ def hits_in(request: PageRequest) -> HttpResponse:
     context = {
         "count": len(hits),
         "place": after if after > before else 0,
-        "previous": _url(hits[before - 1], box) if before else "",
-        "next": _url(hits[after], box) if after < len(hits) else "",
+        "previous": hit_address(hits[before - 1], box) if before else "",
+        "next": hit_address(hits[after], box) if after < len(hits) else "",
     }
     return render(request, "search/hits_in.html", context)
 

@@ -15,6 +15,8 @@ urlpatterns = [
     path("conversations/<int:conversation_id>/replies/<int:reply_id>", views.show_reply, name="reply"),
     path("agents", views.list_agents, name="agents"),
     path("agents/new", views.edit_agent, name="new-agent"),
+    path("agents/check", views.check_endpoint, name="check-new-endpoint"),
+    path("agents/<int:agent_id>/check", views.check_endpoint, name="check-endpoint"),
     path("agents/<int:agent_id>", views.edit_agent, name="agent"),
     path("agents/<int:agent_id>/delete", views.delete_agent, name="delete-agent"),
 ]

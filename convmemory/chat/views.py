@@ -20,6 +20,7 @@ from convmemory.accounts.async_authentication import user_of_session
 from convmemory.accounts.views import PageRequest, signed_in
 from convmemory.chat import agents, live, replies
 from convmemory.chat.agents import HOW_TO_SET_UP
+from convmemory.chat.endpoint_check import Trial, list_models
 from convmemory.chat.forms import AgentForm, initial_of
 from convmemory.chat.models import Agent, Reply
 from convmemory.chat.pages import composer_for, received_parts
@@ -138,10 +139,27 @@ def list_agents(request: PageRequest) -> HttpResponse:
     context = {
         "agents": own,
         "server_endpoint": agents.has_endpoint(None, owner=request.user),
+        "can_chat": any(agents.has_endpoint(agent, owner=request.user) for agent in [None, *own]),
         "how_to_set_up": HOW_TO_SET_UP,
         "box": SearchBox(),
     }
     return render(request, "chat/agents.html", context)
+
+
+@require_POST
+async def check_endpoint(request: HttpRequest, agent_id: int | None = None) -> HttpResponseBase:
+    """Which models the form's endpoint names, or what is wrong with it; a part of the agent's page."""
+    caller = await user_of_session(request)
+    if caller is None:
+        return redirect_to_login("/agents")
+    given = request.POST
+    trial = Trial(given.get("base_url", ""), given.get("api_key", ""), given.get("model", ""), agent_id)
+    context: dict[str, Any] = {"model": trial.model.strip(), "models": None}
+    try:
+        context["models"] = await list_models(owner=caller, trial=trial)
+    except ConvMemoryError as error:
+        context["problem"] = str(error)
+    return await in_thread(render, request, "chat/endpoint_check.html", context)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

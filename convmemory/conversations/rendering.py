@@ -22,6 +22,8 @@ from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 from pygments.token import STANDARD_TYPES  # type: ignore[import-untyped]
 
+from convmemory.conversations.ansi import ansi_html, has_sequences, without_sequences
+from convmemory.conversations.diffs import Diff, diff_of
 from convmemory.conversations.highlighting import (
     MarkedSpan,
     Passage,
@@ -47,6 +49,8 @@ TEXT_CHARS = 12_000
 TOOL_CHARS = 3_000
 WHOLE_MARKDOWN_CHARS = 200_000
 GIST_CHARS = 120
+GIST_SOURCE_CHARS = GIST_CHARS * 8
+SHOWN_IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 SHOWN_AS_IT_IS = "Shown as it is: to lay out all of this page's Markdown would take too long."
 SHORT_FIELD_CHARS = 100
 AROUND_PASSAGE_CHARS = 600
@@ -198,7 +202,8 @@ class Field:
 class PartView:
     """One part as the page shows it. `index` is its place in the message; `left_out` counts cut characters.
 
-    `passage` is the passage that it holds, `is_marked` whether that stands marked in it.
+    `passage` is the passage that it holds, `is_marked` whether that stands marked in it. `call_id` is a call's and its
+    result's, `diff` what a call changes in a file, `is_image` says that the part has a picture to show.
     """
 
     index: int
@@ -213,6 +218,9 @@ class PartView:
     passage: MarkedSpan | None = None
     is_marked: bool = False
     remark: str = ""
+    call_id: str = ""
+    diff: Diff | None = None
+    is_image: bool = False
 
 
 def view_part(
@@ -237,12 +245,14 @@ def view_part(
             index,
             part.type,
             label=part.name or tools.get(part.call_id, ""),
-            gist=_first_line(part.text),
+            gist=_first_line(without_sequences(part.text[:GIST_SOURCE_CHARS])),
             is_error=part.is_error,
+            call_id=part.call_id,
         )
     else:
         facts = [part.media_type, _size(part.size_bytes) if part.size_bytes else ""]
-        view = PartView(index, part.type, label=part.name, gist=", ".join(filter(None, facts)))
+        is_image = part.media_type in SHOWN_IMAGES and part.size_bytes > 0
+        view = PartView(index, part.type, label=part.name, gist=", ".join(filter(None, facts)), is_image=is_image)
     return _with_output(view, part.text, whole=whole, passage=passage)
 
 
@@ -250,7 +260,7 @@ def _with_output(view: PartView, full: str, *, whole: bool, passage: MarkedSpan 
     """The view with plain text; where a passage stands far down, with the head and what is around it."""
     if passage is None:
         text, left_out = _cut(full, TOOL_CHARS, whole=whole)
-        return replace(view, text=text, left_out=left_out)
+        return replace(view, text=ansi_html(text) if has_sequences(text) else text, left_out=left_out)
     if whole or passage.end <= TOOL_CHARS + AROUND_PASSAGE_CHARS or passage.start >= len(full):
         text, left_out = _cut(full, TOOL_CHARS, whole=whole, keep=passage.end)
         marked = highlight_text(text, passage)
@@ -282,6 +292,9 @@ def _view_text(
 
 
 def _view_call(part: ToolCallPart, index: int, *, whole: bool, passage: MarkedSpan | None) -> PartView:
+    diff = None if passage else diff_of(part.name, part.input)
+    if diff:
+        return _view_diff(part, index, diff, whole=whole)
     fields: list[Field] = []
     left_out, room = 0, TOOL_CHARS
     spans = _spans_of_parameters(part, passage) if passage else {}
@@ -295,8 +308,16 @@ def _view_call(part: ToolCallPart, index: int, *, whole: bool, passage: MarkedSp
         is_marked = is_marked or marked is not None
         if text or not cut_off:
             fields.append(Field(str(name), text, marked))
-    view = PartView(index, part.type, fields=tuple(fields), label=part.name, gist=_call_gist(part.input))
+    gist = _call_gist(part.input)
+    view = PartView(index, part.type, fields=tuple(fields), label=part.name, gist=gist, call_id=part.id)
     return replace(view, left_out=left_out, passage=passage, is_marked=is_marked)
+
+
+def _view_diff(part: ToolCallPart, index: int, diff: Diff, *, whole: bool) -> PartView:
+    """A call that edits a file, as the lines that it takes out and puts in."""
+    gist = f"{one_line(diff.path, GIST_CHARS)} +{diff.added} -{diff.removed}".strip()
+    shown, left_out = (diff, 0) if whole else diff.cut(TOOL_CHARS)
+    return PartView(index, part.type, label=part.name, gist=gist, call_id=part.id, diff=shown, left_out=left_out)
 
 
 def _spans_of_parameters(part: ToolCallPart, passage: MarkedSpan) -> dict[str, MarkedSpan]:
@@ -341,7 +362,7 @@ def _plain(value: Any) -> str:
 
 
 def _first_line(text: str) -> str:
-    start = text[: GIST_CHARS * 8].lstrip()
+    start = text[:GIST_SOURCE_CHARS].lstrip()
     return one_line(start.split("\n", 1)[0], GIST_CHARS)
 
 
