@@ -34,20 +34,20 @@ def enqueue_undo(row: Import) -> None:
 
 
 @owner_task
-def undo_import(import_id: int) -> dict[str, Any]:
+def undo_import(import_id: int, *, owner_id: int) -> dict[str, Any]:
     """Undo one import for a slice."""
-    row = Import.objects.select_related("owner").filter(pk=import_id).first()
+    row = Import.objects.select_related("owner").filter(pk=import_id, owner_id=owner_id).first()
     finished = row is None or undo(owner=row.owner, import_id=import_id, deadline=slice_end())
     return {"finished": True} if finished else {"again_in_s": 0.0}
 
 
 def enqueue_count(owner_id: int) -> None:
     """Ask a worker to count what changed since somebody last looked at their statistics."""
-    enqueue_for(owner_id, "convmemory.conversations.tasks.count_for_statistics", owner_id, group="statistics")
+    enqueue_for(owner_id, "convmemory.conversations.tasks.count_for_statistics", group="statistics")
 
 
 @owner_task
-def count_for_statistics(owner_id: int) -> dict[str, Any]:
+def count_for_statistics(*, owner_id: int) -> dict[str, Any]:
     """Count conversations for a slice."""
     end, counted = slice_end(), 0
     while batch := count_changed(owner_id=owner_id):

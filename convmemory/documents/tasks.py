@@ -15,9 +15,9 @@ def enqueue_document(*, owner_id: int, document_id: int) -> None:
 
 
 @owner_task
-def process(document_id: int) -> dict[str, Any]:
+def process(document_id: int, *, owner_id: int) -> dict[str, Any]:
     """Read one document in a process of its own."""
-    return {"status": process_document(document_id=document_id)}
+    return {"status": process_document(owner_id=owner_id, document_id=document_id)}
 
 
 def sweep() -> dict[str, Any]:

@@ -50,9 +50,9 @@ def enqueue_archive(row: OwnArchive) -> None:
 
 
 @owner_task
-def write_own_archive(own_archive_id: int) -> dict[str, Any]:
+def write_own_archive(own_archive_id: int, *, owner_id: int) -> dict[str, Any]:
     """Write one archive; a worker that died half way left a file that nobody finds, and another writes it again."""
-    return {"state": own_archives.write_archive(archive_id=own_archive_id) or "gone"}
+    return {"state": own_archives.write_archive(owner_id=owner_id, archive_id=own_archive_id) or "gone"}
 
 
 def remove_old_archives() -> dict[str, Any]:

@@ -113,7 +113,7 @@ def test_an_archive_is_written_in_the_background_and_fetched(owner: User, client
     assert "Waiting for a worker" in text(client, "/settings/data")
     assert client.post("/settings/data/archives").status_code == 400
     assert client.get(f"/settings/data/archives/{row.pk}").status_code == 404
-    assert write_own_archive(row.pk) == {"state": "done"}
+    assert write_own_archive(row.pk, owner_id=row.owner_id) == {"state": "done"}
     part = text(client, "/settings/data", headers=HTMX | {"HX-Target": "archives"})
     assert f'href="/settings/data/archives/{row.pk}"' in part
     assert "<html" not in part
@@ -123,14 +123,14 @@ def test_an_archive_is_written_in_the_background_and_fetched(owner: User, client
     archive = zipfile.ZipFile(io.BytesIO(answer.getvalue()))
     (line,) = archive.read("tables/conversations_conversation.jsonl").splitlines()
     assert json.loads(line)["title"] == "Mine"
-    assert write_own_archive(row.pk) == {"state": "gone"}, "written twice"
+    assert write_own_archive(row.pk, owner_id=row.owner_id) == {"state": "gone"}, "written twice"
 
 
 def test_archives_go_by_hand_with_time_and_with_the_person(owner: User, client: Client) -> None:
     places = []
     for _ in range(3):
         row = own_archives.ask_for_archive(owner=owner)
-        write_own_archive(row.pk)
+        write_own_archive(row.pk, owner_id=row.owner_id)
         row.refresh_from_db()
         places.append(str(row.file.name))
     one, two, _ = OwnArchive.objects.order_by("pk")
@@ -144,7 +144,7 @@ def test_archives_go_by_hand_with_time_and_with_the_person(owner: User, client: 
 
 def test_archives_of_others_are_neither_fetched_nor_removed(client: Client) -> None:
     row = own_archives.ask_for_archive(owner=make_user())
-    write_own_archive(row.pk)
+    write_own_archive(row.pk, owner_id=row.owner_id)
     assert client.get(f"/settings/data/archives/{row.pk}").status_code == 404
     assert client.post(f"/settings/data/archives/{row.pk}/remove").status_code == 404
     assert OwnArchive.objects.filter(pk=row.pk).exists()
@@ -156,6 +156,6 @@ def test_an_archive_that_fails_says_why(owner: User, client: Client, monkeypatch
 
     monkeypatch.setattr(own_archives, "export_user", refuse)
     row = own_archives.ask_for_archive(owner=owner)
-    assert write_own_archive(row.pk) == {"state": "failed"}
+    assert write_own_archive(row.pk, owner_id=row.owner_id) == {"state": "failed"}
     assert "The disk is full." in text(client, "/settings/data")
     assert client.post("/settings/data/archives").status_code == 302

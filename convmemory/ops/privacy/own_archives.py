@@ -44,9 +44,9 @@ def get_archive(*, owner: User, archive_id: int) -> OwnArchive:
     return found
 
 
-def write_archive(*, archive_id: int) -> str:
+def write_archive(*, owner_id: int, archive_id: int) -> str:
     """Write the archive; its state afterwards, "" where somebody else has written or removed it."""
-    row = OwnArchive.objects.select_related("owner").filter(pk=archive_id, state__in=WORKING).first()
+    row = OwnArchive.objects.select_related("owner").filter(owner_id=owner_id, pk=archive_id, state__in=WORKING).first()
     if row is None:
         return ""
     OwnArchive.objects.filter(pk=row.pk).update(state=OwnArchive.State.RUNNING)

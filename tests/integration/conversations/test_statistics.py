@@ -70,8 +70,8 @@ def test_what_changed_alone_is_counted_again(owner: User) -> None:
 def test_the_task_counts_everything_and_can_run_twice(owner: User) -> None:
     for _ in range(25):
         make_conversation(owner, exchange(("q", "a")))
-    assert count_for_statistics(owner.pk) == {"counted": 25}
-    assert count_for_statistics(owner.pk) == {"counted": 0}
+    assert count_for_statistics(owner_id=owner.pk) == {"counted": 25}
+    assert count_for_statistics(owner_id=owner.pk) == {"counted": 0}
 
 
 def test_damaged_dates_and_empty_conversations_do_no_harm(owner: User) -> None:
@@ -113,7 +113,7 @@ def test_the_page_takes_few_queries_and_asks_for_what_is_not_counted(
     page = client.get("/statistics").content.decode()
     assert "is being counted" in page
     assert asked_for("convmemory.conversations.tasks.count_for_statistics").count() == 1
-    count_for_statistics(owner.pk)
+    count_for_statistics(owner_id=owner.pk)
     with django_assert_max_num_queries(12):
         page = client.get("/statistics").content.decode()
     assert "being counted" not in page

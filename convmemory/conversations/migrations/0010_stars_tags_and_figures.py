@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('conversations', '0008_synced_files'),
+        ('conversations', '0009_kept_uploads'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
