@@ -31,6 +31,7 @@ from convmemory.core.errors import ConvMemoryError, InvalidInput, NotFound
 from convmemory.core.threads import in_thread
 
 EVENTS = "text/event-stream"
+OF_A_NEW_AGENT = {"tools": ["ConversationSearch"]}  # an agent of this archive can look things up in it
 KEY_DROPPED = (
     "The endpoint is another server now. The stored key was for the one before and is deleted: enter the key again."
 )
@@ -167,7 +168,7 @@ async def check_endpoint(request: HttpRequest, agent_id: int | None = None) -> H
 def edit_agent(request: PageRequest, agent_id: int | None = None) -> HttpResponse:
     """The form of a new agent, or of one there is."""
     agent = agents.get_agent(owner=request.user, agent_id=agent_id) if agent_id is not None else None
-    form = AgentForm(request.POST or None, initial=initial_of(agent) if agent else None)
+    form = AgentForm(request.POST or None, initial=initial_of(agent) if agent else OF_A_NEW_AGENT)
     if request.method == "POST" and form.is_valid() and _save(request, form, agent):
         return redirect("agents")
     status = 422 if request.method == "POST" else 200

@@ -1,8 +1,8 @@
 """Turning messages into what the conversation page shows. Messages in, safe HTML and plain values out.
 
 Transcripts are untrusted. Raw HTML in them is shown as text; what Markdown makes of the rest passes a
-sanitiser that knows only the tags below. Links leave without telling where from; images are never
-loaded, they become links; addresses that mean nothing here (relative, `file:`, `javascript:`) become text.
+sanitiser that knows only the tags below. Links leave without telling where from, or lead to a turn or section of the
+archive; images are never loaded, they become links; other addresses (relative, `file:`, `javascript:`) become text.
 """
 
 import json
@@ -80,6 +80,9 @@ _CLASSES = {
     "div": {"code", "table"},
     **{cell: {"left", "center", "right"} for cell in ("th", "td")},
 }
+_OWN_PLACE = re.compile(
+    r"/conversations/[0-9]{1,18}(?:\?turn=[0-9]{1,9})?(?:#turn-[0-9]{1,9})?|/documents/[0-9]{1,18}(?:\?section=[0-9]{1,9})?"
+)
 _BARE_ADDRESS = re.compile(r"https?://[^\s<>\"'`]+[^\s<>\"'`.,;:!?*_]")
 
 
@@ -101,7 +104,7 @@ def _sanitised(text: str, work: Work) -> str:
         attributes=_ATTRIBUTES,
         allowed_classes=_CLASSES,
         url_schemes=_SCHEMES,
-        url_relative="deny",
+        url_relative="passthrough",  # the renderer makes links of addresses in this archive alone
         link_rel="noopener noreferrer nofollow",
     )
 
@@ -134,7 +137,7 @@ class _Renderer(RendererHTML):
 
     def link_open(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         address = str(tokens[idx].attrs.get("href", ""))
-        env.setdefault("links", []).append(_leads_out(address))
+        env.setdefault("links", []).append(_leads_out(address) or _is_own_place(address))
         if env["links"][-1]:
             return f'<a href="{escape(address)}">'
         return f'<span class="reference" title="{escape(address[:200])}">'
@@ -166,6 +169,11 @@ def _with_links(text: str) -> str:
         pieces += [escape(text[end : match.start()]), f'<a href="{escape(unmarked(address))}">{escape(address)}</a>']
         end = match.start() + len(address)
     return "".join([*pieces, escape(text[end:])])
+
+
+def _is_own_place(address: str) -> bool:
+    """Whether the address is a turn or a section of this archive, as models cite what they found."""
+    return len(address) < 100 and _OWN_PLACE.fullmatch(address) is not None
 
 
 def _leads_out(address: str) -> bool:

@@ -193,7 +193,7 @@ def test_agents_are_made_changed_and_chosen(visit: Callable[..., None], endpoint
 
     visit(steps, **PHONE)
     assert endpoint.requests[0]["messages"][0] == {"role": "system", "content": "You bake."}
-    assert "tools" not in endpoint.requests[0]
+    assert [tool["function"]["name"] for tool in endpoint.requests[0]["tools"]] == ["ConversationSearch"]
 
 
 def test_a_message_sent_before_the_scripts_are_there_is_answered(

@@ -324,3 +324,10 @@ def test_a_passage_in_an_edit_is_marked_in_its_parameters() -> None:
     view = view_part(call, 0, tools={}, passage=MarkedSpan(5, 20))
     assert view.diff is None
     assert view.is_marked
+
+
+def test_places_of_the_archive_are_links_and_other_relative_addresses_are_not() -> None:
+    assert 'href="/conversations/12?turn=3"' in render_markdown("[there](/conversations/12?turn=3)")
+    assert 'href="/documents/4?section=0"' in render_markdown("[there](/documents/4?section=0)")
+    for address in ("/logout", "/conversations/1/delete", "//evil.example", "/conversations/1?turn=1&x", "../x"):
+        assert "href" not in render_markdown(f"[there]({address})"), address
