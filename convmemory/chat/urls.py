@@ -18,5 +18,6 @@ urlpatterns = [
     path("agents/check", views.check_endpoint, name="check-new-endpoint"),
     path("agents/<int:agent_id>/check", views.check_endpoint, name="check-endpoint"),
     path("agents/<int:agent_id>", views.edit_agent, name="agent"),
+    path("agents/<int:agent_id>/documents", views.documents_of_agent, name="agent-documents"),
     path("agents/<int:agent_id>/delete", views.delete_agent, name="delete-agent"),
 ]

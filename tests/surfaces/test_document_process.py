@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from pytest_django import Settings
 
 from convmemory.core import child_process
-from convmemory.documents import tasks
+from convmemory.documents import drawing, library, tasks
 from tests.factories import make_user
 from tests.support.documents import GUIDE, pdf_of, upload
 
@@ -56,3 +56,31 @@ def test_the_child_is_told_no_secret(owner: User, monkeypatch: pytest.MonkeyPatc
     tasks.process(upload(owner, GUIDE).pk, owner_id=owner.pk)
     assert given
     assert "hush" not in given.values()
+
+
+def test_a_worker_draws_the_pages_of_a_pdf(owner: User) -> None:
+    document = upload(owner, pdf_of([[(12, f"page {number}")] for number in range(1, 11)]), "ten.pdf")
+    tasks.process(document.pk)
+    document.refresh_from_db()
+    assert drawing.picture_of(document, 9) is None
+    assert tasks.draw(document.pk, drawing.first_of_batch(10)) == {"drawn": 2}
+    picture = drawing.picture_of(document, 10)
+    assert picture is not None
+    assert [[word[0] for word in line] for line in picture.lines] == [["page", "10"]]
+    assert drawing.picture_of(document, 8) is None
+    file = drawing.picture_file(document, 10)
+    assert file is not None
+    assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    library.delete_document(owner=owner, document_id=document.pk)
+    assert not file.parent.exists()
+
+
+def test_a_page_that_cannot_be_drawn_says_so_once_and_for_all(owner: User, settings: Settings) -> None:
+    document = upload(owner, pdf_of([[(12, "one")]]), "one.pdf")
+    tasks.process(document.pk)
+    document.refresh_from_db()
+    Path(document.file.path).write_bytes(b"%PDF-1.4 damaged meanwhile")
+    assert tasks.draw(document.pk, 1) == {"drawn": 0}
+    picture = drawing.picture_of(document, 1)
+    assert picture is not None
+    assert not picture.is_drawn
