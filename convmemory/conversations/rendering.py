@@ -104,7 +104,7 @@ def _sanitised(text: str, work: Work) -> str:
         attributes=_ATTRIBUTES,
         allowed_classes=_CLASSES,
         url_schemes=_SCHEMES,
-        url_relative="passthrough",  # the renderer makes links of addresses in this archive alone
+        url_relative="pass_through",  # the renderer makes links of addresses in this archive alone
         link_rel="noopener noreferrer nofollow",
     )
 

@@ -25,7 +25,7 @@ NEVER_SHOW_TEXT = {
     "POST summaries", "POST turn by source", "page account", "page connect", "page hits in", "page keys", "GET tools",
     "POST stop", "page running", "page progress", "page document page",
     "page document picture", "GET hidden keys", "POST reveal", "page hidden keys",
-    "page picture", "page library by tool", "page data",
+    "page picture", "page library by tool", "page data", "POST check endpoint",
 }  # fmt: skip
 
 
@@ -306,6 +306,9 @@ ROUTES: dict[str, Surface] = {
     "page summary": lambda _, ask: _page(ask, ask.summary),
     "page agents": lambda _, ask: _page(ask, "/agents"),
     "page agent": lambda _, ask: _page(ask, f"/agents/{ask.agent_id}"),
+    "POST check endpoint": lambda _, ask: _post(
+        ask, f"/agents/{ask.agent_id}/check", base_url="http://127.0.0.1:9/v1", model=ask.caller.secret
+    ),
     "page new chat": lambda _, ask: _page(ask, "/chat"),
     "page reply": lambda _, ask: _page(ask, ask.reply),
     "page context": lambda _, ask: _page(ask, f"/conversations/{ask.conversation}/context", agent=ask.agent_id),
