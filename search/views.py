@@ -93,7 +93,7 @@ class HitView:
 def search_page(request: PageRequest) -> HttpResponse:
     """Results of `?q=`, or the newest conversations where there is no query."""
     if request.htmx and request.htmx.target == "main":
-        return render(request, "search/search.html#main", home_values(request))
+        return render(request, "search/search.html#main", _start(request, SearchBox.of(request)))
     box = SearchBox.of(request)
     status, context = _sidebar(request, box)
     context |= {"box": box, "keep": box.query_string}
@@ -102,7 +102,7 @@ def search_page(request: PageRequest) -> HttpResponse:
         response = render(request, f"search/search.html#{part}", context, status=status)
         address = "" if part == "more" else _address(request, box)
         return replace_url(response, address) if address else response
-    context |= home_values(request) | _choices(request) | {"modes": MODES, "scopes": SCOPES}
+    context |= _start(request, box) | _choices(request) | {"modes": MODES, "scopes": SCOPES}
     return render(request, "search/search.html", context, status=status)
 
 
@@ -234,6 +234,11 @@ def mark_words(text: str, query: str) -> tuple[Piece, ...]:
     pattern = re.compile(rf"(\b(?:{'|'.join(map(re.escape, words))})\b)", re.IGNORECASE)
     pieces = pattern.split(text)
     return tuple(Piece(piece, is_match=bool(index % 2)) for index, piece in enumerate(pieces) if piece)
+
+
+def _start(request: PageRequest, box: SearchBox) -> dict[str, Any]:
+    """What the main area shows beside the list: the home page, or while somebody searches a hint."""
+    return {"box": box} if box.parameters and _has_conversations(request) else {"box": box} | home_values(request)
 
 
 def _address(request: PageRequest, box: SearchBox) -> str:
