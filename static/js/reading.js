@@ -192,7 +192,10 @@
       else one("[data-find]", panel())?.focus({ preventScroll: true });
     }
     addCodeButtons();
-    if (event.detail.target?.id === "main") reopenOutline();
+  });
+
+  document.addEventListener("htmx:afterSettle", (event) => {
+    if (event.detail.target?.id === "main") reopenOutline(); // the link is htmx's only now
   });
 
   document.addEventListener("DOMContentLoaded", () => {

@@ -276,7 +276,7 @@ def test_bars_and_days_open_what_is_behind_them(visit: Callable[..., None], arch
         page.get_by_role("link", name=re.compile("Bash")).click()
         expect(page.locator(".library-row")).to_have_count(1)
         page.go_back()
-        page.get_by_role("link", name=re.compile("codex")).click()
+        page.locator(".bars").get_by_role("link", name=re.compile("codex")).click()
         assert "agent=codex" in page.url
 
     visit(steps)
