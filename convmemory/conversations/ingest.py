@@ -15,7 +15,7 @@ from django.db import connection, transaction
 from django.db.models import Max, Min
 from django.utils import timezone
 
-from convmemory.conversations import hidden_keys, kept_uploads
+from convmemory.conversations import hidden_keys, kept_uploads, stored_keys
 from convmemory.conversations.dating import date_undated
 from convmemory.conversations.drafts import ConversationDraft, MessageDraft, TurnDraft, in_batches
 from convmemory.conversations.event_log import add_events
@@ -188,7 +188,7 @@ def _take_idle(owner: AbstractBaseUser, conversation_id: int, question: MessageD
     parameters: dict[str, Any] = {
         "owner": owner.pk,
         "conversation": conversation_id,
-        "title": one_line(storable(spoken_text(question.parts)), TITLE_CHARS),
+        "title": one_line(storable(hidden_keys.text_without_keys(spoken_text(question.parts))), TITLE_CHARS),
         "asked_at": question.created_at or timezone.now(),
         "until": timezone.now() + lease,
     }
@@ -270,6 +270,13 @@ def finish_removal(conversation: Conversation, *, from_position: int, message_co
     _finish(conversation, _Merged(first_position=from_position), message_count)
 
 
+def announce_rewritten(conversation: Conversation, *, from_position: int) -> None:
+    """Announce a locked conversation whose messages from there on read otherwise now; its dates stay."""
+    last_active = conversation.updated_at
+    _finish(conversation, _Merged(first_position=from_position), conversation.message_count)
+    Conversation.objects.filter(pk=conversation.pk, owner_id=conversation.owner_id).update(updated_at=last_active)
+
+
 def lock_conversation(*, owner: AbstractBaseUser, conversation_id: int) -> Conversation:
     """The caller's conversation, its row locked until the transaction ends. Raises: NotFound."""
     try:
@@ -299,8 +306,12 @@ def _release(conversation: Conversation) -> None:
 
 
 def _merge_reply(conversation: Conversation, drafts: Iterable[MessageDraft]) -> None:
-    """Store what came of a response, as it came, and announce the question also where nothing did."""
-    merged = _merge_messages(conversation, drafts, append_only=True, hide_keys=False)
+    """Store what came of a response, and announce the question also where nothing did.
+
+    The question's keys are hidden now that it is answered.
+    """
+    stored_keys.hide_in_messages(conversation, from_position=max(0, conversation.message_count - 1))
+    merged = _merge_messages(conversation, drafts, append_only=True)
     if merged.first_position is None and conversation.message_count:
         merged.touch(conversation.message_count - 1)
         _finish(conversation, merged, conversation.message_count)
@@ -380,10 +391,10 @@ class _Merged:
 
 
 def _merge_messages(
-    conversation: Conversation, drafts: Iterable[MessageDraft], *, append_only: bool = False, hide_keys: bool = True
+    conversation: Conversation, drafts: Iterable[MessageDraft], *, append_only: bool = False
 ) -> _Merged:
     """Bring the stored messages in line with `drafts`, keys hidden, renumber what can have changed, announce it."""
-    drafts = map(hidden_keys.without_keys, drafts) if hide_keys else drafts
+    drafts = map(hidden_keys.without_keys, drafts)
     fields = ("id", "source_key", "content_hash")
     stored = [] if append_only else list(conversation.messages.order_by("position").values_list(*fields))
     known = {key: (index, pk, bytes(digest)) for index, (pk, key, digest) in enumerate(stored) if key}
