@@ -74,12 +74,18 @@ def drop_upload_of(row: Import) -> None:
         drop_upload(kept)
 
 
-def drop_upload(kept: KeptUpload | None) -> None:
-    """Drop a kept upload; its file goes once the transaction has committed."""
-    if kept is not None:
-        place = str(kept.file)
-        kept.delete()
-        transaction.on_commit(lambda: kept_storage().delete(place))
+def lost_uploads() -> list[KeptUpload]:
+    """Everybody's uploads whose files are gone, for whoever looks after the installation."""
+    rows = KeptUpload.objects.filter(stored_size__gt=0).order_by("pk").iterator(chunk_size=500)
+    return [row for row in rows if not kept_storage().exists(str(row.file))]
+
+
+def drop_upload(kept: KeptUpload) -> int:
+    """Drop a kept upload; its file goes once the transaction has committed. How many rows went with it."""
+    place = str(kept.file)
+    _, by_model = kept.delete()
+    transaction.on_commit(lambda: kept_storage().delete(place))
+    return by_model.get(KeptUpload._meta.label, 0)
 
 
 @contextmanager
