@@ -79,13 +79,13 @@ def without_keys(draft: MessageDraft, *, after_number: int = 0) -> MessageDraft:
     """
     if not HidingOptions.from_settings().hide_keys:
         return draft
-    lines = _lines_of(draft.raw)
+    lines, is_packed = _lines_of(draft.raw)
     marks = marks_in("\n".join([*_texts_of(draft.parts), lines or ""]))
     if not marks and lines is not None:
         return draft
     hider = _Hider(after_number, marks)
     parts = tuple(map(hider.part, draft.parts))
-    raw = b"" if lines is None else _hidden_raw(draft.raw, lines, hider)
+    raw = b"" if lines is None else _hidden_raw(draft.raw, lines, hider, is_packed=is_packed)
     if not hider.numbers and raw == draft.raw:
         return draft
     keys = tuple(HiddenKeyDraft(number, kind, value) for (kind, value), number in hider.numbers.items())
@@ -139,22 +139,25 @@ def _texts_in(value: Any, depth: int = 0) -> Iterator[str]:
             yield from _texts_in(item, depth + 1)
 
 
-def _lines_of(raw: bytes) -> str | None:
-    """The source lines, also where an archive of somebody else holds them unpacked; None: they are too long."""
+def _lines_of(raw: bytes) -> tuple[str | None, bool]:
+    """The source lines, None where they are too long, and whether they were packed."""
     if not raw:
-        return ""
+        return "", False
     unpacker = zlib.decompressobj()
     try:
         lines = unpacker.decompress(raw, MAX_RAW_BYTES)
     except zlib.error:
-        lines = raw
-    return None if unpacker.unconsumed_tail else lines.decode("utf-8", "surrogateescape")
+        return raw.decode("utf-8", "surrogateescape"), False
+    return (None if unpacker.unconsumed_tail else lines.decode("utf-8", "surrogateescape")), True
 
 
-def _hidden_raw(raw: bytes, lines: str, hider: _Hider) -> bytes:
+def _hidden_raw(raw: bytes, lines: str, hider: _Hider, *, is_packed: bool) -> bytes:
     """The source lines with the same marks; they can hold keys that no part holds."""
     hidden = hider.text(lines)
-    return raw if hidden is lines else zlib.compress(hidden.encode("utf-8", "surrogateescape"), 3)
+    if hidden is lines:
+        return raw
+    data = hidden.encode("utf-8", "surrogateescape")
+    return zlib.compress(data, 3) if is_packed else data
 
 
 # --- stored keys ----------------------------------------------------------------------------------

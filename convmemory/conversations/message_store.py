@@ -1,10 +1,11 @@
 """Writes the rows of messages with their raw sources and hidden keys; `ingest.py` alone calls it, under its lock.
 
-Many rows go in one statement with an array for each column, which costs a fraction of what as many rows of values do.
+Many rows go in one statement as one JSON array, which costs a fraction of what as many rows of values do.
 """
 
 import json
-from collections.abc import Sequence
+from base64 import b64encode
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django.db import connection
@@ -16,10 +17,7 @@ from convmemory.conversations.models import Conversation, Message, MessageSource
 from convmemory.conversations.turns import TurnCounter, TurnMessage
 from convmemory.core.sql import load_sql
 
-_COLUMNS = (
-    *("position", "role", "is_real_user", "superseded", "name", "model", "source_key", "content_hash", "created_at"),
-    "turn_number",
-)
+_PLAIN = ("position", "role", "is_real_user", "superseded", "name", "model", "parts", "source_key", "turn_number")
 
 
 def insert_messages(
@@ -44,19 +42,23 @@ def insert_messages(
             row.turn_number = number
     for position, row in enumerate(rows, first_position):
         row.owner_id, row.conversation_id, row.position = owner_id, conversation_id, position
-    values: dict[str, Any] = {name: [getattr(row, name) for row in rows] for name in _COLUMNS}
-    values |= {"owner": owner_id, "conversation": conversation_id}
-    values["parts"] = [json.dumps(row.parts, ensure_ascii=False) for row in rows]
+    home: dict[str, Any] = {"owner": owner_id, "conversation": conversation_id}
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("convmemory.conversations", "insert_messages"), values)
+        messages = _dumped(map(_values, rows))
+        cursor.execute(load_sql("convmemory.conversations", "insert_messages"), home | {"messages": messages})
         ids = dict(cursor.fetchall())
         for row in rows:
             row.pk = ids[row.position]
-        kept = [(row.pk, draft.raw) for row, draft in zip(rows, drafts, strict=True) if draft.raw]
-        if kept:
-            numbers, data = zip(*kept, strict=True)
-            sources: dict[str, Any] = {"owner": owner_id, "messages": list(numbers), "data": list(data)}
-            cursor.execute(load_sql("convmemory.conversations", "insert_message_sources"), sources)
+        sources = [
+            {"message": row.pk, "data": b64encode(draft.raw).decode("ascii")}
+            for row, draft in zip(rows, drafts, strict=True)
+            if draft.raw
+        ]
+        if sources:
+            cursor.execute(
+                load_sql("convmemory.conversations", "insert_message_sources"),
+                home | {"sources": _dumped(sources)},
+            )
     hidden_keys.keep_keys(zip((row.pk for row in rows), drafts, strict=True), owner_id=owner_id)
     return rows
 
@@ -70,3 +72,13 @@ def update_message(conversation: Conversation, pk: int, row: Message, draft: Mes
             message_id=pk, owner_id=conversation.owner_id, defaults={"data": draft.raw}
         )
     hidden_keys.keep_keys([(pk, draft)], owner_id=conversation.owner_id)
+
+
+def _values(row: Message) -> dict[str, Any]:
+    plain = {name: getattr(row, name) for name in _PLAIN}
+    created_at = row.created_at.isoformat() if row.created_at else None
+    return {**plain, "content_hash": bytes(row.content_hash).hex(), "created_at": created_at}
+
+
+def _dumped(rows: Iterable[dict[str, Any]]) -> str:
+    return json.dumps(list(rows), ensure_ascii=False)

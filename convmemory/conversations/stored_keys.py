@@ -24,7 +24,9 @@ def hide_in_messages(conversation: Conversation, *, from_position: int = 0) -> l
     position = from_position - 1
     while True:
         rows = list(conversation.messages.filter(position__gt=position).order_by("position")[:ROWS_AT_ONCE])
-        changed += [row.position for row in rows if _is_hidden(row)]
+        sources = MessageSource.objects.filter(owner_id=conversation.owner_id, message__in=rows)
+        raw = {number: bytes(data) for number, data in sources.values_list("message_id", "data")}
+        changed += [row.position for row in rows if _is_hidden(row, raw.get(row.pk, b""))]
         if len(rows) < ROWS_AT_ONCE:
             return changed
         position = rows[-1].position
@@ -48,9 +50,8 @@ def hide_beside_messages(conversation: Conversation) -> int:
     return count
 
 
-def _is_hidden(row: Message) -> bool:
-    """Hide the keys of one message; whether there were any."""
-    source = MessageSource.objects.filter(owner_id=row.owner_id, message=row).first()
+def _is_hidden(row: Message, raw: bytes) -> bool:
+    """Hide the keys of one message and of its source lines; whether there were any."""
     draft = MessageDraft(
         role=row.role,  # type: ignore[arg-type]
         parts=row.typed_parts,
@@ -60,15 +61,15 @@ def _is_hidden(row: Message) -> bool:
         source_key=row.source_key,
         injected=row.role == Message.Role.USER and not row.is_real_user,
         superseded=row.superseded,
-        raw=bytes(source.data) if source else b"",
+        raw=raw,
     )
+    if hidden_keys.without_keys(draft) is draft:
+        return False
     known = HiddenKey.objects.filter(owner_id=row.owner_id, message=row).aggregate(last=Max("number"))["last"] or 0
     hidden = hidden_keys.without_keys(draft, after_number=known)
-    if hidden is draft:
-        return False
     fresh = row_of(replace(hidden, raw=b""))
     Message.objects.filter(pk=row.pk, owner_id=row.owner_id).update(parts=fresh.parts, content_hash=fresh.content_hash)
-    if source:
+    if raw:
         MessageSource.objects.filter(message=row, owner_id=row.owner_id).update(data=hidden.raw)
     hidden_keys.keep_keys([(row.pk, hidden)], owner_id=row.owner_id)
     return True
