@@ -41,11 +41,12 @@ SectionKey = tuple[tuple[str, ...], int | None, str]
 logger = logging.getLogger(__name__)
 
 
-def process_document(*, document_id: int) -> str:
+def process_document(*, owner_id: int, document_id: int) -> str:
     """Read the document's file, or the next version's; its status afterwards, or "gone"."""
-    document = _begin(document_id)
+    document = _begin(owner_id, document_id)
     if document is None:
-        return str(Document.objects.filter(pk=document_id).values_list("status", flat=True).first() or "gone")
+        statuses = Document.objects.filter(pk=document_id, owner_id=owner_id).values_list("status", flat=True)
+        return str(statuses.first() or "gone")
     with tempfile.TemporaryDirectory(prefix=work_prefix(document.owner_id)) as folder:
         target = Path(folder) / "sections.jsonl"
         ending = run_child(document, target)
@@ -93,9 +94,10 @@ def unfinished_documents(*, limit: int) -> list[tuple[int, int]]:
     return list(rows.values_list("owner_id", "pk")[:limit])
 
 
-def _begin(document_id: int) -> Document | None:
+def _begin(owner_id: int, document_id: int) -> Document | None:
     """The document, now processing; None where there is nothing to do, or where it has ended its workers too often."""
-    waiting = Document.objects.filter(pk=document_id, status__in=(Status.UPLOADED, Status.PROCESSING))
+    own = Document.objects.filter(pk=document_id, owner_id=owner_id)
+    waiting = own.filter(status__in=(Status.UPLOADED, Status.PROCESSING))
     waiting.update(status=Status.PROCESSING, attempts=F("attempts") + 1)
     document = waiting.first()
     if document is None:

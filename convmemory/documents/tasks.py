@@ -28,9 +28,9 @@ def draw(document_id: int, first: int) -> dict[str, Any]:
 
 
 @owner_task
-def process(document_id: int) -> dict[str, Any]:
+def process(document_id: int, *, owner_id: int) -> dict[str, Any]:
     """Read one document in a process of its own."""
-    return {"status": process_document(document_id=document_id)}
+    return {"status": process_document(owner_id=owner_id, document_id=document_id)}
 
 
 def sweep() -> dict[str, Any]:

@@ -23,14 +23,14 @@ def owner(settings: Settings, tmp_path: Path) -> User:
 
 def test_a_worker_reads_it(owner: User) -> None:
     document = upload(owner, pdf_of([[(12, "one")], [(12, "two")]]), "two.pdf")
-    assert tasks.process(document.pk) == {"status": "ready"}
+    assert tasks.process(document.pk, owner_id=document.owner_id) == {"status": "ready"}
     assert list(document.sections.values_list("page", flat=True)) == [1, 2]
 
 
 def test_reading_that_takes_too_long_is_ended(owner: User, settings: Settings) -> None:
     settings.DOCUMENT_TIMEOUT_S = 0
     document = upload(owner, GUIDE)
-    assert tasks.process(document.pk) == {"status": "failed"}
+    assert tasks.process(document.pk, owner_id=document.owner_id) == {"status": "failed"}
     document.refresh_from_db()
     assert (document.failure, "DOCUMENT_TIMEOUT_S" in document.error) == ("time", True)
 
@@ -38,7 +38,7 @@ def test_reading_that_takes_too_long_is_ended(owner: User, settings: Settings) -
 def test_reading_that_needs_too_much_memory_is_ended(owner: User, settings: Settings) -> None:
     settings.DOCUMENT_MEMORY_MB, settings.MAX_DOCUMENT_CHARS = 256, 10**9
     document = upload(owner, "\u20acuro " * 20 * 1024**2, "large.txt")
-    assert tasks.process(document.pk) == {"status": "failed"}
+    assert tasks.process(document.pk, owner_id=document.owner_id) == {"status": "failed"}
     document.refresh_from_db()
     assert (document.failure, "DOCUMENT_MEMORY_MB" in document.error) == ("memory", True)
 
@@ -53,7 +53,7 @@ def test_the_child_is_told_no_secret(owner: User, monkeypatch: pytest.MonkeyPatc
     for name in ("SECRET_KEY", "DATABASE_URL", "CHAT_API_KEY"):
         monkeypatch.setenv(name, "hush")
     monkeypatch.setattr(child_process, "run_child", run_child)
-    tasks.process(upload(owner, GUIDE).pk)
+    tasks.process(upload(owner, GUIDE).pk, owner_id=owner.pk)
     assert given
     assert "hush" not in given.values()
 

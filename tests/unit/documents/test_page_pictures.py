@@ -30,8 +30,8 @@ def test_a_page_is_a_picture_and_the_places_of_its_words(tmp_path: Path) -> None
         assert [[word[0] for word in line] for line in said["lines"]] == [["Second", "(page)"], ["of", "two"]]
         for line in said["lines"]:
             for _, left, top, right, bottom in line:
-                darkest, _ = picture.convert("L").crop((left, top, right, bottom)).getextrema()
-                assert darkest < 128  # letters stand in the box
+                box = picture.convert("L").crop((left, top, right, bottom))
+                assert any(box.histogram()[:128])  # letters stand in the box
 
 
 def test_a_turned_page_has_its_words_where_they_are_drawn(tmp_path: Path) -> None:
