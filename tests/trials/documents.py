@@ -114,7 +114,7 @@ def take(owner: "User", case: Case) -> bool:
         library.require_acceptable(size=len(data))
         stored = library.store_file(owner_id=owner.pk, file=io.BytesIO(data), name=case.name)
         document = library.add_document(owner=owner, stored=stored).document
-        process_document(document_id=document.pk)
+        process_document(owner_id=owner.pk, document_id=document.pk)
         document.refresh_from_db()
         became, said = document.failure, document.error or f"{document.section_count:,} sections"
     except TooLarge as error:
@@ -137,9 +137,10 @@ def time_pages(owner: "User", count: int) -> None:
     began = time.monotonic()
     stored = library.store_file(owner_id=owner.pk, file=io.BytesIO(data), name="long.pdf")
     document = library.add_document(owner=owner, stored=stored).document
-    process_document(document_id=document.pk)
+    process_document(owner_id=owner.pk, document_id=document.pk)
     read = time.monotonic() - began
-    index_source(source_id=Source.objects.get(owner_id=owner.pk, kind="document", object_id=document.pk).pk)
+    source = Source.objects.get(owner_id=owner.pk, kind="document", object_id=document.pk)
+    index_source(owner_id=owner.pk, source_id=source.pk)
     whole = time.monotonic() - began
     query = SearchQuery(text=f"what stands on page {count}")
     found = search_documents(caller=owner, query=query, document_id=document.pk)
