@@ -11,7 +11,7 @@ PassagePlace = tuple[int, int, int, int, float]
 """Element, part, start, end, similarity."""
 Scored = tuple[float, PassagePlace]
 
-ROOM = (400, 300)  # characters of the passage that the first hits of a page mark
+ROOM = (400, 350, 300)  # characters of the passage that the first hits of a page mark
 ROOM_BELOW = 250  # of those below; a single sentence may be longer
 GROW_SHARE = 0.1  # of the way from a section's worst score to its best: less is not taken in
 FURTHER, FURTHER_ROOM = 2, 400
