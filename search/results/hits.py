@@ -74,7 +74,7 @@ def show_hits(ranked: RankedItems, page: NDArray[np.int64]) -> list[Hit]:
     passages = best_passages(
         query,
         candidates=candidates,
-        turns={turn: (row[-2], row[-1]) for turn, row in rows.items()},
+        turns={turn: (rows[turn][-2], rows[turn][-1]) for turn in zip(sources, items, strict=True) if turn in rows},
         weights=ranked.word_weights,
     )
     named_from = _named_from(ranked.table)

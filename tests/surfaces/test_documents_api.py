@@ -137,6 +137,8 @@ def test_a_long_page_ends_with_further_passages_of_its_best_sections(client: Cli
     assert len({section for section, _, _ in first}) == 10
     assert {section for section, _, _ in further} <= {section for section, _, _ in first}
     assert len(further) == 10
+    room = [end - start for _, start, end in first]
+    assert max(room[3:]) <= 250
     covered = sorted((start, end) for _, start, end in places)
     assert all(before[1] <= after[0] for before, after in pairwise(covered))
     following = find(client, query="which beds have beans in the sun?", limit=20, cursor=page["next_cursor"])
