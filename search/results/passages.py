@@ -9,6 +9,7 @@ from typing import Any
 
 from convmemory.core.sql import PendingQuery, load_sql
 from search.query import shown_kinds_in
+from search.results.runs import PassagePlace, Scored, marked_runs, room_at
 from search.retrieval.prepared import PreparedQuery
 from search.sources import Element, ItemKey, adapter_of
 from search.vectors.splitting import split_parts
@@ -16,9 +17,7 @@ from search.vectors.splitting import split_parts
 PASSAGES_PER_HIT = 8
 WORD_SHARE = 0.6  # how much the query's words weigh against meaning when a hit's passage is chosen
 MAX_CHARS = 400
-WIDE_CHARS = 400  # of a document's passage that takes in the sentences beside it,
-WIDEN_SHARE = 0.6  # where these have at least this share of its score
-BESIDE = range(4)  # characters between passages that follow each other
+DOCUMENT_WORD_SHARE = 1.0  # the same in documents
 LEAD_CHARS = 80
 STOP_SHARE = 0.15  # a word that weighs less than this share of the rarest is not marked
 MAX_WORD_CHARS = 256
@@ -27,7 +26,6 @@ _WORD = re.compile(r"\w+")
 Turn = tuple[int, int]  # source, item
 Home = tuple[str, int]
 """The kind of a source, and its number there."""
-PassagePlace = tuple[int, int, int, int, float]  # message, part, start, end, similarity
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,43 +68,41 @@ def best_passages(
     candidates: Mapping[Turn, Sequence[PassagePlace]],
     turns: Mapping[Turn, Home],
     weights: Mapping[str, float],
-) -> dict[Turn, ShownPassage]:
+) -> dict[Turn, tuple[ShownPassage, ...]]:
     """For each (source, item) of the owner, the passage that answers best: one of its candidates, or of all.
 
-    One query for each kind of source, and one more where items have no candidates.
+    Behind it stand further passages of the item, where it is a document's. One query for each kind of source, and one
+    more where items have no candidates.
     """
     known = {turn: candidates[turn] for turn in turns if turn in candidates}
     bare = {turn: home for turn, home in turns.items() if turn not in known}
     elements = _elements(query.owner_id, known, turns) | _whole_items(query.owner_id, bare)
-    places_by_turn = known | {turn: _split(elements.get(turn, {}).values(), query) for turn in bare}
     words = QueryStems(weights)
-    best: dict[Turn, ShownPassage] = {}
-    for turn, places in places_by_turn.items():
+    best: dict[Turn, tuple[ShownPassage, ...]] = {}
+    for number, turn in enumerate(turns):
         texts = elements.get(turn, {})
-        found = [(_text_at(place, texts), place) for place in places if place[0] in texts]
+        places = known.get(turn) or _split(texts.values(), query)
+        found = [place for place in places if place[0] in texts]
         if found:
-            scored = [(place[-1] + WORD_SHARE * words.share_in(text), place) for text, place in found]
-            place = max(scored, key=lambda passage: passage[0])[1]
-            if _is_of_document(texts[place[0]]):
-                place = _widened(scored, place)
-            best[turn] = _shown(_text_at(place, texts), place, words)
+            chosen = _chosen(found, texts, words, room_at(number))
+            best[turn] = tuple(_shown(_text_at(place, texts), place, words) for place in chosen)
     return best
+
+
+def _chosen(
+    places: Sequence[PassagePlace], texts: Mapping[int, Element], words: "QueryStems", room: int
+) -> list[PassagePlace]:
+    """The places that are shown, best first: one, or of a document runs of neighbours."""
+    of_document = _is_of_document(texts[places[0][0]])
+    share = DOCUMENT_WORD_SHARE if of_document else WORD_SHARE
+    scored: list[Scored] = [(place[-1] + share * words.share_in(_text_at(place, texts)), place) for place in places]
+    if of_document:
+        return marked_runs(scored, room=room)
+    return [max(scored, key=lambda passage: passage[0])[1]]
 
 
 def _is_of_document(element: Element) -> bool:
     return any(part.kind == "document" for part in element.parts)
-
-
-def _widened(scored: Sequence[tuple[float, PassagePlace]], chosen: PassagePlace) -> PassagePlace:
-    """The passage with those beside it in the text that answer nearly as well: what a document says takes sentences."""
-    element_id, part_index, start, end, similarity = chosen
-    least = WIDEN_SHARE * max(score for score, _ in scored)
-    beside = [place for score, place in scored if score >= least and place[:2] == (element_id, part_index)]
-    for place in sorted(beside, key=lambda place: abs(place[2] - start)):
-        is_next = place[2] - end in BESIDE or start - place[3] in BESIDE
-        if is_next and max(end, place[3]) - min(start, place[2]) <= WIDE_CHARS:
-            start, end = min(start, place[2]), max(end, place[3])
-    return element_id, part_index, start, end, similarity
 
 
 def _elements(

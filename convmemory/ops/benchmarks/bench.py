@@ -146,8 +146,8 @@ def bench_embedding() -> list[Figure]:
     items = items_of(stored)
     texts = [item_texts(item).embedded for item in items]
     passages = [draft.text for draft in draft_passages(element for item in items for element in item.elements)]
-    bare_s = _timed(lambda: embedder.embed_passages([*texts, *passages]))
-    indexed_s = _timed(lambda: index_conversation(conversation_id=conversation.pk))
+    bare_s = timed_s(lambda: embedder.embed_passages([*texts, *passages]))
+    indexed_s = timed_s(lambda: index_conversation(conversation_id=conversation.pk))
     return [
         Figure("bare model over the turns and passages of 400 turns", (len(texts) + len(passages)) / bare_s, "texts/s"),
         Figure("indexing the same turns", (len(texts) + len(passages)) / indexed_s, "texts/s"),
@@ -155,7 +155,8 @@ def bench_embedding() -> list[Figure]:
     ]
 
 
-def _timed(run: Callable[[], object]) -> float:
+def timed_s(run: Callable[[], object]) -> float:
+    """Seconds that it takes."""
     started = time.perf_counter()
     run()
     return time.perf_counter() - started
@@ -188,14 +189,14 @@ def refresh_statistics() -> None:
 def _query_ms(owner: User, maker: TextMaker) -> list[float]:
     space = active_space()
     questions = [maker.question() for _ in range(QUERIES)]
-    return [_timed(partial(query_vector, space, question, owner_id=owner.pk)) * 1000 for question in questions]
+    return [timed_s(partial(query_vector, space, question, owner_id=owner.pk)) * 1000 for question in questions]
 
 
 def search_ms(owner: User, maker: TextMaker, mode: str = "hybrid", filters: Filters = EVERYTHING) -> list[float]:
     """Milliseconds of each of some searches, all different, after one to warm up; pages must be full."""
     queries = [SearchQuery(text=maker.question(), mode=mode, filters=filters) for _ in range(QUERIES)]
     search(caller=owner, query=queries[0])
-    return [_timed(partial(search, caller=owner, query=query)) * 1000 for query in queries[1:]]
+    return [timed_s(partial(search, caller=owner, query=query)) * 1000 for query in queries[1:]]
 
 
 def percentile(values: Sequence[float], share: float) -> float:
