@@ -59,6 +59,7 @@ from search.adapters.messages import items_of, split_message
 from search.indexing.chunking import chunk_text
 from search.query_text import parse_query
 from search.ranking.dates import named_period
+from search.ranking.exchanges import is_question, names_in
 from search.ranking.late_interaction import token_weights
 from search.results.matching import QueryStems, stem, stems_of
 from search.vectors.asking import is_asking
@@ -316,6 +317,7 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
         event_words(text, payload={text[:100]: [text]}),
         words_query(text),
     ),
+    "search.ranking.exchanges": lambda text: (is_question(text), names_in(text, ["a"]), names_in("a", [text])),
     "search.results.matching": lambda text: (
         stems_of(text),
         stem(text),
