@@ -9,11 +9,14 @@ without exit handlers.
 import asyncio
 import gc
 import os
+import sys
 from collections.abc import Awaitable, Callable
 
 from django.core.asgi import get_asgi_application
 
 from convmemory.core.asgi_types import Receive, Scope, Send
+
+THREAD_TURN_S = 0.001  # a search waits for the interpreter a dozen times; a fifth of Python's own turn for each
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "convmemory.settings")
 
@@ -49,6 +52,7 @@ async def _lifespan(receive: Receive, send: Send) -> None:
     from convmemory.chat.running import chat_is_running
 
     await receive()  # lifespan.startup
+    sys.setswitchinterval(THREAD_TURN_S)
     async with chat_is_running():
         gc.collect()
         gc.freeze()  # what was loaded stays for good: to look through it again takes a tenth of a second each time

@@ -181,6 +181,7 @@ FILE_UPLOAD_MAX_MEMORY_SIZE = 256 * 1024  # of each; larger ones are written to 
 FILE_UPLOAD_TEMP_DIR = None
 HIDE_KEYS = conf.env_bool("HIDE_KEYS", default=True)
 IMPORT_FOLDER = conf.env_path("IMPORT_FOLDER", VAR_DIR / "imports")
+MAX_KEPT_UPLOADS_MB = conf.env_int("MAX_KEPT_UPLOADS_MB", 4_096, minimum=0, maximum=100_000_000)
 IMPORT_TIMEOUT_S = conf.env_int("IMPORT_TIMEOUT_S", 1_800, minimum=10, maximum=86_400)
 IMPORT_MEMORY_MB = conf.env_int("IMPORT_MEMORY_MB", 1_024, minimum=256, maximum=1_048_576)
 MEDIA_ROOT = conf.env_path("MEDIA_ROOT", VAR_DIR / "media")

@@ -60,8 +60,8 @@ def retry_messages(rows: Sequence[MessageEmbedding]) -> None:
     MessageEmbedding.objects.filter(pk__in=[row.pk for row in rows]).update(
         status=MessageEmbedding.Status.PENDING, attempts=0, error=""
     )
-    waiting: dict[int, list[int]] = {}
+    waiting: dict[tuple[int, int], list[int]] = {}
     for row in rows:
-        waiting.setdefault(row.conversation_id, []).append(row.message_id)
-    for conversation_id, message_ids in waiting.items():
-        enqueue_embed(conversation_id, message_ids)
+        waiting.setdefault((row.owner_id, row.conversation_id), []).append(row.message_id)
+    for (owner_id, conversation_id), message_ids in waiting.items():
+        enqueue_embed(owner_id=owner_id, conversation_id=conversation_id, message_ids=message_ids)

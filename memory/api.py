@@ -26,11 +26,10 @@ FILTERS = {"agent", "project", "after", "before"}
     summary="Embed messages that are not embedded yet, or try failed ones again",
 )
 def embed(request: HttpRequest, conversation_id: int, body: EmbedIn) -> Status[dict[str, Any]]:
-    requested = request_embeddings(
-        owner=caller_of(request), conversation_id=conversation_id, message_ids=body.message_ids
-    )
+    owner = caller_of(request)
+    requested = request_embeddings(owner=owner, conversation_id=conversation_id, message_ids=body.message_ids)
     if requested.to_embed:
-        enqueue_embed(conversation_id, requested.to_embed)
+        enqueue_embed(owner_id=owner.pk, conversation_id=conversation_id, message_ids=requested.to_embed)
     return Status(202, {"results": requested.records, "skipped": requested.skipped})
 
 

@@ -116,15 +116,16 @@ def _why_skipped(message: Message) -> str:
 # --- doing ----------------------------------------------------------------------------------------
 
 
-def embed_messages(*, conversation_id: int, message_ids: Sequence[int], deadline: float = float("inf")) -> EmbedResult:
+def embed_messages(
+    *, owner_id: int, conversation_id: int, message_ids: Sequence[int], deadline: float = float("inf")
+) -> EmbedResult:
     """Embed those of the messages whose records are open.
 
     Stops between batches once `time.monotonic()` passes `deadline`. An error is noted in the records it
     concerns and never raised, but for a database that is gone.
     """
     result = EmbedResult()
-    conversation = Conversation.objects.filter(pk=conversation_id).only("owner_id").first()
-    source = conversation and source_of(owner_id=conversation.owner_id, conversation_id=conversation_id)
+    source = source_of(owner_id=owner_id, conversation_id=conversation_id)
     if not source:
         return result
     with derivation_lock(source.pk) as held:
@@ -163,7 +164,7 @@ def _embed(
     try:
         read = adapter_of(source.kind).read_elements(source.owner_id, [message.pk for message in batch])
         elements = [read[message.pk] for message in batch if message.pk in read]
-        with unless_deleted(source.pk):
+        with unless_deleted(source.owner_id, source.pk):
             if not store_ahead(source, space, elements, out_of_time=lambda: time.monotonic() > deadline).finished:
                 _wait_again(space, batch)
                 return False

@@ -15,8 +15,8 @@ PATIENCE = timedelta(minutes=1)  # what waits longer was missed
 Status = MessageEmbedding.Status
 
 
-def messages_to_embed(*, limit: int, except_of: Collection[int] = ()) -> dict[int, list[int]]:
-    """Ids of messages to try now, by conversation, those that wait longest first; none of some conversations.
+def messages_to_embed(*, limit: int, except_of: Collection[int] = ()) -> dict[tuple[int, int], list[int]]:
+    """Ids of messages to try now, by owner and conversation, those that wait longest first; none of some conversations.
 
     What is being processed counts once nobody touched it for `PATIENCE`: a living worker's lock keeps
     it from being done twice. What failed is tried again with growing pauses.
@@ -27,9 +27,10 @@ def messages_to_embed(*, limit: int, except_of: Collection[int] = ()) -> dict[in
     rows = MessageEmbedding.objects.filter(due, space=active_space(), attempts__lt=EMBEDDING.max_attempts).exclude(
         conversation__in=except_of
     )
-    found: dict[int, list[int]] = {}
-    for conversation, message in rows.order_by("updated_at").values_list("conversation_id", "message_id")[:limit]:
-        found.setdefault(conversation, []).append(message)
+    found: dict[tuple[int, int], list[int]] = {}
+    columns = ("owner_id", "conversation_id", "message_id")
+    for owner, conversation, message in rows.order_by("updated_at").values_list(*columns)[:limit]:
+        found.setdefault((owner, conversation), []).append(message)
     return found
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-from convmemory.conversations.reading import owner_of
 from convmemory.core.fair_queue import asked_for, enqueue_for, owner_task, slice_end
 from convmemory.core.measuring import timed
 from memory import sweeping
@@ -13,17 +12,17 @@ EMBED = "memory.tasks.embed"
 BUSY_PAUSE_S = 5.0  # until a conversation that somebody else works on is tried again
 
 
-def enqueue_embed(conversation_id: int, message_ids: Sequence[int]) -> None:
+def enqueue_embed(*, owner_id: int, conversation_id: int, message_ids: Sequence[int]) -> None:
     """Ask a worker to embed messages of one conversation."""
-    owner_id = owner_of(conversation_id)
-    if owner_id is not None:
-        enqueue_for(owner_id, EMBED, conversation_id, list(message_ids), group="embed")
+    enqueue_for(owner_id, EMBED, conversation_id, list(message_ids), group="embed")
 
 
 @owner_task
-def embed(conversation_id: int, message_ids: list[int]) -> dict[str, Any]:
+def embed(conversation_id: int, message_ids: list[int], *, owner_id: int) -> dict[str, Any]:
     """Embed the messages, for a slice."""
-    result = embed_messages(conversation_id=conversation_id, message_ids=message_ids, deadline=slice_end())
+    result = embed_messages(
+        owner_id=owner_id, conversation_id=conversation_id, message_ids=message_ids, deadline=slice_end()
+    )
     done = {"finished": result.finished, "completed": result.completed, "failed": result.failed}
     return done if result.finished else done | {"again_in_s": BUSY_PAUSE_S if result.busy else 0.0}
 
@@ -34,7 +33,7 @@ def sweep() -> dict[str, Any]:
         given_up = sweeping.give_up_dead()
         in_hand = {args[0] for args in asked_for(EMBED).values_list("args", flat=True)}
         found = sweeping.messages_to_embed(limit=1_000, except_of=in_hand)
-        for conversation_id, message_ids in found.items():
-            enqueue_embed(conversation_id, message_ids)
+        for (owner_id, conversation_id), message_ids in found.items():
+            enqueue_embed(owner_id=owner_id, conversation_id=conversation_id, message_ids=message_ids)
         measurement.items = sum(map(len, found.values()))
     return {"enqueued": measurement.items, "given_up": given_up}

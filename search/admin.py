@@ -1,6 +1,6 @@
 """The index in the admin: sources, item vectors, lexical documents, and how far each source is indexed."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from django.contrib import admin
@@ -16,7 +16,7 @@ from search.indexing.embedded_text import embedded_text
 from search.indexing.sweeping import sources_behind
 from search.models import Item, ItemEmbedding, Source, SourceIndex
 from search.results.headings import headings_of
-from search.tasks import enqueue_index
+from search.tasks import enqueue_sources
 from search.vector_admin import SourceFilter, item_link, neighbour_section, object_link, reading_link, vector_section
 from search.vectors.neighbours import item_neighbours
 
@@ -103,12 +103,12 @@ class ReindexingAdmin(MetadataAdmin):
     def retry_rows(self, rows: Sequence[Any]) -> None:
         ids = {row.source_id for row in rows}
         reindexing.retry_sources(ids)
-        enqueue_all(ids)
+        enqueue_sources(ids)
 
     def reembed_rows(self, rows: Sequence[Any]) -> None:
         ids = {row.source_id for row in rows}
         reindexing.reembed_sources(ids)
-        enqueue_all(ids)
+        enqueue_sources(ids)
 
     def _ask(
         self,
@@ -154,10 +154,10 @@ class ItemEmbeddingAdmin(ContentAdmin, ReindexingAdmin, DeletableAdmin):
         return bytes(obj.content_hash).hex()[:12] or "stale"
 
     def reembed_rows(self, rows: Sequence[Any]) -> None:
-        enqueue_all(reindexing.reembed_items([row.pk for row in rows]))
+        enqueue_sources(reindexing.reembed_items([row.pk for row in rows]))
 
     def delete_rows(self, rows: Sequence[Any]) -> None:
-        enqueue_all(reindexing.delete_item_embeddings([row.pk for row in rows]))
+        enqueue_sources(reindexing.delete_item_embeddings([row.pk for row in rows]))
 
     def sections(self, request: HttpRequest, obj: ItemEmbedding) -> list[Section]:
         norm, neighbours = item_neighbours(obj.pk)
@@ -255,9 +255,3 @@ class SourceIndexAdmin(ReindexingAdmin):
     @admin.display(description="up to date", boolean=True)
     def is_up_to_date(self, obj: SourceIndex) -> bool:
         return obj.indexed_version == obj.source.version and not obj.error
-
-
-def enqueue_all(source_ids: Collection[int]) -> None:
-    """Ask a worker for each of these sources."""
-    for source_id in sorted(source_ids):
-        enqueue_index(source_id)

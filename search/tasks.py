@@ -1,5 +1,6 @@
 """Background tasks of search: each loads by id, calls one function and returns a small dict."""
 
+from collections.abc import Collection
 from typing import Any
 
 from convmemory.core.fair_queue import enqueue_for, owner_task, slice_end
@@ -13,21 +14,25 @@ from search.vector_index import ensure_passage_index
 BUSY_PAUSE_S = 5.0  # until a source that somebody else works on is tried again
 
 
-def enqueue_index(source_id: int) -> None:
+def enqueue_index(*, owner_id: int, source_id: int) -> None:
     """Ask a worker to bring one source's index up to date."""
-    owner_id = Source.objects.filter(pk=source_id).values_list("owner_id", flat=True).first()
-    if owner_id is not None:
-        enqueue_for(owner_id, INDEX, source_id, group="index")
+    enqueue_for(owner_id, INDEX, source_id, group="index")
+
+
+def enqueue_sources(source_ids: Collection[int]) -> None:
+    """Ask a worker for each of these sources, whoever owns them; what maintenance calls."""
+    for owner_id, source_id in Source.objects.filter(pk__in=source_ids).order_by("pk").values_list("owner_id", "pk"):
+        enqueue_index(owner_id=owner_id, source_id=source_id)
 
 
 @owner_task
-def index(source_id: int) -> dict[str, Any]:
+def index(source_id: int, *, owner_id: int) -> dict[str, Any]:
     """Index one source for a slice, also in a space that is being built."""
     deadline = slice_end()
     try:
-        result = index_source(source_id=source_id, deadline=deadline)
+        result = index_source(owner_id=owner_id, source_id=source_id, deadline=deadline)
     finally:
-        beside = build_beside(source_id=source_id, deadline=deadline)
+        beside = build_beside(owner_id=owner_id, source_id=source_id, deadline=deadline)
     done = {"items": result.items, "computed": result.computed, "failed": result.failed}
     if result.finished and beside.finished:
         return done

@@ -57,7 +57,6 @@ class ConversationSummaryAdmin(ContentAdmin, DeletableAdmin):
 
 def remake(rows: Sequence[ConversationSummary]) -> None:
     """Set these summaries to pending with all their attempts before them, and ask a worker for each."""
-    ids = [row.pk for row in rows]
-    make_pending(ConversationSummary.objects.filter(pk__in=ids))
-    for pk in ids:
-        enqueue_summary(pk)
+    make_pending(ConversationSummary.objects.filter(pk__in=[row.pk for row in rows]))
+    for row in rows:
+        enqueue_summary(owner_id=row.owner_id, summary_id=row.pk)

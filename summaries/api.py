@@ -22,7 +22,7 @@ def create_summary(
 ) -> Status[ConversationSummary]:
     values = body.model_dump() if body else {}
     summary = ordering.request_summary(owner=caller_of(request), conversation_id=conversation_id, **values)
-    enqueue_summary(summary.pk)
+    enqueue_summary(owner_id=summary.owner_id, summary_id=summary.pk)
     return Status(201, summary)
 
 
@@ -41,7 +41,7 @@ def regenerate_summary(request: HttpRequest, conversation_id: int, summary_id: i
     summary = ordering.regenerate_summary(
         owner=caller_of(request), conversation_id=conversation_id, summary_id=summary_id
     )
-    enqueue_summary(summary.pk)
+    enqueue_summary(owner_id=summary.owner_id, summary_id=summary.pk)
     return Status(202, summary)
 
 

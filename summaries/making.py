@@ -51,9 +51,9 @@ class Outcome:
     again_in_s: float | None = None
 
 
-def make_summary(*, summary_id: int) -> Outcome | None:
+def make_summary(*, owner_id: int, summary_id: int) -> Outcome | None:
     """Work on the summary if it is due and nobody else does; None where there is nothing to do."""
-    summary = _claim(summary_id)
+    summary = _claim(owner_id, summary_id)
     if summary is None:
         return None
     try:
@@ -71,19 +71,19 @@ def make_summary(*, summary_id: int) -> Outcome | None:
     return _store(summary, written)
 
 
-def summaries_to_make(*, limit: int) -> list[int]:
-    """Ids of summaries that are due: new ones, those to be tried again, and those whose worker was lost."""
+def summaries_to_make(*, limit: int) -> list[tuple[int, int]]:
+    """Owners and ids of summaries that are due: new ones, those to be tried again, and those whose worker was lost."""
     rows = ConversationSummary.objects.filter(_unfinished(), due_at__lte=timezone.now())
-    return list(rows.order_by("due_at").values_list("pk", flat=True)[:limit])
+    return list(rows.order_by("due_at").values_list("owner_id", "pk")[:limit])
 
 
 def _unfinished() -> Q:
     return Q(status__in=(State.PENDING, State.PROCESSING))
 
 
-def _claim(summary_id: int) -> ConversationSummary | None:
+def _claim(owner_id: int, summary_id: int) -> ConversationSummary | None:
     now, run = timezone.now(), uuid.uuid4()
-    due = ConversationSummary.objects.filter(_unfinished(), pk=summary_id, due_at__lte=now)
+    due = ConversationSummary.objects.filter(_unfinished(), pk=summary_id, owner_id=owner_id, due_at__lte=now)
     lost = due.filter(status=State.PROCESSING, attempts__gte=SUMMARIES.max_attempts)
     lost.update(
         status=State.FAILED, error=f"The work on it was interrupted {SUMMARIES.max_attempts} times.", updated_at=now
@@ -91,7 +91,7 @@ def _claim(summary_id: int) -> ConversationSummary | None:
     until = now + timedelta(seconds=QueueOptions.from_settings().task_timeout_s) + CLAIM_MARGIN
     if not due.update(status=State.PROCESSING, run=run, due_at=until, attempts=F("attempts") + 1, updated_at=now):
         return None
-    return ConversationSummary.objects.select_related("conversation").filter(run=run).first()
+    return ConversationSummary.objects.select_related("conversation").filter(owner_id=owner_id, run=run).first()
 
 
 def _own(summary: ConversationSummary) -> QuerySet[ConversationSummary]:

@@ -54,7 +54,7 @@ def summaries(request: PageRequest, conversation_id: int) -> HttpResponse:
         except (InvalidInput, QuotaUsedUp) as error:
             wrong, status = str(error), 429 if isinstance(error, QuotaUsedUp) else 422
         else:
-            enqueue_summary(summary.pk)
+            enqueue_summary(owner_id=summary.owner_id, summary_id=summary.pk)
             return redirect("summaries", conversation_id=conversation_id)
     rows = reading.summaries_of(owner=request.user, conversation_id=conversation_id)
     given = request.POST if request.method == "POST" else request.GET
@@ -107,7 +107,7 @@ def summary(request: PageRequest, conversation_id: int, summary_id: int) -> Http
 def regenerate(request: PageRequest, conversation_id: int, summary_id: int) -> HttpResponse:
     """Make it anew; htmx gets the card, which then watches."""
     found = ordering.regenerate_summary(owner=request.user, conversation_id=conversation_id, summary_id=summary_id)
-    enqueue_summary(found.pk)
+    enqueue_summary(owner_id=found.owner_id, summary_id=found.pk)
     if request.htmx:
         [card] = _cards(found.conversation, [found])
         return render(request, "summaries/card.html", {"card": card, "conversation": found.conversation})

@@ -16,5 +16,6 @@ urlpatterns = [
     path("agents", views.list_agents, name="agents"),
     path("agents/new", views.edit_agent, name="new-agent"),
     path("agents/<int:agent_id>", views.edit_agent, name="agent"),
+    path("agents/<int:agent_id>/documents", views.documents_of_agent, name="agent-documents"),
     path("agents/<int:agent_id>/delete", views.delete_agent, name="delete-agent"),
 ]

@@ -13,12 +13,13 @@ from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from convmemory import problems
 from convmemory.accounts.async_authentication import user_of_session
 from convmemory.accounts.views import PageRequest, signed_in
-from convmemory.chat import agents, live, replies
+from convmemory.chat import agent_documents, agents, live, replies
 from convmemory.chat.agents import HOW_TO_SET_UP
 from convmemory.chat.forms import AgentForm, initial_of
 from convmemory.chat.models import Agent, Reply
@@ -28,6 +29,7 @@ from convmemory.conversations import reading
 from convmemory.conversations.views import SearchBox
 from convmemory.core.errors import ConvMemoryError, InvalidInput, NotFound
 from convmemory.core.threads import in_thread
+from convmemory.documents.views import Attachments, attachments_page
 
 EVENTS = "text/event-stream"
 KEY_DROPPED = (
@@ -170,6 +172,23 @@ def _save(request: PageRequest, form: AgentForm, agent: Agent | None) -> bool:
     if saved.key_was_dropped:
         messages.warning(request, KEY_DROPPED)
     return True
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
+def documents_of_agent(request: PageRequest, agent_id: int) -> HttpResponse:
+    """The documents that the agent searches in every conversation; a POST attaches or detaches some."""
+    of: dict[str, Any] = {"owner": request.user, "agent_id": agent_id}
+    attachments = Attachments(
+        heading=f"Documents of the agent “{agents.get_agent(**of).name}”",
+        said="This agent searches these documents in every conversation, beside those of the conversation itself.",
+        back=reverse("agent", args=[agent_id]),
+        back_label="Back to the agent",
+        documents=agent_documents.documents_of_agent(**of),
+        attach=lambda chosen: agent_documents.attach_to_agent(**of, document_ids=chosen),
+        detach=lambda gone: agent_documents.detach_from_agent(**of, document_id=gone),
+    )
+    return attachments_page(request, attachments)
 
 
 @require_POST

@@ -99,7 +99,7 @@ OnStored = Callable[[FileReport, ingest.SyncResult], None]
 """Called for each conversation in the transaction that stores it."""
 
 
-def _ignore(file: FileReport, result: ingest.SyncResult) -> None:
+def ignore(file: FileReport, result: ingest.SyncResult) -> None:
     """For imports that nobody asks about later."""
 
 
@@ -119,7 +119,7 @@ def import_paths(
     paths: Iterable[Path | str],
     format: str = AUTO,
     progress: Progress | None = None,
-    on_stored: OnStored = _ignore,
+    on_stored: OnStored = ignore,
     root: Path | None = None,
 ) -> ImportReport:
     """Import every transcript under `paths` for `owner`; importing again updates and adds, never doubles.
@@ -149,7 +149,7 @@ def import_upload(
     format: str = AUTO,
     limits: UnpackLimits | None = None,
     progress: Progress | None = None,
-    on_stored: OnStored = _ignore,
+    on_stored: OnStored = ignore,
 ) -> ImportReport:
     """Import an uploaded transcript or archive, unpacking it into `folder`. Raises: InvalidInput, TooLarge."""
     unpacked = unpack_upload(file, name, folder, limits or UnpackLimits())

@@ -1,4 +1,7 @@
-"""Where uploads wait for their import: files in `IMPORT_FOLDER` that nobody but the server's user can read."""
+"""Where uploads lie: in `IMPORT_FOLDER` while they wait, under `MEDIA_ROOT` once they are kept to be read again.
+
+Nobody but the server's user can read them, and no name that somebody gave a file becomes part of a path.
+"""
 
 from pathlib import Path
 
@@ -7,21 +10,51 @@ from django.core.files.storage import FileSystemStorage
 from convmemory.conversations.options import ImportOptions
 
 
-class UploadStorage(FileSystemStorage):
-    """Files in `IMPORT_FOLDER`, as it is set when they are used."""
+class _PrivateStorage(FileSystemStorage):
+    """Files in a folder as it is set when they are used."""
 
     def __init__(self) -> None:
         super().__init__(file_permissions_mode=0o600, directory_permissions_mode=0o700)
 
     @property
+    def folder(self) -> Path:
+        raise NotImplementedError
+
+    @property
     def base_location(self) -> str:
-        return str(ImportOptions.from_settings().import_folder)
+        return str(self.folder)
 
     @property
     def location(self) -> str:
-        return str(Path(ImportOptions.from_settings().import_folder).resolve())
+        return str(self.folder.resolve())
+
+
+class UploadStorage(_PrivateStorage):
+    """Uploads that wait for their import."""
+
+    @property
+    def folder(self) -> Path:
+        return ImportOptions.from_settings().import_folder
+
+
+class KeptStorage(_PrivateStorage):
+    """Uploads that were imported, encrypted."""
+
+    @property
+    def folder(self) -> Path:
+        return ImportOptions.from_settings().media_root
 
 
 def upload_storage() -> UploadStorage:
     """The storage of `Import.file`."""
     return UploadStorage()
+
+
+def kept_storage() -> KeptStorage:
+    """The storage of `KeptUpload.file`."""
+    return KeptStorage()
+
+
+def kept_place(*, owner_id: int, digest: str) -> str:
+    """A kept upload's name below `MEDIA_ROOT`."""
+    return f"uploads/{owner_id}/{digest[:2]}/{digest}"

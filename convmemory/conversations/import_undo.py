@@ -12,6 +12,7 @@ from django.contrib.auth.models import AbstractBaseUser
 from convmemory.conversations.imported_rows import remove_messages
 from convmemory.conversations.imports import get_import
 from convmemory.conversations.ingest import delete_conversation
+from convmemory.conversations.kept_uploads import drop_upload_of
 from convmemory.conversations.models import Conversation, Import, ImportedConversation
 from convmemory.core.errors import InvalidInput, NotFound
 
@@ -41,6 +42,7 @@ def undo(*, owner: AbstractBaseUser, import_id: int, deadline: float) -> bool:
     while time.monotonic() < deadline:
         found = ImportedConversation.objects.filter(owner_id=owner.pk, import_job=row).order_by("-pk").first()
         if found is None:
+            drop_upload_of(row)
             Import.objects.filter(pk=row.pk, state=State.UNDOING).update(state=State.UNDONE)
             return True
         _take_back(owner, found)

@@ -9,7 +9,10 @@ from pathlib import Path
 from convmemory.conversations import import_queue
 from convmemory.conversations.import_links import note_conversation
 from convmemory.conversations.import_runner import ImportReport, import_upload
-from convmemory.conversations.models import Import
+from convmemory.conversations.importers.base import FileReport
+from convmemory.conversations.ingest import SyncResult
+from convmemory.conversations.kept_uploads import keep_upload, note_kept
+from convmemory.conversations.models import Import, KeptUpload
 from convmemory.core.errors import ConvMemoryError, TooLarge
 
 PROGRESS_S = 1.0
@@ -28,6 +31,7 @@ def work(*, import_id: int, run: uuid.UUID, folder: Path) -> None:
         return
     try:
         with row.file.storage.open(str(row.file.name)) as file:
+            kept = keep_upload(row, file)
             report = import_upload(
                 owner=row.owner,
                 file=file,
@@ -35,7 +39,7 @@ def work(*, import_id: int, run: uuid.UUID, folder: Path) -> None:
                 format=row.format,
                 folder=folder,
                 progress=_Progress(row),
-                on_stored=partial(note_conversation, row),
+                on_stored=partial(_note, row, kept),
             )
     except _ClaimLost:
         logger.info("Import %s was taken away while it ran", import_id)
@@ -52,6 +56,11 @@ def work(*, import_id: int, run: uuid.UUID, folder: Path) -> None:
         import_queue.fail(row, Import.Failure.INTERNAL, f"An error of the server ended it: {type(error).__name__}.")
     else:
         import_queue.finish(row, report)
+
+
+def _note(row: Import, kept: KeptUpload | None, file: FileReport, result: SyncResult) -> None:
+    note_conversation(row, file, result)
+    note_kept(kept, result)
 
 
 class _Progress:

@@ -1,5 +1,6 @@
 """Imports as their owners see them: queue an upload, look at one, list them."""
 
+import hashlib
 import uuid
 import zipfile
 from collections.abc import Sequence
@@ -35,11 +36,12 @@ class ImportBroken(ConvMemoryError):
 
 @dataclass(frozen=True, slots=True)
 class StoredUpload:
-    """A file in the folder of uploads: its name there, the name it came with, its size in bytes."""
+    """A file in the folder of uploads: its name there, the name it came with, its size in bytes, its SHA-256."""
 
     file: str
     name: str
     size: int
+    digest: str
 
 
 def queue_import(*, owner: AbstractBaseUser, file: "UploadedFile[Any]", format: str = AUTO) -> Import:
@@ -69,8 +71,7 @@ def queue_folder(
             for path, file in zip(paths, files, strict=True):
                 with archive.open(storable(path)[:MAX_PATH_CHARS] or "file", "w", force_zip64=True) as entry:
                     entry.writelines(file.chunks())
-        name = upload_storage().save(uuid.uuid4().hex, File(packed))
-    stored = StoredUpload(file=name, name=f"{folder[-200:]}.zip", size=size)
+        stored = _stored(File(packed), name=f"{folder[-200:]}.zip", size=size)
     return create_import(owner=owner, stored=stored, format=format)
 
 
@@ -103,13 +104,21 @@ def require_room(*, owner: AbstractBaseUser, size: int) -> None:
 
 def store_upload(file: "UploadedFile[Any]") -> StoredUpload:
     """Move the upload into the folder of uploads; touches no database."""
-    name = storable(file.name or "upload")
-    return StoredUpload(file=upload_storage().save(uuid.uuid4().hex, file), name=name[-255:], size=file.size or 0)
+    return _stored(file, name=storable(file.name or "upload")[-255:], size=file.size or 0)
+
+
+def _stored(file: "File[Any]", *, name: str, size: int) -> StoredUpload:
+    file.seek(0)
+    digest = hashlib.file_digest(file, "sha256").hexdigest()
+    file.seek(0)
+    return StoredUpload(file=upload_storage().save(uuid.uuid4().hex, file), name=name, size=size, digest=digest)
 
 
 def create_import(*, owner: AbstractBaseUser, stored: StoredUpload, format: str = AUTO) -> Import:
     """The row that waits for a worker."""
-    return Import.objects.create(owner_id=owner.pk, name=stored.name, format=format, size=stored.size, file=stored.file)
+    return Import.objects.create(
+        owner_id=owner.pk, name=stored.name, format=format, size=stored.size, digest=stored.digest, file=stored.file
+    )
 
 
 def get_import(*, owner: AbstractBaseUser, import_id: int) -> Import:
@@ -120,9 +129,12 @@ def get_import(*, owner: AbstractBaseUser, import_id: int) -> Import:
     return found
 
 
-def imports_of(*, owner: AbstractBaseUser, limit: int) -> list[Import]:
-    """The caller's imports, newest first."""
-    return list(Import.objects.filter(owner_id=owner.pk).order_by("-pk")[:limit])
+def imports_of(*, owner: AbstractBaseUser, limit: int, digest: str = "") -> list[Import]:
+    """The caller's imports, newest first; those of the file with that SHA-256 alone where it is given."""
+    rows = Import.objects.filter(owner_id=owner.pk)
+    if digest:
+        rows = rows.filter(digest=storable(digest.lower()))
+    return list(rows.order_by("-pk")[:limit])
 
 
 def why_waiting(rows: Sequence[Import]) -> dict[int, str]:

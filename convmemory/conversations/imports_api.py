@@ -83,8 +83,12 @@ async def upload(
 
 
 @router.get("/imports", response=ImportList, summary="Your imports, newest first")
-def list_imports(request: HttpRequest, limit: QueryEx[int, P(ge=1, le=100)] = 20) -> dict[str, Any]:
-    rows = imports.imports_of(owner=caller_of(request), limit=limit)
+def list_imports(
+    request: HttpRequest,
+    limit: QueryEx[int, P(ge=1, le=100)] = 20,
+    digest: QueryEx[str, P(description="SHA-256 of an upload, in hexadecimal: its imports alone")] = "",
+) -> dict[str, Any]:
+    rows = imports.imports_of(owner=caller_of(request), limit=limit, digest=digest)
     return {"results": _with_reasons(rows)}
 
 

@@ -15,7 +15,7 @@ from django.db import connection, transaction
 from django.db.models import Max, Min
 from django.utils import timezone
 
-from convmemory.conversations import hidden_keys
+from convmemory.conversations import hidden_keys, kept_uploads
 from convmemory.conversations.dating import date_undated
 from convmemory.conversations.drafts import ConversationDraft, MessageDraft, TurnDraft, in_batches
 from convmemory.conversations.event_log import add_events
@@ -257,8 +257,9 @@ def change_conversation(*, owner: AbstractBaseUser, conversation_id: int, values
 
 
 def delete_conversation(*, owner: AbstractBaseUser, conversation_id: int) -> None:
-    """Delete the conversation and everything derived from it. Raises: NotFound."""
+    """Delete the conversation, everything derived from it and the uploads that hold it. Raises: NotFound."""
     with transaction.atomic():
+        kept_uploads.drop_uploads_with(owner=owner, conversation_id=conversation_id)
         conversation_deleting.send(Conversation, conversation_id=conversation_id, owner_id=owner.pk)
         lock_conversation(owner=owner, conversation_id=conversation_id).delete()
 

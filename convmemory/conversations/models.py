@@ -12,7 +12,7 @@ from django.contrib.postgres.search import SearchVectorField
 from django.db import models
 from django.db.models import Deferrable, F, Q
 
-from convmemory.conversations.import_storage import upload_storage
+from convmemory.conversations.import_storage import kept_storage, upload_storage
 from convmemory.conversations.parts import Part, content_metadata, part_from_json
 from convmemory.core.fields import OwnedWords
 
@@ -206,6 +206,43 @@ class SyncedFile(models.Model):
         return f"synced file {self.pk}"
 
 
+class KeptUpload(models.Model):
+    """The bytes of an upload, encrypted, to be read again by a better importer; goes with what came in with it.
+
+    `stored_size` is 0 until the file is whole.
+    """
+
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    digest = models.CharField(max_length=64, help_text="SHA-256 of the upload.")
+    name = models.CharField(max_length=255)
+    format = models.CharField(max_length=30)
+    file = models.FileField(storage=kept_storage, max_length=200)
+    stored_size = models.PositiveBigIntegerField(default=0, help_text="Bytes on the disk.")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["owner", "digest"], name="kept_upload_unique")]
+
+    def __str__(self) -> str:
+        return f"kept upload {self.pk}"
+
+
+class KeptConversation(models.Model):
+    """Says that a kept upload holds a conversation: where that is deleted, the upload goes, too."""
+
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    upload = models.ForeignKey(KeptUpload, on_delete=models.CASCADE, related_name="holds")
+    conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="+")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["owner", "conversation", "upload"], name="kept_conversation_unique"),
+        ]
+
+    def __str__(self) -> str:
+        return f"conversation {self.conversation_id} in kept upload {self.upload_id}"
+
+
 class Import(models.Model):
     """An uploaded file, how far its import is, and what came of it.
 
@@ -234,7 +271,9 @@ class Import(models.Model):
     )
     name = models.CharField(max_length=255)
     format = models.CharField(max_length=30)
-    size = models.PositiveBigIntegerField(help_text="Bytes of the uploaded file.")
+    size = models.PositiveBigIntegerField(help_text="Bytes of the uploaded file; 0 where a command imported.")
+    digest = models.CharField(max_length=64, blank=True, default="", help_text="SHA-256 of the uploaded file.")
+    kept = models.ForeignKey(KeptUpload, on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
     file = models.FileField(storage=upload_storage, blank=True, default="")
     state = models.CharField(max_length=10, choices=State, default=State.QUEUED)
     failure = models.CharField(max_length=20, choices=Failure, blank=True, default="")
@@ -258,6 +297,7 @@ class Import(models.Model):
         ]
         indexes = [
             models.Index(fields=["owner", "-id"], name="import_owner"),
+            models.Index(fields=["owner", "digest"], condition=~Q(digest=""), name="import_digest"),
             models.Index(fields=["id"], condition=Q(state__in=["queued", "running"]), name="import_unfinished"),
         ]
 

@@ -14,6 +14,8 @@ class ImportOptions(FromSettings):
     import_memory_mb: int
     import_timeout_s: int
     max_upload_mb: int
+    max_kept_uploads_mb: int
+    media_root: Path
     data_upload_max_number_files: int
 
 

@@ -129,12 +129,6 @@ def visible_conversations(owner: AbstractBaseUser, filters: Filters = EVERYTHING
     return query
 
 
-def owner_of(conversation_id: int) -> int | None:
-    """Whose conversation this is, for background work alone; None where it is gone."""
-    owners = Conversation.objects.filter(pk=conversation_id).values_list("owner_id", flat=True)
-    return owners.first()
-
-
 def get_conversation(*, owner: AbstractBaseUser, conversation_id: int) -> Conversation:
     """Raises: NotFound for an unknown and for a foreign conversation alike."""
     found = Conversation.objects.filter(owner_id=owner.pk, pk=conversation_id).first()

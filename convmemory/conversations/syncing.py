@@ -7,13 +7,13 @@ So one that grew is told from one that was rewritten, and one that did not chang
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from django.contrib.auth.models import AbstractBaseUser
 
-from convmemory.conversations.import_runner import ImportReport, import_paths
+from convmemory.conversations.import_runner import ImportReport, OnStored, ignore, import_paths
 from convmemory.conversations.models import SyncedFile
 from convmemory.core.text import storable
 from convmemory.push.places import Place, is_of_chats
@@ -84,13 +84,20 @@ def has_synced(owner: AbstractBaseUser) -> bool:
 
 
 def sync_places(
-    *, owner: AbstractBaseUser, places: Sequence[Place], progress: Callable[[ImportReport], None] | None = None
+    *,
+    owner: AbstractBaseUser,
+    places: Sequence[Place],
+    on_stored: OnStored = ignore,
+    report: SyncReport | None = None,
 ) -> SyncReport:
-    """Import what is new or changed in the places. One file that fails is reported and tried again the next time."""
-    report = SyncReport()
+    """Import what is new or changed in the places, adding to `report`.
+
+    One file that fails is reported and tried again the next time.
+    """
+    report = report or SyncReport()
     for change in changes(owner=owner, places=places, report=report):
         report.count(change.kind)
-        done = import_paths(owner=owner, paths=[_source_of(change)], progress=progress)
+        done = import_paths(owner=owner, paths=[_source_of(change)], on_stored=on_stored)
         report.imported.files += done.files
         report.imported.messages_read += done.messages_read
         if not any(file.errors for file in done.files):

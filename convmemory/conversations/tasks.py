@@ -32,9 +32,9 @@ def enqueue_undo(row: Import) -> None:
 
 
 @owner_task
-def undo_import(import_id: int) -> dict[str, Any]:
+def undo_import(import_id: int, *, owner_id: int) -> dict[str, Any]:
     """Undo one import for a slice."""
-    row = Import.objects.select_related("owner").filter(pk=import_id).first()
+    row = Import.objects.select_related("owner").filter(pk=import_id, owner_id=owner_id).first()
     finished = row is None or undo(owner=row.owner, import_id=import_id, deadline=slice_end())
     return {"finished": True} if finished else {"again_in_s": 0.0}
 

@@ -21,6 +21,7 @@ from convmemory.core.child_limits import EXIT_MEMORY
 from convmemory.core.options import PathOptions
 
 HEARTBEAT_S = 10.0
+PLAIN = ("PATH", "LANG", "LC_ALL", "TMPDIR", "PYTHONPATH", "VIRTUAL_ENV")
 GRACE_S = 30  # after which the kernel ends a child that its worker should have ended
 
 logger = logging.getLogger(__name__)
@@ -46,6 +47,11 @@ class ChildLimits:
     def arguments(self) -> list[str]:
         """The child's last three arguments: megabytes, seconds, this process's number."""
         return [str(self.memory_mb), str(self.timeout_s + GRACE_S), str(os.getpid())]
+
+
+def plain_environment() -> dict[str, str]:
+    """What a child that converts files needs to be told: no address, password or key of the installation."""
+    return {name: os.environ[name] for name in PLAIN if name in os.environ}
 
 
 def run_child(

@@ -6,11 +6,15 @@ do: what it signs stays readable. Whoever changes SECRET_KEY has to enter the se
 
 import base64
 import hashlib
+import zlib
+from typing import IO
 
 from cryptography.fernet import Fernet, InvalidToken
 
+from convmemory.core.errors import InvalidInput
 from convmemory.core.options import SiteOptions
 
+CHUNK_BYTES = 1024 * 1024
 _PURPOSE = b"stored-secrets-1"  # 16 bytes at most
 
 
@@ -27,6 +31,23 @@ def decrypt(token: str) -> str | None:
         return _cipher().decrypt(token.encode("ascii")).decode()
     except InvalidToken:
         return None
+
+
+def encrypt_file(source: IO[bytes], target: IO[bytes]) -> None:
+    """Write what is left of `source` to `target`: compressed, in lines that only this installation reads."""
+    cipher = _cipher()
+    while chunk := source.read(CHUNK_BYTES):
+        target.write(cipher.encrypt(zlib.compress(chunk, 1)) + b"\n")
+
+
+def decrypt_file(source: IO[bytes], target: IO[bytes]) -> None:
+    """The inverse of `encrypt_file`. Raises: InvalidInput where SECRET_KEY has changed since, or the file has."""
+    cipher = _cipher()
+    for line in source:
+        try:
+            target.write(zlib.decompress(cipher.decrypt(line.rstrip(b"\n"))))
+        except (InvalidToken, zlib.error) as error:
+            raise InvalidInput("It cannot be decrypted: SECRET_KEY has changed, or the file is damaged.") from error
 
 
 def _cipher() -> Fernet:

@@ -60,7 +60,10 @@ last_work: ContextVar[Work | None] = ContextVar("last_work", default=None)
 
 
 def owner_task(function: Task) -> Task:
-    """Marks a function of an app's `tasks` module as one that runs for a person: `enqueue_for` may name it."""
+    """Marks a function of an app's `tasks` module as one that runs for a person: `enqueue_for` may name it.
+
+    It is called with that person's id as `owner_id`, beside the arguments of the task.
+    """
     setattr(function, OWNER_TASK, True)
     return function
 
@@ -124,7 +127,7 @@ def work() -> dict[str, Any]:
         function = function_of(task.func)
         if function is None:
             raise ValueError(f"{task.func!r} is no task that runs for a person.")
-        result = function(*task.args)
+        result = function(*task.args, owner_id=task.owner_id)
     except Exception:
         _put_back(task, attempts=task.attempts, pause=RETRY_AFTER * 2**task.attempts)
         raise

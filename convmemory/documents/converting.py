@@ -12,6 +12,7 @@ from typing import Any
 
 from convmemory.core.text import storable
 from convmemory.documents.converters.base import ConvertLimits, SourceFile, Unreadable
+from convmemory.documents.hiding import KeysHidden, masked_keys
 from convmemory.documents.structure import Block, SectionDraft, cut_sections
 
 TITLE_CHARS = 300
@@ -47,6 +48,7 @@ def _lines(file: SourceFile) -> Iterator[dict[str, Any]]:
         format = format_of(file)
         converted = CONVERTERS[format](file)
         sections = cut_sections(_bounded(converted.blocks, file.limits.max_chars))
+        hidden = KeysHidden.of(sections) if file.limits.hide_keys else KeysHidden(sections)
         if not any(_WORD.search(section.text) for section in sections):
             raise Unreadable("no_text", "The file holds no text: nothing in it could be found. Choose another one.")
     except Unreadable as error:
@@ -58,10 +60,10 @@ def _lines(file: SourceFile) -> Iterator[dict[str, Any]]:
         pages=converted.pages,
         chars=sections[-1].end,
         sections=len(sections),
-        notes=[storable(note) for note in converted.notes[:MAX_NOTES]],
+        notes=[storable(note) for note in (*hidden.notes, *converted.notes[:MAX_NOTES])],
     )
     yield _as_json(heading)
-    for section in sections:
+    for section in hidden.sections:
         yield {"path": section.path, "page": section.page, "start": section.start, "text": section.text}
 
 
@@ -82,8 +84,8 @@ def _same_length(text: str) -> str:
 
 
 def _title(given: str, file: SourceFile) -> str:
-    title = " ".join(storable(given).split())
-    return (title or storable(file.stem) or "Document")[:TITLE_CHARS]
+    title = " ".join(storable(given).split()) or storable(file.stem) or "Document"
+    return (masked_keys(title)[0] if file.limits.hide_keys else title)[:TITLE_CHARS]
 
 
 def _as_json(heading: Heading) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from django.db.models import Count, Q, Sum
 from convmemory.conversations.reading import get_conversation
 from convmemory.core.errors import InvalidInput, NotFound, TooLarge, TooManyAtOnce
 from convmemory.core.text import storable
+from convmemory.documents.drawing import drop_pictures
 from convmemory.documents.models import ConversationDocument, Document
 from convmemory.documents.options import DocumentOptions
 from convmemory.documents.storage import digest_of, document_storage, place_of
@@ -231,6 +232,7 @@ def drop_file(*, owner_id: int, place: str) -> None:
     """Delete a stored file that no document of its owner names any more."""
     if not Document.objects.filter(Q(file=place) | Q(next_file=place), owner_id=owner_id).exists():
         document_storage().delete(place)
+        drop_pictures(owner_id=owner_id, digest=place.rpartition("/")[2])
 
 
 def retry_document(*, owner: AbstractBaseUser, document_id: int) -> Document:

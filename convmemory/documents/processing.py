@@ -6,7 +6,6 @@ cannot be read the document says so and stays what it was. Everything can be don
 
 import json
 import logging
-import os
 import tempfile
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,8 +16,9 @@ from typing import Any
 from django.db import transaction
 from django.db.models import F
 
+from convmemory.conversations.options import HidingOptions
 from convmemory.core import child_process
-from convmemory.core.child_process import ChildLimits, Ending
+from convmemory.core.child_process import ChildLimits, Ending, plain_environment
 from convmemory.core.options import QueueOptions
 from convmemory.core.text import cut
 from convmemory.documents.converters.base import ConvertLimits
@@ -27,13 +27,13 @@ from convmemory.documents.library import drop_file
 from convmemory.documents.models import Document, Section
 from convmemory.documents.options import DocumentOptions
 from convmemory.documents.signals import document_changed, sections_changed, sections_moved
+from convmemory.documents.storage import work_prefix
 from convmemory.documents.structure import SectionDraft
 
 MAX_ATTEMPTS = 3
 TASK_MARGIN_S = 60
 BATCH = 500
 ERROR_CHARS = 2_000
-CHILD_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "TMPDIR", "PYTHONPATH", "VIRTUAL_ENV")
 
 Status, Failure = Document.Status, Document.Failure
 SectionKey = tuple[tuple[str, ...], int | None, str]
@@ -41,12 +41,13 @@ SectionKey = tuple[tuple[str, ...], int | None, str]
 logger = logging.getLogger(__name__)
 
 
-def process_document(*, document_id: int) -> str:
+def process_document(*, owner_id: int, document_id: int) -> str:
     """Read the document's file, or the next version's; its status afterwards, or "gone"."""
-    document = _begin(document_id)
+    document = _begin(owner_id, document_id)
     if document is None:
-        return str(Document.objects.filter(pk=document_id).values_list("status", flat=True).first() or "gone")
-    with tempfile.TemporaryDirectory(prefix=f"convmemory-document-{document.owner_id}-") as folder:
+        statuses = Document.objects.filter(pk=document_id, owner_id=owner_id).values_list("status", flat=True)
+        return str(statuses.first() or "gone")
+    with tempfile.TemporaryDirectory(prefix=work_prefix(document.owner_id)) as folder:
         target = Path(folder) / "sections.jsonl"
         ending = run_child(document, target)
         if ending is Ending.DONE:
@@ -62,14 +63,17 @@ def run_child(document: Document, target: Path) -> Ending:
     file = document.next_file or document.file
     options = DocumentOptions.from_settings()
     limits = ConvertLimits(
-        max_pages=options.max_document_pages, max_chars=options.max_document_chars, ocr=options.document_ocr
+        max_pages=options.max_document_pages,
+        max_chars=options.max_document_chars,
+        ocr=options.document_ocr,
+        hide_keys=HidingOptions.from_settings().hide_keys,
     )
     name = document.next_name or document.name
     return child_process.run_child(
         "convmemory.documents.parse_child",
         [file.path, name, str(target), json.dumps(asdict(limits))],
         limits=ChildLimits(memory_mb=options.document_memory_mb, timeout_s=_timeout_s()),
-        environment={name: os.environ[name] for name in CHILD_ENVIRONMENT if name in os.environ},
+        environment=plain_environment(),
         is_wanted=lambda: Document.objects.filter(pk=document.pk, status=Status.PROCESSING).exists(),
     )
 
@@ -90,9 +94,10 @@ def unfinished_documents(*, limit: int) -> list[tuple[int, int]]:
     return list(rows.values_list("owner_id", "pk")[:limit])
 
 
-def _begin(document_id: int) -> Document | None:
+def _begin(owner_id: int, document_id: int) -> Document | None:
     """The document, now processing; None where there is nothing to do, or where it has ended its workers too often."""
-    waiting = Document.objects.filter(pk=document_id, status__in=(Status.UPLOADED, Status.PROCESSING))
+    own = Document.objects.filter(pk=document_id, owner_id=owner_id)
+    waiting = own.filter(status__in=(Status.UPLOADED, Status.PROCESSING))
     waiting.update(status=Status.PROCESSING, attempts=F("attempts") + 1)
     document = waiting.first()
     if document is None:

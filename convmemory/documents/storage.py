@@ -34,6 +34,21 @@ def document_storage() -> DocumentStorage:
     return DocumentStorage()
 
 
+def work_prefix(owner_id: int) -> str:
+    """How temporary folders begin in which a worker reads or draws a person's document."""
+    return f"convmemory-document-{owner_id}-"
+
+
+def pictures_folder(*, owner_id: int, digest: str) -> Path:
+    """Where the pictures of a file's pages lie."""
+    return pictures_of_owner(owner_id) / digest[:2] / digest
+
+
+def pictures_of_owner(owner_id: int) -> Path:
+    """Where the pictures of all of a person's documents lie."""
+    return Path(document_storage().location) / "pictures" / str(owner_id)
+
+
 def digest_of(file: IO[bytes]) -> str:
     """SHA-256 of the whole file, in hexadecimal; leaves it at its start."""
     digest = hashlib.sha256()

@@ -3,9 +3,11 @@
 from typing import Any
 
 from convmemory.core.fair_queue import asked_for, enqueue_for, owner_task
+from convmemory.documents.drawing import draw_pages, first_of_batch
 from convmemory.documents.processing import process_document, unfinished_documents
 
 PROCESS = "convmemory.documents.tasks.process"
+DRAW = "convmemory.documents.tasks.draw"
 SWEPT = 200
 
 
@@ -14,10 +16,21 @@ def enqueue_document(*, owner_id: int, document_id: int) -> None:
     enqueue_for(owner_id, PROCESS, document_id, group="document", is_long=True)
 
 
+def enqueue_drawing(*, owner_id: int, document_id: int, page: int) -> None:
+    """Ask a worker to draw a page of a PDF, and those beside it."""
+    enqueue_for(owner_id, DRAW, document_id, first_of_batch(page), group="pictures")
+
+
 @owner_task
-def process(document_id: int) -> dict[str, Any]:
+def draw(document_id: int, first: int) -> dict[str, Any]:
+    """Draw some pages of a PDF in a process of their own."""
+    return {"drawn": draw_pages(document_id=document_id, first=first)}
+
+
+@owner_task
+def process(document_id: int, *, owner_id: int) -> dict[str, Any]:
     """Read one document in a process of its own."""
-    return {"status": process_document(document_id=document_id)}
+    return {"status": process_document(owner_id=owner_id, document_id=document_id)}
 
 
 def sweep() -> dict[str, Any]:

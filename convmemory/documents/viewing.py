@@ -12,11 +12,12 @@ OUTLINE_ENTRIES = 400
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What the address asks for: a section, and characters of the document's text that are marked."""
+    """What the address asks for: a section or a page, and characters of the document's text that are marked."""
 
     section: int | None = None
     start: int | None = None
     end: int | None = None
+    page: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +66,15 @@ def view_sections(document: Document, place: Place) -> DocumentWindow:
     first = max(0, (target or 0) - BEFORE)
     rows = list(document.sections.filter(number__gte=first, number__lt=first + SHOWN).order_by("number"))
     return DocumentWindow(
-        views=tuple(_views(rows, target, place)),
+        views=tuple(section_views(rows, target, place)),
         target=target,
         earlier=max(0, first - SHOWN + BEFORE) if first else None,
         later=first + SHOWN + BEFORE if first + SHOWN < count else None,
     )
 
 
-def _views(rows: Sequence[Section], target: int | None, place: Place) -> list[SectionView]:
+def section_views(rows: Sequence[Section], target: int | None, place: Place) -> list[SectionView]:
+    """The sections in order, what of the passage stands in them marked."""
     views, path, page = [], None, None
     for row in rows:
         heading = " > ".join(row.path) if row.path != path else ""

@@ -1,8 +1,10 @@
-"""The library with what became of each upload, the viewer of one document, and the documents of a conversation.
+"""The library with what became of each upload, the viewer of one document, and what is attached to a conversation.
 
 Everything works with plain links and forms; a card asks again every two seconds until its document has been read.
 """
 
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from django.contrib import messages
@@ -16,8 +18,11 @@ from convmemory.conversations.reading import get_conversation
 from convmemory.conversations.views import SearchBox
 from convmemory.core.errors import InvalidInput, NotFound, TooLarge, TooManyAtOnce
 from convmemory.documents import library
+from convmemory.documents.drawing import picture_file
+from convmemory.documents.models import Document
 from convmemory.documents.options import DocumentOptions
-from convmemory.documents.tasks import enqueue_document
+from convmemory.documents.paging import view_page, view_pages
+from convmemory.documents.tasks import enqueue_document, enqueue_drawing
 from convmemory.documents.viewing import Place, outline_of, view_sections
 
 if TYPE_CHECKING:
@@ -78,15 +83,20 @@ def _take(request: PageRequest, file: "UploadedFile[Any]", replaces: int | None)
 @require_safe
 @signed_in
 def document(request: PageRequest, document_id: int) -> HttpResponse:
-    """The document around `?section=N`, with the characters `from` to `to` of its text marked, and its outline."""
+    """The document around `?section=N`, with the characters `from` to `to` of its text marked, and its outline.
+
+    A PDF is shown as pictures of its pages, or with `view=text` as text, too.
+    """
     found = library.get_document(owner=request.user, document_id=document_id)
-    box = SearchBox.of(request)
-    place = Place(*(_number(request.GET.get(name, "")) for name in ("section", "from", "to")))
-    window = view_sections(found, place)
+    box, place = SearchBox.of(request), _place(request)
+    has_pictures = found.format == "pdf" and bool(found.version)
+    shows_pictures = has_pictures and request.GET.get("view") != "text"
     context = {
         "document": found,
         "row": found,
-        "window": window,
+        "window": None if shows_pictures else view_sections(found, place),
+        "pages": view_pages(found, place, _ask_for_drawing(found)) if shows_pictures else None,
+        "has_pictures": has_pictures,
         "outline": outline_of(found),
         "place": place,
         "box": box,
@@ -95,6 +105,39 @@ def document(request: PageRequest, document_id: int) -> HttpResponse:
     }
     template = "documents/document.html#main" if request.htmx else "documents/document.html"
     return render(request, template, context)
+
+
+def _place(request: PageRequest) -> Place:
+    return Place(*(_number(request.GET.get(name, "")) for name in ("section", "from", "to", "page")))
+
+
+def _ask_for_drawing(document: Document) -> Callable[[int], None]:
+    return lambda page: enqueue_drawing(owner_id=document.owner_id, document_id=document.pk, page=page)
+
+
+@require_safe
+@signed_in
+def sheet(request: PageRequest, document_id: int, page: int) -> HttpResponse:
+    """One page of a PDF; a viewer that has its text alone asks again until it has been drawn."""
+    found = library.get_document(owner=request.user, document_id=document_id)
+    shown = view_page(found, page, _place(request), _ask_for_drawing(found))
+    if shown is None:
+        raise NotFound(f"The document has no page {page}.")
+    return render(request, "documents/sheet.html", {"document": found, "sheet": shown, "place": _place(request)})
+
+
+@require_safe
+@signed_in
+def picture(request: PageRequest, document_id: int, page: int) -> HttpResponse:
+    """The picture of one page, as a worker drew it."""
+    found = library.get_document(owner=request.user, document_id=document_id)
+    file = picture_file(found, page)
+    if file is None:
+        raise NotFound(f"There is no picture of page {page}.")
+    answer = FileResponse(file.open("rb"), content_type="image/webp")
+    answer.headers["X-Content-Type-Options"] = "nosniff"
+    answer.headers["Cache-Control"] = "private, max-age=86400, immutable"  # its address names the file's digest
+    return cast("HttpResponse", answer)
 
 
 @require_safe
@@ -140,28 +183,51 @@ def delete(request: PageRequest, document_id: int) -> HttpResponse:
     return redirect("documents")
 
 
+@dataclass(frozen=True, slots=True)
+class Attachments:
+    """The documents of a conversation or an agent, as a page shows and changes them. `said` tells what they are for."""
+
+    heading: str
+    said: str
+    back: str
+    back_label: str
+    documents: list[Document]
+    attach: Callable[[Collection[int]], object]
+    detach: Callable[[int], None]
+
+
 @require_http_methods(["GET", "HEAD", "POST"])
 @signed_in
 def attached(request: PageRequest, conversation_id: int) -> HttpResponse:
     """The documents that a conversation sees, and those that can be attached; a POST attaches or detaches some."""
-    owner = request.user
-    conversation = get_conversation(owner=owner, conversation_id=conversation_id)
+    of: dict[str, Any] = {"owner": request.user, "conversation_id": conversation_id}
+    conversation = get_conversation(**of)
+    attachments = Attachments(
+        heading=f"Documents of “{conversation.title or 'Untitled conversation'}”",
+        said="In this conversation the assistant searches these documents, and those of the agent that answers.",
+        back=conversation.get_absolute_url(),
+        back_label="Back to the conversation",
+        documents=library.attached_documents(**of),
+        attach=lambda chosen: library.attach(**of, document_ids=chosen),
+        detach=lambda gone: library.detach(**of, document_id=gone),
+    )
+    return attachments_page(request, attachments)
+
+
+def attachments_page(request: PageRequest, attachments: Attachments) -> HttpResponse:
+    """The page of these attachments; after a POST, which attaches or detaches some, the page again."""
     if request.method == "POST":
         if (gone := _number(request.POST.get("detach", ""))) is not None:
-            library.detach(owner=owner, conversation_id=conversation_id, document_id=gone)
+            attachments.detach(gone)
         chosen = [number for text in request.POST.getlist("document") if (number := _number(text)) is not None]
-        library.attach(owner=owner, conversation_id=conversation_id, document_ids=chosen)
-        return redirect("attached-documents", conversation_id)
-    rows = library.attached_documents(owner=owner, conversation_id=conversation_id)
-    held = {row.pk for row in rows}
-    choices, _ = library.page_of_documents(owner=owner, limit=CHOICES)
-    context = {
-        "conversation": conversation,
-        "rows": rows,
-        "choices": [row for row in choices if row.pk not in held],
-        "box": SearchBox(),
-    }
-    return render(request, "documents/attached.html", context)
+        attachments.attach(chosen)
+        return redirect(request.path)
+    held = {row.pk for row in attachments.documents}
+    newest, _ = library.page_of_documents(owner=request.user, limit=CHOICES)
+    choices = [row for row in newest if row.pk not in held]
+    return render(
+        request, "documents/attached.html", {"attachments": attachments, "choices": choices, "box": SearchBox()}
+    )
 
 
 def _number(text: str) -> int | None:

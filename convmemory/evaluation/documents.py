@@ -95,8 +95,9 @@ def load_library(folder: Path, questions: Sequence[SpanQuestion], progress: OnPr
         data = (folder / f"{corpus}.md").read_bytes()
         stored = library.store_file(owner_id=owner.pk, file=io.BytesIO(data), name=f"{corpus}.md")
         document = library.add_document(owner=owner, stored=stored).document
-        process_document(document_id=document.pk)
-        index_source(source_id=Source.objects.get(owner_id=owner.pk, kind=KIND, object_id=document.pk).pk)
+        process_document(owner_id=owner.pk, document_id=document.pk)
+        source = Source.objects.get(owner_id=owner.pk, kind=KIND, object_id=document.pk)
+        index_source(owner_id=owner.pk, source_id=source.pk)
         progress("indexed", number, len(corpora))
     return owner
 

@@ -149,19 +149,23 @@ class IndexSampleAdmin(MetadataAdmin):
 
 
 def retry_tasks(rows: Sequence[Failure]) -> None:
-    """Enqueue failed tasks again and forget the failures; rows that name no task of this program are only forgotten."""
+    """Enqueue failed tasks again and forget the failures.
+
+    Rows that name no task of this program, or a task of a person whose rows are gone, are only forgotten.
+    """
     for row in rows:
-        if is_task(row.func) and not _enqueue_for_owner(row):
+        if function_of(row.func) is not None:
+            _enqueue_for_owner(row)
+        elif is_task(row.func):
             async_task(row.func, *(row.args or ()), group=row.group, **(row.kwargs or {}))
         row.delete()
 
 
-def _enqueue_for_owner(row: Failure) -> bool:
-    """Enqueue a task that went round by owner as it was; False for one that is the installation's own."""
-    if function_of(row.func) is None or row.kwargs:
-        return False
+def _enqueue_for_owner(row: Failure) -> None:
+    """Enqueue a task that runs for a person as it was."""
     owners = owners_of_call(row.func, row.args or (), {})
-    return len(owners) == 1 and enqueue_for(owners.pop(), row.func, *(row.args or ()), group=row.group or "")
+    if len(owners) == 1:
+        enqueue_for(owners.pop(), row.func, *(row.args or ()), group=row.group or "")
 
 
 if admin.site.is_registered(OrmQ):  # it is not where the queue is on Redis

@@ -4,17 +4,17 @@ from typing import Any
 
 from convmemory.ops.models import SweepRun
 from convmemory.ops.runtime import sweeping
-from search.tasks import enqueue_index
+from search.tasks import enqueue_sources
 
 
 def sweep() -> dict[str, Any]:
     """Missed and stuck work; scheduled every minute."""
-    return _figures(sweeping.sweep(enqueue=enqueue_index))
+    return _figures(sweeping.sweep(enqueue=enqueue_sources))
 
 
 def deep_sweep() -> dict[str, Any]:
     """Orphaned, missing and stale rows; scheduled every hour."""
-    return _figures(sweeping.deep_sweep(enqueue=enqueue_index))
+    return _figures(sweeping.deep_sweep(enqueue=enqueue_sources))
 
 
 def _figures(run: SweepRun) -> dict[str, Any]:

@@ -5,6 +5,7 @@ belongs. A database is copied through SQLite, whole and at one moment, while its
 """
 
 import hashlib
+import os
 import sqlite3
 import tempfile
 import zipfile
@@ -128,4 +129,5 @@ def _add(archive: zipfile.ZipFile, path: Path, name: str) -> None:
         with closing(source), closing(sqlite3.connect(copy)) as target:
             source.backup(target)
             target.execute("PRAGMA journal_mode = DELETE")
+        os.utime(copy, (path.stat().st_atime, path.stat().st_mtime))  # the same database makes the same archive
         archive.write(copy, name)

@@ -1,11 +1,12 @@
 """Sends archives to a server's `POST /api/v1/imports`, and waits where it asks to wait."""
 
+import hashlib
 import http.client
 import json
 import ssl
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -14,6 +15,7 @@ CHUNK_BYTES = 256 * 1024
 TIMEOUT_S = 120
 WAIT_S = 60  # for the server to have imported it, before it is looked for again
 LONGEST_PAUSE_S = 60.0
+TAKEN_STATES = ("queued", "running", "done")  # of an import
 
 
 class PushError(Exception):
@@ -49,8 +51,11 @@ class Answer:
 def send(archive: Path, *, server: Server) -> Answer:
     """Send one archive; where the server is busy, again, until it has answered.
 
+    One that the server has already, because the client was killed before it noted so, is not sent again.
     Raises: Offline where it does not answer, PushError where the key is refused.
     """
+    if _is_there(archive, server):
+        return Answer(taken=True)
     pause_s = 1.0
     while True:
         status, body = _post(archive, server)
@@ -64,8 +69,21 @@ def send(archive: Path, *, server: Server) -> Answer:
         pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
 
 
+def _is_there(archive: Path, server: Server) -> bool:
+    """Whether the server took these very bytes before. One that does not know how to tell is sent them."""
+    with archive.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    status, body = _request(server, "GET", f"/imports?limit=1&digest={digest}")
+    if status != http.client.OK:
+        return False
+    try:
+        found = json.loads(body)["results"]
+        return bool(found) and found[0]["state"] in TAKEN_STATES
+    except (ValueError, KeyError, TypeError):
+        return False
+
+
 def _post(archive: Path, server: Server) -> tuple[int, bytes]:
-    address = urlsplit(server.address)
     boundary = uuid.uuid4().hex
     head = (
         f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="{archive.name}"\r\n'
@@ -73,14 +91,23 @@ def _post(archive: Path, server: Server) -> tuple[int, bytes]:
     ).encode()
     tail = f"\r\n--{boundary}--\r\n".encode()
     headers = {
-        "Authorization": f"Bearer {server.key}",
         "Content-Type": f"multipart/form-data; boundary={boundary}",
         "Content-Length": str(len(head) + archive.stat().st_size + len(tail)),
     }
+    return _request(server, "POST", f"/imports?wait={WAIT_S}", _body(head, archive, tail), headers)
+
+
+def _request(
+    server: Server, method: str, path: str, body: Iterable[bytes] = (), headers: Mapping[str, str] | None = None
+) -> tuple[int, bytes]:
+    """Status and body of the answer. Raises: Offline."""
+    address = urlsplit(server.address)
     connection = _connection(address.scheme, address.netloc.rpartition("@")[2])
     try:
-        path = f"{address.path.rstrip('/')}/api/v1/imports?wait={WAIT_S}"
-        connection.request("POST", path, body=_body(head, archive, tail), headers=headers)
+        connection.request(
+            method, f"{address.path.rstrip('/')}/api/v1{path}", body=body or None,
+            headers={"Authorization": f"Bearer {server.key}", **(headers or {})},
+        )  # fmt: skip
         response = connection.getresponse()
         return response.status, response.read()
     except (OSError, http.client.HTTPException) as error:

@@ -97,7 +97,7 @@ def index_conversation(*, conversation_id: int, deadline: float = float("inf")) 
     if source is None or source.version < conversation.turns_version:
         put_source(facts_of(conversation), first_changed=None)
         source = source_of(owner_id=conversation.owner_id, conversation_id=conversation_id)
-    return index_source(source_id=source.pk, deadline=deadline) if source else IndexResult()
+    return index_source(owner_id=source.owner_id, source_id=source.pk, deadline=deadline) if source else IndexResult()
 
 
 def facts_of(conversation: Conversation) -> SourceFacts:
@@ -126,7 +126,7 @@ def on_conversation_changed(sender: Any, *, conversation: Conversation, first_tu
 def on_turns_changed(sender: Any, *, conversation_id: int, owner_id: int, **kwargs: Any) -> None:
     chosen = Q(owner_id=owner_id, kind=KIND, object_id=conversation_id)
     for pk in Source.objects.filter(chosen).values_list("pk", flat=True):
-        enqueue_index(pk)
+        enqueue_index(owner_id=owner_id, source_id=pk)
 
 
 def on_conversation_deleting(sender: Any, *, conversation_id: int, owner_id: int, **kwargs: Any) -> None:

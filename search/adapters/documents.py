@@ -126,7 +126,7 @@ def on_sections_moved(sender: Any, *, document: Document, moved: Mapping[int, in
 def on_sections_changed(sender: Any, *, document_id: int, owner_id: int, **kwargs: Any) -> None:
     chosen = Source.objects.filter(owner_id=owner_id, kind=KIND, object_id=document_id)
     for pk in chosen.values_list("pk", flat=True):
-        enqueue_index(pk)
+        enqueue_index(owner_id=owner_id, source_id=pk)
 
 
 def on_document_deleted(sender: Any, *, instance: Document, **kwargs: Any) -> None:

@@ -48,7 +48,7 @@ class IndexResult:
     failed: int = 0
 
 
-def index_source(*, source_id: int, deadline: float = float("inf")) -> IndexResult:
+def index_source(*, owner_id: int, source_id: int, deadline: float = float("inf")) -> IndexResult:
     """Index every item of the source that is new, changed or missing in the active space.
 
     Does one batch at least, then stops once `time.monotonic()` passes `deadline`. Raises: EmbedderUnavailable after
@@ -56,10 +56,10 @@ def index_source(*, source_id: int, deadline: float = float("inf")) -> IndexResu
     meanwhile is finished.
     """
     result = IndexResult()
-    with derivation_lock(source_id) as held, unless_deleted(source_id):
+    with derivation_lock(source_id) as held, unless_deleted(owner_id, source_id):
         if not held:
             return IndexResult(finished=False, busy=True)
-        while (source := Source.objects.filter(pk=source_id).first()) is not None:
+        while (source := Source.objects.filter(pk=source_id, owner_id=owner_id).first()) is not None:
             bring_up_layout(source)
             space = active_space()
             state = state_of(source, space)

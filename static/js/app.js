@@ -98,6 +98,11 @@
     if (event.detail.target?.id === "main") queueMicrotask(showPassage);
   });
 
+  /* A page of a document has been drawn, and took the place of its text. */
+  document.addEventListener("htmx:load", (event) => {
+    if (event.detail.elt.matches?.(".sheet") && one("#passage", event.detail.elt)) showPassage();
+  });
+
   document.addEventListener("htmx:historyRestore", mainChanged);
 
   /* --- the keyboard -------------------------------------------------------------------------- */

@@ -3,6 +3,15 @@
 (() => {
   "use strict";
 
+  /* How wide the list was left, and whether it was hidden, before anything is drawn. */
+  try {
+    const { width, hidden } = JSON.parse(localStorage.getItem("convmemory.list") ?? "{}");
+    if (width > 0) document.documentElement.style.setProperty("--list", `${width}px`);
+    if (hidden) document.documentElement.dataset.list = "hidden";
+  } catch {
+    // no storage, or not ours: the list is as wide as the style sheet has it
+  }
+
   /* Enter sends, Shift+Enter makes a new line; on a phone the button sends. */
   document.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || event.shiftKey || event.isComposing || matchMedia("(pointer: coarse)").matches) return;

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 from django.apps import apps
 from django.contrib import admin
+from django.db import models
 
+from convmemory.ops.privacy import file_backup
 from convmemory.ops.privacy.ownership import owned_tables
 from convmemory.ops.runtime.schedules import SCHEDULES
 from search.document_search import KINDS
@@ -20,6 +22,10 @@ OBJECTS = {"conversation": "conversations.Conversation", "document": "documents.
 
 def text(path: str) -> str:
     return (ROOT / path).read_text(encoding="utf-8")
+
+
+def has_files(label: str) -> bool:
+    return any(isinstance(field, models.FileField) for field in apps.get_model(label)._meta.concrete_fields)
 
 
 FEATURES: dict[str, Callable[[str, SourceAdapter], bool]] = {
@@ -38,6 +44,15 @@ FEATURES: dict[str, Callable[[str, SourceAdapter], bool]] = {
     ),
     "a sweep finds its unfinished work": lambda kind, adapter: any(
         f"convmemory.{kind}s.tasks" in function for function, _ in SCHEDULES.values()
+    ),
+    "a backup takes its files along": lambda kind, adapter: (
+        not has_files(OBJECTS[kind]) or apps.get_model(OBJECTS[kind])._meta.db_table == file_backup.TABLE
+    ),
+    "an erasure drops its files": lambda kind, adapter: (
+        not has_files(OBJECTS[kind]) or "models.FileField" in text("convmemory/ops/privacy/erasing.py")
+    ),
+    "keys are hidden in it": lambda kind, adapter: any(
+        "find_keys(" in file.read_text(encoding="utf-8") for file in (ROOT / f"convmemory/{kind}s").glob("*.py")
     ),
     "isolation covers its routes": lambda kind, adapter: f"GET {kind}" in ROUTES and f"page {kind}" in ROUTES,
     "reembed says whether it is embedded": lambda kind, adapter: isinstance(adapter.is_embedded, bool),

@@ -177,7 +177,7 @@ def convert_here(document: Document, target: Path) -> Ending:
 
 def read(document: Document) -> Document:
     """The document after a worker has read it."""
-    processing.process_document(document_id=document.pk)
+    processing.process_document(owner_id=document.owner_id, document_id=document.pk)
     document.refresh_from_db()
     return document
 
@@ -186,5 +186,5 @@ def indexed(document: Document) -> Document:
     """The document after workers have read and indexed it."""
     read(document)
     for pk in Source.objects.filter(kind=KIND, object_id=document.pk).values_list("pk", flat=True):
-        index_source(source_id=pk)
+        index_source(owner_id=document.owner_id, source_id=pk)
     return document

@@ -1,5 +1,7 @@
 """A server that takes uploads as the import route does, and can be busy, refuse, or die."""
 
+import hashlib
+import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +16,7 @@ class ImportServer:
     address: str = ""
     uploads: list[bytes] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
     requests: int = 0
     answer: Callable[[int, bytes], int] = lambda number, body: 202
 
@@ -38,6 +41,14 @@ def import_server() -> Iterator[ImportServer]:
             self.send_response(status)
             self.end_headers()
             self.wfile.write(b'{"detail": "said the server"}')
+
+        def do_GET(self) -> None:
+            digest = self.path.rpartition("digest=")[2]
+            state.asked.append(digest)
+            known = any(hashlib.sha256(upload).hexdigest() == digest for upload in state.uploads)
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps({"results": [{"state": "done"}] if known else []}).encode())
 
         def log_message(self, *_: object) -> None:
             pass

@@ -47,6 +47,7 @@ def let_children_in(monkeypatch: pytest.MonkeyPatch) -> None:
     """Child processes that this test starts use its database and its folder of uploads."""
     monkeypatch.setenv("DATABASE_URL", database_url())
     monkeypatch.setenv("IMPORT_FOLDER", str(settings.IMPORT_FOLDER))
+    monkeypatch.setenv("MEDIA_ROOT", str(settings.MEDIA_ROOT))
     monkeypatch.setenv("SECRET_KEY", settings.SECRET_KEY)
 
 

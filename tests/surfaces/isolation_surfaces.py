@@ -23,7 +23,8 @@ TOOLS = [tool.name for tool in tool_definitions()]
 NEVER_SHOW_TEXT = {
     "GET events", "GET events by words", "page events", "GET index status", "GET memory stats", "POST memory embed",
     "POST summaries", "POST turn by source", "page account", "page connect", "page hits in", "page keys", "GET tools",
-    "POST stop", "page running", "page progress", "GET hidden keys", "POST reveal", "page hidden keys",
+    "POST stop", "page running", "page progress", "page document page",
+    "page document picture", "GET hidden keys", "POST reveal", "page hidden keys",
 }  # fmt: skip
 
 
@@ -167,6 +168,30 @@ def _delete(ask: Ask, path: str) -> Answer:
     return status, body
 
 
+def _detach(ask: Ask, path: str) -> Answer:
+    """Tries to detach a document from what is another's; of the caller's own it only asks what is attached."""
+    if ask.victim is ask.caller:
+        return _api(ask, "GET", path)
+    status, body = _api(ask, "DELETE", f"{path}/{ask.document}")
+    assert status == 404, (path, status)
+    return status, body
+
+
+def _download(ask: Ask, path: str) -> Answer:
+    response = ask.caller.browser.get(path)
+    streamed = getattr(response, "streaming_content", None)
+    return response.status_code, b"".join(streamed) if streamed else response.content
+
+
+def _post_to_another(ask: Ask, path: str, own: str, **form: Any) -> Answer:
+    """Tries to change what is another's by a page's form; of the caller's own it only looks at the page `own`."""
+    if ask.victim is ask.caller:
+        return _page(ask, own)
+    response = ask.caller.browser.post(path, form)
+    assert response.status_code == 404, (path, response.status_code)
+    return response.status_code, response.content
+
+
 def _undo(ask: Ask, path: str) -> Answer:
     """Tries to undo another's import; of the caller's own it only asks."""
     if ask.victim is ask.caller:
@@ -272,8 +297,29 @@ ROUTES: dict[str, Surface] = {
     ),
     "page documents": lambda _, ask: _page(ask, "/documents"),
     "page document": lambda _, ask: _page(ask, f"/documents/{ask.document}", section=ask.turn),
+    "page document page": lambda _, ask: _page(ask, f"/documents/{ask.document}/pages/{ask.turn + 1}"),
+    "page document picture": lambda _, ask: _download(ask, f"/documents/{ask.document}/pages/{ask.turn + 1}.webp"),
     "page document card": lambda _, ask: _page(ask, f"/documents/{ask.document}/card"),
     "page document delete": lambda _, ask: _page(ask, f"/documents/{ask.document}/delete"),
+    "page document file": lambda _, ask: _download(ask, f"/documents/{ask.document}/file"),
+    "page another's document retry": lambda _, ask: _post_to_another(
+        ask, f"/documents/{ask.document}/retry", f"/documents/{ask.document}/card"
+    ),
+    "page another's document delete": lambda _, ask: _post_to_another(
+        ask, f"/documents/{ask.document}/delete", f"/documents/{ask.document}/delete"
+    ),
+    "page documents of agent": lambda _, ask: _page(ask, f"/agents/{ask.agent_id}/documents"),
+    "page attach to another's agent": lambda _, ask: _post_to_another(
+        ask, f"/agents/{ask.agent_id}/documents", f"/agents/{ask.agent_id}/documents", document=ask.document
+    ),
+    "page detach in another's conversation": lambda _, ask: _post_to_another(
+        ask,
+        f"/conversations/{ask.conversation}/documents",
+        f"/conversations/{ask.conversation}/documents",
+        detach=ask.document,
+    ),
+    "DELETE another's attached document": lambda _, ask: _detach(ask, f"/conversations/{ask.conversation}/documents"),
+    "DELETE another's document of agent": lambda _, ask: _detach(ask, f"/agents/{ask.agent_id}/documents"),
     "page attached documents": lambda _, ask: _page(ask, f"/conversations/{ask.conversation}/documents"),
     "DELETE another's document": lambda _, ask: _delete(ask, f"/documents/{ask.document}"),
     "GET imports": lambda _, ask: _api(ask, "GET", "/imports"),

@@ -15,12 +15,15 @@ from django_q.models import Failure, OrmQ, Task
 
 from convmemory.accounts.models import ContentAccess
 from convmemory.conversations.models import Conversation
+from convmemory.core.fair_queue import TICKET
 from convmemory.core.measuring import Measurement, report
+from convmemory.core.models import OwnerTask
 from convmemory.ops.dashboard_tasks import map_turns, sample_index
 from convmemory.ops.models import IndexSample, TurnMap
 from convmemory.ops.observability import measures
 from search.adapters.conversations import index_conversation
-from search.models import SourceIndex
+from search.indexing.sweeping import INDEX
+from search.models import Source, SourceIndex
 from tests.factories import exchange, make_conversation, make_user, source_id
 
 pytestmark = pytest.mark.django_db
@@ -194,13 +197,16 @@ def test_task_pages_show_the_kind_of_an_error_alone(staff: User) -> None:
     assert client.get(reverse("admin:django_q_schedule_add")).status_code == 403
 
 
-def test_a_failed_task_is_retried(staff: User) -> None:
+def test_failed_tasks_are_retried(staff: User, ada: User) -> None:
     staff.user_permissions.add(Permission.objects.get(codename="change_failure"))
+    source = Source.objects.filter(owner=ada).order_by("pk")[0]
+    calls = {"e": ("search.tasks.build_vector_index", ()), "f": (INDEX, (source.pk,)), "d": (INDEX, (10**9,))}
     now = timezone.now()
-    Task.objects.create(id="f" * 32, name="one", func="search.tasks.index", args=(7,), started=now, stopped=now,
-                        success=False, result="x")  # fmt: skip
-    data = {"action": "retry", "_selected_action": "f" * 32, "post": "yes"}
+    for letter, (func, args) in calls.items():
+        Task.objects.create(id=letter * 32, name=letter, func=func, args=args, started=now, stopped=now,
+                            success=False, result="x")  # fmt: skip
+    data = {"action": "retry", "_selected_action": [letter * 32 for letter in calls], "post": "yes"}
     client_of(staff).post(reverse("admin:django_q_failure_changelist"), data)
     assert not Failure.objects.exists()
-    waiting = OrmQ.objects.get()
-    assert (waiting.func(), waiting.args()) == ("search.tasks.index", (7,))
+    assert [waiting.func() for waiting in OrmQ.objects.all() if waiting.func() != TICKET] == [calls["e"][0]]
+    assert OwnerTask.objects.filter(owner=ada, func=INDEX).values_list("args", flat=True).get() == [source.pk]

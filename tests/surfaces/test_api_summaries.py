@@ -39,7 +39,7 @@ def test_a_summary_is_asked_for_polled_made_anew_and_deleted(api: Api, conversat
     summary = created.json()
     assert (summary["status"], summary["from_position"], summary["to_position"]) == ("pending", 1, 3)
     assert queued() == [summary["id"]]
-    assert make(summary["id"]) == {"status": "completed"}
+    assert make(summary["id"], owner_id=conversation.owner_id) == {"status": "completed"}
     shown = api.get(f"{path}/{summary['id']}").json()
     assert (shown["status"], shown["method"], shown["error"]) == ("completed", "extractive", "")
     assert "flour" in shown["content"]
@@ -48,7 +48,7 @@ def test_a_summary_is_asked_for_polled_made_anew_and_deleted(api: Api, conversat
     assert (again.status_code, again.json()["status"]) == (202, "pending")
     assert queued() == [summary["id"]], "asked for twice is asked for once"
     assert api.send("DELETE", f"{path}/{summary['id']}", "").status_code == 204
-    assert make(summary["id"]) == {"status": "nothing to do"}
+    assert make(summary["id"], owner_id=conversation.owner_id) == {"status": "nothing to do"}
     assert api.get(path).json() == {"results": []}
 
 

@@ -15,7 +15,8 @@ from typing import Any
 
 import psycopg
 import pytest
-from django.conf import settings
+import pytest_django
+from django.conf import settings as project
 
 from convmemory.core import embedded
 from convmemory.core.errors import InvalidInput
@@ -29,6 +30,8 @@ from tests.factories import exchange, make_conversation
 from search.adapters.conversations import index_conversation
 ada = User.objects.create_user("ada", password="correct horse")
 conversation = make_conversation(ada, exchange(("where is the zebrafish lab?", "In Lima.")), title="Fish")
+from tests.support.documents import upload
+upload(ada, "# The lab\\n\\nIt has forty tanks.", "lab.md")
 print(index_conversation(conversation_id=conversation.pk).passages_computed)
 """
 CHANGE = 'from django.contrib.auth.models import User; User.objects.create_user("eve")'
@@ -39,6 +42,18 @@ names = sorted(User.objects.values_list("username", flat=True))
 hits = search(caller=User.objects.filter(username="ada").first(), query=SearchQuery(text="zebrafish")).hits
 print(names, [hit.passage for hit in hits])
 """
+FILES = """
+from convmemory.documents.models import Document
+from convmemory.documents.storage import document_storage
+rows = [row for row in Document.objects.order_by("name") if row.file.storage.exists(str(row.file))]
+print([(row.name, row.file.read().decode()) for row in rows])
+"""
+ADD = """
+from django.contrib.auth.models import User
+from tests.support.documents import upload
+print(upload(User.objects.get(username="ada"), "Newer than the backup.", "newer.md").file.path)
+"""
+LAB = r"[('lab.md', '# The lab\n\nIt has forty tanks.')]"
 
 
 class Installation:
@@ -52,7 +67,7 @@ class Installation:
         environment |= {"CONVMEMORY_VAR": str(self.folder), "EMBEDDING_THREADS": "1"}
         result = subprocess.run(
             [sys.executable, "manage.py", *arguments],
-            cwd=settings.BASE_DIR, env=environment, capture_output=True, text=True, timeout=120, check=False,
+            cwd=project.BASE_DIR, env=environment, capture_output=True, text=True, timeout=120, check=False,
         )  # fmt: skip
         assert (result.returncode == 0) == ok, result.stdout + result.stderr
         return result.stdout if ok else result.stderr
@@ -106,6 +121,19 @@ def test_a_new_installation_takes_the_backup_without_force(backup: Path, tmp_pat
     fresh = Installation(tmp_path / "var")
     fresh.run("restore", str(backup))
     assert fresh.shell(SHOW) == "['ada'] ['where is the zebrafish lab?']"
+    assert fresh.shell(FILES) == LAB
+
+
+def test_files_of_documents_come_and_go_with_their_rows(installation: Installation, backup: Path) -> None:
+    newer = Path(installation.shell(ADD))
+    [lab] = [path for path in (installation.folder / "media").rglob("*") if path.is_file() and path != newer]
+    lab.write_bytes(b"damaged")
+
+    installation.run("restore", str(backup), "--force")
+
+    assert installation.shell(FILES) == LAB
+    assert not newer.exists()
+    assert stat.S_IMODE(lab.stat().st_mode) == 0o600
 
 
 def damaged(backup: Path, target: Path) -> Path:
@@ -133,6 +161,23 @@ def lying(backup: Path, target: Path) -> Path:
     return target
 
 
+def with_a_file(target: Path, backup: Path, name: str, content: bytes) -> Path:
+    """The backup with one more file, or with another one of that name."""
+    with zipfile.ZipFile(backup) as old, zipfile.ZipFile(target, "w") as new:
+        for entry in old.namelist():
+            new.writestr(entry, old.read(entry))
+        new.writestr(name, content)
+    return target
+
+
+def outside(backup: Path, target: Path) -> Path:
+    return with_a_file(target, backup, f"files/documents/1/../../../{target.stem}", b"harm")
+
+
+def swapped(backup: Path, target: Path) -> Path:
+    return with_a_file(target, backup, f"files/documents/1/ab/{'ab' * 32}", b"harm")
+
+
 def text_file(backup: Path, target: Path) -> Path:
     target.write_text("not a backup")
     return target
@@ -141,8 +186,13 @@ def text_file(backup: Path, target: Path) -> Path:
 def test_what_cannot_be_restored_changes_nothing(installation: Installation, backup: Path, tmp_path: Path) -> None:
     before = installation.shell(SHOW)
     for make, reason in (
-        (damaged, "damaged"), (newer, "newer version"), (lying, "do not hold the rows"), (text_file, "no backup"),
-    ):  # fmt: skip
+        (damaged, "damaged"),
+        (newer, "newer version"),
+        (lying, "do not hold the rows"),
+        (text_file, "no backup"),
+        (outside, "which is no document's file"),
+        (swapped, "is not whole"),
+    ):
         path = make(backup, tmp_path / f"{make.__name__}.zip")
         assert reason in installation.run("restore", str(path), "--force", ok=False)
     assert installation.shell(SHOW) == before
@@ -197,8 +247,9 @@ TAMPERED = {  # what makes it, what undoes it, what the refusal names
 
 
 @pytest.fixture
-def here(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> Installation:
+def here(installation: Installation, monkeypatch: pytest.MonkeyPatch, settings: pytest_django.Settings) -> Installation:
     """The installation, for backups and restores in this process."""
+    settings.MEDIA_ROOT = installation.folder / "media"
     monkeypatch.setattr(backup_module, "_embedded_target", lambda: installation.target)
     return installation
 

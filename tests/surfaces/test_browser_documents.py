@@ -1,15 +1,18 @@
 """Documents in a real browser: dropped, read, found, and opened at the cited place; also on a phone."""
 
+import re
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
 from playwright.sync_api import Page, expect
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
-from convmemory.documents import processing
+from convmemory.documents import drawing, processing
 from convmemory.documents.models import Document
 from tests.factories import make_user
 from tests.support.documents import convert_here, docx_of, email_of, epub_of, indexed, pdf_of, pptx_of, upload, xlsx_of
@@ -19,6 +22,12 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 ANSWER = "The greenhouse opens at seven in the morning."
 FILLER = "Nothing of interest stands on this page, which is about other things entirely. "
+PICTURE_IS_SHOWN = """async () => {
+  const picture = new Image();
+  picture.src = document.querySelector("#page-2 image").getAttribute("href");
+  await picture.decode();
+  return picture.naturalWidth > 500;
+}"""
 FILES = {
     "hours.pdf": pdf_of([[(12, FILLER)], [(12, ANSWER)]]),
     "hours.docx": docx_of(("Heading 1", "Visits"), ("Normal", ANSWER)),
@@ -48,6 +57,13 @@ def owner(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     return make_user("ada")
 
 
+def draw_as_a_worker(document_id: int) -> None:
+    try:
+        drawing.draw_pages(document_id=document_id, first=1)
+    finally:
+        connection.close()
+
+
 def signed_in(steps: Callable[[Page], None]) -> Callable[[Page], None]:
     def sign_in_first(page: Page) -> None:
         page.goto("/")
@@ -64,16 +80,39 @@ def signed_in(steps: Callable[[Page], None]) -> Callable[[Page], None]:
 def test_an_upload_of_each_format_opens_at_the_cited_place(
     chromium: Chromium, live_server: LiveServer, owner: User, name: str
 ) -> None:
-    indexed(upload(owner, FILES[name], name))
+    document = indexed(upload(owner, FILES[name], name))
+    drawing.draw_pages(document_id=document.pk, first=1)
 
     def steps(page: Page) -> None:
         page.get_by_role("searchbox").fill("when does the greenhouse open")
         hit = page.locator(".hit").first
         expect(hit).to_contain_text("seven in the morning")
         hit.click()
-        expect(page.locator("mark#passage")).to_be_in_viewport()
-        expect(page.locator("mark#passage")).to_contain_text("seven in the morning")
+        passage = page.locator("#passage")
+        expect(passage).to_be_in_viewport()
+        if name.endswith(".pdf"):
+            expect(passage).to_have_attribute("aria-label", re.compile("seven in the morning"))
+            expect(page.locator("#page-2 .sheet-text text")).to_contain_text("seven in the morning")
+            assert page.evaluate(PICTURE_IS_SHOWN)
+        else:
+            expect(passage).to_contain_text("seven in the morning")
         expect(page.get_by_role("searchbox")).to_have_value("when does the greenhouse open")
+
+    chromium.visit(live_server.url, signed_in(steps))
+
+
+def test_a_page_takes_the_place_of_its_text_once_it_is_drawn(
+    chromium: Chromium, live_server: LiveServer, owner: User
+) -> None:
+    document = indexed(upload(owner, FILES["hours.pdf"], "hours.pdf"))
+
+    def steps(page: Page) -> None:
+        page.goto(f"/documents/{document.pk}?section=1&from=82&to=120#section-1")
+        expect(page.locator("#page-2 .sheet-waiting")).to_be_visible()
+        with ThreadPoolExecutor(1) as worker:  # the browser's own thread may not touch the database
+            worker.submit(draw_as_a_worker, document.pk).result()
+        expect(page.locator("#page-2 .sheet-picture")).to_be_visible()
+        expect(page.locator("#passage")).to_be_in_viewport()
 
     chromium.visit(live_server.url, signed_in(steps))
 

@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from pytest_django import Settings
 
 from convmemory.core import child_process
-from convmemory.documents import tasks
+from convmemory.documents import drawing, library, tasks
 from tests.factories import make_user
 from tests.support.documents import GUIDE, pdf_of, upload
 
@@ -23,14 +23,14 @@ def owner(settings: Settings, tmp_path: Path) -> User:
 
 def test_a_worker_reads_it(owner: User) -> None:
     document = upload(owner, pdf_of([[(12, "one")], [(12, "two")]]), "two.pdf")
-    assert tasks.process(document.pk) == {"status": "ready"}
+    assert tasks.process(document.pk, owner_id=document.owner_id) == {"status": "ready"}
     assert list(document.sections.values_list("page", flat=True)) == [1, 2]
 
 
 def test_reading_that_takes_too_long_is_ended(owner: User, settings: Settings) -> None:
     settings.DOCUMENT_TIMEOUT_S = 0
     document = upload(owner, GUIDE)
-    assert tasks.process(document.pk) == {"status": "failed"}
+    assert tasks.process(document.pk, owner_id=document.owner_id) == {"status": "failed"}
     document.refresh_from_db()
     assert (document.failure, "DOCUMENT_TIMEOUT_S" in document.error) == ("time", True)
 
@@ -38,7 +38,7 @@ def test_reading_that_takes_too_long_is_ended(owner: User, settings: Settings) -
 def test_reading_that_needs_too_much_memory_is_ended(owner: User, settings: Settings) -> None:
     settings.DOCUMENT_MEMORY_MB, settings.MAX_DOCUMENT_CHARS = 256, 10**9
     document = upload(owner, "\u20acuro " * 20 * 1024**2, "large.txt")
-    assert tasks.process(document.pk) == {"status": "failed"}
+    assert tasks.process(document.pk, owner_id=document.owner_id) == {"status": "failed"}
     document.refresh_from_db()
     assert (document.failure, "DOCUMENT_MEMORY_MB" in document.error) == ("memory", True)
 
@@ -53,6 +53,34 @@ def test_the_child_is_told_no_secret(owner: User, monkeypatch: pytest.MonkeyPatc
     for name in ("SECRET_KEY", "DATABASE_URL", "CHAT_API_KEY"):
         monkeypatch.setenv(name, "hush")
     monkeypatch.setattr(child_process, "run_child", run_child)
-    tasks.process(upload(owner, GUIDE).pk)
+    tasks.process(upload(owner, GUIDE).pk, owner_id=owner.pk)
     assert given
     assert "hush" not in given.values()
+
+
+def test_a_worker_draws_the_pages_of_a_pdf(owner: User) -> None:
+    document = upload(owner, pdf_of([[(12, f"page {number}")] for number in range(1, 11)]), "ten.pdf")
+    tasks.process(document.pk)
+    document.refresh_from_db()
+    assert drawing.picture_of(document, 9) is None
+    assert tasks.draw(document.pk, drawing.first_of_batch(10)) == {"drawn": 2}
+    picture = drawing.picture_of(document, 10)
+    assert picture is not None
+    assert [[word[0] for word in line] for line in picture.lines] == [["page", "10"]]
+    assert drawing.picture_of(document, 8) is None
+    file = drawing.picture_file(document, 10)
+    assert file is not None
+    assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    library.delete_document(owner=owner, document_id=document.pk)
+    assert not file.parent.exists()
+
+
+def test_a_page_that_cannot_be_drawn_says_so_once_and_for_all(owner: User, settings: Settings) -> None:
+    document = upload(owner, pdf_of([[(12, "one")]]), "one.pdf")
+    tasks.process(document.pk)
+    document.refresh_from_db()
+    Path(document.file.path).write_bytes(b"%PDF-1.4 damaged meanwhile")
+    assert tasks.draw(document.pk, 1) == {"drawn": 0}
+    picture = drawing.picture_of(document, 1)
+    assert picture is not None
+    assert not picture.is_drawn

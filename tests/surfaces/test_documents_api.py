@@ -164,7 +164,7 @@ def test_by_words_while_nothing_is_embedded(client: Client, owner: User, setting
     assert "no document is embedded yet" in found["notes"][0]
     source = Source.objects.get(object_id=document.pk)
     source.index.all().delete()
-    index_source(source_id=source.pk)
+    index_source(owner_id=source.owner_id, source_id=source.pk)
     assert find(client)["notes"] == []
 
 

@@ -52,7 +52,7 @@ def test_messages_that_the_cookie_cannot_hold_are_kept_in_the_session(browser: h
 
 
 def test_every_answer_carries_the_headers(browser: httpx2.Client) -> None:
-    for path, status in (("/static/css/app.css", 200), ("/login", 200), ("/nothing", 404)):
+    for path, status in (("/static/css/tokens.css", 200), ("/login", 200), ("/nothing", 404)):
         answer = browser.get(path)
         assert answer.status_code == status, path
         assert answer.headers["X-Frame-Options"] == "DENY"

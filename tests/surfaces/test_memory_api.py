@@ -47,7 +47,7 @@ def test_embed_answers_pending_a_worker_completes_and_stats_count(api: Api, owne
         "embedded": 0, "pending": 4, "failed": 0, "tokens": 0
     }  # fmt: skip
     [(_, arguments)] = queued("memory.tasks.embed")
-    assert tasks.embed(*arguments) == {"finished": True, "completed": 4, "failed": 0}
+    assert tasks.embed(*arguments, owner_id=conversation.owner_id) == {"finished": True, "completed": 4, "failed": 0}
     stats = api.get(f"{path}/stats").json()
     assert (stats["embedded"], stats["pending"]) == (4, 0)
     assert stats["tokens"] > 20

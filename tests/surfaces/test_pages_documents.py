@@ -1,5 +1,6 @@
 """The library, the viewer and a conversation's documents, as pages that work without JavaScript."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,15 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from pytest_django import Settings
 
-from convmemory.documents import processing
-from convmemory.documents.models import Document
+from convmemory.chat.agents import create_agent
+from convmemory.core.models import OwnerTask
+from convmemory.documents import processing, tasks
+from convmemory.documents.models import Document, Section
 from search.adapters.conversations import index_conversation
+from search.models import Item, Passage
 from tests.factories import exchange, make_conversation, make_user
 from tests.support.documents import GUIDE, convert_here, indexed, pdf_of, read, upload
+from tests.support.planted_keys import planted_keys
 
 pytestmark = pytest.mark.django_db
 
@@ -83,6 +88,28 @@ def test_pages_of_a_pdf_are_named(browser: Client, owner: User) -> None:
     assert "page 2" in shown
 
 
+def test_a_pdf_is_text_until_a_worker_has_drawn_it(browser: Client, owner: User) -> None:
+    document = read(upload(owner, pdf_of([[(12, "one")], [(12, "two & three")]]), "two.pdf"))
+    place = {"section": 1, "from": 11, "to": 16}
+    waiting = page(browser, f"/documents/{document.pk}", **place)
+    assert waiting.count('hx-trigger="every 1s"') == 2
+    assert [task.args for task in OwnerTask.objects.filter(func=tasks.DRAW)] == [[document.pk, 1]]
+    assert browser.get(f"/documents/{document.pk}/pages/2.webp").status_code == 404
+    tasks.draw(document.pk, 1)
+    drawn = page(browser, f"/documents/{document.pk}", **place)
+    assert 'hx-trigger="every 1s"' not in drawn
+    assert "two &amp; three </text>" in drawn
+    assert re.search(r'id="passage"[^>]* aria-label="three"><rect x="\d+" y="\d+" width="\d+"', drawn)
+    assert 'class="sheet-text"' not in page(browser, f"/documents/{document.pk}", view="text")
+    one = page(browser, f"/documents/{document.pk}/pages/2", **place)
+    assert 'id="passage"' in one
+    picture = browser.get(f"/documents/{document.pk}/pages/2.webp")
+    assert (picture.status_code, picture.headers["Content-Type"]) == (200, "image/webp")
+    assert b"".join(picture.streaming_content)[8:12] == b"WEBP"  # type: ignore[attr-defined]
+    for missing in ("/pages/3", "/pages/0", "/pages/3.webp"):
+        assert browser.get(f"/documents/{document.pk}{missing}").status_code == 404
+
+
 def test_markup_in_a_document_is_text(browser: Client, owner: User) -> None:
     document = read(upload(owner, "# <script>alert(1)</script>\n\n<img src=x onerror=alert(1)>"))
     shown = page(browser, f"/documents/{document.pk}")
@@ -117,6 +144,36 @@ def test_documents_are_attached_to_a_conversation(browser: Client, owner: User) 
     assert "No document is attached" in page(browser, place)
 
 
+def test_documents_are_attached_to_an_agent(browser: Client, owner: User) -> None:
+    document = read(upload(owner, GUIDE))
+    agent = create_agent(owner=owner, values={"name": "Gardener"})
+    place = f"/agents/{agent.pk}/documents"
+    assert f'href="{place}"' in page(browser, f"/agents/{agent.pk}")
+    assert "No document is attached" in page(browser, place)
+    assert browser.post(place, {"document": [document.pk]}).status_code == 302
+    assert f'name="detach" value="{document.pk}"' in page(browser, place)
+    assert browser.post(place, {"detach": document.pk}).status_code == 302
+    assert "No document is attached" in page(browser, place)
+    stranger = Client()
+    stranger.force_login(make_user())
+    assert stranger.get(place).status_code == 404
+    assert stranger.post(place, {"document": [document.pk]}).status_code == 404
+
+
+def test_keys_in_a_document_are_hidden_from_all_but_its_file(browser: Client, owner: User) -> None:
+    key = planted_keys()["github-token"]
+    document = indexed(upload(owner, f"# Deploying\n\nThe deploy step needs the token {key} in its environment.\n"))
+    for path in (f"/documents/{document.pk}", "/documents", "/search"):
+        shown = page(browser, path, q="deploy token")
+        assert key not in shown
+    assert "[hidden github-token]" in page(browser, f"/documents/{document.pk}")
+    assert "One key, token or password is hidden" in page(browser, "/documents")
+    rows = [*Section.objects.values(), *Item.objects.values(), *Passage.objects.values(), *Document.objects.values()]
+    assert key.lower() not in str(rows).lower()
+    answer = browser.get(f"/documents/{document.pk}/file")
+    assert key.encode() in b"".join(answer.streaming_content)  # type: ignore[attr-defined]
+
+
 def test_the_search_box_finds_both(browser: Client, owner: User) -> None:
     document = indexed(upload(owner, GUIDE))
     chat = make_conversation(owner, exchange(("how much sun do tomatoes need?", "Tomatoes need a lot of sun.")))
@@ -132,7 +189,7 @@ def test_another_users_document_is_404(owner: User) -> None:
     document = read(upload(owner, GUIDE))
     stranger = Client()
     stranger.force_login(make_user())
-    for path in ("", "/card", "/file", "/delete"):
+    for path in ("", "/card", "/file", "/delete", "/pages/1", "/pages/1.webp"):
         assert stranger.get(f"/documents/{document.pk}{path}").status_code == 404, path
     for path in ("/retry", "/delete"):
         assert stranger.post(f"/documents/{document.pk}{path}").status_code == 404, path

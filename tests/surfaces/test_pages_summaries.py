@@ -53,7 +53,7 @@ def test_a_range_of_turns_is_summarised_and_watched(client: Client, conversation
     assert "Turns 1 to 2" in waiting
     assert 'hx-trigger="every 2s"' in waiting
     assert "<noscript>" in waiting
-    make(row.pk)
+    make(row.pk, owner_id=row.owner_id)
     card = text_of(client.get(f"{path}/{row.pk}", headers=HTMX))
     assert "<html" not in card
     assert "every 2s" not in card

@@ -177,10 +177,10 @@ class Trial:
         return tuple((hit.conversation_id, hit.turn_number, hit.similarity) for hit in results.hits)
 
     def add(self) -> None:
-        from search.tasks import index
+        from search.adapters.conversations import index_conversation
 
         conversation_id = make(self.newcomer, [(f"new {spell(len(self.arrived))}?", "a mat.")])
-        index(conversation_id)
+        index_conversation(conversation_id=conversation_id)
         self.arrived.append(conversation_id)
         self.enough.wait(1)
 

@@ -25,7 +25,7 @@ class Unreadable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ConvertLimits:
-    """How much of a document is taken, and whether pictures of text are read."""
+    """How much of a document is taken, whether pictures of text are read, and whether keys are hidden."""
 
     max_pages: int = 10_000
     max_chars: int = 20_000_000
@@ -33,6 +33,7 @@ class ConvertLimits:
     max_ratio: int = 200  # of unpacked to packed bytes, once `ratio_from_bytes` are unpacked
     ratio_from_bytes: int = 16 * 1024**2
     ocr: bool = False
+    hide_keys: bool = True
 
 
 @dataclass(frozen=True, slots=True)

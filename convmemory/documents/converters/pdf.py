@@ -39,7 +39,7 @@ def convert(file: SourceFile) -> Converted:
     """Raises: Unreadable for what is encrypted, broken, too long or without text."""
     import pypdfium2
 
-    pdf = _open(pypdfium2, file)
+    pdf = open_pdf(pypdfium2, file)
     try:
         count = len(pdf)
         if not count:
@@ -58,7 +58,8 @@ def convert(file: SourceFile) -> Converted:
         pdf.close()
 
 
-def _open(pypdfium2: Any, file: SourceFile) -> Any:
+def open_pdf(pypdfium2: Any, file: SourceFile) -> Any:
+    """The file as PDFium reads it. Raises: Unreadable where it is encrypted or broken."""
     try:
         return pypdfium2.PdfDocument(file.path)
     except pypdfium2.PdfiumError as error:

@@ -22,7 +22,7 @@ from search.indexing.layouts import find_lost_postings, pack_again
 from search.indexing.selecting import find_damage, mark_damage
 from search.indexing.sweeping import count_orphans, delete_orphans, sources_to_index
 from search.models import BinaryCodeBlock, Item, ItemEmbedding, SourceIndex
-from search.tasks import enqueue_index
+from search.tasks import enqueue_sources
 from search.vectors.codes import ENTRY, ITEMS_PER_BLOCK
 
 MANY = 10_000
@@ -157,8 +157,7 @@ def check_behind() -> Iterator[Finding]:
         return
 
     def enqueue_all() -> str:
-        for source_id in behind:
-            enqueue_index(source_id)
+        enqueue_sources(behind)
         return f"{plural(len(behind), 'source')} handed to the workers."
 
     yield Finding(

@@ -1,8 +1,9 @@
-"""Backups of the embedded database: one file, verified before anything is changed, restored whole or not at all.
+"""Backups of the embedded database and of documents' files: one file, verified before anything is changed.
 
-A backup is a zip file with `dump.pgc` (what pg_dump writes, streamed through) and `manifest.json` with its
-checksum and the number of rows of each table in the same snapshot. A restore fills a new database,
-compares the rows, and only then gives it the name of the old one. It does not trust the dump (`safe_restore.py`).
+A backup is a zip file with `dump.pgc` (what pg_dump writes, streamed through), `files/` (`file_backup.py`), and
+`manifest.json` with the dump's checksum and the number of rows of each table in the same snapshot. A restore fills a
+new database, compares the rows, and only then gives it the name of the old one: all of it or nothing. It does not trust
+the dump (`safe_restore.py`).
 """
 
 import contextlib
@@ -28,6 +29,7 @@ from convmemory.core.postgres import server
 from convmemory.core.postgres.base import close_pools
 from convmemory.core.private_files import new_private_file
 from convmemory.core.sql import load_sql
+from convmemory.ops.privacy import file_backup
 from convmemory.ops.privacy.safe_restore import entries_to_restore, new_database, restoring_role, take_over
 
 FORMAT = "convmemory-backup"
@@ -43,10 +45,11 @@ class BackupFailed(ConvMemoryError):
 
 @dataclass(frozen=True, slots=True)
 class BackupReport:
-    """Bytes of the file, and rows in all tables."""
+    """Bytes of the backup, rows in all tables, files of documents."""
 
     size: int
     rows: int
+    files: int = 0
 
 
 def back_up(*, path: Path) -> BackupReport:
@@ -66,13 +69,14 @@ def back_up(*, path: Path) -> BackupReport:
         ):
             with archive.open(DUMP, "w", force_zip64=True) as file:
                 facts["dump"] = _dump(target, snapshot, file)
+            facts["files"] = file_backup.add_files(archive, facts.pop("places"))
             archive.writestr(MANIFEST, json.dumps(facts, indent=1))
         draft.rename(path)
     except OSError as error:
         raise InvalidInput(f"{path} cannot be written: {error.strerror or error}.") from error
     finally:
         draft.unlink(missing_ok=True)
-    return BackupReport(path.stat().st_size, sum(facts["rows"].values()))
+    return BackupReport(path.stat().st_size, sum(facts["rows"].values()), facts["files"])
 
 
 def restore(*, path: Path, force: bool = False) -> BackupReport:
@@ -90,6 +94,7 @@ def restore(*, path: Path, force: bool = False) -> BackupReport:
         )
     connections.close_all()
     close_pools()
+    replaced = _stored_places(target)
     name = str(target["dbname"])
     fresh, old = f"{name}_restored", f"{name}_replaced"
     with psycopg.connect(**{**target, "dbname": "postgres"}, autocommit=True) as admin:
@@ -101,11 +106,13 @@ def restore(*, path: Path, force: bool = False) -> BackupReport:
                 new_database(admin, target, fresh, role)
                 _fill({**target, "dbname": fresh, "user": role}, path, manifest)
                 take_over({**target, "dbname": fresh}, role)
-                _swap(admin, name, fresh, old)
+                with _files_restored(path):
+                    _swap(admin, name, fresh, old)
             finally:
                 _drop(admin, fresh)
         _drop(admin, old)
-    return BackupReport(path.stat().st_size, sum(manifest["rows"].values()))
+    file_backup.remove_files(replaced - _stored_places(target))
+    return BackupReport(path.stat().st_size, sum(manifest["rows"].values()), manifest.get("files", 0))
 
 
 def verify(path: Path) -> dict[str, Any]:
@@ -117,6 +124,7 @@ def verify(path: Path) -> dict[str, Any]:
                 raise InvalidInput(f"{path} is no backup that this version reads.")
             with archive.open(DUMP) as file:
                 digest = _digest(file)
+            file_backup.verify_files(archive)
     except OSError as error:
         raise InvalidInput(f"{path} cannot be read: {error.strerror or error}.") from error
     except (zipfile.BadZipFile, EOFError, KeyError, ValueError, NotImplementedError) as error:
@@ -141,7 +149,8 @@ def _digest(file: IO[bytes]) -> str:
 def _embedded_target() -> dict[str, Any]:
     if not connection.settings_dict.get("EMBEDDED_PATH"):
         raise InvalidInput(
-            "DATABASE_URL names a server of your own: back it up with its own pg_dump, which knows its version."
+            "DATABASE_URL names a server of your own: back it up with its own pg_dump, which knows its version, "
+            "and the folder MEDIA_ROOT, where the files of documents lie, with it."
         )
     params = connection.get_connection_params()
     return {name: params[name] for name in ("host", "port", "user", "dbname") if name in params}
@@ -164,6 +173,7 @@ def _snapshot(target: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]
                 "vector": _value(reader, load_sql("convmemory.ops", "vector_version")),
                 "migrations": _rows(reader, load_sql("convmemory.ops", "applied_migrations")),
                 "rows": _count_rows(reader),
+                "places": _places(reader),
             },
         )
 
@@ -175,6 +185,35 @@ def _value(reader: psycopg.Connection, statement: str) -> Any:
 
 def _rows(reader: psycopg.Connection, statement: str) -> list[tuple[Any, ...]]:
     return reader.execute(sql.SQL(statement)).fetchall()
+
+
+def _stored_places(target: Mapping[str, Any]) -> frozenset[str]:
+    with psycopg.connect(**target) as reader:
+        return frozenset(_places(reader))
+
+
+def _places(reader: psycopg.Connection) -> list[str]:
+    """Where the files of documents lie; none in a database of a version that has no documents."""
+    tables = {name for (name,) in _rows(reader, load_sql("convmemory.ops", "backed_up_tables"))}
+    known = file_backup.TABLE in tables
+    return [place for (place,) in _rows(reader, load_sql("convmemory.ops", "stored_files"))] if known else []
+
+
+@contextlib.contextmanager
+def _files_restored(path: Path) -> Iterator[None]:
+    """The backup's files beside those that are there; without them again where the block fails."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            new = file_backup.restore_files(archive)
+    except OSError as error:
+        raise BackupFailed(
+            f"A document's file cannot be stored: {error.strerror or error}. Nothing changed."
+        ) from error
+    try:
+        yield
+    except BaseException:
+        file_backup.remove_files(new)
+        raise
 
 
 def _count_rows(reader: psycopg.Connection) -> dict[str, int]:

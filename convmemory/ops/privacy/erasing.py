@@ -24,6 +24,7 @@ from convmemory.conversations.import_runner import upload_prefix
 from convmemory.core.errors import ConvMemoryError, NotFound
 from convmemory.core.postgres import server
 from convmemory.core.sql import load_sql
+from convmemory.documents.storage import pictures_of_owner, work_prefix
 from convmemory.ops.models import Erasure
 from convmemory.ops.privacy.ownership import OwnedTable, loose_references, owned_tables
 from convmemory.ops.privacy.task_arguments import drop_finished, drop_queued
@@ -198,8 +199,11 @@ def _drop_log_entries(owner_id: int) -> int:
 
 
 def _drop_files(owner_id: int) -> int:
-    """Folders that an upload left in the temporary folder when its process was killed, and stored files."""
-    folders = list(Path(tempfile.gettempdir()).glob(f"{upload_prefix(owner_id)}*"))
+    """Temporary folders of processes that were killed, pictures of documents' pages, and stored files."""
+    temporary = Path(tempfile.gettempdir())
+    folders = [pictures_of_owner(owner_id)] if pictures_of_owner(owner_id).is_dir() else []
+    for prefix in (upload_prefix(owner_id), work_prefix(owner_id)):
+        folders += temporary.glob(f"{prefix}*")
     for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)
     return len(folders) + sum(_drop_stored_files(table, owner_id) for table in owned_tables())

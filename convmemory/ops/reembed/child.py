@@ -41,14 +41,18 @@ def step(space_id: int, source_id: int) -> StepResult:
     from convmemory.embeddings.models import EmbeddingSpace
     from search.indexing.active import index_source
     from search.indexing.building import build_source
+    from search.models import Source
 
     deadline = time.monotonic() + SLICE_S
     try:
         space = EmbeddingSpace.objects.get(pk=space_id)
+        owner_id = Source.objects.values_list("owner_id", flat=True).filter(pk=source_id).first()
+        if owner_id is None:  # deleted meanwhile
+            return StepResult(finished=True)
         if space.is_active:
-            done = index_source(source_id=source_id, deadline=deadline)
+            done = index_source(owner_id=owner_id, source_id=source_id, deadline=deadline)
         else:
-            done = build_source(source_id=source_id, space=space, deadline=deadline)
+            done = build_source(owner_id=owner_id, source_id=source_id, space=space, deadline=deadline)
     except EmbedderUnavailable as error:
         return StepResult(finished=False, unavailable=str(error))
     except Exception as error:  # one bad source must not stop the others; it is reported

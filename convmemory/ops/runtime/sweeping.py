@@ -5,7 +5,7 @@ Both may run at once on several machines: all they do is conditional or can be d
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from django.utils import timezone
@@ -24,7 +24,7 @@ BATCH = 200
 KEPT_RUNS = 3_000  # two days of quick sweeps
 KEPT_FAILURES = 1_000  # django-q keeps every failed task for ever
 
-Enqueue = Callable[[int], None]
+Enqueue = Callable[[Collection[int]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +91,7 @@ def _failed_tasks() -> Swept:
 
 
 def _enqueue_all(source_ids: list[int], enqueue: Enqueue) -> Swept:
-    for source_id in source_ids:
-        enqueue(source_id)
+    enqueue(source_ids)
     return Swept(len(source_ids), len(source_ids))
 
 

@@ -120,14 +120,14 @@ def summary_of(owner: User, **values: Any) -> ConversationSummary:
 
 
 def test_a_summary_by_the_model_counts(owner: User, endpoint: FakeEndpoint) -> None:
-    outcome = make_summary(summary_id=summary_of(owner).pk)
+    outcome = make_summary(owner_id=owner.pk, summary_id=summary_of(owner).pk)
     assert outcome is not None
     assert outcome.status == "completed"
     tokens, requests = used(owner)
     assert requests == 1
     assert 0 < tokens < 1_000
     extract = summary_of(owner, method="extractive")
-    make_summary(summary_id=extract.pk)
+    make_summary(owner_id=extract.owner_id, summary_id=extract.pk)
     assert used(owner) == (tokens, 1)
 
 
@@ -149,7 +149,7 @@ def test_a_summary_waits_for_the_next_day(owner: User, endpoint: FakeEndpoint, s
     summary = summary_of(owner)
     settings.CHAT_DAILY_TOKENS = 10
     reserve(owner_id=owner.pk, tokens=10)
-    outcome = make_summary(summary_id=summary.pk)
+    outcome = make_summary(owner_id=summary.owner_id, summary_id=summary.pk)
     assert outcome is not None
     assert (outcome.status, endpoint.requests) == ("pending", [])
     summary.refresh_from_db()
@@ -158,7 +158,7 @@ def test_a_summary_waits_for_the_next_day(owner: User, endpoint: FakeEndpoint, s
     assert summaries_to_make(limit=9) == []
     ModelUse.objects.all().delete()
     ConversationSummary.objects.update(due_at=timezone.now())
-    again = make_summary(summary_id=summary.pk)
+    again = make_summary(owner_id=summary.owner_id, summary_id=summary.pk)
     assert again is not None
     assert again.status == "completed"
 

@@ -131,6 +131,6 @@ def test_one_that_cannot_be_taken_back_is_logged_and_tried_again(
 def test_the_sweep_goes_on_past_one_that_cannot_be_taken_back(owner: User, failing: set[int]) -> None:
     failing.add(abandoned(owner, SOUND).pk)
     abandoned(owner, SOUND)
-    run = sweeping.sweep(enqueue=lambda pk: None)
+    run = sweeping.sweep(enqueue=lambda ids: None)
     assert (run.found["stuck"], run.fixed["stuck"]) == (1, 1)
     assert states() == ["processing", "idle"]

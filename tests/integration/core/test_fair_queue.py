@@ -191,7 +191,7 @@ def test_nobody_is_asked_for_a_person_who_is_gone() -> None:
 def test_what_is_asked_for_while_it_is_done_is_done_again(answer: Callable[[Answer], None]) -> None:
     ada, done = make_user(), []
 
-    def index(number: int) -> dict[str, Any]:
+    def index(number: int, *, owner_id: int) -> dict[str, Any]:
         done.append(number)
         if len(done) == 1:
             enqueue_for(ada.pk, FUNC, number)
@@ -234,7 +234,7 @@ def test_a_task_that_kills_its_worker_is_given_up() -> None:
 
 
 def test_a_task_that_fails_waits_longer_each_time(answer: Callable[[Answer], None]) -> None:
-    def fail(number: int) -> dict[str, Any]:
+    def fail(number: int, *, owner_id: int) -> dict[str, Any]:
         raise OSError("the disk is full")
 
     answer(fail)
@@ -251,7 +251,7 @@ def test_a_task_that_fails_waits_longer_each_time(answer: Callable[[Answer], Non
 def test_a_task_that_gets_on_may_take_any_number_of_slices(answer: Callable[[Answer], None]) -> None:
     left = [3 * fair_queue.MAX_ATTEMPTS]
 
-    def index(number: int) -> dict[str, Any]:
+    def index(number: int, *, owner_id: int) -> dict[str, Any]:
         left[0] -= 1
         return {"again_in_s": 0.0} if left[0] else {}
 
@@ -263,7 +263,7 @@ def test_a_task_that_gets_on_may_take_any_number_of_slices(answer: Callable[[Ans
 
 
 def test_waiting_for_somebody_else_is_no_progress(answer: Callable[[Answer], None]) -> None:
-    answer(lambda number: {"again_in_s": 5.0})
+    answer(lambda number, owner_id: {"again_in_s": 5.0})
     ask(make_user(), 1)
     OwnerTask.objects.update(attempts=3)
     work()
@@ -287,7 +287,7 @@ def test_erasing_a_person_takes_their_tasks_out() -> None:
 
 
 def test_the_history_shows_the_task_and_not_the_ticket(answer: Callable[[Answer], None]) -> None:
-    answer(lambda number: {})
+    answer(lambda number, owner_id: {})
     ask(make_user(), 7)
     ticket: dict[str, Any] = {"id": "0" * 32, "name": "ticket", "func": fair_queue.TICKET, "args": (), "success": True}
     task_signals.on_start(None, task=ticket)
@@ -307,7 +307,7 @@ def test_every_task_is_done_in_rounds(broker: brokers.Broker, answer: Callable[[
     done: list[int] = []
     slices = {number: 3 if number < 100 else 1 for number in (1, 2, 3, 100, 101)}
 
-    def index(number: int) -> dict[str, Any]:
+    def index(number: int, *, owner_id: int) -> dict[str, Any]:
         done.append(number)
         slices[number] -= 1
         return {"again_in_s": 0.0} if slices[number] else {}
@@ -326,7 +326,7 @@ def test_every_task_is_done_in_rounds(broker: brokers.Broker, answer: Callable[[
 def test_a_large_import_leaves_room_for_the_installations_own(
     broker: brokers.Broker, answer: Callable[[Answer], None]
 ) -> None:
-    answer(lambda number: {})
+    answer(lambda number, owner_id: {})
     ada = make_user()
     for number in range(3 * tickets_wanted()):
         enqueue_for(ada.pk, FUNC, number)
@@ -341,7 +341,7 @@ def test_a_large_import_leaves_room_for_the_installations_own(
 
 
 def test_lost_tickets_are_found(broker: brokers.Broker, answer: Callable[[Answer], None]) -> None:
-    answer(lambda number: {})
+    answer(lambda number, owner_id: {})
     ask(make_user(), 1, 2)
     broker.delete_queue()
     assert revive() == 2

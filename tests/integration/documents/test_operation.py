@@ -66,7 +66,7 @@ def test_documents_are_exported_with_their_files_and_erased(owner: User, tmp_pat
 
 def test_the_deep_sweep_finds_nothing_wrong_with_a_document(owner: User) -> None:
     indexed(upload(owner, GUIDE))
-    run = deep_sweep(enqueue=lambda pk: None)
+    run = deep_sweep(enqueue=lambda ids: None)
     assert (run.found["orphaned"], run.found["stale"]) == (0, 0)
 
 

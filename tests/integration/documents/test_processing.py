@@ -105,7 +105,7 @@ def test_a_new_version_embeds_only_what_is_new(owner: User, django_capture_on_co
     with django_capture_on_commit_callbacks(execute=True):
         read(document)
     source = Source.objects.get(kind="document", object_id=document.pk)
-    result = index_source(source_id=source.pk)
+    result = index_source(owner_id=source.owner_id, source_id=source.pk)
     assert 0 < result.passages_computed <= 3
     assert kept <= set(Section.objects.values_list("pk", flat=True))
     assert len(files()) == 1
@@ -163,7 +163,7 @@ def test_the_sweep_finds_what_no_task_is_about(owner: User) -> None:
     assert tasks.sweep() == {"enqueued": 1}
     assert OwnerTask.objects.get(func=tasks.PROCESS).args == [document.pk]
     assert tasks.sweep() == {"enqueued": 0}
-    assert tasks.process(document.pk) == {"status": "ready"}
+    assert tasks.process(document.pk, owner_id=owner.pk) == {"status": "ready"}
 
 
 def test_limits_of_a_library(owner: User, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,7 +77,7 @@ def test_no_table_holds_a_key_as_it_was(tmp_path: Path) -> None:
     owner = make_user()
     report = imported(owner, tmp_path)
     assert report.total("hidden_keys") >= 3 * len(PLANTED)
-    index_source(source_id=source_id(Conversation.objects.get()))
+    index_source(owner_id=owner.pk, source_id=source_id(Conversation.objects.get()))
     assert leaks(whole_database()) == []
     raw = [zlib.decompress(bytes(row.data)).decode() for row in MessageSource.objects.all()]
     assert leaks("\n".join(raw)) == []
@@ -88,7 +88,7 @@ def test_no_surface_shows_a_key(tmp_path: Path) -> None:
     owner = make_user()
     imported(owner, tmp_path)
     conversation = Conversation.objects.get()
-    index_source(source_id=source_id(conversation))
+    index_source(owner_id=owner.pk, source_id=source_id(conversation))
     client = Client()
     client.force_login(owner)
     pages = [

@@ -97,7 +97,7 @@ def test_undo_goes_on_where_it_stopped_and_can_be_asked_twice(owner: User) -> No
     assert not undo(owner=owner, import_id=row.pk, deadline=0)
     assert Conversation.objects.count() == 3
     Conversation.objects.all()[0].delete()
-    assert tasks.undo_import(row.pk) == {"finished": True}
+    assert tasks.undo_import(row.pk, owner_id=owner.pk) == {"finished": True}
     assert not Conversation.objects.exists()
 
 

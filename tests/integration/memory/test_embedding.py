@@ -58,7 +58,7 @@ def test_a_request_becomes_pending_and_then_completed_without_the_index(owner: U
     requested = request_embeddings(owner=owner, conversation_id=conversation.pk, message_ids=ids[:3])
     assert [record.status for record in requested.records] == ["pending"] * 3
     assert memory_stats(owner=owner, conversation_id=conversation.pk).pending == 6
-    result = embed_messages(conversation_id=conversation.pk, message_ids=requested.to_embed)
+    result = embed_messages(owner_id=owner.pk, conversation_id=conversation.pk, message_ids=requested.to_embed)
     assert (result.finished, result.completed, result.failed) == (True, 3, 0)
     assert statuses() == dict.fromkeys(ids[:3], "completed")
     count = Passage.objects.count()
@@ -97,7 +97,7 @@ def test_a_message_without_an_answer_is_embedded_like_any_other(owner: User) -> 
     requested = request_embeddings(owner=owner, conversation_id=conversation.pk, message_ids=[number])
     assert requested.to_embed == [number]
     assert memory_stats(owner=owner, conversation_id=conversation.pk).pending == 1
-    assert embed_messages(conversation_id=conversation.pk, message_ids=[number]).completed == 1
+    assert embed_messages(owner_id=owner.pk, conversation_id=conversation.pk, message_ids=[number]).completed == 1
     assert statuses() == {number: "completed"}
     ingest.append_messages(owner=owner, conversation_id=conversation.pk, drafts=[assistant_says("A dusty red.")])
     index_conversation(conversation_id=conversation.pk)
@@ -137,7 +137,7 @@ def test_one_damaged_message_fails_alone_with_its_reason(owner: User) -> None:
     ids = ids_of(conversation)
     Message.objects.filter(pk=ids[2]).update(parts=[{"type": "hologram"}])
     request_embeddings(owner=owner, conversation_id=conversation.pk, message_ids=ids)
-    result = embed_messages(conversation_id=conversation.pk, message_ids=ids)
+    result = embed_messages(owner_id=owner.pk, conversation_id=conversation.pk, message_ids=ids)
     assert (result.completed, result.failed) == (5, 1)
     failed = MessageEmbedding.objects.get(status="failed")
     assert failed.message_id == ids[2]
@@ -152,15 +152,15 @@ def test_without_a_model_records_fail_and_are_tried_again_with_growing_pauses(ow
     for attempt in range(1, EMBEDDING.max_attempts + 1):
         with patch("search.vectors.passages.embedder_for", side_effect=EmbedderUnavailable("no model")):
             while set(MessageEmbedding.objects.values_list("attempts", flat=True)) != {attempt}:
-                embed_messages(conversation_id=conversation.pk, message_ids=ids)
+                embed_messages(owner_id=owner.pk, conversation_id=conversation.pk, message_ids=ids)
         assert set(MessageEmbedding.objects.values_list("status", "error")) == {("failed", "no model")}
         pause = timedelta(minutes=2**attempt)
-        for age, found in ((pause * 0.9, {}), (pause * 1.1, {conversation.pk: sorted(ids)})):
+        for age, found in ((pause * 0.9, {}), (pause * 1.1, {(owner.pk, conversation.pk): sorted(ids)})):
             MessageEmbedding.objects.update(updated_at=timezone.now() - age)
             due = {home: sorted(numbers) for home, numbers in messages_to_embed(limit=10).items()}
             assert due == (found if attempt < EMBEDDING.max_attempts else {})
     request_embeddings(owner=owner, conversation_id=conversation.pk, message_ids=ids)  # somebody asks anew
-    assert embed_messages(conversation_id=conversation.pk, message_ids=ids).completed == 2
+    assert embed_messages(owner_id=owner.pk, conversation_id=conversation.pk, message_ids=ids).completed == 2
 
 
 def test_the_index_notes_that_there_was_no_model(owner: User) -> None:
@@ -189,9 +189,9 @@ def test_what_killed_its_worker_is_tried_alone_and_given_up_in_the_end(owner: Us
         batches.append(len(arguments[2]))
         return {}
 
-    assert sorted(messages_to_embed(limit=10)[conversation.pk]) == sorted(ids)
+    assert sorted(messages_to_embed(limit=10)[conversation.owner_id, conversation.pk]) == sorted(ids)
     with patch("memory.embedding.store_element_passages", count):
-        embed_messages(conversation_id=conversation.pk, message_ids=ids[:2])
+        embed_messages(owner_id=owner.pk, conversation_id=conversation.pk, message_ids=ids[:2])
     assert batches == [1, 1]
     MessageEmbedding.objects.update(attempts=EMBEDDING.max_attempts, updated_at=timezone.now())
     assert give_up_dead() == 0  # somebody may still be at it

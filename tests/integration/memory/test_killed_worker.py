@@ -60,7 +60,7 @@ def test_what_a_killed_worker_was_embedding_is_found_and_completed(tmp_path: Pat
     log = tmp_path / "worker.log"
 
     with running_endpoint(faults=deque([Fault(delay_s=TIMEOUT_S)])) as endpoint:
-        enqueue_embed(conversation.pk, requested.to_embed)
+        enqueue_embed(owner_id=conversation.owner_id, conversation_id=conversation.pk, message_ids=requested.to_embed)
         with embedding_worker(endpoint, log):
             wait_until(lambda: statuses() == {"processing"}, log)
         assert statuses() == {"processing"}

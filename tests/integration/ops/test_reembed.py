@@ -108,7 +108,7 @@ def test_the_new_model_is_found_again_though_the_settings_name_the_old_one(owner
     spaces._opened.reset()  # as in a process that starts afterwards
     assert spaces.embedder_for(spaces.active_space()).card.dimensions == 64
     conversation = make_conversation(owner, exchange(("mat?", "cat.")))
-    index(source_id(conversation))
+    index(source_id(conversation), owner_id=conversation.owner_id)
     assert ItemEmbedding.objects.get(source__object_id=conversation.pk).space == spaces.active_space()
     assert (conversation.pk, 0) in found_by(owner, "mat? cat.")
 
@@ -123,7 +123,7 @@ def test_what_arrives_while_a_space_is_built_is_embedded_in_both(owner: User, mo
     ingest.append_messages(owner=owner, conversation_id=first.pk, drafts=[user_says("new?"), assistant_says("yes.")])
     arrived = make_conversation(owner, exchange(("the mat?", "a cat.")))
     for conversation in (first, arrived):
-        index(source_id(conversation))
+        index(source_id(conversation), owner_id=conversation.owner_id)
     assert rows(building)[0] == 4 + 1 + 1
     assert ItemEmbedding.objects.filter(space=spaces.active_space()).count() == 12 + 1 + 1
     reembed("--model", models["new"])
@@ -139,10 +139,10 @@ def test_a_missing_old_model_does_not_keep_what_arrives_from_the_new_space(
     EmbeddingSpace.objects.filter(is_active=True).update(location="")
     conversation = make_conversation(owner, exchange(("the mat?", "a cat.")))
     with pytest.raises(Exception, match="model cannot be had"):
-        index(source_id(conversation))
+        index(source_id(conversation), owner_id=conversation.owner_id)
     reembed("--model", models["new"])
     assert index_status(owner=owner).pending == 4 - 3  # the new one: the sweep brings its documents up to date
-    index(source_id(conversation))
+    index(source_id(conversation), owner_id=conversation.owner_id)
     assert (conversation.pk, 0) in found_by(owner, "the mat? a cat.")
 
 

@@ -31,17 +31,17 @@ def indexed() -> Conversation:
 
 def quick() -> SweepRun:
     asked: list[int] = []
-    return sweeping.sweep(enqueue=asked.append)
+    return sweeping.sweep(enqueue=asked.extend)
 
 
 def deep(asked: list[int] | None = None) -> SweepRun:
-    return sweeping.deep_sweep(enqueue=(asked if asked is not None else []).append)
+    return sweeping.deep_sweep(enqueue=(asked if asked is not None else []).extend)
 
 
 def test_nothing_is_found_where_nothing_is_wrong() -> None:
     indexed()
     asked: list[int] = []
-    for run in (sweeping.sweep(enqueue=asked.append), deep(asked)):
+    for run in (sweeping.sweep(enqueue=asked.extend), deep(asked)):
         assert not any(run.found.values())
     assert not asked
 
@@ -49,7 +49,7 @@ def test_nothing_is_found_where_nothing_is_wrong() -> None:
 def test_missed_work_is_handed_to_a_worker() -> None:
     conversation = make_conversation(make_user(), exchange(*PAIRS))
     asked: list[int] = []
-    run = sweeping.sweep(enqueue=asked.append)
+    run = sweeping.sweep(enqueue=asked.extend)
     assert asked == [source_id(conversation)]
     assert (run.found["missed"], run.fixed["missed"], run.deep) == (1, 1, False)
 
@@ -59,9 +59,9 @@ def test_what_waits_in_the_queue_is_not_missed() -> None:
     asked = [make_conversation(ada, exchange(*PAIRS)) for _ in range(3)]
     missed = make_conversation(bob, exchange(*PAIRS))
     for conversation in asked:
-        enqueue_index(source_id(conversation))
+        enqueue_index(owner_id=ada.pk, source_id=source_id(conversation))
     found: list[int] = []
-    assert sweeping.sweep(enqueue=found.append).found["missed"] == 1
+    assert sweeping.sweep(enqueue=found.extend).found["missed"] == 1
     assert found == [source_id(missed)]
 
 

@@ -59,7 +59,7 @@ def owner() -> User:
     write(user, SEVEN, "the cat sat on the mat.", "the mat, the mat.", "a b c d e f.", version=1)
     assert sources_to_index(limit=9) == [diary().pk]  # the conversation's task is in the queue
     for pk in (source_id(chat), diary().pk):
-        index(pk)
+        index(pk, owner_id=user.pk)
     return user
 
 
@@ -91,7 +91,7 @@ def test_words_alone_find_it_without_stored_passages(owner: User) -> None:
 def test_only_what_is_new_is_embedded_and_filters_follow(owner: User) -> None:
     write(owner, SEVEN, "the dog ran.", version=2, archived=True)
     assert index_status(owner=owner).pending == 1
-    assert index_source(source_id=diary().pk).items == 1
+    assert index_source(owner_id=owner.pk, source_id=diary().pk).items == 1
     assert found(owner) == []
     assert {hit.turn_number for hit in found(owner, archived=True)} == {0, 1, 2, 3}
 
@@ -103,7 +103,7 @@ def test_a_new_model_embeds_it_too_and_nothing_is_left_over(owner: User, diaries
     assert "2 sources, 4 items embedded" in out.getvalue()
     assert ItemEmbedding.objects.filter(source=diary(), space=spaces.active_space()).count() == before == 3
     assert found(owner)
-    run = deep_sweep(enqueue=lambda pk: None)
+    run = deep_sweep(enqueue=lambda ids: None)
     assert (run.found["orphaned"], run.found["stale"]) == (0, 0)
 
 

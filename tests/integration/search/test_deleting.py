@@ -56,7 +56,7 @@ def delete(owner: User, conversation: Conversation) -> Change:
 def test_indexing_ends_quietly(owner: User, monkeypatch: pytest.MonkeyPatch, place: Any, name: str) -> None:
     conversation = make_conversation(owner, exchange(*PAIRS))
     before(monkeypatch, place, name, delete(owner, conversation))
-    assert index_source(source_id=source_id(conversation)).finished
+    assert index_source(owner_id=conversation.owner_id, source_id=source_id(conversation)).finished
     assert not any(model.objects.exists() for model in (Item, Passage, SourceIndex, Source))
 
 
@@ -66,7 +66,7 @@ def test_building_a_space_ends_quietly(owner: User, monkeypatch: pytest.MonkeyPa
     EmbeddingSpace.objects.update(is_active=False)
     EmbeddingSpace.objects.create(provider="local", model="another", dimensions=8, recipe_version=1, is_active=True)
     before(monkeypatch, passages, "_compute", delete(owner, conversation))
-    assert build_source(source_id=source_id(conversation), space=space).finished
+    assert build_source(owner_id=conversation.owner_id, source_id=source_id(conversation), space=space).finished
 
 
 def test_embedding_messages_ends_quietly(owner: User, monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
@@ -74,7 +74,7 @@ def test_embedding_messages_ends_quietly(owner: User, monkeypatch: pytest.Monkey
     ids = list(conversation.messages.values_list("pk", flat=True))
     request_embeddings(owner=owner, conversation_id=conversation.pk, message_ids=ids)
     before(monkeypatch, passages, "_compute", delete(owner, conversation))
-    assert embed_messages(conversation_id=conversation.pk, message_ids=ids).failed == 0
+    assert embed_messages(owner_id=conversation.owner_id, conversation_id=conversation.pk, message_ids=ids).failed == 0
     assert not caplog.records
 
 
@@ -93,7 +93,7 @@ def test_a_deletion_waits_for_what_is_being_written(owner: User, monkeypatch: py
 
     before(monkeypatch, passages, "pack_codes", delete_elsewhere)
     with ThreadPoolExecutor(1) as pool:
-        assert index_source(source_id=source_id(conversation)).finished
+        assert index_source(owner_id=conversation.owner_id, source_id=source_id(conversation)).finished
         assert deletions[0].exception() is None
     assert not any(model.objects.exists() for model in (Item, Passage, SourceIndex, Source))
 

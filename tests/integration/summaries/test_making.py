@@ -61,7 +61,7 @@ def test_without_an_endpoint_sentences_are_chosen(owner: User, conversation: Con
     assert (summary.status, summary.method, summary.from_position, summary.to_position) == (
         "pending", "extractive", 0, 5,
     )  # fmt: skip
-    assert make_summary(summary_id=summary.pk) == Outcome("completed")
+    assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) == Outcome("completed")
     summary.refresh_from_db()
     assert 0 < summary.token_count <= 80
     lines = summary.content.splitlines()
@@ -74,7 +74,7 @@ def test_without_an_endpoint_sentences_are_chosen(owner: User, conversation: Con
 
 def test_what_is_not_indexed_yet_is_embedded_for_it(owner: User, conversation: Conversation) -> None:
     summary = ask(owner, conversation, from_position=2, to_position=3)
-    assert make_summary(summary_id=summary.pk) == Outcome("completed")
+    assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) == Outcome("completed")
     content = get_summary(owner=owner, conversation_id=conversation.pk, summary_id=summary.pk).content
     assert "ukulele" in content
     assert "sourdough" not in content
@@ -83,7 +83,7 @@ def test_what_is_not_indexed_yet_is_embedded_for_it(owner: User, conversation: C
 def test_a_range_without_sentences_fails_and_says_so(owner: User) -> None:
     conversation = make_conversation(owner, exchange(("?", "!")))
     summary = ask(owner, conversation)
-    assert make_summary(summary_id=summary.pk) == Outcome("failed")
+    assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) == Outcome("failed")
     summary.refresh_from_db()
     assert "no sentences" in summary.error
 
@@ -91,7 +91,7 @@ def test_a_range_without_sentences_fails_and_says_so(owner: User) -> None:
 def test_with_an_endpoint_a_model_writes_it(owner: User, conversation: Conversation, endpoint: FakeEndpoint) -> None:
     summary = ask(owner, conversation, to_position=3)
     assert summary.method == "model"
-    assert make_summary(summary_id=summary.pk) == Outcome("completed")
+    assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) == Outcome("completed")
     summary.refresh_from_db()
     assert summary.content == "They talked of bread, strings and an index."
     assert (summary.model, summary.prompt_version, summary.attempts) == ("m", PROMPT_VERSION, 1)
@@ -103,9 +103,9 @@ def test_with_an_endpoint_a_model_writes_it(owner: User, conversation: Conversat
 
 def test_work_is_done_once(owner: User, conversation: Conversation, endpoint: FakeEndpoint) -> None:
     summary = ask(owner, conversation)
-    assert make_summary(summary_id=summary.pk) == Outcome("completed")
-    assert make_summary(summary_id=summary.pk) is None
-    assert make_summary(summary_id=summary.pk + 1) is None
+    assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) == Outcome("completed")
+    assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) is None
+    assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk + 1) is None
     assert len(endpoint.requests) == 1
 
 
@@ -119,13 +119,13 @@ def test_trouble_is_tried_again_and_not_for_ever(
     endpoint.key = "another"
     summary = ask(owner, conversation)
     for attempt in range(1, SUMMARIES.max_attempts):
-        outcome = make_summary(summary_id=summary.pk)
+        outcome = make_summary(owner_id=summary.owner_id, summary_id=summary.pk)
         assert outcome == Outcome("pending", again_in_s=15 * 2 ** (attempt - 1))
-        assert make_summary(summary_id=summary.pk) is None  # not due yet
+        assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) is None  # not due yet
         assert summaries_to_make(limit=5) == []
         wake(summary)
-        assert summaries_to_make(limit=5) == [summary.pk]
-    assert make_summary(summary_id=summary.pk) == Outcome("failed")
+        assert summaries_to_make(limit=5) == [(owner.pk, summary.pk)]
+    assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) == Outcome("failed")
     summary.refresh_from_db()
     assert summary.attempts == SUMMARIES.max_attempts
     assert "set CHAT_API_KEY" in summary.error
@@ -136,13 +136,13 @@ def test_trouble_is_tried_again_and_not_for_ever(
 def test_a_server_that_says_when_is_asked_then(owner: User, conversation: Conversation, endpoint: FakeEndpoint) -> None:
     busy = Fault(429, {"error": {"message": "later"}}, {"Retry-After": "300", "x-should-retry": "false"})
     endpoint.faults.append(busy)
-    assert make_summary(summary_id=ask(owner, conversation).pk) == Outcome("pending", again_in_s=300)
+    assert make_summary(owner_id=owner.pk, summary_id=ask(owner, conversation).pk) == Outcome("pending", again_in_s=300)
 
 
 def test_what_a_server_refuses_fails_at_once(owner: User, conversation: Conversation, endpoint: FakeEndpoint) -> None:
     endpoint.faults.append(Fault(400, {"error": {"message": "the context is too long"}}))
     summary = ask(owner, conversation)
-    assert make_summary(summary_id=summary.pk) == Outcome("failed")
+    assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) == Outcome("failed")
     summary.refresh_from_db()
     assert "the context is too long" in summary.error
 
@@ -152,13 +152,13 @@ def test_a_lost_worker_is_found_and_after_some_times_given_up(owner: User, conve
     rows = ConversationSummary.objects.filter(pk=summary.pk)
     rows.update(status="processing", attempts=1, due_at=timezone.now() + timedelta(minutes=5))
     assert summaries_to_make(limit=5) == []
-    assert make_summary(summary_id=summary.pk) is None  # somebody else works on it
+    assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) is None  # somebody else works on it
     wake(summary)
-    assert summaries_to_make(limit=5) == [summary.pk]
-    assert make_summary(summary_id=summary.pk) == Outcome("completed")
+    assert summaries_to_make(limit=5) == [(owner.pk, summary.pk)]
+    assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) == Outcome("completed")
     rows.update(status="processing", attempts=SUMMARIES.max_attempts)
     wake(summary)
-    assert make_summary(summary_id=summary.pk) is None
+    assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) is None
     summary.refresh_from_db()
     assert (summary.status, summary.error) == ("failed", "The work on it was interrupted 4 times.")
 
@@ -173,7 +173,7 @@ def test_a_long_range_is_written_in_several_runs(
     settings.TASK_TIMEOUT_S = 10
     monkeypatch.setattr("summaries.making.time.monotonic", lambda: next(clock))
     runs = 0
-    while make_summary(summary_id=summary.pk) == Outcome("pending", again_in_s=0):
+    while make_summary(owner_id=summary.owner_id, summary_id=summary.pk) == Outcome("pending", again_in_s=0):
         runs += 1
         assert runs < 30
     summary.refresh_from_db()
@@ -195,7 +195,7 @@ def test_what_is_made_anew_meanwhile_is_not_overwritten(
         return "An old text."
 
     endpoint.reply = regenerated_meanwhile
-    assert make_summary(summary_id=summary.pk) is None
+    assert make_summary(owner_id=summary.owner_id, summary_id=summary.pk) is None
     summary.refresh_from_db()
     assert (summary.status, summary.content, summary.partials) == ("pending", "", {})
 
@@ -204,12 +204,12 @@ def test_regenerating_keeps_the_text_until_there_is_a_new_one(
     owner: User, conversation: Conversation, endpoint: FakeEndpoint
 ) -> None:
     summary = ask(owner, conversation)
-    make_summary(summary_id=summary.pk)
+    make_summary(owner_id=summary.owner_id, summary_id=summary.pk)
     endpoint.reply = lambda body: "Better."
     again = regenerate_summary(owner=owner, conversation_id=conversation.pk, summary_id=summary.pk)
     assert (again.status, again.content[:11]) == ("pending", "They talked")
     assert completed_summaries(owner=owner, conversation_id=conversation.pk) == []
-    make_summary(summary_id=summary.pk)
+    make_summary(owner_id=summary.owner_id, summary_id=summary.pk)
     [found] = completed_summaries(owner=owner, conversation_id=conversation.pk)
     assert found.content == "Better."
 

@@ -73,4 +73,4 @@ def test_on_an_answer_that_failed() -> None:
 
 
 def test_pages_keep_their_own(http: httpx2.Client) -> None:
-    assert "no-store" not in http.get("/static/css/app.css").headers.get("cache-control", "")
+    assert "no-store" not in http.get("/static/css/tokens.css").headers.get("cache-control", "")

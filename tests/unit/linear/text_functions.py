@@ -49,7 +49,9 @@ from convmemory.documents.converters.office import joined_row
 from convmemory.documents.converters.pdf import lines_of_text
 from convmemory.documents.converters.plain import code_blocks, markdown_blocks
 from convmemory.documents.converters.web import _tree, html_blocks
+from convmemory.documents.hiding import masked_keys
 from convmemory.documents.library import clean_name
+from convmemory.documents.sheets import marks_of
 from convmemory.documents.structure import Block, cut_sections
 from convmemory.embeddings.local import _encodable
 from convmemory.evaluation.beam import _without_plan_mark
@@ -303,7 +305,11 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "convmemory.documents.converters.plain": lambda text: list(markdown_blocks(text)),
     "convmemory.documents.converters.plain code": lambda text: list(code_blocks(text)),
     "convmemory.documents.converters.web": lambda text: list(html_blocks(_tree(text))),
+    "convmemory.documents.hiding": masked_keys,
     "convmemory.documents.library": clean_name,
+    "convmemory.documents.sheets": lambda text: marks_of(
+        [[(word, 0, 0, 1, 1) for word in text.split()]], passage=text[:200], before=text[:100]
+    ),
     "convmemory.documents.structure": lambda text: cut_sections([Block(text), Block(text, level=1)]),
     "convmemory.embeddings.local": _encodable,
     "convmemory.evaluation.beam": _without_plan_mark,

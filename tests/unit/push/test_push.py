@@ -56,6 +56,20 @@ def test_a_thousand_files_and_a_server_that_dies_in_the_middle(tmp_path: Path, s
     assert set(server.keys) == {"Bearer cm_key"}
 
 
+def test_what_the_server_took_before_the_client_was_killed_is_not_sent_again(
+    tmp_path: Path, server: ImportServer
+) -> None:
+    transcripts(tmp_path, 120)
+    server.answer = lambda number, _: 202 if number < 2 else 0
+    push(tmp_path, server)
+    (ledger,) = tmp_path.rglob("ledger.db")
+    ledger.unlink()  # as if it had been killed before it noted what it had sent
+    server.answer = lambda number, _: 202
+    assert push(tmp_path, server) == 0
+    assert len(names(server)) == len(set(names(server))) == 120
+    assert server.requests == 4
+
+
 def test_what_changed_is_sent_again(tmp_path: Path, server: ImportServer) -> None:
     transcripts(tmp_path, 3)
     push(tmp_path, server)

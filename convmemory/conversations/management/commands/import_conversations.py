@@ -13,6 +13,7 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AbstractBaseUser
 from django.core.management.base import BaseCommand, CommandError
 
+from convmemory.conversations.command_imports import import_undoably
 from convmemory.conversations.import_runner import ImportReport, import_paths
 from convmemory.conversations.importers.base import FileReport
 from convmemory.conversations.importers.detect import AUTO, FORMATS
@@ -35,8 +36,17 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         owner = owner_named(options["user"])
         self._told = 0
-        report = import_paths(
-            owner=owner, paths=options["paths"], format=options["format"], progress=self._show_progress
+        report = import_undoably(
+            owner=owner,
+            name=", ".join(path.name or str(path) for path in options["paths"]),
+            format=options["format"],
+            run=lambda on_stored: import_paths(
+                owner=owner,
+                paths=options["paths"],
+                format=options["format"],
+                progress=self._show_progress,
+                on_stored=on_stored,
+            ),
         )
         if sys.stderr.isatty():
             self.stderr.write("\r\033[K", ending="")

@@ -41,7 +41,7 @@ class Command(BaseCommand):
             self.stderr.write(f"{path}: {error}")
             return False
         added = library.add_document(owner=owner, stored=stored)
-        status = process_document(document_id=added.document.pk)
+        status = process_document(owner_id=added.document.owner_id, document_id=added.document.pk)
         added.document.refresh_from_db()
         said = f"{added.document.section_count} sections" if status == "ready" else added.document.error
         self.stdout.write(f"{path}: document {added.document.pk}, {status}, {said}")

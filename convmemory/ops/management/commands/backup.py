@@ -1,4 +1,4 @@
-"""`manage.py backup PATH`: the embedded database in one file."""
+"""`manage.py backup PATH`: the embedded database and the files of documents in one file."""
 
 from argparse import ArgumentParser
 from pathlib import Path
@@ -11,7 +11,9 @@ from convmemory.ops.privacy.backup import back_up
 
 
 class Command(BaseCommand):
-    help = "Write a backup of the embedded database into one file; convmemory may run meanwhile."
+    help = (
+        "Write a backup of the embedded database and of documents' files into one file; convmemory may run meanwhile."
+    )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("path", type=Path, metavar="PATH", help="the file to write; it must not exist")
@@ -21,4 +23,4 @@ class Command(BaseCommand):
             report = back_up(path=path)
         except ConvMemoryError as error:
             raise CommandError(str(error)) from error
-        self.stdout.write(f"{path}: {report.rows} rows, {report.size / 1024**2:.1f} MB.")
+        self.stdout.write(f"{path}: {report.rows} rows, {report.files} files, {report.size / 1024**2:.1f} MB.")

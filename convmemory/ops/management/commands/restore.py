@@ -1,4 +1,4 @@
-"""`manage.py restore PATH`: replace the embedded database by a backup."""
+"""`manage.py restore PATH`: replace the embedded database and the files of documents by a backup."""
 
 from argparse import ArgumentParser
 from pathlib import Path
@@ -12,7 +12,10 @@ from convmemory.ops.privacy.backup import restore
 
 
 class Command(BaseCommand):
-    help = "Replace the embedded database by a backup; its checksums are verified first. Stop convmemory before."
+    help = (
+        "Replace the embedded database and the files of documents by a backup; its checksums are verified first. "
+        "Stop convmemory before."
+    )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("path", type=Path, metavar="PATH", help="what `manage.py backup` wrote")
@@ -24,4 +27,4 @@ class Command(BaseCommand):
         except ConvMemoryError as error:
             raise CommandError(str(error)) from error
         call_command("migrate", interactive=False, verbosity=0)  # a backup of an older version
-        self.stdout.write(f"Restored {report.rows} rows from {path}.")
+        self.stdout.write(f"Restored {report.rows} rows and {report.files} files from {path}.")

@@ -1,0 +1,133 @@
+"""Uploads that were imported are kept, encrypted, so that a better importer can read them again (`reimporting.py`).
+
+They lie under `MEDIA_ROOT` by owner and digest, count against `MAX_KEPT_UPLOADS_MB`, where the oldest go first, and go
+with any conversation that came in with them: what somebody deletes is nowhere any more.
+"""
+
+import hashlib
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO, TYPE_CHECKING
+
+from django.contrib.auth.models import AbstractBaseUser
+from django.db import transaction
+from django.db.models import Sum
+
+from convmemory.conversations.import_storage import kept_place, kept_storage
+from convmemory.conversations.models import Import, KeptConversation, KeptUpload
+from convmemory.conversations.options import ImportOptions
+from convmemory.core.encryption import decrypt_file, encrypt_file
+from convmemory.core.errors import InvalidInput
+from convmemory.core.private_files import new_private_file, private_folder
+
+if TYPE_CHECKING:
+    from convmemory.conversations.ingest import SyncResult
+
+MB = 1024**2
+
+logger = logging.getLogger(__name__)
+
+
+def keep_upload(row: Import, file: IO[bytes]) -> KeptUpload | None:
+    """Keep the bytes of an upload, once for each digest; None where there is no room for them.
+
+    Leaves `file` at its start. A disk that cannot take them is logged: the import goes on.
+    """
+    digest = row.digest or hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+    kept, _ = KeptUpload.objects.get_or_create(
+        owner_id=row.owner_id,
+        digest=digest,
+        defaults={"name": row.name, "format": row.format, "file": kept_place(owner_id=row.owner_id, digest=digest)},
+    )
+    try:
+        stays = bool(kept.stored_size) or _is_written(kept, file)
+    except OSError as error:
+        logger.warning("Upload %s cannot be kept: %s", row.pk, error.strerror or error)
+        stays = False
+    file.seek(0)
+    if not stays:
+        drop_upload(kept)
+        return None
+    Import.objects.filter(pk=row.pk).update(kept=kept)
+    return kept
+
+
+def note_kept(kept: KeptUpload | None, result: "SyncResult") -> None:
+    """Say that the upload holds this conversation; called in the transaction that stores it."""
+    if kept is not None:
+        link = KeptConversation(owner_id=kept.owner_id, upload=kept, conversation_id=result.conversation_id)
+        KeptConversation.objects.bulk_create([link], ignore_conflicts=True)
+
+
+def drop_uploads_with(*, owner: AbstractBaseUser, conversation_id: int) -> None:
+    """Drop the caller's kept uploads that hold the conversation."""
+    for kept in KeptUpload.objects.filter(owner_id=owner.pk, holds__conversation_id=conversation_id):
+        drop_upload(kept)
+
+
+def drop_upload_of(row: Import) -> None:
+    """Drop what is kept of an import, if anything still is."""
+    for kept in KeptUpload.objects.filter(owner_id=row.owner_id, digest=row.digest):
+        drop_upload(kept)
+
+
+def drop_upload(kept: KeptUpload | None) -> None:
+    """Drop a kept upload; its file goes once the transaction has committed."""
+    if kept is not None:
+        place = str(kept.file)
+        kept.delete()
+        transaction.on_commit(lambda: kept_storage().delete(place))
+
+
+@contextmanager
+def opened(kept: KeptUpload) -> Iterator[IO[bytes]]:
+    """The upload as it came. Raises: InvalidInput where it cannot be read any more."""
+    with TemporaryFile() as target:
+        try:
+            with kept_storage().open(str(kept.file)) as source:
+                decrypt_file(source, target)
+        except OSError as error:
+            raise InvalidInput(f"It cannot be read: {error.strerror or error}.") from error
+        target.seek(0)
+        if hashlib.file_digest(target, "sha256").hexdigest() != kept.digest:
+            raise InvalidInput("The file is damaged: put it back from a backup.")
+        target.seek(0)
+        yield target
+
+
+def _is_written(kept: KeptUpload, file: IO[bytes]) -> bool:
+    """Write the file and note its size; False where it is larger than all that a person may keep. Raises: OSError."""
+    path = Path(kept_storage().path(str(kept.file)))
+    private_folder(path.parent)
+    draft = path.with_name(f"{path.name}.partial")
+    file.seek(0)
+    try:
+        with new_private_file(draft) as target:
+            encrypt_file(file, target)
+            size = target.tell()
+        if not _made_room(kept.owner_id, size):
+            return False
+        draft.rename(path)
+    finally:
+        draft.unlink(missing_ok=True)
+    kept.stored_size = size
+    kept.save(update_fields=["stored_size"])
+    return True
+
+
+def _made_room(owner_id: int, size: int) -> bool:
+    """Drop the oldest uploads of the owner until one more of this size fits; False where it never does."""
+    most = ImportOptions.from_settings().max_kept_uploads_mb * MB
+    if size > most:
+        return False
+    whole = KeptUpload.objects.filter(owner_id=owner_id, stored_size__gt=0)
+    left = whole.aggregate(size=Sum("stored_size"))["size"] or 0
+    for oldest in whole.order_by("pk"):
+        if left + size <= most:
+            break
+        left -= oldest.stored_size
+        drop_upload(oldest)
+    return True

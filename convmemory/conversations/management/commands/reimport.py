@@ -1,0 +1,35 @@
+"""`manage.py reimport [--user U]`: read the uploads that were kept again, after an importer has been repaired."""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from convmemory.conversations.import_runner import ImportReport
+from convmemory.conversations.management.commands.import_conversations import owner_named
+from convmemory.conversations.models import KeptUpload
+from convmemory.conversations.reimporting import owners_of_uploads, reimport
+
+
+class Command(BaseCommand):
+    help = "Read kept uploads again: what this version understands better comes in, nothing comes twice."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--user", help="whose uploads; default: everybody's")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        owners = [owner_named(options["user"])] if options["user"] else owners_of_uploads()
+        for owner in owners:
+            reimport(owner=owner, told=self._print)
+        if not owners:
+            self.stdout.write("No upload is kept.")
+
+    def _print(self, upload: KeptUpload, report: ImportReport) -> None:
+        total = report.total
+        self.stdout.write(
+            f"upload {upload.pk} of {upload.created_at:%Y-%m-%d}: {total('conversations')} conversations, "
+            f"{total('added')} messages new, {total('updated')} updated, {total('unchanged')} unchanged"
+        )
+        for file in report.files:
+            for line in (*file.errors, *file.warnings):
+                self.stdout.write(f"  {file.path}: {line}")

@@ -1,0 +1,49 @@
+"""Reads kept uploads again, oldest first: what a repaired importer understands better comes in, nothing comes twice."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from django.contrib.auth.models import AbstractBaseUser, User
+
+from convmemory.conversations.command_imports import import_undoably
+from convmemory.conversations.import_runner import ImportReport, OnStored, import_upload, upload_prefix
+from convmemory.conversations.importers.base import FileReport
+from convmemory.conversations.ingest import SyncResult
+from convmemory.conversations.kept_uploads import note_kept, opened
+from convmemory.conversations.models import KeptUpload
+from convmemory.core.errors import ConvMemoryError
+
+Told = Callable[[KeptUpload, ImportReport], None]
+
+
+def owners_of_uploads() -> list[User]:
+    """Those who have kept uploads, in the order of their numbers."""
+    return list(User.objects.filter(pk__in=KeptUpload.objects.values("owner")).order_by("pk"))
+
+
+def reimport(*, owner: AbstractBaseUser, told: Told) -> None:
+    """Import the owner's kept uploads again; one that cannot be read is reported, and the others go on."""
+    for upload in KeptUpload.objects.filter(owner_id=owner.pk, stored_size__gt=0).order_by("pk"):
+        try:
+            report = import_undoably(
+                owner=owner,
+                name=upload.name,
+                format=upload.format,
+                run=partial(_read, owner, upload),
+            )
+        except ConvMemoryError as error:
+            report = ImportReport(files=[FileReport(path=upload.name, errors=[str(error)])])
+        told(upload, report)
+
+
+def _read(owner: AbstractBaseUser, upload: KeptUpload, on_stored: OnStored) -> ImportReport:
+    def note(file: FileReport, result: SyncResult) -> None:
+        on_stored(file, result)
+        note_kept(upload, result)
+
+    with TemporaryDirectory(prefix=upload_prefix(owner.pk)) as folder, opened(upload) as file:
+        return import_upload(
+            owner=owner, file=file, name=upload.name, format=upload.format, folder=Path(folder), on_stored=note
+        )

@@ -1,0 +1,90 @@
+"""Draws pages of a PDF as pictures, each beside a file that says where its words stand. Runs in a child under limits.
+
+`3.webp` is page 3; `3.json` has its `width` and `height` in pixels and its `lines`: of each word the text and its left,
+top, right and bottom edge. Whatever page size the file claims, a picture has at most `MAX_WIDTH` x `MAX_HEIGHT`.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from convmemory.documents.converters.base import SourceFile
+from convmemory.documents.converters.pdf import HYPHENS, open_pdf
+
+MAX_WIDTH, MAX_HEIGHT = 1_200, 3_200
+QUALITY = 80
+MAX_CHARS = 40_000  # of one page, of which the places are told
+SOFT_HYPHEN = "\u00ad"
+LINE_ENDS = "\r\n"
+
+Word = tuple[str, int, int, int, int]
+
+
+def draw_pages(file: SourceFile, *, first: int, count: int, folder: Path) -> None:
+    """Write the picture and the words of up to `count` pages from `first` on. Raises: Unreadable."""
+    import pypdfium2
+
+    pdf = open_pdf(pypdfium2, file)
+    try:
+        for number in range(first, min(first + count, len(pdf) + 1)):
+            page = pdf[number - 1]
+            _draw(page, number, folder)
+            page.close()
+    finally:
+        pdf.close()
+
+
+def _draw(page: Any, number: int, folder: Path) -> None:
+    width, height = page.get_size()
+    bitmap = page.render(scale=min(MAX_WIDTH / max(width, 1.0), MAX_HEIGHT / max(height, 1.0)))
+    picture = bitmap.to_pil()
+    picture.convert("RGB").save(folder / f"{number}.webp", "WEBP", quality=QUALITY)
+    textpage = page.get_textpage()
+    try:
+        lines = list(_lines(textpage, bitmap.get_posconv(page)))
+    finally:
+        textpage.close()
+    said = {"width": picture.width, "height": picture.height, "lines": lines}
+    (folder / f"{number}.json").write_text(json.dumps(said), encoding="utf-8")
+
+
+def _lines(textpage: Any, places: Any) -> Iterator[list[Word]]:
+    """The page's words, line by line."""
+    line: list[Word] = []
+    for is_line_end, word in _words(textpage, places):
+        if word is not None:
+            line.append(word)
+        if is_line_end and line:
+            yield line
+            line = []
+    if line:
+        yield line
+
+
+def _words(textpage: Any, places: Any) -> Iterator[tuple[bool, Word | None]]:
+    """Words, each with whether its line ends behind it; between words also line ends alone."""
+    from pypdfium2 import raw
+
+    held: list[tuple[str, int]] = []
+    for index in range(min(textpage.count_chars(), MAX_CHARS)):
+        code = raw.FPDFText_GetUnicode(textpage, index)
+        char = chr(code) if 0 < code < 0xD800 or 0xDFFF < code < 0x110000 else ""
+        if char in HYPHENS:
+            char = SOFT_HYPHEN
+        if char and not char.isspace() and (char.isprintable() or char == SOFT_HYPHEN):
+            held.append((char, index))
+        elif char.isspace():
+            yield char in LINE_ENDS, _word(textpage, places, held) if held else None
+            held = []
+    if held:
+        yield True, _word(textpage, places, held)
+
+
+def _word(textpage: Any, places: Any, chars: list[tuple[str, int]]) -> Word:
+    """The word with the box around its characters, in pixels of the picture."""
+    boxes = [textpage.get_charbox(index, loose=True) for _, index in chars]
+    one = places.to_bitmap(min(box[0] for box in boxes), max(box[3] for box in boxes))
+    other = places.to_bitmap(max(box[2] for box in boxes), min(box[1] for box in boxes))
+    (left, right), (top, bottom) = (sorted(map(int, pair)) for pair in zip(one, other, strict=True))
+    return "".join(char for char, _ in chars), left, top, right, bottom

@@ -1,0 +1,105 @@
+"""Pictures of a PDF's pages: a worker has a child process draw those that somebody looks at, and keeps them.
+
+They lie under `MEDIA_ROOT` beside the file, by its owner and digest, and go with it. A page that cannot be drawn has a
+file of words that says so, and is not tried again.
+"""
+
+import json
+import os
+import shutil
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from convmemory.core import child_process
+from convmemory.core.child_process import ChildLimits, plain_environment
+from convmemory.documents.models import Document
+from convmemory.documents.options import DocumentOptions
+from convmemory.documents.storage import pictures_folder, work_prefix
+
+AT_ONCE = 8  # pages that one task draws
+TIMEOUT_S = 60
+NOT_DRAWN = json.dumps({"width": 0, "height": 0, "lines": []})
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A page: its pixels, and its lines of words as `page_pictures.py` writes them; without pixels it was not drawn."""
+
+    width: int
+    height: int
+    lines: tuple[tuple[tuple[str, int, int, int, int], ...], ...]
+
+    @property
+    def is_drawn(self) -> bool:
+        return self.width > 0
+
+
+def first_of_batch(page: int) -> int:
+    """The first of the pages that are drawn together with this one."""
+    return (page - 1) // AT_ONCE * AT_ONCE + 1
+
+
+def draw_pages(*, document_id: int, first: int) -> int:
+    """Draw the pages from `first` on that have no pictures; how many have been drawn."""
+    document = Document.objects.filter(pk=document_id, format="pdf", status=Document.Status.READY).first()
+    if document is None or not document.file.storage.exists(str(document.file)):
+        return 0
+    last = min(first + AT_ONCE - 1, document.page_count or 0)
+    with tempfile.TemporaryDirectory(prefix=work_prefix(document.owner_id)) as folder:
+        child_process.run_child(
+            "convmemory.documents.draw_child",
+            [document.file.path, str(first), str(AT_ONCE), folder],
+            limits=ChildLimits(memory_mb=DocumentOptions.from_settings().document_memory_mb, timeout_s=TIMEOUT_S),
+            environment=plain_environment(),
+        )
+        drawn = [_keep(document, Path(folder), number) for number in range(first, last + 1)]
+    if not Document.objects.filter(pk=document.pk, digest=document.digest).exists():
+        drop_pictures(owner_id=document.owner_id, digest=document.digest)  # deleted or replaced meanwhile
+    return sum(drawn)
+
+
+def _keep(document: Document, folder: Path, number: int) -> bool:
+    """Move a page to its place, the words last: they are what is looked for."""
+    target = pictures_folder(owner_id=document.owner_id, digest=document.digest)
+    target.mkdir(mode=0o700, parents=True, exist_ok=True)
+    words, picture = folder / f"{number}.json", folder / f"{number}.webp"
+    is_drawn = words.exists() and picture.exists()
+    if is_drawn:
+        _move(picture, target / picture.name)
+    else:
+        words.write_text(NOT_DRAWN, encoding="utf-8")
+    _move(words, target / words.name)
+    return is_drawn
+
+
+def _move(source: Path, target: Path) -> None:
+    """Put the file there in one step, for the server's user alone; the two may lie on different disks."""
+    draft = target.with_name(f".{target.name}.{os.getpid()}")
+    shutil.copyfile(source, draft)
+    draft.chmod(0o600)
+    draft.replace(target)
+
+
+def picture_of(document: Document, page: int) -> Picture | None:
+    """The page as it was drawn, or could not be; None where nobody has tried yet."""
+    place = pictures_folder(owner_id=document.owner_id, digest=document.digest) / f"{page}.json"
+    try:
+        said = json.loads(place.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    lines = tuple(tuple(tuple(word) for word in line) for line in said["lines"])
+    return Picture(said["width"], said["height"], lines)
+
+
+def picture_file(document: Document, page: int) -> Path | None:
+    """The file of the page's picture, if it has been drawn."""
+    place = pictures_folder(owner_id=document.owner_id, digest=document.digest) / f"{page}.webp"
+    return place if place.is_file() else None
+
+
+def drop_pictures(*, owner_id: int, digest: str) -> None:
+    """Delete the pictures of one file."""
+    with suppress(FileNotFoundError):
+        shutil.rmtree(pictures_folder(owner_id=owner_id, digest=digest))

@@ -1,0 +1,90 @@
+"""Pages of a PDF as the viewer shows them: the picture, its text over it, and the passage marked. Pure.
+
+The words of a picture and the text of a section come from the same page, but are spaced and parted differently: they
+are compared without white space and hyphens.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+Word = tuple[str, int, int, int, int]
+"""The text, and its left, top, right and bottom edge in pixels."""
+
+BASELINE = 0.8  # of a line's height: where letters stand
+
+
+@dataclass(frozen=True, slots=True)
+class SheetLine:
+    """A line of text. `x` and `y` are where it begins and stands, `size` its height, `width` how wide it is: pixels."""
+
+    text: str
+    x: int
+    y: int
+    size: int
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What of a line is marked, in pixels."""
+
+    x: int
+    y: int
+    width: int
+    height: int
+
+
+def text_lines(lines: Sequence[Sequence[Word]]) -> list[SheetLine]:
+    """The lines as one text each, selectable over the picture."""
+    shown = []
+    for line in lines:
+        left, top, right, bottom = _box(line)
+        text = " ".join(word[0] for word in line)
+        shown.append(SheetLine(text, left, round(top + (bottom - top) * BASELINE), bottom - top, right - left))
+    return shown
+
+
+def marks_of(lines: Sequence[Sequence[Word]], *, passage: str, before: str) -> list[Mark]:
+    """Where the passage stands; where it stands more than once, the place nearest to behind the text `before`."""
+    words = [word for line in lines for word in line]
+    squeezed_words = [squeezed(word[0]) for word in words]
+    text, wanted = "".join(squeezed_words), squeezed(passage)
+    start = _nearest(text, wanted, len(squeezed(before))) if wanted else -1
+    if start < 0:
+        return []
+    ends = list(accumulate(map(len, squeezed_words)))
+    chosen = {
+        index
+        for index, (end, said) in enumerate(zip(ends, squeezed_words, strict=True))
+        if said and end > start and end - len(said) < start + len(wanted)
+    }
+    return _marks(lines, chosen)
+
+
+def _marks(lines: Sequence[Sequence[Word]], chosen: set[int]) -> list[Mark]:
+    marks, number = [], 0
+    for line in lines:
+        marked = [word for index, word in enumerate(line, number) if index in chosen]
+        number += len(line)
+        if marked:
+            left, top, right, bottom = _box(marked)
+            marks.append(Mark(left, top, right - left, bottom - top))
+    return marks
+
+
+def _box(words: Sequence[Word]) -> tuple[int, int, int, int]:
+    return min(w[1] for w in words), min(w[2] for w in words), max(w[3] for w in words), max(w[4] for w in words)
+
+
+def _nearest(text: str, wanted: str, expected: int) -> int:
+    """The place of `wanted` in `text` that is nearest to `expected`; -1 where it does not stand there."""
+    before = text.rfind(wanted, 0, expected + len(wanted))
+    after = text.find(wanted, expected)
+    found = [place for place in (before, after) if place >= 0]
+    return min(found, key=lambda place: abs(place - expected), default=-1)
+
+
+def squeezed(text: str) -> str:
+    """`text` without white space, soft hyphens and what cannot be seen."""
+    return "".join(char for char in text if char.isprintable() and not char.isspace())

@@ -1,0 +1,92 @@
+"""The files of documents in a backup: each under its digest, so that its own name says whether it is whole.
+
+A backup can come from anywhere: what is no document's place is refused, and no name of its makes a path.
+"""
+
+import hashlib
+import shutil
+import zipfile
+from collections.abc import Iterable, Iterator
+
+from django.core.files import File
+
+from convmemory.core.errors import InvalidInput
+from convmemory.documents.storage import digest_of, document_storage, place_of
+
+FOLDER = "files/"
+TABLE = "documents_document"
+CHUNK_BYTES = 1024 * 1024
+MAX_OWNER_DIGITS = 19
+
+
+def add_files(archive: zipfile.ZipFile, places: Iterable[str]) -> int:
+    """Put the stored files into the archive; how many. One that was deleted meanwhile is left out."""
+    storage, count = document_storage(), 0
+    for place in places:
+        try:
+            source = storage.open(place)
+        except FileNotFoundError:
+            continue
+        with source, archive.open(FOLDER + place, "w", force_zip64=True) as target:
+            shutil.copyfileobj(source, target, CHUNK_BYTES)
+        count += 1
+    return count
+
+
+def verify_files(archive: zipfile.ZipFile) -> None:
+    """Raises: InvalidInput where a file is no document's, or does not have the digest that it is named after."""
+    for place, entry in _files_of(archive):
+        digest = hashlib.sha256()
+        with archive.open(entry) as file:
+            while chunk := file.read(CHUNK_BYTES):
+                digest.update(chunk)
+        if digest.hexdigest() != place.rpartition("/")[2]:
+            raise InvalidInput(f"The backup is damaged: {FOLDER}{place} is not whole. Nothing was changed.")
+
+
+def restore_files(archive: zipfile.ZipFile) -> list[str]:
+    """Store the archive's files beside those that are there; the places of the new ones. None of them where one fails.
+
+    Raises: OSError.
+    """
+    storage, new = document_storage(), list[str]()
+    try:
+        for place, entry in _files_of(archive):
+            if storage.exists(place) and _is_whole(place):
+                continue
+            storage.delete(place)
+            new.append(place)
+            with archive.open(entry) as file:
+                storage.save(place, File(file))
+    except BaseException:
+        remove_files(new)
+        raise
+    return new
+
+
+def remove_files(places: Iterable[str]) -> None:
+    """Delete stored files."""
+    for place in places:
+        document_storage().delete(place)
+
+
+def _is_whole(place: str) -> bool:
+    with document_storage().open(place) as file:
+        return digest_of(file) == place.rpartition("/")[2]
+
+
+def _files_of(archive: zipfile.ZipFile) -> Iterator[tuple[str, zipfile.ZipInfo]]:
+    for entry in archive.infolist():
+        if entry.filename.startswith(FOLDER):
+            place = entry.filename.removeprefix(FOLDER)
+            if not _is_place(place):
+                raise InvalidInput(f"The backup holds {entry.filename[:100]!r}, which is no document's file.")
+            yield place, entry
+
+
+def _is_place(place: str) -> bool:
+    """Whether it is one that `place_of` makes."""
+    owner, digest = place.split("/")[1:4:2] if place.count("/") == 3 else ("", "")
+    is_owner = owner.isascii() and owner.isdecimal() and len(owner) <= MAX_OWNER_DIGITS
+    is_digest = len(digest) == 64 and not set(digest) - set("0123456789abcdef")
+    return is_owner and is_digest and place == place_of(owner_id=int(owner), digest=digest)

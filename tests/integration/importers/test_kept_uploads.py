@@ -1,0 +1,177 @@
+"""Uploads are kept under a key, read again when an importer has been repaired, and go with what came in with them."""
+
+import time
+from collections.abc import Iterator
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings as django_settings
+from django.contrib.auth.models import User
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.core.management import call_command
+
+from convmemory.conversations import imports, ingest, kept_uploads, tasks
+from convmemory.conversations.import_undo import ask_to_undo, undo
+from convmemory.conversations.importers import plain
+from convmemory.conversations.models import Conversation, Import, KeptUpload, Message
+from convmemory.core.errors import InvalidInput
+from convmemory.ops.privacy.erasing import erase_user
+from tests.factories import make_user
+from tests.support.importing import run_at_once
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+CHAT = b'{"role": "user", "content": "where do zebrafish live?"}\n{"role": "assistant", "content": "In rivers."}\n'
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path) -> None:
+    run_at_once(monkeypatch)
+    settings.IMPORT_FOLDER, settings.MEDIA_ROOT = tmp_path / "imports", tmp_path / "media"
+
+
+def imported(owner: User, data: bytes = CHAT, name: str = "chat.jsonl") -> Import:
+    row = imports.queue_import(owner=owner, file=SimpleUploadedFile(name, data))
+    tasks.run(row.pk)
+    row.refresh_from_db()
+    return row
+
+
+def files() -> list[Path]:
+    return sorted(path for path in Path(django_settings.MEDIA_ROOT).rglob("*") if path.is_file())
+
+
+def reimported(*arguments: str) -> str:
+    output = StringIO()
+    call_command("reimport", *arguments, stdout=output)
+    return output.getvalue()
+
+
+def stored() -> list[Any]:
+    fields = ("pk", "position", "role", "parts", "turn_number", "source_key", "content_hash", "created_at")
+    rows = Message.objects.order_by("pk").values_list(*fields)
+    return [(*row[:6], bytes(row[6]), row[7]) for row in rows]
+
+
+def test_an_upload_is_kept_once_and_nobody_can_read_it_on_the_disk() -> None:
+    owner = make_user()
+    row = imported(owner)
+    imported(owner, name="again.jsonl")
+    (path,) = files()
+    assert (
+        path.relative_to(django_settings.MEDIA_ROOT).as_posix() == f"uploads/{owner.pk}/{row.digest[:2]}/{row.digest}"
+    )
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert b"zebrafish" not in path.read_bytes()
+    kept = KeptUpload.objects.get()
+    assert kept.stored_size == path.stat().st_size
+    with kept_uploads.opened(kept) as file:
+        assert file.read() == CHAT
+
+
+def test_the_same_upload_of_two_people_is_kept_for_each() -> None:
+    for name in ("ada", "bob"):
+        imported(make_user(name))
+    assert len(files()) == KeptUpload.objects.count() == 2
+
+
+def test_reading_again_changes_nothing_where_the_importer_is_the_same() -> None:
+    owner = make_user()
+    imported(owner)
+    before = stored()
+    assert "0 messages new, 0 updated, 2 unchanged" in reimported("--user", owner.username)
+    assert stored() == before
+    assert Import.objects.count() == 1
+
+
+@pytest.fixture
+def broken() -> Iterator[pytest.MonkeyPatch]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plain.PlainImporter, "parse", _refuse)
+        yield patch
+
+
+def _refuse(*_: object) -> Iterator[Any]:
+    raise InvalidInput("not understood")
+
+
+def test_a_repaired_importer_brings_in_what_was_refused(broken: pytest.MonkeyPatch) -> None:
+    owner = make_user()
+    assert imported(owner).state == Import.State.FAILED
+    assert not Conversation.objects.exists()
+    broken.undo()
+    assert "2 messages new" in reimported()
+    assert [row[2] for row in stored()] == ["user", "assistant"]
+    again = Import.objects.exclude(report=None).order_by("-pk")[0]
+    assert (again.name, again.state) == ("chat.jsonl", "done")
+    before = stored()
+    reimported()
+    assert stored() == before
+
+
+def test_what_is_deleted_is_not_on_the_disk_any_more_and_does_not_come_back() -> None:
+    owner = make_user()
+    imported(owner)
+    imported(owner, CHAT.replace(b"rivers", b"lakes"), "other.jsonl")
+    gone = Conversation.objects.order_by("pk")[0]
+    ingest.delete_conversation(owner=owner, conversation_id=gone.pk)
+    assert len(files()) == 1
+    reimported()
+    assert Conversation.objects.count() == 1
+
+
+def test_an_import_that_is_undone_is_not_read_again() -> None:
+    owner = make_user()
+    row = imported(owner)
+    ask_to_undo(owner=owner, import_id=row.pk)
+    assert undo(owner=owner, import_id=row.pk, deadline=time.monotonic() + 60)
+    assert files() == []
+    assert "No upload is kept" in reimported()
+
+
+def test_the_oldest_go_where_there_is_no_room(settings: Any) -> None:
+    owner = make_user()
+    settings.MAX_KEPT_UPLOADS_MB = 1
+    noise = [
+        bytes(f'{{"role": "user", "content": "{number:x}{"".join(_hex(number))}"}}\n', "ascii") for number in range(3)
+    ]
+    for number, data in enumerate(noise):
+        imported(owner, data, f"{number}.jsonl")
+    assert [row.name for row in KeptUpload.objects.order_by("pk")] == ["2.jsonl"]
+    assert len(files()) == 1
+    settings.MAX_KEPT_UPLOADS_MB = 0
+    assert imported(owner).kept is None
+
+
+def _hex(seed: int) -> Iterator[str]:
+    """What does not become smaller than half a megabyte by packing."""
+    import random
+
+    dice = random.Random(seed)
+    return (dice.randbytes(1_000).hex() for _ in range(500))
+
+
+def test_a_disk_that_is_full_costs_the_copy_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(kept_uploads, "encrypt_file", full)
+    row = imported(make_user())
+    assert (row.state, row.kept) == ("done", None)
+    assert not KeptUpload.objects.exists()
+    assert files() == []
+
+
+def test_a_changed_secret_is_said(settings: Any) -> None:
+    imported(make_user())
+    settings.SECRET_KEY = "another one, long enough for Django to be content with it"
+    assert "chat.jsonl: It cannot be decrypted: SECRET_KEY has changed" in reimported()
+
+
+def test_it_goes_with_the_person() -> None:
+    owner = make_user()
+    imported(owner)
+    erase_user(user=owner)
+    assert files() == []

@@ -1,0 +1,67 @@
+"""The push client as a process of its own against the real server, killed in the middle of a thousand files."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings as django_settings
+from django.contrib.auth.models import User
+
+from convmemory.accounts.keys import create_key
+from convmemory.conversations.models import Conversation, Import, KeptUpload, Message
+from tests.factories import make_user
+from tests.support.importing import let_children_in
+from tests.support.site import running_site
+from tests.support.worker import running_worker
+from tests.unit.importers.helpers import user_line, write_lines
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+FILES, BATCH = 1_000, 50
+TIMEOUT_S = 60
+
+
+@pytest.fixture
+def owner(monkeypatch: pytest.MonkeyPatch, settings: Any, tmp_path: Path) -> User:
+    settings.IMPORT_FOLDER, settings.MEDIA_ROOT = tmp_path / "imports", tmp_path / "media"
+    let_children_in(monkeypatch)
+    return make_user()
+
+
+def client(home: Path, address: str, key: str) -> "subprocess.Popen[bytes]":
+    environment = {"PATH": os.environ["PATH"], "CONVMEMORY_KEY": key, "CONVMEMORY_SERVER": address}
+    command = [sys.executable, "-m", "convmemory.push", "--home", str(home)]
+    return subprocess.Popen(command, cwd=django_settings.BASE_DIR, env=environment)
+
+
+def test_killed_in_the_middle_of_a_thousand_files_it_sends_only_the_rest(owner: User, tmp_path: Path) -> None:
+    for number in range(FILES):
+        name = f"{number:08}-0000-4000-8000-000000000000.jsonl"
+        write_lines(tmp_path / ".claude/projects/-p" / name, [user_line(f"u{number}", f"question {number}")])
+    key = create_key(owner=owner)
+    with running_site() as address, running_worker({}, tmp_path / "worker.log"):
+        first = client(tmp_path, address, key)
+        wait_until(lambda: Import.objects.filter(state="done").count() >= 5)
+        first.kill()
+        first.wait()
+        arrived = set(Import.objects.values_list("pk", flat=True))
+        assert BATCH * len(arrived) < FILES
+        assert client(tmp_path, address, key).wait() == 0
+        wait_until(lambda: not Import.objects.filter(state__in=["queued", "running"]).exists())
+    # one that was killed while it sent leaves no import; one that the server had taken is not sent again
+    assert Import.objects.count() == KeptUpload.objects.count() == FILES / BATCH
+    assert arrived < set(Import.objects.values_list("pk", flat=True))
+    assert Conversation.objects.count() == Message.objects.count() == FILES
+    assert {row.report["total"]["unchanged"] for row in Import.objects.all() if row.report} == {0}
+
+
+def wait_until(done: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + TIMEOUT_S
+    while not done():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
