@@ -8,6 +8,7 @@ from django.db.models import Count
 from django.utils import timezone
 
 from convmemory.conversations.ingest import release_abandoned_responses
+from convmemory.conversations.kept_uploads import drop_upload, lost_uploads
 from convmemory.conversations.models import Conversation
 from convmemory.core.retrying import EMBEDDING
 from convmemory.core.sql import load_sql
@@ -18,6 +19,7 @@ from convmemory.documents.tasks import sweep as sweep_documents
 from convmemory.embeddings.spaces import active_space
 from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity, plural
 from memory.models import MessageEmbedding
+from search.indexing.layouts import find_lost_postings, pack_again
 from search.indexing.selecting import find_damage, mark_damage
 from search.indexing.sweeping import count_orphans, delete_orphans, sources_to_index
 from search.models import BinaryCodeBlock, Item, ItemEmbedding, SourceIndex
@@ -86,6 +88,18 @@ def check_passages() -> Iterator[Finding]:
         "`manage.py doctor --fix` has them indexed again; only what is missing is computed.",
         index_again,
     )
+
+
+def check_postings() -> Iterator[Finding]:
+    lost = find_lost_postings()
+    if lost:
+        yield Finding(
+            "rows.postings-lost",
+            Severity.ERROR,
+            f"{plural(len(lost), 'source')} have postings of other items than there are.",
+            "`manage.py doctor --fix` has them packed anew; the deep sweep does so every hour.",
+            lambda: f"{plural(pack_again(lost), 'source')} handed to the sweep.",
+        )
 
 
 def check_stuck() -> Iterator[Finding]:
@@ -179,6 +193,18 @@ def check_documents() -> Iterator[Finding]:
         )
 
 
+def check_kept_uploads() -> Iterator[Finding]:
+    lost = lost_uploads()
+    if lost:
+        yield Finding(
+            "rows.uploads-lost",
+            Severity.WARNING,
+            f"The files of {plural(len(lost), 'kept upload')} are not in MEDIA_ROOT: they cannot be read again.",
+            "Put the folder back from a backup; `--fix` forgets them. What came in with them is stored and stays.",
+            lambda: f"{plural(sum(drop_upload(row) for row in lost_uploads()), 'upload')} forgotten.",
+        )
+
+
 AREA = Area(
     "rows",
     facts,
@@ -186,11 +212,13 @@ AREA = Area(
         check_orphans,
         check_damage,
         check_passages,
+        check_postings,
         check_stuck,
         check_given_up,
         check_messages,
         check_refused,
         check_behind,
         check_documents,
+        check_kept_uploads,
     ),
 )

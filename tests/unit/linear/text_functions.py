@@ -18,7 +18,10 @@ from convmemory.chat.deltas import CompletionDraft
 from convmemory.conversations.ansi import ansi_html, without_sequences
 from convmemory.conversations.archives import _archive_stem, _safe_parts
 from convmemory.conversations.diffs import diff_of
+from convmemory.conversations.drafts import MessageDraft
 from convmemory.conversations.event_words import event_words, words_query
+from convmemory.conversations.exports.markdown_text import part_as_markdown
+from convmemory.conversations.hidden_keys import without_keys
 from convmemory.conversations.highlighting import MarkedSpan, highlight_markdown, highlight_text
 from convmemory.conversations.importers.base import FileReport, Importer, Source
 from convmemory.conversations.importers.chatgpt_content import node_drafts
@@ -36,7 +39,7 @@ from convmemory.conversations.importers.projects import project_of
 from convmemory.conversations.importers.refusals import why_refused
 from convmemory.conversations.importers.takeout import _plain
 from convmemory.conversations.importers.threads import MessageKeys, Node, Timeline, order_thread
-from convmemory.conversations.importers.values import clean, key_of, time_of
+from convmemory.conversations.importers.values import clean, key_of, packed, time_of
 from convmemory.conversations.importers.versions import is_newer
 from convmemory.conversations.parts import (
     AttachmentPart,
@@ -72,8 +75,10 @@ from search.adapters.messages import items_of, split_message
 from search.indexing.chunking import chunk_text
 from search.query_text import parse_query
 from search.ranking.dates import named_period
+from search.ranking.exchanges import is_question, names_in
 from search.ranking.late_interaction import token_weights
-from search.results.passages import QueryStems, stem, stems_of
+from search.results.matching import QueryStems, stem, stems_of
+from search.vectors.asking import is_asking
 from search.vectors.splitting import guess_language
 from search.vectors.texts import head_and_tail, item_texts, parseable, searchable, words_of_tools
 from search.views import mark_words, show_marks
@@ -292,10 +297,23 @@ _BYTES = tiktoken.Encoding(
     special_tokens={},
 )
 
+
+def _exported(text: str) -> list[str]:
+    call = ToolCallPart("1", text[:100], {"a": text})
+    return [part_as_markdown(part) for part in (TextPart(text), ThinkingPart(text), call, ToolResultPart("1", text))]
+
+
+def _without_keys(text: str) -> object:
+    parts = (TextPart(text), ToolCallPart("1", "Bash", {"command": [text, {text[:100]: text}]}))
+    return without_keys(MessageDraft("user", parts, raw=packed(text.encode("utf-8", "replace"))))
+
+
 TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "convmemory.chat.deltas": _stream,
     "convmemory.context.left_out": lambda text: one_line(text, 500),
     "convmemory.conversations.archives": lambda text: (_safe_parts(text), _archive_stem(text)),
+    "convmemory.conversations.exports.markdown_text": _exported,
+    "convmemory.conversations.hidden_keys": _without_keys,
     "convmemory.conversations.highlighting": _marked,
     "convmemory.conversations.highlighting text": lambda text: highlight_text(text, MarkedSpan(1, len(text))),
     "convmemory.conversations.importers.claude_code": _claude_session,
@@ -355,7 +373,14 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
         event_words(text, payload={text[:100]: [text]}),
         words_query(text),
     ),
-    "search.results.passages": lambda text: (stems_of(text), stem(text), QueryStems({"a": 1.0}).places_in(text)),
+    "search.ranking.exchanges": lambda text: (is_question(text), names_in(text, ["a"]), names_in("a", [text])),
+    "search.results.matching": lambda text: (
+        stems_of(text),
+        stem(text),
+        QueryStems({"a": 1.0}, ["a a", "?!"]).places_in(text),
+        QueryStems({"a": 1.0}, ["a b"]).anchor_in(text),
+    ),
+    "search.vectors.asking": lambda text: is_asking("user", text),
     "search.vectors.splitting": _split,
     "search.vectors.splitting language": guess_language,
     "search.vectors.texts": lambda text: (searchable(text), parseable(text), head_and_tail(text, 4_000)),
