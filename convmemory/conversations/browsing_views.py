@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.http import HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
@@ -18,6 +19,8 @@ from convmemory.accounts.views import PageRequest, signed_in
 from convmemory.conversations import browsing, curating
 from convmemory.conversations.browsing import Choice
 from convmemory.conversations.curating_views import came_from
+from convmemory.conversations.exports.selection import Selection
+from convmemory.conversations.exports.streaming import export_response
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.views import SearchBox
 from convmemory.core.errors import InvalidInput
@@ -62,8 +65,8 @@ def _choice(request: PageRequest) -> Choice:
 
 @require_POST
 @signed_in
-def change(request: PageRequest) -> HttpResponse:
-    """Do one thing to the chosen conversations. Raises: InvalidInput."""
+def change(request: PageRequest) -> HttpResponseBase:
+    """Do one thing to the chosen conversations, or give them out as a file. Raises: InvalidInput."""
     chosen, action = _chosen(request), request.POST.get("action", "")
     back = came_from(request) or reverse("library")
     if not chosen:
@@ -71,6 +74,11 @@ def change(request: PageRequest) -> HttpResponse:
         return redirect(back)
     if action == "delete":
         return _delete(request, chosen, back)
+    if action == "export":
+        own = curating.own_conversations(owner=request.user, conversation_ids=chosen)
+        selection = Selection(ids=tuple(own) or tuple(chosen[:1]))
+        format = request.POST.get("format", "markdown")
+        return export_response(request, owner=request.user, selection=selection, format=format)
     name = request.POST.get("tag", "")
     changed = _changed(request, action, chosen, name)
     if request.POST.get("undoes"):

@@ -35,7 +35,7 @@ def set_pin(*, owner: AbstractBaseUser, conversation_id: int, pinned: bool) -> N
 
 def star_all(*, owner: AbstractBaseUser, conversation_ids: Sequence[int], starred: bool) -> list[int]:
     """Those of the caller's among the conversations, which have the star now, or no longer."""
-    return _mark(owner, _chosen(owner, conversation_ids), "starred_at", is_set=starred)
+    return _mark(owner, own_conversations(owner=owner, conversation_ids=conversation_ids), "starred_at", is_set=starred)
 
 
 def _mark(owner: AbstractBaseUser, conversation_ids: Sequence[int], field: str, *, is_set: bool) -> list[int]:
@@ -49,8 +49,9 @@ def _mark(owner: AbstractBaseUser, conversation_ids: Sequence[int], field: str, 
 
 def archive_all(*, owner: AbstractBaseUser, conversation_ids: Sequence[int], archived: bool) -> list[int]:
     """Archive the caller's among the conversations, or take them out again; those that changed."""
-    wanted = Conversation.objects.filter(pk__in=_chosen(owner, conversation_ids), archived_at__isnull=archived)
-    changed = list(wanted.filter(owner_id=owner.pk).order_by("pk").values_list("pk", flat=True))
+    own = own_conversations(owner=owner, conversation_ids=conversation_ids)
+    wanted = Conversation.objects.filter(owner_id=owner.pk, pk__in=own, archived_at__isnull=archived)
+    changed = list(wanted.order_by("pk").values_list("pk", flat=True))
     values = {"archived_at": timezone.now() if archived else None}
     for number in changed:
         ingest.change_conversation(owner=owner, conversation_id=number, values=values)
@@ -59,7 +60,7 @@ def archive_all(*, owner: AbstractBaseUser, conversation_ids: Sequence[int], arc
 
 def delete_all(*, owner: AbstractBaseUser, conversation_ids: Sequence[int]) -> int:
     """Delete the caller's among the conversations for good; how many."""
-    chosen = _chosen(owner, conversation_ids)
+    chosen = own_conversations(owner=owner, conversation_ids=conversation_ids)
     for number in chosen:
         ingest.delete_conversation(owner=owner, conversation_id=number)
     return len(chosen)
@@ -71,7 +72,7 @@ def add_tag(*, owner: AbstractBaseUser, conversation_ids: Sequence[int], name: s
     if not word:
         raise InvalidInput("A tag cannot be empty: write at least one character.")
     with transaction.atomic():
-        chosen = _chosen(owner, conversation_ids)
+        chosen = own_conversations(owner=owner, conversation_ids=conversation_ids)
         tags = Tag.objects.filter(owner_id=owner.pk, conversation_id__in=chosen)
         have = set(tags.filter(name=word).values_list("conversation_id", flat=True))
         counts = tags.values_list("conversation_id").annotate(count=Count("pk"))
@@ -113,7 +114,7 @@ def tag_counts(*, owner: AbstractBaseUser) -> list[tuple[str, int]]:
     return list(rows.order_by("-count", "name")[:TAGS_LISTED])
 
 
-def _chosen(owner: AbstractBaseUser, conversation_ids: Sequence[int]) -> list[int]:
+def own_conversations(*, owner: AbstractBaseUser, conversation_ids: Sequence[int]) -> list[int]:
     """Those of the numbers that are the caller's conversations. Raises: InvalidInput where there are too many."""
     if len(conversation_ids) > MAX_CHOSEN:
         raise InvalidInput(f"At most {MAX_CHOSEN} conversations are changed at once.")

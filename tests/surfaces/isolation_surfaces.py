@@ -172,7 +172,7 @@ def _file(ask: Ask, path: str) -> Answer:
 def _post(ask: Ask, path: str, **values: Any) -> Answer:
     """A form of a page, with the page that it leads to."""
     response = ask.caller.browser.post(path, values, follow=True)
-    return response.status_code, response.content
+    return response.status_code, response.getvalue() if response.streaming else response.content
 
 
 def _delete(ask: Ask, path: str) -> Answer:
@@ -302,6 +302,7 @@ ROUTES: dict[str, Surface] = {
     "POST library change": lambda _, ask: _post(
         ask, "/library/change", chosen=ask.conversation, action="tag", tag=ask.caller.tag
     ),
+    "POST library export": lambda _, ask: _post(ask, "/library/change", chosen=ask.conversation, action="export"),
     "POST library delete": lambda _, ask: _post(ask, "/library/change", chosen=ask.conversation, action="delete"),
     "page hits in": lambda _, ask: _page(ask, "/search/hits-in", q=ask.question, conversation=ask.conversation),
     "page delete": lambda _, ask: _page(ask, f"/conversations/{ask.conversation}/delete"),

@@ -98,6 +98,21 @@ def test_what_makes_no_sense_is_refused(owner: User, client: Client, values: dic
     assert client.post("/library/change", {"chosen": number} | values).status_code == 400
 
 
+def test_many_are_exported_as_one_file(owner: User, client: Client) -> None:
+    rows = [make_conversation(owner, exchange((f"question {n}", "a")), title=f"row {n}") for n in range(3)]
+    foreign = make_conversation(make_user(), exchange(("secret", "a")))
+    values = {"chosen": [rows[0].pk, rows[2].pk, foreign.pk], "action": "export", "format": "markdown"}
+    answer = client.post("/library/change", values)
+    said = answer.getvalue().decode()
+    assert answer.headers["Content-Disposition"].startswith("attachment")
+    assert "question 0" in said
+    assert "question 2" in said
+    assert "question 1" not in said
+    assert "secret" not in said
+    assert client.post("/library/change", values | {"format": "odd"}).status_code == 400
+    assert client.post("/library/change", values | {"chosen": foreign.pk}).status_code == 404
+
+
 def test_nothing_of_another_is_listed_or_changed(owner: User, client: Client) -> None:
     other = make_user()
     foreign = make_conversation(other, title="secret", agent="secret-agent", project="/secret")
