@@ -21,7 +21,7 @@ from convmemory.conversations.drafts import ConversationDraft, MessageDraft, Tur
 from convmemory.conversations.event_log import add_events
 from convmemory.conversations.merging import merge_order
 from convmemory.conversations.message_rows import row_of, source_key_of
-from convmemory.conversations.message_store import insert_messages, update_message
+from convmemory.conversations.message_store import insert_messages, is_older_copy, update_message
 from convmemory.conversations.models import Conversation, Message
 from convmemory.conversations.parts import Role, spoken_text
 from convmemory.conversations.signals import (
@@ -449,7 +449,7 @@ def _split_batch(
             continue
         position, pk, digest = found
         row = row_of(draft)
-        if row.content_hash == digest:
+        if row.content_hash == digest or is_older_copy(conversation, pk, row):
             merged.unchanged += 1
         else:
             update_message(conversation, pk, row, draft)
