@@ -25,7 +25,8 @@ from search.ranking.fusion import best_first
 from search.ranking.rankers import LinearRanker
 from search.ranking.stages import RankedItems
 from search.ranking.weights import weights_of
-from search.results.passages import PassagePlace, QueryStems
+from search.results.matching import QueryStems
+from search.results.runs import PassagePlace
 
 MAX_TOP_K = 50
 LEADING_CHARS = 40  # of the white space before a passage

@@ -146,8 +146,8 @@ def bench_embedding() -> list[Figure]:
     items = items_of(stored)
     texts = [item_texts(item).embedded for item in items]
     passages = [draft.text for draft in draft_passages(element for item in items for element in item.elements)]
-    bare_s = _timed(lambda: embedder.embed_passages([*texts, *passages]))
-    indexed_s = _timed(lambda: index_conversation(conversation_id=conversation.pk))
+    bare_s = timed_s(lambda: embedder.embed_passages([*texts, *passages]))
+    indexed_s = timed_s(lambda: index_conversation(conversation_id=conversation.pk))
     return [
         Figure("bare model over the turns and passages of 400 turns", (len(texts) + len(passages)) / bare_s, "texts/s"),
         Figure("indexing the same turns", (len(texts) + len(passages)) / indexed_s, "texts/s"),
@@ -155,7 +155,8 @@ def bench_embedding() -> list[Figure]:
     ]
 
 
-def _timed(run: Callable[[], object]) -> float:
+def timed_s(run: Callable[[], object]) -> float:
+    """Seconds that it takes."""
     started = time.perf_counter()
     run()
     return time.perf_counter() - started
@@ -179,6 +180,28 @@ def bench_search(turns: int = 20_000) -> list[Figure]:
     return figures
 
 
+def bench_long() -> list[Figure]:
+    """Questions of fifty words over turns of 760, as coding agents have them: a pasted error, a task."""
+    figures = []
+    for turns, goal in ((1_900, "< 40"), (20_000, "< 60")):
+        owner, maker, space = scratch_user(f"bench-long-{turns}"), TextMaker(), active_space()
+        vectors = VectorMaker(space.dimensions)
+        fill_turns(
+            owner=owner, space=space, turns=turns, maker=maker, vectors=vectors, passages_per_turn=4, answer_words=745
+        )
+        refresh_statistics()
+        started = time.perf_counter()
+        search(caller=owner, query=SearchQuery(text=maker.question(50)))
+        first_ms = (time.perf_counter() - started) * 1000
+        figures.append(Figure(f"first search of a process, {turns:,} long turns", first_ms, "ms"))
+        for words in (8, 50):
+            values = search_ms(owner, maker, words=words)
+            name = f"questions of {words} words, {turns:,} long turns"
+            figures.append(Figure(f"{name}, p50", percentile(values, 50), "ms"))
+            figures.append(Figure(f"{name}, p95", percentile(values, 95), "ms", goal))
+    return figures
+
+
 def refresh_statistics() -> None:
     """What autovacuum does in a running installation."""
     with connection.cursor() as cursor:
@@ -188,14 +211,16 @@ def refresh_statistics() -> None:
 def _query_ms(owner: User, maker: TextMaker) -> list[float]:
     space = active_space()
     questions = [maker.question() for _ in range(QUERIES)]
-    return [_timed(partial(query_vector, space, question, owner_id=owner.pk)) * 1000 for question in questions]
+    return [timed_s(partial(query_vector, space, question, owner_id=owner.pk)) * 1000 for question in questions]
 
 
-def search_ms(owner: User, maker: TextMaker, mode: str = "hybrid", filters: Filters = EVERYTHING) -> list[float]:
+def search_ms(
+    owner: User, maker: TextMaker, mode: str = "hybrid", filters: Filters = EVERYTHING, *, words: int = 8
+) -> list[float]:
     """Milliseconds of each of some searches, all different, after one to warm up; pages must be full."""
-    queries = [SearchQuery(text=maker.question(), mode=mode, filters=filters) for _ in range(QUERIES)]
+    queries = [SearchQuery(text=maker.question(words), mode=mode, filters=filters) for _ in range(QUERIES)]
     search(caller=owner, query=queries[0])
-    return [_timed(partial(search, caller=owner, query=query)) * 1000 for query in queries[1:]]
+    return [timed_s(partial(search, caller=owner, query=query)) * 1000 for query in queries[1:]]
 
 
 def percentile(values: Sequence[float], share: float) -> float:
@@ -207,4 +232,5 @@ BENCHMARKS: dict[str, Callable[[], list[Figure]]] = {
     "import": bench_import,
     "embedding": bench_embedding,
     "search": bench_search,
+    "long": bench_long,
 }

@@ -6,7 +6,8 @@ would take hours and the speed of search does not depend on what the vectors mea
 
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
@@ -28,7 +29,10 @@ from search.adapters.conversations import facts_of, source_of
 from search.indexing.active import store_documents
 from search.indexing.noting import put_source
 from search.models import Source, SourceIndex
+from search.query import MAX_QUERY_CHARS
+from search.sources import Kind
 from search.vectors.codes import pack_codes
+from search.vectors.passages import KINDS
 from search.vectors.texts import ItemTexts
 
 VOCABULARY = 20_000
@@ -36,6 +40,7 @@ TURNS_PER_CONVERSATION = 20
 PASSAGES_PER_TURN = 8
 TOKENS_PER_PASSAGE = 20
 TOPICS = 500
+SPOKEN: tuple[Kind, Kind] = ("user", "assistant")
 COPY_HEADER = b"PGCOPY\n\xff\r\n\x00" + bytes(8)
 COPY_END = b"\xff\xff"
 
@@ -60,10 +65,11 @@ class TextMaker:
     def text(self, words: int) -> str:
         return " ".join(self.random.choices(self.words, cum_weights=self.cumulative, k=words)) + "."
 
-    def question(self) -> str:
-        """A query of eight words as people ask: most of them frequent, two of them rare."""
-        rare = self.random.choices(self.words[500:], k=2)
-        return " ".join([*rare, *self.text(6)[:-1].split()])
+    def question(self, words: int = 8) -> str:
+        """A query as people ask: most of its words frequent, a quarter of them rare. At most 500 characters long."""
+        rare = self.random.choices(self.words[500:], k=words // 4)
+        asked = " ".join([*rare, *self.text(words - len(rare))[:-1].split()])
+        return asked[:MAX_QUERY_CHARS].strip()
 
 
 def messages(count: int, maker: TextMaker) -> Iterator[MessageDraft]:
@@ -75,6 +81,16 @@ def messages(count: int, maker: TextMaker) -> Iterator[MessageDraft]:
         result = ToolResultPart(f"t{number}", maker.text(60))
         yield MessageDraft("user", (result,), source_key=f"{number + 2}")
         yield MessageDraft("assistant", (TextPart(maker.text(50)),), source_key=f"{number + 3}")
+
+
+@dataclass(frozen=True, slots=True)
+class SyntheticPassage:
+    """Forty characters of an element."""
+
+    element_id: int
+    item_number: int
+    start: int
+    kind: Kind
 
 
 class VectorMaker:
@@ -99,12 +115,13 @@ def fill_turns(
     maker: TextMaker,
     vectors: VectorMaker,
     passages_per_turn: int = PASSAGES_PER_TURN,
+    answer_words: int = 60,
 ) -> None:
     """Give `owner` this many indexed turns, twenty to a conversation."""
     for first in range(0, turns, TURNS_PER_CONVERSATION):
         count = min(TURNS_PER_CONVERSATION, turns - first)
         conversation = _conversation(owner, count, maker, f"{owner.pk}-{first}")
-        texts = {number: _turn(number, maker) for number in range(count)}
+        texts = {number: _turn(number, maker, answer_words) for number in range(count)}
         questions = [
             Message(
                 owner=owner, conversation=conversation, position=number, turn_number=number,
@@ -116,12 +133,12 @@ def fill_turns(
         Message.objects.bulk_create(questions)
         source = _source(conversation, sum(text.length for text in texts.values()))
         store_documents(source, texts)
-        _copy_item_vectors(source, space, count, vectors)
-        _copy_passages(source, space, [m.pk for m in questions for _ in range(passages_per_turn)], vectors)
-        SourceIndex.objects.create(
-            source=source, owner=owner, space=space, indexed_version=1, noted_version=1, last_item=count - 1,
-            passages=count * passages_per_turn,
-        )  # fmt: skip
+        passages = [
+            SyntheticPassage(message.pk, number, 0, SPOKEN[place % 2])
+            for number, message in enumerate(questions)
+            for place in range(passages_per_turn)
+        ]
+        store_vectors(source, space, passages, vectors)
 
 
 def _conversation(owner: User, turns: int, maker: TextMaker, source_id: str) -> Conversation:
@@ -139,10 +156,22 @@ def _source(conversation: Conversation, spoken_length: int) -> Source:
     return source
 
 
-def _turn(number: int, maker: TextMaker) -> ItemTexts:
-    question, answer = maker.text(15), maker.text(60)
+def _turn(number: int, maker: TextMaker, answer_words: int) -> ItemTexts:
+    question, answer = maker.text(15), maker.text(answer_words)
     lexical = {"A": question, "B": answer, "C": maker.text(20), "D": maker.text(40)}
     return ItemTexts(number, question, None, f"{question}\n{answer}", lexical)
+
+
+def store_vectors(
+    source: Source, space: EmbeddingSpace, passages: Sequence[SyntheticPassage], vectors: VectorMaker
+) -> None:
+    """Vectors of all items of the source and of these passages, and that it is indexed."""
+    _copy_item_vectors(source, space, source.item_count, vectors)
+    _copy_passages(source, space, passages, vectors)
+    SourceIndex.objects.create(
+        source=source, owner_id=source.owner_id, space=space, indexed_version=1, noted_version=1,
+        last_item=source.item_count - 1, passages=len(passages),
+    )  # fmt: skip
 
 
 def _copy_item_vectors(source: Source, space: EmbeddingSpace, items: int, vectors: VectorMaker) -> None:
@@ -154,15 +183,19 @@ def _copy_item_vectors(source: Source, space: EmbeddingSpace, items: int, vector
         cursor.execute(load_sql("convmemory.ops", "synthetic_items"), parameters)
 
 
-def _copy_passages(source: Source, space: EmbeddingSpace, message_ids: list[int], vectors: VectorMaker) -> None:
-    """One passage for each of `message_ids`, where a message's number is its turn's number."""
-    count = len(message_ids)
+def _copy_passages(
+    source: Source, space: EmbeddingSpace, passages: Sequence[SyntheticPassage], vectors: VectorMaker
+) -> None:
+    count = len(passages)
     size = TOKENS_PER_PASSAGE * space.dimensions // 8
     parameters: dict[str, Any] = {
         "owner": source.owner_id,
         "source": source.pk,
         "space": space.pk,
-        "messages": message_ids,
+        "elements": [passage.element_id for passage in passages],
+        "items": [passage.item_number for passage in passages],
+        "starts": [passage.start for passage in passages],
+        "kinds": [KINDS[passage.kind] for passage in passages],
         "tokens": TOKENS_PER_PASSAGE,
         "size": size,
         "random_bytes": vectors.generator.bytes(size + 1_000),
