@@ -270,8 +270,11 @@ def finish_removal(conversation: Conversation, *, from_position: int, message_co
     _finish(conversation, _Merged(first_position=from_position), message_count)
 
 
-def announce_rewritten(conversation: Conversation, *, from_position: int) -> None:
-    """Announce a locked conversation whose messages from there on read otherwise now; its dates stay."""
+def announce_rewritten(conversation: Conversation, *, from_position: int | None) -> None:
+    """Announce a locked conversation whose messages from there on (None: none) read otherwise now; its dates stay."""
+    if from_position is None:
+        _announce(conversation)
+        return
     last_active = conversation.updated_at
     _finish(conversation, _Merged(first_position=from_position), conversation.message_count)
     Conversation.objects.filter(pk=conversation.pk, owner_id=conversation.owner_id).update(updated_at=last_active)
