@@ -21,14 +21,16 @@ from search.adapters.conversations import KIND
 from search.adapters.messages import element_of
 from search.models import Source
 from search.query import shown_kinds_in
+from search.ranking.exchanges import LEAST_SPREAD, named_share, names_in
 from search.ranking.fusion import scale
-from search.ranking.late_interaction import max_sim, weighted_query_tokens
+from search.ranking.late_interaction import PassageMatches, max_sim, weighted_query_tokens
 from search.ranking.stages import RankedItems
-from search.results.passages import stem, stems_of
+from search.results.matching import stem, stems_of
 from search.results.runs import PassagePlace
 from search.retrieval.candidates import ITEM_BITS, ItemKeys, Scores, item_keys, split_keys
 from search.retrieval.features import FeatureTable, MessageFeature
 from search.retrieval.prepared import PreparedQuery
+from search.sources import Utterance
 from search.vectors.splitting import split_parts
 
 TURNS = 60
@@ -68,10 +70,10 @@ class MessageCandidates:
 
 @dataclass(slots=True)
 class _Found:
-    """The places of one message and the coded token vectors of its passages."""
+    """The places of one message, and the coded token vectors of its passages with whether they ask."""
 
     places: list[PassagePlace]
-    tokens: list[bytes]
+    tokens: list[tuple[bytes, bool]]
 
 
 def message_candidates(
@@ -108,11 +110,11 @@ def _passages(query: PreparedQuery, turns: ItemKeys, positions: Positions, alive
     found: dict[int, _Found] = {}
     with connection.cursor() as cursor:
         cursor.execute(load_sql("memory", "recall_passages"), parameters)
-        for message_id, _, _, part, start, end, similarity, tokens in cursor.fetchall():
+        for message_id, _, _, part, start, end, similarity, tokens, asks in cursor.fetchall():
             of_message = found.setdefault(message_id, _Found([], []))
             of_message.places.append((message_id, part, start, end, similarity))
             if tokens:
-                of_message.tokens.append(bytes(tokens))
+                of_message.tokens.append((bytes(tokens), asks))
     return found
 
 
@@ -184,16 +186,39 @@ def _vector_features(
         MessageFeature.COSINE: cosine,
         MessageFeature.NEIGHBOUR_COSINE: _best_beside(keys, cosine),
     }
-    coded = {index: found[c.message_id].tokens for index, c in enumerate(candidates) if found[c.message_id].tokens}
+    coded = [(index, tokens) for index, c in enumerate(candidates) for tokens in found[c.message_id].tokens]
     if query.embedding is None or not len(query.embedding.token_ids) or not coded:
         return columns
-    vectors, weights = weighted_query_tokens(query, word_weights)
-    late = max_sim(keys, coded, vectors, weights, query.active_space.dimensions)
+    matches = PassageMatches.of_tokens(
+        [tokens for _, (tokens, _) in coded],
+        *weighted_query_tokens(query, word_weights),
+        items=[index for index, _ in coded],
+        elements=[candidates[index].message_id for index, _ in coded],
+        asks=[asks for _, (_, asks) in coded],
+        kinds=[KIND] * len(coded),
+    )
+    late = max_sim(keys, matches)
     return columns | {
         MessageFeature.MAX_SIM: late.item,
         MessageFeature.NEIGHBOUR_MAX_SIM: late.neighbours,
         MessageFeature.PASSAGE_MAX_SIM: late.passage,
+        MessageFeature.ANSWERS: _answers(candidates, late.item, matches, query.text.text),
     }
+
+
+def _answers(candidates: Sequence[Candidate], own: Scores, matches: PassageMatches, text: str) -> Scores:
+    """By how much what the message before asks stands out; of the named speaker's messages, where one is named.
+
+    Nothing where the speakers have no names: what an assistant asks says little of what a user answers.
+    """
+    speakers = [Utterance(candidate.position, candidate.name) for candidate in candidates]
+    named = names_in(text, {candidate.name for candidate in candidates if candidate.name})
+    keys = message_keys(candidates)
+    asked = _looked_up(keys, matches.of(matches.asks).max_sim(len(keys)), keys - 1)
+    answering = np.array([len(named) != 1 or candidate.name in named for candidate in candidates])
+    spread = max(float(own.max() - own.min()), LEAST_SPREAD)
+    found: Scores = np.maximum(0, asked - np.median(own)) * answering * named_share(speakers) / spread
+    return found.astype(np.float32)
 
 
 def _word_features(candidates: Sequence[Candidate], word_weights: Mapping[str, float]) -> dict[str, Scores]:

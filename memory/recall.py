@@ -25,7 +25,7 @@ from search.ranking.fusion import best_first
 from search.ranking.rankers import LinearRanker
 from search.ranking.stages import RankedItems
 from search.ranking.weights import weights_of
-from search.results.passages import QueryStems
+from search.results.matching import QueryStems
 from search.results.runs import PassagePlace
 
 MAX_TOP_K = 50

@@ -4,14 +4,13 @@ Every row is derived from what people wrote and can be made again; every row car
 """
 
 from django.conf import settings
-from django.contrib.postgres.indexes import GinIndex
 from django.contrib.postgres.search import SearchVectorField
 from django.db import models
 from django.db.models import Q
 from pgvector.django import HalfVectorField
 
 from convmemory.embeddings.models import EmbeddingSpace
-from search.fields import OwnedWords, binary_code_of
+from search.fields import binary_code_of
 
 
 class Source(models.Model):
@@ -34,9 +33,18 @@ class Source(models.Model):
     element_count = models.PositiveIntegerField(default=0)
     version = models.PositiveBigIntegerField(default=0)
     spoken_length = models.PositiveIntegerField(default=0, help_text="Sum of the lengths of its items.")
+    layout = models.PositiveSmallIntegerField(
+        default=1,
+        db_default=1,
+        help_text="The version of what is derived from its items' rows; an old one is brought up to the newest.",
+    )
+
+    LAYOUT = 1
+    """The newest: postings are packed, and passages say whether they ask."""
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["owner", "kind", "object_id"], name="source_unique")]
+        indexes = [models.Index(fields=["owner"], condition=Q(layout__lt=1), name="source_old_layout")]
 
     def __str__(self) -> str:
         return f"{self.kind} {self.object_id}"
@@ -66,12 +74,41 @@ class Item(models.Model):
         indexes = [
             models.Index(fields=["owner", "id"], name="item_newest"),
             models.Index(fields=["id"], condition=~Q(error=""), name="item_failed"),
-            GinIndex(OwnedWords("spoken"), name="item_owned_spoken", fastupdate=False),
-            GinIndex(OwnedWords("unspoken"), name="item_owned_unspoken", fastupdate=False),
         ]
 
     def __str__(self) -> str:
         return f"item {self.number} of source {self.source_id}"
+
+
+class PostingBlock(models.Model):
+    """The postings of the words of some items of a source in one of their two columns, packed into one row.
+
+    `number` counts blocks of items from the source's first. `items` holds `search.postings.packing.ITEM` for each item,
+    `words` the first bytes of each word's SHA-256, sorted, and `sizes`, one byte each, how many of the `postings`
+    (`POSTING`) that follow each other are its own. A block is never changed but replaced, under another id.
+    """
+
+    class Home(models.IntegerChoices):
+        SPOKEN = 0
+        UNSPOKEN = 1
+
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="+", db_index=False)
+    number = models.PositiveIntegerField()
+    home = models.PositiveSmallIntegerField(choices=Home)
+    items = models.BinaryField()
+    words = models.BinaryField()
+    sizes = models.BinaryField()
+    postings = models.BinaryField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["source", "number", "home", "owner"], name="posting_block_unique"),
+        ]
+        indexes = [models.Index(fields=["owner", "home"], include=["id"], name="posting_block_owner")]
+
+    def __str__(self) -> str:
+        return f"postings {self.number} of source {self.source_id}"
 
 
 class ItemEmbedding(models.Model):
@@ -167,6 +204,7 @@ class Passage(models.Model):
     part_index = models.PositiveSmallIntegerField()
     kind = models.PositiveSmallIntegerField(choices=Kind)
     token_count = models.PositiveSmallIntegerField()
+    asks = models.BooleanField(default=False, db_default=False, help_text="Whether it is a question.")
     embedding = HalfVectorField()
 
     class Meta:

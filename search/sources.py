@@ -70,6 +70,19 @@ class Element:
 
 
 @dataclass(frozen=True, slots=True)
+class Utterance:
+    """Who said an element, and who said the next one, "" where nobody is named; `place` counts elements of the object.
+
+    `ends_item` is whether the next element belongs to another item.
+    """
+
+    place: int
+    name: str = ""
+    next_name: str = ""
+    ends_item: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ItemText:
     """An item, from which all is derived. `heading` is what a hit shows, `opening_id` the element that opens it."""
 
@@ -134,6 +147,10 @@ class SourceAdapter(Protocol):
     def read_elements(self, owner_id: int, element_ids: Iterable[int]) -> dict[int, Element]:
         """Some elements of any objects."""
         ...
+
+    def read_utterances(self, owner_id: int, element_ids: Iterable[int]) -> dict[int, Utterance]:
+        """Who said some elements and who spoke next; nothing of what nobody said to anybody."""
+        return {}
 
     def url(self, object_id: int, item_number: int) -> str:
         """Where the item is shown to its owner."""

@@ -32,7 +32,7 @@ from search.indexing.active import index_source
 from search.models import Source
 from search.query import MAX_QUERY_CHARS, SearchQuery
 from search.ranking.fusion import scale
-from search.results.passages import stems_of
+from search.results.matching import stems_of
 
 CUTOFFS = (1, 5, 10, 20)
 CHUNK_TOKENS, STEP_TOKENS = 400, 200

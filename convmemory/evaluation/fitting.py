@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from search.ranking.fusion import scale
+from search.ranking.fusion import scaled
 from search.retrieval.candidates import ItemKeys, Scores
 
 STEPS, RATE, L2 = 250, 0.05, 1e-4
@@ -110,7 +110,7 @@ def _batch(examples: Sequence[Example], names: Sequence[str]) -> _Batch:
         present[row, :count] = example.within
         for column, name in enumerate(names):
             if name in example.features:
-                features[row, :count, column] = scale(example.features[name])
+                features[row, :count, column] = scaled(name, example.features[name])
     sets = [example.dataset for example in examples]
     shares = np.array([1 / sets.count(name) for name in sets], np.float32)
     return _Batch(features, right, present, shares / shares.sum())

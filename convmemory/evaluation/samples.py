@@ -1,27 +1,34 @@
-"""Our own questions over the sample conversations: a folder of JSON lines, or one such file.
+"""Our own questions over the sample conversations: a folder of `questions*.jsonl`, or one such file.
 
-A line has `query`, `conversation` (source id of a sample), `turns` and `kind`.
+A line has `query`, `conversation` (source id of a sample), `turns` and `kind`. Where `conversations.jsonl` stands
+beside them, its conversations are searched, too: `id`, `title`, `created_at`, `messages` with `role` and `content`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from datetime import datetime
+from functools import partial
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
-from convmemory.conversations.drafts import ConversationDraft
+from convmemory.conversations.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.importers.base import FileReport, Source
 from convmemory.conversations.importers.plain import PlainImporter
+from convmemory.conversations.parts import TextPart
 from convmemory.conversations.samples_loader import SAMPLES
 from convmemory.core.errors import InvalidInput
 from convmemory.evaluation.files import read_lines
 from convmemory.evaluation.haystacks import SOURCE, Haystack, Question
 
+MORE = "conversations.jsonl"
+
 
 def read(path: Path) -> Iterator[Haystack]:
     """One haystack: all samples and all questions. Raises: InvalidInput."""
-    files = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
+    files = sorted(path.glob("questions*.jsonl")) if path.is_dir() else [path]
     if not files:
-        raise InvalidInput(f"{path} holds no *.jsonl file with questions.")
+        raise InvalidInput(f"{path} holds no questions*.jsonl file.")
     questions = [
         Question(
             text=line["query"],
@@ -32,11 +39,21 @@ def read(path: Path) -> Iterator[Haystack]:
         for file in files
         for line in read_lines(file)
     ]
-    yield Haystack("samples", _drafts, tuple(questions))
+    more = path / MORE if path.is_dir() else path.with_name(MORE)
+    yield Haystack(path.name if more.exists() else "samples", partial(_drafts, more), tuple(questions))
 
 
-def _drafts() -> Iterator[ConversationDraft]:
+def _drafts(more: Path) -> Iterator[ConversationDraft]:
+    """The sample conversations, and those of the file `more` where there is one."""
+    if more.exists():
+        yield from map(_draft, read_lines(more))
     with resources.as_file(SAMPLES) as folder:
         for file in sorted(folder.glob("*.json")):
             for draft in PlainImporter().parse(Source(file), FileReport(path=str(file))):
                 yield replace(draft, source=SOURCE)
+
+
+def _draft(line: Mapping[str, Any]) -> ConversationDraft:
+    messages = [MessageDraft(role=said["role"], parts=(TextPart(said["content"]),)) for said in line["messages"]]
+    when = datetime.fromisoformat(line["created_at"])
+    return ConversationDraft(messages, source=SOURCE, source_id=line["id"], title=line["title"], created_at=when)

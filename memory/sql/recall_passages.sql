@@ -1,8 +1,8 @@
 -- The passages of some items with their token vectors and their messages, the nearest to the query first, a few a message.
-SELECT element_id, source_id, "position", part_index, "start", "end", similarity, vectors
+SELECT element_id, source_id, "position", part_index, "start", "end", similarity, vectors, asks
 FROM (
     SELECT
-        e.element_id, e.source_id, m."position", e.part_index, e."start", e."end", k.vectors,
+        e.element_id, e.source_id, m."position", e.part_index, e."start", e."end", e.asks, k.vectors,
         1 - (e.embedding <=> %(vector)s::halfvec) AS similarity,
         row_number() OVER (PARTITION BY e.element_id ORDER BY e.embedding <=> %(vector)s::halfvec) AS in_message,
         row_number() OVER (

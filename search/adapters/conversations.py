@@ -14,12 +14,12 @@ from django.urls import reverse
 
 from convmemory.conversations.models import Conversation, Message
 from convmemory.conversations.reading import stored_message, with_home_turns
-from convmemory.core.sql import load_sql
+from convmemory.core.sql import PendingQuery, load_sql
 from search.adapters.messages import element_of, items_of
 from search.indexing.active import IndexResult, index_source
 from search.indexing.noting import delete_sources, drop_source, put_source
 from search.models import Source
-from search.sources import Element, ItemKey, ItemText, Kind, SourceFacts
+from search.sources import Element, ItemKey, ItemText, Kind, SourceFacts, Utterance
 from search.tasks import enqueue_index
 from search.vectors.locking import lock_for_deletion
 
@@ -54,6 +54,12 @@ class ConversationAdapter:
     def read_elements(self, owner_id: int, element_ids: Iterable[int]) -> dict[int, Element]:
         rows = Message.objects.filter(owner_id=owner_id, pk__in=set(element_ids))
         return {row.pk: element_of(stored_message(row)) for row in with_home_turns(rows)}
+
+    def read_utterances(self, owner_id: int, element_ids: Iterable[int]) -> dict[int, Utterance]:
+        pending = PendingQuery(
+            load_sql("search", "message_utterances"), {"owner": owner_id, "messages": list(set(element_ids))}
+        )
+        return {message_id: Utterance(*said) for message_id, *said in pending.rows()}
 
     def url(self, object_id: int, item_number: int) -> str:
         return f"/conversations/{object_id}?turn={item_number}"

@@ -15,7 +15,7 @@ from convmemory.documents.models import Document, Section
 from convmemory.documents.options import DocumentOptions
 from search.indexing.noting import delete_sources, drop_source, put_source
 from search.models import Source
-from search.sources import Element, ElementPart, ItemKey, ItemText, Kind, SourceFacts
+from search.sources import Element, ElementPart, ItemKey, ItemText, Kind, SourceFacts, Utterance
 from search.tasks import enqueue_index
 from search.vectors.passages import move_passages
 
@@ -49,6 +49,9 @@ class DocumentAdapter:
 
     def read_elements(self, owner_id: int, element_ids: Iterable[int]) -> dict[int, Element]:
         return {section.pk: element_of(section) for section in sections_of(owner_id).filter(pk__in=set(element_ids))}
+
+    def read_utterances(self, owner_id: int, element_ids: Iterable[int]) -> dict[int, Utterance]:
+        return {}
 
     def url(self, object_id: int, item_number: int) -> str:
         return f"/documents/{object_id}?section={item_number}"

@@ -23,7 +23,9 @@ from convmemory.embeddings.spaces import active_space, embedder_for
 from search.index_signals import items_compared
 from search.indexing.batches import ItemBatch, batches_of_items
 from search.indexing.chunking import chunk_text
+from search.indexing.layouts import bring_up_layout
 from search.models import BinaryCodeBlock, Item, ItemEmbedding, Passage, Source, SourceIndex
+from search.postings.packing import drop_postings, pack_postings
 from search.sources import ItemText, adapter_of
 from search.vectors.locking import derivation_lock, lock_for_writing, lock_vectors, unless_deleted
 from search.vectors.passages import drop_passages, store_ahead, store_passages
@@ -58,6 +60,7 @@ def index_source(*, owner_id: int, source_id: int, deadline: float = float("inf"
         if not held:
             return IndexResult(finished=False, busy=True)
         while (source := Source.objects.filter(pk=source_id, owner_id=owner_id).first()) is not None:
+            bring_up_layout(source)
             space = active_space()
             state = state_of(source, space)
             if state.indexed_version == source.version and not state.error:
@@ -115,7 +118,10 @@ def _index_from(
 def _drop_gone_items(source: Source, state: SourceIndex) -> None:
     """Delete what is kept of items that the source had and has no more, in every space."""
     first = source.item_count
-    Item.objects.filter(source=source, number__gte=first).delete()
+    with transaction.atomic():
+        gone, _ = Item.objects.filter(source=source, number__gte=first).delete()
+        if gone:
+            drop_postings(source, first)
     ItemEmbedding.objects.filter(source=source, item_number__gte=first).delete()
     if state.last_item >= first or Passage.objects.filter(source=source, item_number__gte=first).exists():
         packed = BinaryCodeBlock.objects.filter(source=source).values("space")
@@ -195,6 +201,7 @@ def store_documents(source: Source, items: dict[int, ItemTexts]) -> None:
     with transaction.atomic(), connection.cursor() as cursor:
         lock_for_writing(source.pk)
         cursor.execute(load_sql("search", "upsert_items"), parameters)
+        pack_postings(source, items)
 
 
 def chunks_of(space: EmbeddingSpace, items: dict[int, ItemTexts]) -> list[Chunk]:

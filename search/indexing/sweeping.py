@@ -38,8 +38,9 @@ def is_behind() -> Q:
 
 
 def sources_behind() -> QuerySet[Any, Any]:
-    """Sources whose index in the active space is behind, those that wait longest first."""
-    return with_state(active_space()).filter(is_behind(), version__gt=0).order_by("updated_at")
+    """Sources whose index in the active space is behind or of an older layout, those that wait longest first."""
+    behind = is_behind() | Q(layout__lt=Source.LAYOUT)
+    return with_state(active_space()).filter(behind, version__gt=0).order_by("updated_at")
 
 
 def sources_to_index(*, limit: int) -> list[int]:

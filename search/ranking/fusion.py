@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from search.retrieval.candidates import ItemKeys, Scores
+from search.retrieval.features import UNSCALED
 
 
 def scale(scores: Scores) -> Scores:
@@ -28,8 +29,13 @@ def fuse(features: Mapping[str, Scores], weights: Mapping[str, float]) -> Scores
     total = np.zeros(size, dtype=np.float32)
     for name, scores in features.items():
         if weight := weights.get(name):
-            total += np.float32(weight) * scale(scores)
+            total += np.float32(weight) * scaled(name, scores)
     return total
+
+
+def scaled(name: str, scores: Scores) -> Scores:
+    """A feature as it is added up: scaled to 0..1, but for those that need no scaling; unseen items get 0."""
+    return np.nan_to_num(scores).astype(np.float32) if name in UNSCALED else scale(scores)
 
 
 def best_first(scores: Scores, keys: ItemKeys) -> NDArray[np.int64]:

@@ -27,6 +27,69 @@ _WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
+class PassageMatches:
+    """How well the query's tokens match some passages: `best` (q, p) cosines, and what the tokens weigh, (q,).
+
+    `items` (p,) are places among the keys that were asked for, `elements` (p,) what holds the passages, of sources of
+    these `kinds` (p,), `asks` (p,) whether they are questions.
+    """
+
+    best: NDArray[np.float32]
+    weights: Scores
+    items: NDArray[np.int64]
+    elements: NDArray[np.int64]
+    asks: NDArray[np.bool_]
+    kinds: NDArray[np.str_]
+
+    @classmethod
+    def of_tokens(
+        cls,
+        coded: Sequence[bytes],
+        question: Vector,
+        weights: Scores,
+        *,
+        items: Sequence[int],
+        elements: Sequence[int],
+        asks: Sequence[bool],
+        kinds: Sequence[str],
+    ) -> "PassageMatches":
+        """Of the coded token vectors of each passage, in the same order as the rest; those without any are left out."""
+        token_counts = np.array([len(data) * 8 // question.shape[1] for data in coded], np.int64)
+        filled = token_counts > 0
+        starts = np.concatenate([[0], np.cumsum(token_counts)[:-1]])[filled]
+        cosines = similarities(question, b"".join(coded))
+        best = np.maximum.reduceat(cosines, starts, axis=1) if filled.any() else cosines
+        return cls(
+            best, weights, np.asarray(items, np.int64)[filled], np.asarray(elements, np.int64)[filled],
+            np.asarray(asks, np.bool_)[filled], np.asarray(kinds, np.str_)[filled],
+        )  # fmt: skip
+
+    def of(self, chosen: NDArray[np.bool_]) -> "PassageMatches":
+        """Those passages alone."""
+        return PassageMatches(
+            self.best[:, chosen], self.weights, self.items[chosen], self.elements[chosen], self.asks[chosen],
+            self.kinds[chosen],
+        )  # fmt: skip
+
+    def best_of(self, places: NDArray[np.int64], size: int) -> NDArray[np.float32]:
+        """The best cosine of each token at each of `size` places (q, size), where `places` (p,) groups the passages."""
+        best = np.zeros((len(self.best), size), np.float32)
+        np.maximum.at(best.T, places, self.best.T)
+        return best
+
+    def max_sim(self, size: int) -> Scores:
+        """MaxSim of each item, 0 where it has no passage."""
+        scores: Scores = self.weights @ self.best_of(self.items, size)
+        return scores
+
+    def single(self, size: int) -> Scores:
+        """MaxSim of the best single passage of each item."""
+        single = np.zeros(size, np.float32)
+        np.maximum.at(single, self.items, self.weights @ self.best)
+        return single
+
+
+@dataclass(frozen=True, slots=True)
 class MaxSim:
     """MaxSim (n,) over each item, over it and the items beside it, and of its best single passage."""
 
@@ -35,24 +98,32 @@ class MaxSim:
     passage: Scores
 
 
-def late_interaction_features(
-    query: PreparedQuery, keys: ItemKeys, word_weights: Mapping[str, float]
-) -> dict[str, Scores]:
-    """Features of the items `keys` (sorted), 0 to 1; none where the space has no token vectors. One query."""
+def match_passages(
+    query: PreparedQuery, keys: ItemKeys, for_questions: NDArray[np.bool_], word_weights: Mapping[str, float]
+) -> PassageMatches | None:
+    """The nearest passages of the items `keys`, of some only those that ask, with the query's tokens. One query.
+
+    None where the space has no token vectors.
+    """
     if query.embedding is None or not len(query.embedding.token_ids) or not len(keys):
-        return {}
+        return None
     vectors, weights = weighted_query_tokens(query, word_weights)
-    parameters = query.nearest_passages_of(keys) | {"passages": PASSAGES_PER_ITEM}
-    rows = PendingQuery(load_sql("search", "late_passages"), parameters).rows()
-    coded = {place - 1: list(_cut(data, sizes)) for place, data, sizes in rows}
-    if not coded:
-        return {}
-    found = max_sim(keys, coded, vectors, weights, query.active_space.dimensions)
-    return {
-        Feature.MAX_SIM: found.item,
-        Feature.NEIGHBOUR_MAX_SIM: found.neighbours,
-        Feature.PASSAGE_MAX_SIM: found.passage,
+    parameters = query.nearest_passages_of(keys) | {
+        "passages": PASSAGES_PER_ITEM,
+        "for_questions": for_questions.tolist(),
     }
+    rows = PendingQuery(load_sql("search", "late_passages"), parameters).rows()
+    if not rows:
+        return None
+    return PassageMatches.of_tokens(
+        [piece for row in rows for piece in _cut(row[1], row[2])],
+        vectors,
+        weights,
+        items=[row[0] - 1 for row in rows for _ in row[2]],
+        elements=[element for row in rows for element in row[3]],
+        asks=[asks for row in rows for asks in row[4]],
+        kinds=[row[5] for row in rows for _ in row[2]],
+    )
 
 
 def _cut(data: bytes, sizes: Iterable[int]) -> Iterator[bytes]:
@@ -86,26 +157,23 @@ def token_weights(text: str, spans: Sequence[Span], word_weights: Mapping[str, f
     return result if result.sum() > 0 else np.ones_like(result)
 
 
-def max_sim(
-    keys: ItemKeys, coded: Mapping[int, list[bytes]], question: Vector, weights: Scores, dimensions: int
-) -> MaxSim:
-    """MaxSim of the items, or messages, `keys` (sorted) by the coded passages of each place among the keys.
+def max_sim_features(keys: ItemKeys, matches: PassageMatches) -> dict[str, Scores]:
+    """Features of the items `keys` (sorted), 0 to 1, by the passages that belong to them."""
+    found = max_sim(keys, matches)
+    return {
+        Feature.MAX_SIM: found.item,
+        Feature.NEIGHBOUR_MAX_SIM: found.neighbours,
+        Feature.PASSAGE_MAX_SIM: found.passage,
+    }
+
+
+def max_sim(keys: ItemKeys, matches: PassageMatches) -> MaxSim:
+    """MaxSim of the items, or messages, `keys` (sorted), to which the `items` of the passages refer.
 
     Neighbours are those whose keys follow each other.
     """
-    order = sorted(coded)
-    passages = [data for place in order for data in coded[place]]
-    cosines = similarities(question, b"".join(passages))
-    token_counts = np.array([len(data) * 8 // dimensions for data in passages])
-    filled = np.flatnonzero(token_counts)
-    starts = np.concatenate([[0], np.cumsum(token_counts)[:-1]])[filled]
-    by_passage = np.maximum.reduceat(cosines, starts, axis=1)  # (q, passages)
-    item_of = np.repeat(order, [len(coded[place]) for place in order])[filled]
-    best = np.zeros((len(question), len(keys)), np.float32)
-    np.maximum.at(best.T, item_of, by_passage.T)
-    single = np.zeros(len(keys), np.float32)
-    np.maximum.at(single, item_of, weights @ by_passage)
-    return MaxSim(weights @ best, weights @ _with_neighbours(keys, best), single)
+    best = matches.best_of(matches.items, len(keys))
+    return MaxSim(matches.weights @ best, matches.weights @ _with_neighbours(keys, best), matches.single(len(keys)))
 
 
 def _with_neighbours(keys: ItemKeys, best: NDArray[np.float32]) -> NDArray[np.float32]:

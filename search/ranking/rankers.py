@@ -49,25 +49,33 @@ class LinearRanker:
 
 
 @dataclass(frozen=True, slots=True)
-class LengthBlendedRanker:
-    """Between two tables of weights, by the mean length of the owner's items: without a step."""
+class BlendedRanker:
+    """Between tables of weights by what the archive is like, without a step.
+
+    `short` and `long` are for items of few and of many words; `people` is for what people with names say to each other.
+    """
 
     short: Weights
     long: Weights
+    people: Weights
 
     @property
     def features(self) -> Collection[str]:
-        return self.short.keys() | self.long.keys()
+        return self.short.keys() | self.long.keys() | self.people.keys()
 
     def score(self, table: FeatureTable) -> Scores:
-        return LinearRanker(self.blended(table.mean_item_length)).score(table)
+        return LinearRanker(self.blended(table.mean_item_length, table.named_share)).score(table)
 
-    def blended(self, mean_item_length: float) -> Weights:
-        """The weights for an owner whose items have this mean length, in words."""
-        share = long_share(mean_item_length)
-        return {
-            name: (1 - share) * self.short.get(name, 0.0) + share * self.long.get(name, 0.0) for name in self.features
-        }
+    def blended(self, mean_item_length: float, named_share: float) -> Weights:
+        """The weights for items of this mean length, in words, and for speech of which so much is named."""
+        by_length = blend(self.short, self.long, long_share(mean_item_length))
+        return blend(by_length, self.people, named_share)
+
+
+def blend(first: Weights, second: Weights, share: float) -> Weights:
+    """So much of the second table, and of the first what is left."""
+    names = sorted(first.keys() | second.keys())
+    return {name: (1 - share) * first.get(name, 0.0) + share * second.get(name, 0.0) for name in names}
 
 
 def long_share(mean_item_length: float) -> float:

@@ -4,7 +4,7 @@ Reads dates, vectors and token vectors of candidates; the scores themselves are 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,15 +14,17 @@ from convmemory.core.sql import PendingQuery, load_sql, pipelined
 from convmemory.embeddings.embedder import Vector
 from search.options import SearchOptions
 from search.ranking.dates import closeness, named_period
+from search.ranking.exchanges import exchange_features, named_share
 from search.ranking.fusion import best_first, diversify
-from search.ranking.late_interaction import late_interaction_features
-from search.ranking.rankers import LengthBlendedRanker, LinearRanker, Ranker
+from search.ranking.late_interaction import PassageMatches, match_passages, max_sim_features
+from search.ranking.rankers import BlendedRanker, LinearRanker, Ranker
 from search.ranking.weights import weights_of
-from search.retrieval.candidates import Scores, item_keys, split_keys, spread
+from search.retrieval.candidates import ITEM_MASK, Scores, item_keys, split_keys, spread
 from search.retrieval.dense import PendingItemVectors
-from search.retrieval.features import LATE_INTERACTION, Feature, FeatureTable
+from search.retrieval.features import EXCHANGES, LATE_INTERACTION, Feature, FeatureTable
 from search.retrieval.prepared import PreparedQuery
 from search.retrieval.retriever import Retrieved
+from search.sources import Utterance, adapter_of
 
 RESCORED = 80  # how many of the best items by the first score get late interaction and a second score
 TOP_K = 30  # how many of the best items are made diverse
@@ -51,14 +53,14 @@ class Rankers:
         """Those with the product's own weights."""
         return cls(
             first_stage=LinearRanker(weights_of("first_stage")),
-            hybrid=LengthBlendedRanker(weights_of("hybrid"), weights_of("hybrid_long_items")),
+            hybrid=BlendedRanker(weights_of("hybrid"), weights_of("hybrid_long_items"), weights_of("hybrid_people")),
             semantic=LinearRanker(weights_of("semantic")),
             full_text=LinearRanker(weights_of("full_text")),
             sections=LinearRanker(weights_of("sections")),
         )
 
 
-MADE_BY_RANKING: frozenset[str] = frozenset({Feature.DATE}) | LATE_INTERACTION
+MADE_BY_RANKING: frozenset[str] = frozenset({Feature.DATE}) | LATE_INTERACTION | EXCHANGES
 """The features that no retriever makes but ranking itself."""
 
 
@@ -90,7 +92,7 @@ def rank_candidates(retrieved: Retrieved, *, rankers: Rankers, options: SearchOp
     with pipelined():
         vectors = PendingItemVectors(query, table.keys[best]) if options.diversity_lambda < 1 else None
         if options.late_interaction:
-            table = table.with_columns(_late_features(retrieved, table, best), of=LATE_INTERACTION)
+            table = _with_late_features(retrieved, table, best)
             if Feature.MAX_SIM in table.columns:
                 scores = second_ranker(query, rankers).score(table)
         order = best_first(scores, table.keys)
@@ -118,10 +120,30 @@ def _date_features(query: PreparedQuery, table: FeatureTable) -> dict[str, Score
     return {Feature.DATE: np.nan_to_num(spread(table.keys, item_keys(found or [], numbers or []), near))}
 
 
-def _late_features(retrieved: Retrieved, table: FeatureTable, best: Order) -> dict[str, Scores]:
+def _with_late_features(retrieved: Retrieved, table: FeatureTable, best: Order) -> FeatureTable:
+    """The table with what late interaction tells of the items at `best`, and of what was asked before them."""
     keys = table.keys[best]
-    found = late_interaction_features(retrieved.query, keys, retrieved.word_weights)
-    return {name: spread(table.keys, keys, scores) for name, scores in found.items()}
+    wide_keys = np.unique(np.concatenate([keys, keys[keys & ITEM_MASK > 0] - 1]))
+    for_questions = np.isin(wide_keys, keys, invert=True)
+    matches = match_passages(retrieved.query, wide_keys, for_questions, retrieved.word_weights)
+    if matches is None:
+        return table.with_columns({}, of=LATE_INTERACTION | EXCHANGES)
+    own = matches.of(~for_questions[matches.items])
+    found = max_sim_features(keys, replace(own, items=np.searchsorted(keys, wide_keys[own.items])))
+    utterances = _utterances(retrieved.query.owner_id, matches)
+    found |= exchange_features(keys, wide_keys, matches, utterances, retrieved.query.text.text)
+    table = replace(table, named_share=named_share(utterances.values()))
+    spread_out = {name: spread(table.keys, keys, scores) for name, scores in found.items()}
+    return table.with_columns(spread_out, of=LATE_INTERACTION | EXCHANGES)
+
+
+def _utterances(owner_id: int, matches: PassageMatches) -> dict[int, Utterance]:
+    """Who said the elements of the passages. One query for each kind of source."""
+    found: dict[int, Utterance] = {}
+    for kind in set(matches.kinds):
+        elements = matches.elements[matches.kinds == kind].tolist()
+        found |= adapter_of(kind).read_utterances(owner_id, elements)
+    return found
 
 
 def _with_diverse_top(order: Order, scores: Scores, best: Order, vectors: Vector, relevance: float) -> Order:

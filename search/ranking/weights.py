@@ -10,7 +10,7 @@ from importlib import resources
 from typing import Any
 
 from convmemory.core.errors import ConvMemoryError
-from search.retrieval.features import DENSE, LATE_INTERACTION, LEXICAL, Feature, MessageFeature
+from search.retrieval.features import DENSE, EXCHANGES, LATE_INTERACTION, LEXICAL, Feature, MessageFeature
 
 VERSION = 1
 DATE = frozenset({Feature.DATE})
@@ -25,8 +25,9 @@ MESSAGE_WORDS = frozenset(
 )
 TABLES: Mapping[str, frozenset[str]] = {
     "first_stage": DENSE | LEXICAL | DATE,
-    "hybrid": LATE_INTERACTION | DENSE | LEXICAL | DATE,
+    "hybrid": EXCHANGES | LATE_INTERACTION | DENSE | LEXICAL | DATE,
     "hybrid_long_items": LATE_INTERACTION | DENSE | LEXICAL | DATE,
+    "hybrid_people": EXCHANGES | LATE_INTERACTION | DENSE | LEXICAL | DATE,
     "full_text": LEXICAL | DATE,
     "semantic": LATE_INTERACTION | DENSE | DATE,
     "messages": frozenset(MessageFeature),

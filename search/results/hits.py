@@ -76,6 +76,7 @@ def show_hits(ranked: RankedItems, page: NDArray[np.int64]) -> list[Hit]:
         candidates=candidates,
         turns={turn: (rows[turn][-2], rows[turn][-1]) for turn in zip(sources, items, strict=True) if turn in rows},
         weights=ranked.word_weights,
+        coverage=_coverage(ranked, page),
     )
     named_from = _named_from(ranked.table)
     similarities = ranked.table.similarities[page]
@@ -119,6 +120,15 @@ def _hit(
         agent=agent,
         project=project,
     )
+
+
+def _coverage(ranked: RankedItems, page: NDArray[np.int64]) -> dict[tuple[int, int], float]:
+    """Which share of the query each item of the page holds."""
+    coverage = ranked.table.columns.get(Feature.COVERAGE)
+    if coverage is None:
+        return {}
+    turns = zip(*split_keys(ranked.table.keys[page]), strict=True)
+    return dict(zip(turns, coverage[page].tolist(), strict=True))
 
 
 def _named_from(table: FeatureTable) -> dict[str, float]:

@@ -1,15 +1,13 @@
 """The passage of a turn that a hit shows: where it stands, what it says, which words of the query it holds."""
 
-import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 from convmemory.core.sql import PendingQuery, load_sql
 from search.query import shown_kinds_in
-from search.results.runs import PassagePlace, Scored, marked_runs, room_at
+from search.results.matching import QueryStems
+from search.results.runs import PassagePlace, marked_runs, room_at
 from search.retrieval.prepared import PreparedQuery
 from search.sources import Element, ItemKey, adapter_of
 from search.vectors.splitting import split_parts
@@ -19,9 +17,9 @@ WORD_SHARE = 0.6  # how much the query's words weigh against meaning when a hit'
 MAX_CHARS = 400
 DOCUMENT_WORD_SHARE = 1.0  # the same in documents
 LEAD_CHARS = 80
-STOP_SHARE = 0.15  # a word that weighs less than this share of the rarest is not marked
-MAX_WORD_CHARS = 256
-_WORD = re.compile(r"\w+")
+LOOKED_INTO = 10  # hits, at most, that are looked through for a rare word which their nearest passages do not hold
+PLACES_PER_HIT = 400  # passages of such a hit
+MISSED_WORD = 0.99  # what is missed weighs this share of the rarest word
 
 Turn = tuple[int, int]  # source, item
 Home = tuple[str, int]
@@ -68,37 +66,98 @@ def best_passages(
     candidates: Mapping[Turn, Sequence[PassagePlace]],
     turns: Mapping[Turn, Home],
     weights: Mapping[str, float],
+    coverage: Mapping[Turn, float],
 ) -> dict[Turn, tuple[ShownPassage, ...]]:
-    """For each (source, item) of the owner, the passage that answers best: one of its candidates, or of all.
+    """For each (source, item) of the owner, the passage that answers best; one with a quoted phrase before all others.
 
-    Behind it stand further passages of the item, where it is a document's. One query for each kind of source, and one
-    more where items have no candidates.
+    It is one of the item's candidates; where none of them holds what the item holds (`coverage` is the share of the
+    query's weight) one of all its passages. Behind it stand further passages of the item, where it is a document's.
+    One query for each kind of source, and two more where candidates lack something.
     """
     known = {turn: candidates[turn] for turn in turns if turn in candidates}
     bare = {turn: home for turn, home in turns.items() if turn not in known}
     elements = _elements(query.owner_id, known, turns) | _whole_items(query.owner_id, bare)
-    words = QueryStems(weights)
-    best: dict[Turn, tuple[ShownPassage, ...]] = {}
-    for number, turn in enumerate(turns):
-        texts = elements.get(turn, {})
-        places = known.get(turn) or _split(texts.values(), query)
-        found = [place for place in places if place[0] in texts]
-        if found:
-            chosen = _chosen(found, texts, words, room_at(number))
-            best[turn] = tuple(_shown(_text_at(place, texts), place, words) for place in chosen)
-    return best
+    places_by_turn = known | {turn: _split(elements.get(turn, {}).values(), query) for turn in bare}
+    words = QueryStems(weights, query.text.phrases)
+    found = {turn: _judged(places, elements.get(turn, {}), words) for turn, places in places_by_turn.items()}
+    lacking = [turn for turn in known if _lacks(found[turn], words, coverage.get(turn, 0.0))]
+    more = _all_places(query, lacking if query.text.phrases else lacking[:LOOKED_INTO])
+    for turn, more_elements in _elements(query.owner_id, more, turns).items():
+        elements[turn] = elements.get(turn, {}) | more_elements
+        found[turn] = [judged.by_words() for judged in [*found[turn], *_judged(more[turn], more_elements, words)]]
+    rooms = {turn: room_at(number) for number, turn in enumerate(turns)}
+    return {
+        turn: tuple(
+            _shown(_text_at(place, elements[turn]), place, words)
+            for place in _chosen(judged, elements[turn], rooms[turn])
+        )
+        for turn, judged in found.items()
+        if judged
+    }
 
 
-def _chosen(
-    places: Sequence[PassagePlace], texts: Mapping[int, Element], words: "QueryStems", room: int
-) -> list[PassagePlace]:
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """A passage, how many of the query's phrases and which share of its words it holds, and its score."""
+
+    place: PassagePlace
+    text: str
+    phrases: int
+    share: float
+    score: float
+
+    @property
+    def rank(self) -> tuple[int, float, float]:
+        return self.phrases, self.score, self.place[-1]
+
+    def by_words(self) -> "_Judged":
+        """With what it holds as its score, whatever it means."""
+        return replace(self, score=self.share)
+
+
+def _judged(places: Iterable[PassagePlace], texts: Mapping[int, Element], words: QueryStems) -> list[_Judged]:
+    judged = []
+    for place in places:
+        if place[0] in texts:
+            text = _text_at(place, texts)
+            share = words.share_in(text)
+            weight = DOCUMENT_WORD_SHARE if _is_of_document(texts[place[0]]) else WORD_SHARE
+            judged.append(_Judged(place, text, words.phrases_in(text), share, place[-1] + weight * share))
+    return judged
+
+
+def _lacks(judged: Sequence[_Judged], words: QueryStems, coverage: float) -> bool:
+    """Whether the item holds a phrase, or a word as rare as the rarest, that none of these passages holds."""
+    if not judged:
+        return False
+    if words.lacks_phrase(max(judged, key=lambda passage: passage.phrases).text):
+        return True
+    return words.gain_over(" ".join(passage.text for passage in judged), coverage) >= MISSED_WORD
+
+
+def _all_places(query: PreparedQuery, turns: Sequence[Turn]) -> dict[Turn, list[PassagePlace]]:
+    """The places of all passages of some items, so many an item at most. One query, or none for no items."""
+    if not turns or query.space is None:
+        return {}
+    parameters = {
+        "owner": query.owner_id,
+        "space": query.active_space.pk,
+        "kinds": query.shown_kinds,
+        "sources": [turn[0] for turn in turns],
+        "items": [turn[1] for turn in turns],
+        "passages": PLACES_PER_HIT,
+    }
+    found: dict[Turn, list[PassagePlace]] = {}
+    for source, item, element, part, start, end in PendingQuery(load_sql("search", "item_places"), parameters).rows():
+        found.setdefault((source, item), []).append((element, part, start, end, 0.0))
+    return found
+
+
+def _chosen(judged: Sequence[_Judged], texts: Mapping[int, Element], room: int) -> list[PassagePlace]:
     """The places that are shown, best first: one, or of a document runs of neighbours."""
-    of_document = _is_of_document(texts[places[0][0]])
-    share = DOCUMENT_WORD_SHARE if of_document else WORD_SHARE
-    scored: list[Scored] = [(place[-1] + share * words.share_in(_text_at(place, texts)), place) for place in places]
-    if of_document:
-        return marked_runs(scored, room=room)
-    return [max(scored, key=lambda passage: passage[0])[1]]
+    if _is_of_document(texts[judged[0].place[0]]):
+        return marked_runs([(passage.phrases + passage.score, passage.place) for passage in judged], room=room)
+    return [max(judged, key=lambda passage: passage.rank).place]
 
 
 def _is_of_document(element: Element) -> bool:
@@ -147,56 +206,19 @@ def _text_at(place: PassagePlace, elements: Mapping[int, Element]) -> str:
     return next((part.text[start:end] for part in elements[element_id].parts if part.index == part_index), "")
 
 
-def _shown(text: str, place: PassagePlace, words: "QueryStems") -> ShownPassage:
+def _shown(text: str, place: PassagePlace, words: QueryStems) -> ShownPassage:
     message_id, part_index, start, end, similarity = place
     marks = tuple(words.places_in(text))
-    return shortened(ShownPassage(message_id, part_index, start, end, text, marks, round(similarity, 4)))
+    passage = ShownPassage(message_id, part_index, start, end, text, marks, round(similarity, 4))
+    return shortened(passage, anchor=words.anchor_in(text))
 
 
-def shortened(passage: ShownPassage) -> ShownPassage:
-    """A long passage cut to what a hit shows, beginning shortly before its first marked word."""
+def shortened(passage: ShownPassage, *, anchor: int) -> ShownPassage:
+    """A long passage cut to what a hit shows, beginning shortly before the character `anchor`."""
     if len(passage.text) <= MAX_CHARS:
         return passage
-    first = passage.marks[0][0] if passage.marks else 0
-    cut_at = min(max(0, first - LEAD_CHARS), len(passage.text) - MAX_CHARS)
+    cut_at = min(max(0, anchor - LEAD_CHARS), len(passage.text) - MAX_CHARS)
     marks = tuple(
         (start - cut_at, end - cut_at) for start, end in passage.marks if start >= cut_at and end <= cut_at + MAX_CHARS
     )
     return replace(passage, text=passage.text[cut_at : cut_at + MAX_CHARS], marks=marks)
-
-
-class QueryStems:
-    """The words of a query by their rough stems, for finding them in texts; endings may differ."""
-
-    def __init__(self, weights: Mapping[str, float]) -> None:
-        rarest = max(weights.values(), default=0.0)
-        stems = {stem(word): weight for word, weight in weights.items()}
-        self._telling = {word: weight for word, weight in stems.items() if weight >= rarest * STOP_SHARE}
-        self._total = sum(weights.values()) or 1.0
-
-    def places_in(self, text: str) -> list[tuple[int, int]]:
-        """Where words of the query stand; those that weigh little beside the rarest are left out."""
-        return [match.span() for match in _WORD.finditer(text) if stem(match.group().lower()) in self._telling]
-
-    def share_in(self, text: str) -> float:
-        """The share of the query's weight that the text's words have."""
-        held = {stem(word) for word in _WORD.findall(text.lower())}
-        return sum(weight for word, weight in self._telling.items() if word in held) / self._total
-
-
-def stems_of(text: str) -> Counter[str]:
-    """How often each rough stem stands in `text`."""
-    return Counter(stem(match.group()) for match in _WORD.finditer(text.lower()))
-
-
-def stem(word: str) -> str:
-    """A rough stem of a lower-case word, of a long one's beginning: for marking, and for comparing messages."""
-    return _stem(word[:MAX_WORD_CHARS])
-
-
-@lru_cache(maxsize=20_000)
-def _stem(word: str) -> str:
-    for ending in ("ingly", "edly", "ings", "ing", "ied", "ies", "ed", "es", "ly", "s"):
-        if word.endswith(ending) and len(word) - len(ending) >= 3:
-            return word[: -len(ending)].rstrip("ie")
-    return word.rstrip("ie") if len(word) > 3 else word

@@ -6,13 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 ITEM_BITS = 24
+ITEM_MASK = (1 << ITEM_BITS) - 1
 
 ItemKeys = NDArray[np.int64]
 Scores = NDArray[np.float32]
 NO_ITEMS: ItemKeys = np.empty(0, np.int64)
 
 
-def item_keys(source_ids: Sequence[int], item_numbers: Sequence[int]) -> ItemKeys:
+def item_keys(source_ids: Sequence[int] | ItemKeys, item_numbers: Sequence[int] | ItemKeys) -> ItemKeys:
     """Keys of items, sorted like (source, item)."""
     return (np.asarray(source_ids, dtype=np.int64) << ITEM_BITS) | np.asarray(item_numbers, dtype=np.int64)
 

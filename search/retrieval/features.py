@@ -34,6 +34,12 @@ class Feature(StrEnum):
     NEIGHBOUR_MAX_SIM = "neighbour_max_sim"  # the items beside it included
     PASSAGE_MAX_SIM = "passage_max_sim"  # of the best single passage
 
+    ANSWERS = "answers"  # MaxSim of the question that the item before ends with
+    ANSWERS_QUESTION = "answers_question"  # the same, only where it stands out and the query is a question
+    NAMED_SPEAKER = "named_speaker"  # MaxSim of what the named speaker says, with what they were asked
+    SETTLED = "settled"  # little of its score rests on a question that it leaves open
+    MAX_SIM_BEFORE = "max_sim_before"  # MaxSim, the item before included
+
 
 class MessageFeature(StrEnum):
     """Features of a message among the messages of the best items."""
@@ -46,6 +52,7 @@ class MessageFeature(StrEnum):
     WORD_COVERAGE = "word_coverage"
     BM25 = "bm25"
     SPEAKER = "speaker"  # the query names who speaks
+    ANSWERS = "answers"  # MaxSim of the question that the message before asks
     ITEM_SCORE = "item_score"  # the score of the message's item
     NEIGHBOUR_ITEM_SCORE = "neighbour_item_score"
 
@@ -63,6 +70,11 @@ LEXICAL = frozenset(
     }
 )
 LATE_INTERACTION = frozenset({Feature.MAX_SIM, Feature.NEIGHBOUR_MAX_SIM, Feature.PASSAGE_MAX_SIM})
+EXCHANGES = frozenset(
+    {Feature.ANSWERS, Feature.ANSWERS_QUESTION, Feature.NAMED_SPEAKER, Feature.SETTLED, Feature.MAX_SIM_BEFORE}
+)
+UNSCALED = frozenset({Feature.ANSWERS, Feature.ANSWERS_QUESTION, Feature.NAMED_SPEAKER, Feature.SETTLED})
+"""Features that say how much they count by themselves: 0 is nothing, and they may pass 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +82,15 @@ class FeatureTable:
     """Candidates, keys sorted (n,), and a column (n,) a feature, NaN where the feature's maker did not see the item.
 
     `unavailable` names the features that this query has not got at all, such as a date that it does not name.
-    `mean_item_length`, in words, is that of everything the owner has.
+    `mean_item_length`, in words, is that of everything the owner has; `named_share`, 0 to 1, says how far the best
+    candidates are what people with names say to each other.
     """
 
     keys: ItemKeys = field(default_factory=lambda: NO_ITEMS)
     columns: Mapping[str, Scores] = field(default_factory=dict)
     unavailable: frozenset[str] = frozenset()
     mean_item_length: float = 0.0
+    named_share: float = 0.0
 
     def with_columns(self, columns: Mapping[str, Scores], *, of: Collection[str]) -> "FeatureTable":
         """The table with further columns; those features `of` a maker that it did not make are unavailable."""

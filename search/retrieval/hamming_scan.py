@@ -8,13 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from convmemory.core.sql import PendingQuery, load_sql
-from search.retrieval.candidates import ItemKeys, item_keys
-from search.retrieval.filters import EXCEPTED, excepted_parameters, item_conditions, source_conditions
+from search.retrieval.eligibility import Mask, PendingEligibility
 from search.retrieval.prepared import PreparedQuery
-from search.vectors.blocks import Blocks, Codes, ask_digest, current_blocks
-
-Mask = NDArray[np.bool_]
+from search.vectors.blocks import Codes, ask_digest, current_blocks
 
 
 def nearest_by_hamming_distance(query: PreparedQuery, *, limit: int) -> list[int]:
@@ -24,22 +20,14 @@ def nearest_by_hamming_distance(query: PreparedQuery, *, limit: int) -> list[int
     and, where something changed since this process looked last, for that.
     """
     pending_digest = ask_digest(query.owner_id, query.active_space)
-    pending_others = _ask_others(query)
-    matching, excepted = _matching_items(query), _excepted_items(query)
+    pending_eligibility = PendingEligibility(query)
     blocks = current_blocks(query.owner_id, query.active_space, pending_digest)
+    eligibility = pending_eligibility.read()
     if blocks is None:
         return []
     eligible = _of_kinds(blocks.codes, query.passage_kinds)
-    if pending_others is not None:
-        ((others,),) = pending_others.rows()
-        eligible &= _outside(blocks, others or [])
-    if query.filters.turns is not None:
-        first, last = query.filters.turns
-        eligible &= (blocks.codes.items >= first) & (blocks.codes.items <= last)
-    if matching is not None:
-        eligible &= np.isin(blocks.item_keys(), matching)
-    if excepted is not None:
-        eligible &= np.isin(blocks.item_keys(), excepted, invert=True)
+    if not eligibility.admits_all:
+        eligible &= eligibility.admitted(blocks.item_keys())
     candidates = np.flatnonzero(eligible)
     found = _least(blocks.codes.distances(query.vector)[candidates], blocks.codes.ids[candidates], limit)
     nearest: list[int] = blocks.codes.ids[candidates[found]].tolist()
@@ -58,37 +46,3 @@ def _of_kinds(codes: Codes, kinds: Sequence[int]) -> Mask:
     wanted = np.zeros(256, bool)
     wanted[list(kinds)] = True
     return wanted[codes.kinds]
-
-
-def _outside(blocks: Blocks, sources: Sequence[int]) -> Mask:
-    """Which passages stand in none of the sources."""
-    return np.repeat(np.isin(blocks.sources, sources, invert=True), blocks.counts)
-
-
-def _ask_others(query: PreparedQuery) -> PendingQuery | None:
-    """Send what finds the sources that do not pass the filters; None where there are no such filters."""
-    conditions, parameters = source_conditions(query.filters, "e")
-    if not conditions:
-        return None
-    statement = load_sql("search", "other_sources").replace("{filters}", " AND ".join(conditions))
-    return PendingQuery(statement, parameters | {"owner": query.owner_id})
-
-
-def _matching_items(query: PreparedQuery) -> ItemKeys | None:
-    """The items that pass the filters of single items; None where there are no such filters. One query or none."""
-    conditions, parameters = item_conditions(query.filters, query.text)
-    if not conditions:
-        return None
-    statement = load_sql("search", "matching_items").replace("{filters}", " AND ".join(conditions))
-    ((sources, items),) = PendingQuery(statement, parameters | {"owner": query.owner_id}).rows()
-    return item_keys(sources or [], items or [])
-
-
-def _excepted_items(query: PreparedQuery) -> ItemKeys | None:
-    """The items that the filters name as not wanted; None where there are none. One query or none."""
-    if not query.filters.except_turns:
-        return None
-    statement = load_sql("search", "excepted_items").replace("{excepted}", EXCEPTED)
-    pending = PendingQuery(statement, excepted_parameters(query.filters) | {"owner": query.owner_id})
-    ((sources, items),) = pending.rows()
-    return item_keys(sources or [], items or [])

@@ -14,10 +14,9 @@ from convmemory.core.sql import load_sql
 from convmemory.embeddings.cache import query_embedding
 from convmemory.embeddings.models import EmbeddingSpace
 from search import vector_index
-from search.models import ItemEmbedding, Source, SourceIndex
+from search.models import ItemEmbedding, PostingBlock, Source, SourceIndex
 from search.query_text import QueryText
 from search.retrieval.dense import dense_statement, passages_statement
-from search.retrieval.lexical import lexical_statement
 from search.retrieval.prepared import PreparedQuery
 
 PASSAGES, ITEMS, NEWEST_ITEMS = "passage_owner", "item_embedding_owner", "item_embedding_newest"
@@ -27,7 +26,7 @@ DENSE_PLANS: dict[str, tuple[str, ...]] = {  # any of them
     "items_exact": (ITEMS, NEWEST_ITEMS),  # either begins with the owner
     "items_by_code": (f"Index Only Scan using {ITEMS}",),
 }
-LEXICAL_INDEX = "item_owned_spoken"
+POSTINGS_INDEX = "posting_block_owner"
 CODES_INDEX = "code_block_owner"
 VACUUMED_SHARE = 0.9  # of a table's pages; where fewer are, reading an index alone spares nothing yet
 TEXT = QueryText("some words")
@@ -42,8 +41,8 @@ def queries_without_index(space: EmbeddingSpace) -> dict[str, str]:
         if not is_as_expected(name, space, dense_plan(name, owner_id, space))
     }
     for owner_id in set(statements.values()):
-        if LEXICAL_INDEX not in lexical_plan(owner_id):
-            bad["lexical_matches"] = LEXICAL_INDEX
+        if POSTINGS_INDEX not in postings_plan(owner_id):
+            bad["posting_digest"] = POSTINGS_INDEX
     if "passages_named" in statements and CODES_INDEX not in codes_plan(statements["passages_named"], space):
         bad["code_digest"] = CODES_INDEX
     return bad
@@ -102,10 +101,10 @@ def dense_plan(name: str, owner_id: int, space: EmbeddingSpace, filters: Filters
     return _plan(statement, parameters, forbidden)
 
 
-def lexical_plan(owner_id: int, filters: Filters = EVERYTHING) -> str:
-    """The plan of the lexical retriever over what was spoken."""
-    statement, parameters = lexical_statement("spoken", ["word"], PreparedQuery(owner_id, TEXT, filters=filters))
-    return _plan(statement, parameters, ["enable_seqscan"])
+def postings_plan(owner_id: int) -> str:
+    """The plan of what asks for the digest of an owner's blocks of postings."""
+    parameters: dict[str, object] = {"owner": owner_id, "home": PostingBlock.Home.SPOKEN, "layout": Source.LAYOUT}
+    return _plan(load_sql("search", "posting_digest"), parameters, ["enable_seqscan", "enable_bitmapscan"])
 
 
 def codes_plan(owner_id: int, space: EmbeddingSpace) -> str:

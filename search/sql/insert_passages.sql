@@ -4,16 +4,18 @@ WITH given AS MATERIALIZED (
     FROM unnest(
         %(elements)s::bigint[], %(hashes)s::uuid[], %(items)s::int[], %(starts)s::int[], %(ends)s::int[],
         %(parts)s::smallint[], %(kinds)s::smallint[], %(token_counts)s::smallint[], %(vectors)s::text[],
-        %(tokens)s::bytea[]
-    ) AS t (element_id, content_hash, item_number, "start", "end", part_index, kind, token_count, embedding, tokens)
+        %(tokens)s::bytea[], %(asks)s::boolean[]
+    ) AS t (
+        element_id, content_hash, item_number, "start", "end", part_index, kind, token_count, embedding, tokens, asks
+    )
 ),
 passages AS (
     INSERT INTO search_passage
         (id, owner_id, source_id, element_id, content_hash, space_id, item_number, "start", "end", part_index,
-         kind, token_count, embedding)
+         kind, token_count, embedding, asks)
     SELECT
         id, %(owner)s, %(source)s, element_id, content_hash, %(space)s, item_number, "start", "end", part_index,
-        kind, token_count, embedding::halfvec
+        kind, token_count, embedding::halfvec, asks
     FROM given
 )
 INSERT INTO search_tokenvectors (passage_id, owner_id, vectors)

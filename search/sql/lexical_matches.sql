@@ -1,6 +1,5 @@
--- For each term of a query, the owner's items that hold it in scope, with their ts_rank: one row a term.
--- The index knows the owner as a word of every item (search/fields.py); so the work is that of the owner's own items,
--- and the owner's other indexes are kept from being read in its stead.
+-- For each term of a query, the items that hold it in scope, with their ts_rank: one row a term. Only of those sources
+-- of the owner whose postings are not packed yet, after an upgrade: every one of their items is looked at.
 SELECT
     term.number,
     array_agg(d.source_id),
@@ -8,7 +7,8 @@ SELECT
     array_agg(ts_rank(%(weights)s::real[], d.{column}, term.query)),
     array_agg(d.length)
 FROM unnest(%(queries)s::tsquery[]) WITH ORDINALITY AS term (query, number)
-INNER JOIN search_item AS d
-    ON (array_to_tsvector(ARRAY['owner ' || d.owner_id::text]) || d.{column}) @@ (term.query && %(owner_word)s::tsquery)
-WHERE d.owner_id + 0 = %(owner)s AND {filters}
+INNER JOIN search_item AS d ON d.{column} @@ term.query
+WHERE
+    d.owner_id = %(owner)s
+    AND d.source_id IN (SELECT s.id FROM search_source AS s WHERE s.owner_id = %(owner)s AND s.layout < %(layout)s)
 GROUP BY term.number

@@ -4,11 +4,8 @@ Each search asks PostgreSQL for a digest of the blocks that the owner has now; w
 ones, the search is sent what it does not hold. Nothing can be old: a block that changed has another id.
 """
 
-import time
-from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from threading import Lock
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,15 +15,11 @@ from convmemory.core.sql import PendingQuery, load_sql
 from convmemory.embeddings.embedder import Vector
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.token_codes import encode_vectors
+from search.holding import NO_BLOCKS, Digest, Holder
 from search.retrieval.candidates import ITEM_BITS, ItemKeys
 from search.vectors.codes import ENTRY
 
-HELD_BYTES = 256 * 2**20  # of all owners together; 100,000 passages take 6 MB
-HELD_S = 3_600.0  # after the last search of an owner
-
 Words = NDArray[np.unsignedinteger[Any]]
-Digest = tuple[int, int]
-NO_BLOCKS: Digest = (0, 0)
 _WORD_SIZES: Sequence[type[np.unsignedinteger[Any]]] = (np.uint64, np.uint32, np.uint16, np.uint8)
 
 
@@ -102,53 +95,7 @@ class Blocks:
         return (np.repeat(self.sources, self.counts) << ITEM_BITS) | self.codes.items
 
 
-@dataclass(slots=True)
-class _Held:
-    blocks: Blocks
-    searched_at: float = field(default_factory=time.monotonic)
-
-
-class Holder:
-    """The blocks of the owners that were searched last, shared by the threads of a process."""
-
-    def __init__(self) -> None:
-        self._held: OrderedDict[tuple[int, int], _Held] = OrderedDict()
-        self._lock = Lock()
-
-    def get(self, owner_id: int, space: EmbeddingSpace) -> Blocks | None:
-        with self._lock:
-            held = self._held.get((owner_id, space.pk))
-            if held is None:
-                return None
-            held.searched_at = time.monotonic()
-            self._held.move_to_end((owner_id, space.pk))
-            self._make_room()
-            return held.blocks
-
-    def put(self, owner_id: int, space: EmbeddingSpace, blocks: Blocks) -> None:
-        """Hold these; what was searched longest ago makes room, and what was not for `HELD_S` goes."""
-        with self._lock:
-            self._held[owner_id, space.pk] = _Held(blocks)
-            self._held.move_to_end((owner_id, space.pk))
-            self._make_room()
-
-    def drop(self, owner_id: int, space: EmbeddingSpace) -> None:
-        with self._lock:
-            self._held.pop((owner_id, space.pk), None)
-
-    def _make_room(self) -> None:
-        while len(self._held) > 1 and self._is_too_much():
-            self._held.popitem(last=False)
-
-    def _is_too_much(self) -> bool:
-        oldest = next(iter(self._held.values()))
-        return (
-            time.monotonic() - oldest.searched_at > HELD_S
-            or sum(held.blocks.size for held in self._held.values()) > HELD_BYTES
-        )
-
-
-HOLDER = Holder()
+HOLDER: Holder[Blocks] = Holder(max_bytes=256 * 2**20)  # 100,000 passages take 6 MB
 
 
 def ask_digest(owner_id: int, space: EmbeddingSpace) -> PendingQuery:
@@ -160,13 +107,13 @@ def current_blocks(owner_id: int, space: EmbeddingSpace, pending_digest: Pending
     """The owner's blocks as they are now, None where there are none. No query where the held ones are those."""
     (digest,) = pending_digest.rows()
     if digest == NO_BLOCKS:
-        HOLDER.drop(owner_id, space)
+        HOLDER.drop(owner_id, space.pk)
         return None
-    held = HOLDER.get(owner_id, space)
+    held = HOLDER.get(owner_id, space.pk)
     if held is None or held.digest != digest:
         held = _renewed(owner_id, space, held)
         if held is not None:
-            HOLDER.put(owner_id, space, held)
+            HOLDER.put(owner_id, space.pk, held)
     return held
 
 

@@ -26,6 +26,7 @@ from convmemory.embeddings.token_codes import encode_vectors
 from search.index_signals import elements_embedded
 from search.models import BinaryCodeBlock, Passage, Source
 from search.sources import Element, ItemText, Kind
+from search.vectors.asking import is_asking
 from search.vectors.codes import drop_codes, pack_codes
 from search.vectors.locking import lock_vectors
 from search.vectors.splitting import PassageSpan, split_parts
@@ -57,6 +58,11 @@ class Draft:
     @property
     def digest(self) -> UUID:
         return passage_hash(self.text)
+
+    @property
+    def asks(self) -> bool:
+        part = next(part for part in self.element.parts if part.index == self.span.part_index)
+        return is_asking(self.span.kind, part.text[self.span.start : self.span.end])
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +102,15 @@ def draft_passages(elements: Iterable[Element]) -> Iterator[Draft]:
         parts = {part.index: part for part in element.parts}
         for span in split_parts(element.parts):
             yield Draft(element, span, passage_text(element, parts[span.part_index], span.start, span.end))
+
+
+def asking_places(elements: Iterable[Element]) -> list[tuple[int, int, int, int]]:
+    """Element, part, start and end of each passage that asks."""
+    return [
+        (draft.element.element_id, draft.span.part_index, draft.span.start, draft.span.end)
+        for draft in draft_passages(elements)
+        if draft.asks
+    ]
 
 
 def store_passages(source: Source, space: EmbeddingSpace, items: Sequence[ItemText]) -> StoredPassages:
@@ -260,6 +275,7 @@ def _insert(source: Source, space: EmbeddingSpace, drafts: Sequence[Draft], know
         "token_counts": [item.token_count for item in embedded],
         "vectors": [item.vector for item in embedded],
         "tokens": [item.tokens for item in embedded],
+        "asks": [draft.asks for draft in drafts],
     }
     with connection.cursor() as cursor:
         cursor.execute(load_sql("search", "insert_passages"), parameters)

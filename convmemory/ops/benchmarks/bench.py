@@ -180,6 +180,28 @@ def bench_search(turns: int = 20_000) -> list[Figure]:
     return figures
 
 
+def bench_long() -> list[Figure]:
+    """Questions of fifty words over turns of 760, as coding agents have them: a pasted error, a task."""
+    figures = []
+    for turns, goal in ((1_900, "< 40"), (20_000, "< 60")):
+        owner, maker, space = scratch_user(f"bench-long-{turns}"), TextMaker(), active_space()
+        vectors = VectorMaker(space.dimensions)
+        fill_turns(
+            owner=owner, space=space, turns=turns, maker=maker, vectors=vectors, passages_per_turn=4, answer_words=745
+        )
+        refresh_statistics()
+        started = time.perf_counter()
+        search(caller=owner, query=SearchQuery(text=maker.question(50)))
+        first_ms = (time.perf_counter() - started) * 1000
+        figures.append(Figure(f"first search of a process, {turns:,} long turns", first_ms, "ms"))
+        for words in (8, 50):
+            values = search_ms(owner, maker, words=words)
+            name = f"questions of {words} words, {turns:,} long turns"
+            figures.append(Figure(f"{name}, p50", percentile(values, 50), "ms"))
+            figures.append(Figure(f"{name}, p95", percentile(values, 95), "ms", goal))
+    return figures
+
+
 def refresh_statistics() -> None:
     """What autovacuum does in a running installation."""
     with connection.cursor() as cursor:
@@ -192,9 +214,11 @@ def _query_ms(owner: User, maker: TextMaker) -> list[float]:
     return [timed_s(partial(query_vector, space, question, owner_id=owner.pk)) * 1000 for question in questions]
 
 
-def search_ms(owner: User, maker: TextMaker, mode: str = "hybrid", filters: Filters = EVERYTHING) -> list[float]:
+def search_ms(
+    owner: User, maker: TextMaker, mode: str = "hybrid", filters: Filters = EVERYTHING, *, words: int = 8
+) -> list[float]:
     """Milliseconds of each of some searches, all different, after one to warm up; pages must be full."""
-    queries = [SearchQuery(text=maker.question(), mode=mode, filters=filters) for _ in range(QUERIES)]
+    queries = [SearchQuery(text=maker.question(words), mode=mode, filters=filters) for _ in range(QUERIES)]
     search(caller=owner, query=queries[0])
     return [timed_s(partial(search, caller=owner, query=query)) * 1000 for query in queries[1:]]
 
@@ -208,4 +232,5 @@ BENCHMARKS: dict[str, Callable[[], list[Figure]]] = {
     "import": bench_import,
     "embedding": bench_embedding,
     "search": bench_search,
+    "long": bench_long,
 }

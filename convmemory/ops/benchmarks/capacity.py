@@ -83,6 +83,7 @@ MEASURED: Mapping[str, Cost] = {
     "search_source": Cost(200, 130),
     "search_sourceindex": Cost(200, 130),
     "search_item": Cost(250, 120),
+    "search_postingblock": Cost(250, 130),
     "search_itemembedding": Cost(216, 188),
     "search_passage": Cost(143, 88),
     "search_binarycodeblock": Cost(764, 124),
@@ -91,6 +92,7 @@ MEASURED: Mapping[str, Cost] = {
 }
 HNSW_LINKS_BYTES = 301  # per passage, beside the codes
 TOKENS_PER_PASSAGE = 20
+POSTING_BYTES = 0.5  # of a character of text in a block of postings
 ENTRY_BYTES = 4.2  # of a passage in a block of codes, compressed
 
 
@@ -101,7 +103,8 @@ def estimate(load: Load, costs: Mapping[str, Cost] = MEASURED) -> Estimate:
     texts = passages + _rows(load, CHUNKS_PER_TURN)
     hnsw = passages * (HNSW_LINKS_BYTES + load.dimensions // 8) if _needs_hnsw(load) else 0
     hot = {
-        "search_passage", "search_binarycodeblock", "search_item", "search_itemembedding", "search_tokenvectors",
+        "search_passage", "search_binarycodeblock", "search_postingblock", "search_item", "search_itemembedding",
+        "search_tokenvectors",
     }  # fmt: skip
     working_set = (
         hnsw + sum(line.index_bytes for line in lines) + sum(li.table_bytes for li in lines if li.table in hot)
@@ -135,10 +138,12 @@ def _tables(load: Load) -> Iterable[_Size]:
     yield _Size("conversations_messagesource", messages, message_chars * 0.8)  # compressed
     yield _Size("search_source", conversations)
     yield _Size("search_sourceindex", conversations)
-    yield _Size("search_item", load.turns, load.chars_per_turn * 2.1, load.chars_per_turn * 0.9)
+    yield _Size("search_item", load.turns, load.chars_per_turn * 2.1)
     yield _Size("search_itemembedding", chunks, vector + code, code)  # the code in the row and in its owner's index
     yield _Size("search_passage", passages, vector)
     blocks = conversations * math.ceil(load.turns_per_conversation / ITEMS_PER_BLOCK)
+    words = load.turns / max(2 * blocks, 1) * load.chars_per_turn * POSTING_BYTES
+    yield _Size("search_postingblock", 2 * blocks, words)  # of what was spoken, and of what was not
     yield _Size("search_binarycodeblock", blocks, passages / max(blocks, 1) * (code + ENTRY_BYTES))
     if load.late_interaction:
         yield _Size("search_tokenvectors", passages, TOKENS_PER_PASSAGE * load.dimensions / 8)

@@ -29,6 +29,7 @@ from search.adapters.conversations import facts_of, source_of
 from search.indexing.active import store_documents
 from search.indexing.noting import put_source
 from search.models import Source, SourceIndex
+from search.query import MAX_QUERY_CHARS
 from search.sources import Kind
 from search.vectors.codes import pack_codes
 from search.vectors.passages import KINDS
@@ -64,10 +65,11 @@ class TextMaker:
     def text(self, words: int) -> str:
         return " ".join(self.random.choices(self.words, cum_weights=self.cumulative, k=words)) + "."
 
-    def question(self) -> str:
-        """A query of eight words as people ask: most of them frequent, two of them rare."""
-        rare = self.random.choices(self.words[500:], k=2)
-        return " ".join([*rare, *self.text(6)[:-1].split()])
+    def question(self, words: int = 8) -> str:
+        """A query as people ask: most of its words frequent, a quarter of them rare. At most 500 characters long."""
+        rare = self.random.choices(self.words[500:], k=words // 4)
+        asked = " ".join([*rare, *self.text(words - len(rare))[:-1].split()])
+        return asked[:MAX_QUERY_CHARS].strip()
 
 
 def messages(count: int, maker: TextMaker) -> Iterator[MessageDraft]:
@@ -113,12 +115,13 @@ def fill_turns(
     maker: TextMaker,
     vectors: VectorMaker,
     passages_per_turn: int = PASSAGES_PER_TURN,
+    answer_words: int = 60,
 ) -> None:
     """Give `owner` this many indexed turns, twenty to a conversation."""
     for first in range(0, turns, TURNS_PER_CONVERSATION):
         count = min(TURNS_PER_CONVERSATION, turns - first)
         conversation = _conversation(owner, count, maker, f"{owner.pk}-{first}")
-        texts = {number: _turn(number, maker) for number in range(count)}
+        texts = {number: _turn(number, maker, answer_words) for number in range(count)}
         questions = [
             Message(
                 owner=owner, conversation=conversation, position=number, turn_number=number,
@@ -153,8 +156,8 @@ def _source(conversation: Conversation, spoken_length: int) -> Source:
     return source
 
 
-def _turn(number: int, maker: TextMaker) -> ItemTexts:
-    question, answer = maker.text(15), maker.text(60)
+def _turn(number: int, maker: TextMaker, answer_words: int) -> ItemTexts:
+    question, answer = maker.text(15), maker.text(answer_words)
     lexical = {"A": question, "B": answer, "C": maker.text(20), "D": maker.text(40)}
     return ItemTexts(number, question, None, f"{question}\n{answer}", lexical)
 

@@ -19,6 +19,7 @@ from convmemory.documents.tasks import sweep as sweep_documents
 from convmemory.embeddings.spaces import active_space
 from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity, plural
 from memory.models import MessageEmbedding
+from search.indexing.layouts import find_lost_postings, pack_again
 from search.indexing.selecting import find_damage, mark_damage
 from search.indexing.sweeping import count_orphans, delete_orphans, sources_to_index
 from search.models import BinaryCodeBlock, Item, ItemEmbedding, SourceIndex
@@ -87,6 +88,18 @@ def check_passages() -> Iterator[Finding]:
         "`manage.py doctor --fix` has them indexed again; only what is missing is computed.",
         index_again,
     )
+
+
+def check_postings() -> Iterator[Finding]:
+    lost = find_lost_postings()
+    if lost:
+        yield Finding(
+            "rows.postings-lost",
+            Severity.ERROR,
+            f"{plural(len(lost), 'source')} have postings of other items than there are.",
+            "`manage.py doctor --fix` has them packed anew; the deep sweep does so every hour.",
+            lambda: f"{plural(pack_again(lost), 'source')} handed to the sweep.",
+        )
 
 
 def check_stuck() -> Iterator[Finding]:
@@ -199,6 +212,7 @@ AREA = Area(
         check_orphans,
         check_damage,
         check_passages,
+        check_postings,
         check_stuck,
         check_given_up,
         check_messages,

@@ -16,6 +16,7 @@ from convmemory.core import fair_queue
 from convmemory.core.measuring import Measurement, report
 from convmemory.embeddings.spaces import active_space
 from convmemory.ops.models import SweepRun
+from search.indexing.layouts import find_lost_postings, pack_again
 from search.indexing.selecting import find_damage, mark_damage
 from search.indexing.sweeping import count_orphans, delete_orphans, reconcile_sources, sources_to_index
 
@@ -42,7 +43,12 @@ def sweep(*, enqueue: Enqueue) -> SweepRun:
 
 def deep_sweep(*, enqueue: Enqueue) -> SweepRun:
     """Look for orphaned, missing and stale rows; reads every derived row."""
-    kinds = {"orphaned": _orphaned, "stale": lambda: _stale(enqueue), "failed tasks": _failed_tasks}
+    kinds = {
+        "orphaned": _orphaned,
+        "postings": _postings,
+        "stale": lambda: _stale(enqueue),
+        "failed tasks": _failed_tasks,
+    }
     return _run(kinds, deep=True)
 
 
@@ -64,6 +70,11 @@ def _orphaned() -> Swept:
     reconciled = reconcile_sources()
     found = sum(count_orphans().values())
     return Swept(found + reconciled, reconciled + (delete_orphans() if found else 0))
+
+
+def _postings() -> Swept:
+    lost = find_lost_postings()
+    return Swept(len(lost), pack_again(lost))
 
 
 def _stale(enqueue: Enqueue) -> Swept:

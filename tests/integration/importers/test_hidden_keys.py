@@ -177,11 +177,11 @@ def test_what_was_stored_before_is_hidden_by_the_command(tmp_path: Path, setting
     assert set(leaks(whole_database())) >= set(PLANTED) - {"private-key"}  # a row shows its line breaks twice escaped
     settings.HIDE_KEYS = True
     stored = Conversation.objects.get(source="claude-code")
-    index_source(source_id=source_id(stored))
+    index_source(owner_id=owner.pk, source_id=source_id(stored))
     call_command("hide_keys", "--user", other.username, stdout=StringIO())
     assert len(leaks(whole_database())) >= len(PLANTED) - 1
     call_command("hide_keys", stdout=StringIO())
-    index_source(source_id=source_id(stored))
+    index_source(owner_id=owner.pk, source_id=source_id(stored))
     assert leaks(whole_database()) == []
     assert {reveal_key(owner=owner, key_id=row.pk) for row in keys_of(owner=owner, conversation_id=stored.pk)} >= {
         secret(kind) for kind in PLANTED

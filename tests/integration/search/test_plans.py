@@ -19,12 +19,12 @@ from search.retrieval.dense import passages_statement
 from search.retrieval.plans import (
     CODES_INDEX,
     DENSE_PLANS,
-    LEXICAL_INDEX,
+    POSTINGS_INDEX,
     codes_plan,
     dense_plan,
     is_as_expected,
     is_vacuumed,
-    lexical_plan,
+    postings_plan,
     queries_without_index,
 )
 from search.retrieval.prepared import PreparedQuery
@@ -70,11 +70,9 @@ def test_dense_retrievers_use_the_index_that_their_statement_chose(owners: dict[
                 assert (vector_index.index_name(space) in plan) == (name == "passages_indexed"), plan
 
 
-def test_words_are_looked_up_among_the_owners_own_alone(owners: dict[str, Any]) -> None:
-    for filters in (EVERYTHING, Filters(agent="a")):
-        plan = lexical_plan(owners["small"].pk, filters)
-        assert plan.count("Bitmap Index Scan") == 1, plan
-        assert LEXICAL_INDEX in plan
+def test_blocks_of_postings_are_listed_through_their_owner(owners: dict[str, Any]) -> None:
+    for owner in owners.values():
+        assert f"Index Only Scan using {POSTINGS_INDEX}" in postings_plan(owner.pk)
 
 
 def test_blocks_of_binary_codes_are_listed_through_their_owner(owners: dict[str, Any]) -> None:
@@ -88,7 +86,7 @@ def test_blocks_of_binary_codes_are_listed_through_their_owner(owners: dict[str,
         ("passage_owner", {"passages_exact"}),
         ("item_embedding_owner", {"items_by_code"}),
         ("code_block_owner", {"code_digest"}),
-        ("item_owned_spoken", {"lexical_matches"}),
+        ("posting_block_owner", {"posting_digest"}),
     ],
 )
 def test_a_lost_index_is_reported(

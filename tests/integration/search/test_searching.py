@@ -235,5 +235,26 @@ def test_the_number_of_queries_does_not_grow(django_assert_num_queries: Any) -> 
     for _ in range(3):
         indexed(owner, exchange(*KITCHEN))
     find(owner, "sourdough starter")  # warms the space and the query's vector
-    with django_assert_num_queries(11):
+    with django_assert_num_queries(13):
         find(owner, "sourdough starter")
+
+
+FILLER = " ".join(f"Sentence number {number} of a long answer about bread and flour and ovens." for number in range(60))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_passage_shown_holds_the_quoted_phrase(mode: str) -> None:
+    owner = make_user()
+    indexed(owner, exchange(("tell me about bread and flour", f"{FILLER} The zinc lid rattles. {FILLER}")))
+    (hit,) = find(owner, 'bread flour "zinc lid"', mode=mode).hits
+    assert "zinc lid" in hit.passage
+    assert "zinc lid" in [hit.passage[start:end] for start, end in hit.marks]
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "full_text"])
+def test_the_passage_shown_holds_the_rarest_word(mode: str) -> None:
+    owner = make_user()
+    indexed(owner, exchange(*KITCHEN))
+    indexed(owner, exchange(("tell me about bread and flour", f"{FILLER} Ask Quintus first. {FILLER}")))
+    hit = find(owner, "Quintus long answer about bread and flour and ovens", mode=mode).hits[0]
+    assert "Quintus" in [hit.passage[start:end] for start, end in hit.marks]

@@ -64,8 +64,10 @@ from search.adapters.messages import items_of, split_message
 from search.indexing.chunking import chunk_text
 from search.query_text import parse_query
 from search.ranking.dates import named_period
+from search.ranking.exchanges import is_question, names_in
 from search.ranking.late_interaction import token_weights
-from search.results.passages import QueryStems, stem, stems_of
+from search.results.matching import QueryStems, stem, stems_of
+from search.vectors.asking import is_asking
 from search.vectors.splitting import guess_language
 from search.vectors.texts import head_and_tail, item_texts, parseable, searchable, words_of_tools
 from search.views import mark_words, show_marks
@@ -337,7 +339,14 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
         event_words(text, payload={text[:100]: [text]}),
         words_query(text),
     ),
-    "search.results.passages": lambda text: (stems_of(text), stem(text), QueryStems({"a": 1.0}).places_in(text)),
+    "search.ranking.exchanges": lambda text: (is_question(text), names_in(text, ["a"]), names_in("a", [text])),
+    "search.results.matching": lambda text: (
+        stems_of(text),
+        stem(text),
+        QueryStems({"a": 1.0}, ["a a", "?!"]).places_in(text),
+        QueryStems({"a": 1.0}, ["a b"]).anchor_in(text),
+    ),
+    "search.vectors.asking": lambda text: is_asking("user", text),
     "search.vectors.splitting": _split,
     "search.vectors.splitting language": guess_language,
     "search.vectors.texts": lambda text: (searchable(text), parseable(text), head_and_tail(text, 4_000)),

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.testing import assert_allclose
 
 from convmemory.embeddings.token_codes import encode_vectors
-from search.ranking.late_interaction import max_sim, token_weights
+from search.ranking.late_interaction import PassageMatches, max_sim, token_weights
 
 
 def test_pieces_of_a_word_share_its_weight_and_punctuation_weighs_nothing() -> None:
@@ -23,8 +23,18 @@ def test_scores_take_the_best_token_of_the_turn_of_its_neighbours_and_of_one_pas
     question = np.eye(16, dtype=np.float32)[:2]
     weights = np.array([0.75, 0.25], np.float32)
     keys = np.array([10, 11, 30], dtype=np.int64)
-    coded = {0: [encode_vectors(axis[:1]), encode_vectors(axis[1:2])], 1: [encode_vectors(axis[5:6])], 2: [b""]}
-    late = max_sim(keys, coded, question, weights, 16)
+    coded = [encode_vectors(axis[:1]), encode_vectors(axis[1:2]), encode_vectors(axis[5:6]), b""]
+    matches = PassageMatches.of_tokens(
+        coded,
+        question,
+        weights,
+        items=[0, 0, 1, 2],
+        elements=[1, 1, 2, 3],
+        asks=[False] * 4,
+        kinds=["conversation"] * 4,
+    )
+    assert matches.elements.tolist() == [1, 1, 2]
+    late = max_sim(keys, matches)
     full, none = 1 / 4, -1 / 4  # one of sixteen bits, over the square root of 16
     assert_allclose(late.item, [full, 0.0, 0.0])
     assert_allclose(late.neighbours[:2], [full, full])

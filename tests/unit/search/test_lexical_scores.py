@@ -1,24 +1,115 @@
-"""Scores of whole conversations from counts of words."""
+"""What the words that items hold are worth, against the same formulas over the whole table of terms and items."""
 
 import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
 
-from search.retrieval.candidates import item_keys
+from search.retrieval.candidates import item_keys, source_starts
 from search.retrieval.corpus import Corpus
-from search.retrieval.features import Feature
-from search.retrieval.lexical import _source_features, inverse_document_frequency
+from search.retrieval.features import LEXICAL, Feature
+from search.retrieval.word_scores import (
+    K1,
+    RANKS,
+    B,
+    WordCounts,
+    inverse_document_frequency,
+    joined_counts,
+    word_features,
+)
+
+TERMS, SOURCES, ITEMS = 3, 3, 4
+
+
+def corpus_of(sources: int, items: int) -> Corpus:
+    ids = np.arange(1, sources + 1)
+    return Corpus(ids, np.full(sources, items), np.full(sources, 50), np.full(sources, 5), ids)
+
+
+def floats(*values: float) -> np.ndarray:
+    return np.array(values, np.float32)
+
+
+def keys_of(sources: int, items: int) -> np.ndarray:
+    return item_keys(np.repeat(np.arange(1, sources + 1), items).tolist(), list(range(items)) * sources)
+
+
+def counted(keys: np.ndarray, counts: np.ndarray) -> WordCounts:
+    lengths = np.arange(1, len(keys) + 1, dtype=np.float32) * 10
+    return joined_counts([WordCounts.of_matrix(keys, lengths, counts.astype(np.float32))], len(counts))
+
+
+def dense_features(
+    counts: np.ndarray, lengths: np.ndarray, weights: np.ndarray, corpus: Corpus
+) -> dict[str, np.ndarray]:
+    """Each feature by its formula, over all terms and all items of `corpus`."""
+    keys = keys_of(len(corpus.sources), int(corpus.item_counts[0]))
+    table = counts.reshape(len(counts), len(corpus.sources), -1)
+    ranks = np.where(counts > 0, RANKS[np.maximum(counts, 1) - 1], 0).reshape(table.shape)
+    before, after = np.zeros_like(ranks), np.zeros_like(ranks)
+    before[..., 1:], after[..., :-1] = ranks[..., :-1], ranks[..., 1:]
+    norm = K1 * (1 - B + B * lengths / corpus.mean_item_length)
+    bm25 = weights @ (counts * (K1 + 1) / (counts + norm))
+    sums = table.sum(axis=2)
+    idf = inverse_document_frequency((sums > 0).sum(axis=1), len(corpus.sources))
+    saturated = sums * (K1 + 1) / (sums + K1)  # all sources are equally long
+    best = np.maximum.reduceat(bm25, source_starts(keys))
+    items = table.shape[2]
+    return {
+        Feature.BM25: bm25,
+        Feature.NEIGHBOUR_BM25: (weights @ (ranks + 0.5 * (before + after)).reshape(len(counts), -1)),
+        Feature.SOURCE_BM25: np.repeat(idf @ saturated, items),
+        Feature.SOURCE_BM25_RARE: np.repeat(idf**2 @ saturated, items),
+        Feature.SOURCE_BEST_BM25: np.repeat(best, items),
+        Feature.COVERAGE: weights @ (counts > 0) / weights.sum(),
+        Feature.NEIGHBOUR_COVERAGE: weights @ ((ranks + before + after) > 0).reshape(len(counts), -1) / weights.sum(),
+    }
+
+
+@given(st.lists(st.integers(0, 3), min_size=TERMS * SOURCES * ITEMS, max_size=TERMS * SOURCES * ITEMS))
+def test_scores_are_those_of_the_whole_table_of_terms_and_items(numbers: list[int]) -> None:
+    counts = np.array(numbers).reshape(TERMS, -1)
+    keys, corpus = keys_of(SOURCES, ITEMS), corpus_of(SOURCES, ITEMS)
+    found = counted(keys, counts)
+    weights = np.array([3.0, 1.5, 0.5], np.float32)
+    if not len(found.keys):
+        return
+    wide, features = word_features(found, weights, corpus)
+    lengths = np.zeros(len(keys))
+    lengths[np.searchsorted(keys, found.keys)] = found.lengths
+    expected = dense_features(counts, lengths, weights, corpus)
+    assert features.keys() == expected.keys() == LEXICAL
+    for name, scores in features.items():
+        assert_allclose(scores, expected[name][np.searchsorted(keys, wide)], atol=1e-4, err_msg=name)
+
+
+def test_what_two_columns_hold_of_an_item_is_added() -> None:
+    keys = keys_of(1, 3)
+    first = WordCounts.of_matrix(keys[:2], floats(7, 8), np.stack([floats(1, 0), floats(0, 2)]))
+    second = WordCounts.of_matrix(keys[1:], floats(8, 9), np.stack([floats(0, 0), floats(3, 4)]))
+    both = joined_counts([first, second], 2)
+    assert both.keys.tolist() == keys.tolist()
+    assert both.lengths.tolist() == [7, 8, 9]
+    assert sorted(zip(both.terms.tolist(), both.places.tolist(), both.counts.tolist(), strict=True)) == [
+        (0, 0, 1), (1, 1, 5), (1, 2, 4),
+    ]  # fmt: skip
+    assert both.items_by_term.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("terms", [0, 2])
+def test_nothing_found_is_nothing(terms: int) -> None:
+    assert joined_counts([], terms).items_by_term.tolist() == [0] * terms
 
 
 def test_one_rare_word_outweighs_common_ones_where_its_idf_counts_twice() -> None:
-    conversations = np.arange(1, 11)
-    corpus = Corpus(conversations, np.ones(10, np.int64), np.full(10, 100), np.full(10, 5), conversations)
-    keys = item_keys(conversations.tolist(), [0] * 10)
-    common = np.array([0, 2, 2, 2, 2, 2, 2, 0, 0, 0], np.float32)  # each of three words in six conversations
-    rare = np.zeros(10, np.float32)
+    common = np.array([0, 2, 2, 2, 2, 2, 2, 0, 0, 0])  # each of three words in six conversations
+    rare = np.zeros(10, np.int64)
     rare[0] = 1
-    found = _source_features(keys, np.stack([rare, common, common, common]), corpus)
-    assert found[Feature.SOURCE_BM25][0] < found[Feature.SOURCE_BM25][1]
-    assert found[Feature.SOURCE_BM25_RARE][0] > found[Feature.SOURCE_BM25_RARE][1]
-    assert found[Feature.SOURCE_BM25_RARE][9] == 0
+    found = counted(keys_of(10, 1), np.stack([rare, common, common, common]))
+    _, features = word_features(found, np.ones(4, np.float32), corpus_of(10, 1))
+    assert features[Feature.SOURCE_BM25][0] < features[Feature.SOURCE_BM25][1]
+    assert features[Feature.SOURCE_BM25_RARE][0] > features[Feature.SOURCE_BM25_RARE][1]
 
 
 def test_rare_words_weigh_more_and_none_weighs_less_than_nothing() -> None:

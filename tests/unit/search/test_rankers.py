@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 
 from convmemory.conversations.reading import Filters
 from search.query_text import QueryText
-from search.ranking.rankers import LengthBlendedRanker, LinearRanker, MissingFeature, long_share
+from search.ranking.rankers import BlendedRanker, LinearRanker, MissingFeature, long_share
 from search.ranking.stages import Rankers, second_ranker
 from search.ranking.weights import TABLES, WeightsError, check_weights, weights_of
 from search.retrieval.candidates import item_keys
@@ -83,11 +83,10 @@ def test_long_items_are_weighed_by_another_table_without_a_step() -> None:
     assert shares[2] < 0.03
     assert shares[-1] > 0.99
     short, long = weights_of("hybrid"), weights_of("hybrid_long_items")
-    ranker = LengthBlendedRanker(short, long)
-    assert ranker.blended(0) == short
-    blended = ranker.blended(1e9)
+    ranker = BlendedRanker(short, long, weights_of("hybrid_people"))
+    blended = ranker.blended(1e9, 0.0)
     assert_allclose([blended[name] for name in long], list(long.values()), atol=1e-6)
-    assert_allclose(ranker.blended(350)["bm25"], (short["bm25"] + long["bm25"]) / 2)
+    assert_allclose(ranker.blended(350, 0.0)["bm25"], (short["bm25"] + long["bm25"]) / 2)
 
 
 @pytest.mark.parametrize(
@@ -104,3 +103,14 @@ def test_documents_alone_have_a_table_of_their_own(kinds: set[str], mode: str, t
     rankers = Rankers.fitted()
     query = PreparedQuery(1, QueryText("why?"), mode=mode, filters=Filters(kinds=frozenset(kinds)))
     assert second_ranker(query, rankers) is getattr(rankers, table)
+
+
+def test_an_archive_without_names_is_weighed_as_if_nobody_answered() -> None:
+    short, people = weights_of("hybrid"), weights_of("hybrid_people")
+    ranker = BlendedRanker(short, weights_of("hybrid_long_items"), people)
+    unnamed = ranker.blended(0, 0.0)
+    expected = {name: weight for name, weight in short.items() if weight}
+    assert {name: weight for name, weight in unnamed.items() if weight} == expected
+    assert {name: weight for name, weight in ranker.blended(0, 1.0).items() if weight} == {
+        name: weight for name, weight in people.items() if weight
+    }

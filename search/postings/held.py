@@ -1,0 +1,236 @@
+"""The postings of the owners that were searched last, as arrays: finding the items of a word reads no row.
+
+Each search asks PostgreSQL for a digest of the blocks that the owner has now; what is not held is sent and becomes a
+further segment. Small segments are merged into one, so that there are never many.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convmemory.core.sql import PendingQuery, load_sql
+from search.holding import NO_BLOCKS, Digest, Holder
+from search.models import Source
+from search.postings.packing import ITEM, ITEMS_PER_BLOCK, POSTING, WORD_BYTES
+from search.retrieval.candidates import NO_ITEMS, ItemKeys, Scores, item_keys
+
+MERGED_SHARE = 0.5  # of the segment before it, from which on a segment is merged with it
+
+Ints = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrences:
+    """Where words stand: for each posting the word's number, the item's place, the letter of its weight, how often."""
+
+    words: Ints
+    places: Ints
+    letters: NDArray[np.uint8]
+    counts: NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Some blocks (b,) by id, their items (n,), and their postings (p,), those of each of the `words` (w,) together.
+
+    `starts` (w + 1,) says where the postings of a word begin; `items` numbers the items within the segment.
+    """
+
+    ids: Ints
+    keys: ItemKeys
+    lengths: Scores
+    blocks: NDArray[np.int32]
+    words: NDArray[np.uint64]
+    starts: Ints
+    items: NDArray[np.int32]
+    letters: NDArray[np.uint8]
+    counts: NDArray[np.uint8]
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return sum(getattr(self, name).nbytes for name in self.__slots__)
+
+    @classmethod
+    def of_postings(
+        cls, ids: Ints, keys: ItemKeys, lengths: Scores, blocks: NDArray[np.int32],
+        words: NDArray[np.uint64], items: NDArray[np.int32], letters: NDArray[np.uint8], counts: NDArray[np.uint8],
+    ) -> "Segment":  # fmt: skip
+        """Of postings in any order, with the word of each."""
+        order = np.argsort(words, kind="stable")
+        distinct, starts = np.unique(words[order], return_index=True)
+        ends = np.append(starts, len(words)).astype(np.int64)
+        return cls(ids, keys, lengths, blocks, distinct, ends, items[order], letters[order], counts[order])
+
+    def occurrences(self, wanted: NDArray[np.uint64]) -> Occurrences:
+        """The postings of some words; `places` are the segment's own numbers of items."""
+        at = np.searchsorted(self.words, wanted).clip(max=max(len(self.words) - 1, 0))
+        known = np.flatnonzero(self.words[at] == wanted) if len(self.words) else np.empty(0, np.int64)
+        first, last = self.starts[at[known]], self.starts[at[known] + 1]
+        sizes = last - first
+        within = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        chosen = np.repeat(first, sizes) + within
+        return Occurrences(
+            np.repeat(known, sizes), self.items[chosen].astype(np.int64), self.letters[chosen], self.counts[chosen]
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Postings:
+    """All postings of an owner in one column. `keys` (n,) are the items, sorted, with their `lengths` in words.
+
+    `places` gives, for each segment, where among the keys its items stand; -1 for items of blocks that were replaced.
+    """
+
+    digest: Digest
+    segments: tuple[Segment, ...]
+    keys: ItemKeys
+    lengths: Scores
+    places: tuple[NDArray[np.int32], ...]
+
+    @classmethod
+    def of_segments(cls, digest: Digest, segments: Sequence[Segment], ids: Ints) -> "Postings":
+        """`ids` are the blocks that there are now."""
+        alive = [np.isin(segment.ids, ids)[segment.blocks] for segment in segments]
+        keys = np.concatenate([segment.keys[here] for segment, here in zip(segments, alive, strict=True)])
+        lengths = np.concatenate([segment.lengths[here] for segment, here in zip(segments, alive, strict=True)])
+        order = np.argsort(keys, kind="stable")
+        places = []
+        for segment, here in zip(segments, alive, strict=True):
+            place = np.full(len(segment.keys), -1, np.int32)
+            place[here] = np.searchsorted(keys[order], segment.keys[here])
+            places.append(place)
+        return cls(digest, tuple(segments), keys[order], lengths[order], tuple(places))
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return sum(segment.size for segment in self.segments) + self.keys.nbytes + self.lengths.nbytes
+
+    def occurrences(self, lexemes: Sequence[str]) -> Occurrences:
+        """Where the lexemes stand; `places` are places among the keys."""
+        wanted = np.array([word_number(lexeme) for lexeme in lexemes], np.uint64)
+        found = []
+        for segment, places in zip(self.segments, self.places, strict=True):
+            own = segment.occurrences(wanted)
+            place = places[own.places]
+            here = place >= 0
+            found.append(
+                Occurrences(own.words[here], place[here].astype(np.int64), own.letters[here], own.counts[here])
+            )
+        return Occurrences(
+            np.concatenate([o.words for o in found]),
+            np.concatenate([o.places for o in found]),
+            np.concatenate([o.letters for o in found]),
+            np.concatenate([o.counts for o in found]),
+        )
+
+
+HOLDER: Holder[Postings] = Holder(max_bytes=256 * 2**20)  # 20,000 turns of 750 words take about 40 MB
+
+
+def word_number(lexeme: str) -> int:
+    """What stands for the lexeme in a block."""
+    return int.from_bytes(sha256(lexeme.encode()).digest()[:WORD_BYTES], "big")
+
+
+def ask_digest(owner_id: int, home: int) -> PendingQuery:
+    """Send what asks for the digest of the owner's blocks."""
+    return PendingQuery(
+        load_sql("search", "posting_digest"), {"owner": owner_id, "home": home, "layout": Source.LAYOUT}
+    )
+
+
+def current_postings(owner_id: int, home: int, digest: Digest) -> Postings | None:
+    """The owner's postings as they are now, None where there are none. No query where the held ones are those."""
+    if digest == NO_BLOCKS:
+        HOLDER.drop(owner_id, home)
+        return None
+    held = HOLDER.get(owner_id, home)
+    if held is None or held.digest != digest:
+        held = _renewed(owner_id, home, held)
+        if held is not None:
+            HOLDER.put(owner_id, home, held)
+    return held
+
+
+def _renewed(owner_id: int, home: int, held: Postings | None) -> Postings | None:
+    """The postings as they are now, blocks that are held not read again."""
+    segments = [] if held is None else list(held.segments)
+    known = np.concatenate([segment.ids for segment in segments]).tolist() if segments else []
+    parameters = {"owner": owner_id, "home": home, "held": known}
+    ((count, digest, ids, *fresh),) = PendingQuery(load_sql("search", "posting_blocks"), parameters).rows()
+    if not count:
+        return None
+    present = np.asarray(ids, np.int64)
+    if fresh[0] is not None:
+        segments.append(_read(*fresh))
+    while len(segments) > 1 and len(segments[-1].items) >= MERGED_SHARE * len(segments[-2].items):
+        segments[-2:] = [_merged(segments[-2:], present)]
+    return Postings.of_segments((count, digest), segments, present)
+
+
+def _read(
+    ids: Sequence[int],
+    sources: Sequence[int],
+    items: Sequence[bytes],
+    words: Sequence[bytes],
+    sizes: Sequence[bytes],
+    postings: Sequence[bytes],
+) -> Segment:
+    """The segment of some blocks."""
+    described = np.frombuffer(b"".join(items), ITEM)
+    blocks = np.repeat(np.arange(len(ids), dtype=np.int32), [len(data) // ITEM.itemsize for data in items])
+    keys = item_keys(np.asarray(sources, np.int64)[blocks], described["number"])
+    entries = np.frombuffer(b"".join(postings), POSTING)
+    block_of = np.repeat(np.arange(len(ids)), [len(data) // POSTING.itemsize for data in postings])
+    within = entries["place"] % ITEMS_PER_BLOCK
+    local = np.full((len(ids), ITEMS_PER_BLOCK), -1, np.int32)
+    local[blocks, described["number"] % ITEMS_PER_BLOCK] = np.arange(len(keys))
+    return Segment.of_postings(
+        np.asarray(ids, np.int64),
+        keys,
+        described["length"].astype(np.float32),
+        blocks,
+        np.repeat(_numbers(b"".join(words)), np.frombuffer(b"".join(sizes), np.uint8)),
+        local[block_of, within],
+        entries["place"] // ITEMS_PER_BLOCK,
+        entries["count"].copy(),
+    )
+
+
+def _numbers(data: bytes) -> NDArray[np.uint64]:
+    """The words as numbers."""
+    rows = np.frombuffer(data, np.uint8).reshape(-1, WORD_BYTES)
+    wide = np.zeros((len(rows), 8), np.uint8)
+    wide[:, 8 - WORD_BYTES :] = rows
+    return wide.view(">u8")[:, 0].astype(np.uint64)
+
+
+def _merged(segments: Sequence[Segment], present: Ints) -> Segment:
+    """One segment of what is still there of several."""
+    parts: list[tuple[Any, ...]] = []
+    blocks_before = items_before = 0
+    for segment in segments:
+        kept = np.isin(segment.ids, present)
+        items = kept[segment.blocks]
+        block_number = blocks_before + np.cumsum(kept) - 1
+        item_number = items_before + np.cumsum(items) - 1
+        postings = items[segment.items]
+        words = np.repeat(segment.words, np.diff(segment.starts))
+        parts.append((
+            segment.ids[kept], segment.keys[items], segment.lengths[items],
+            block_number[segment.blocks[items]].astype(np.int32), words[postings],
+            item_number[segment.items[postings]].astype(np.int32), segment.letters[postings], segment.counts[postings],
+        ))  # fmt: skip
+        blocks_before += int(kept.sum())
+        items_before += int(items.sum())
+    return Segment.of_postings(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+NOTHING = Postings((0, 0), (), NO_ITEMS, np.empty(0, np.float32), ())

@@ -1,0 +1,50 @@
+"""Packing the postings of items: which word stands in which item, how often, and who said it.
+
+A block holds the postings of some items that follow each other (`PostingBlock`), made from their lexical documents in
+the transaction that stores or deletes those. It is never changed but packed anew and replaced, under another id, by
+which a process that holds the block sees that it is old (`search/postings/held.py`).
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from django.db import connection
+
+from convmemory.core.sql import load_sql
+from search.models import PostingBlock, Source
+
+ITEMS_PER_BLOCK = 32
+WORD_BYTES = 6  # of a word's SHA-256: of a million words hardly two begin alike
+ITEM = np.dtype([("number", ">i4"), ("length", ">i4")])
+"""What a block says of each item, as PostgreSQL sends numbers."""
+POSTING = np.dtype([("place", "u1"), ("count", "u1")])
+"""`place` is the item's number in the block, and 32 more for each letter of its weight after A."""
+HOMES: Sequence[tuple[int, str]] = ((PostingBlock.Home.SPOKEN, "spoken"), (PostingBlock.Home.UNSPOKEN, "unspoken"))
+
+
+def pack_postings(source: Source, items: Iterable[int]) -> None:
+    """Pack the blocks that hold these items anew. Within the transaction that changes their lexical documents."""
+    numbers = sorted({item // ITEMS_PER_BLOCK for item in items})
+    if not numbers:
+        return
+    PostingBlock.objects.filter(source=source, number__in=numbers).delete()
+    parameters: dict[str, Any] = {
+        "owner": source.owner_id,
+        "source": source.pk,
+        "numbers": numbers,
+        "first": numbers[0] * ITEMS_PER_BLOCK,
+        "last": (numbers[-1] + 1) * ITEMS_PER_BLOCK - 1,
+        "items": ITEMS_PER_BLOCK,
+        "word_bytes": WORD_BYTES,
+    }
+    with connection.cursor() as cursor:
+        for home, column in HOMES:
+            statement = load_sql("search", "pack_postings").replace("{column}", column)
+            cursor.execute(statement, parameters | {"home": home})
+
+
+def drop_postings(source: Source, first_item: int) -> None:
+    """Let go of this item and later ones, which are gone. Within the transaction that deletes them."""
+    PostingBlock.objects.filter(source=source, number__gt=first_item // ITEMS_PER_BLOCK).delete()
+    pack_postings(source, [first_item])

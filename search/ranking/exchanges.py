@@ -1,0 +1,154 @@
+"""The question before: people ask, and the answer is what the other says next.
+
+The question holds the words that a later query uses, and the answer often does not. So an item counts for what was
+asked just before it, the named speaker's words count by themselves, and an item that asks and does not answer counts
+less. Source: docs/adr/0045-the-question-before.md.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from search.ranking.late_interaction import PassageMatches
+from search.retrieval.candidates import ITEM_BITS, ItemKeys, Scores
+from search.retrieval.features import Feature
+from search.sources import Utterance
+
+LEAST_SPREAD = 0.02  # of the scores of a query's items, below which a difference says nothing
+STRICT_QUANTILE = 0.9
+SHARE_MIDDLE, STEEPNESS = 0.4, 4  # a share of named elements that lies half way to "people talk here"
+_WORD = re.compile(r"\w+")
+_OPENS_QUESTION = re.compile(
+    r"\W*(?:what|when|where|who|whom|whose|which|why|how|is|are|was|were|do|does|did|can|could|will|would|should|has"
+    r"|have|had|wer|wann|wo|wie|warum|welche[rs]?|qui|que|quand|comment|pourquoi|qui\u00e9n|qu\u00e9|cu\u00e1ndo|c\u00f3mo)\b",
+    re.IGNORECASE,
+)
+
+NOBODY = Utterance(place=-1)
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Spoken:
+    """Who said each of some passages (p,): `places` number its element, -1 where nobody knows."""
+
+    places: Ints
+    by_named: NDArray[np.bool_]
+    next_by_named: NDArray[np.bool_]
+    ends_item: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, utterances: Iterable[Utterance], named: Collection[str]) -> "Spoken":
+        """`named` are the names that stand in the query; where it is not exactly one, everybody counts as named."""
+        known = list(utterances)
+        one = next(iter(named)) if len(named) == 1 else None
+        return cls(
+            np.array([said.place for said in known], np.int64),
+            np.array([one is None or said.name == one for said in known], np.bool_),
+            np.array([one is None or said.next_name == one for said in known], np.bool_),
+            np.array([said.ends_item for said in known], np.bool_),
+        )
+
+
+def names_in(text: str, names: Iterable[str]) -> frozenset[str]:
+    """Those of the names of which a word stands in the text."""
+    words = set(_WORD.findall(text.lower()))
+    return frozenset(name for name in names if not words.isdisjoint(_WORD.findall(name.lower())))
+
+
+def is_question(text: str) -> bool:
+    """Whether a query is put as a question."""
+    return text.rstrip().endswith("?") or _OPENS_QUESTION.match(text) is not None
+
+
+def named_share(utterances: Iterable[Utterance]) -> float:
+    """How far these are people with names, 0 to 1 without a step: 0 where all have one name or hardly any has one."""
+    names = [said.name for said in utterances]
+    counts = sorted((names.count(name) for name in set(names) if name), reverse=True)
+    if len(counts) < 2:
+        return 0.0
+    share = sum(counts) / len(names) * min(1.0, 3 * sum(counts[1:]) / sum(counts))
+    return float(share**STEEPNESS / (share**STEEPNESS + SHARE_MIDDLE**STEEPNESS))
+
+
+def exchange_features(
+    keys: ItemKeys, wide_keys: ItemKeys, matches: PassageMatches, utterances: Mapping[int, Utterance], text: str
+) -> dict[str, Scores]:
+    """Features of the items `keys`; the passages are of `wide_keys`, which are these and the items before them."""
+    named = names_in(text, {said.name for said in utterances.values() if said.name})
+    said = Spoken.of((utterances.get(element, NOBODY) for element in matches.elements.tolist()), named)
+    homes = wide_keys[matches.items]
+    inside = np.isin(homes, keys)
+    own = _scores(matches, inside, np.searchsorted(keys, homes), len(keys))
+    spread = max(float(own.max() - own.min()), LEAST_SPREAD)
+    asked = _asked_before(keys, homes, matches, said)
+    return {
+        Feature.ANSWERS: np.maximum(0, asked - np.median(own)) / spread,
+        Feature.ANSWERS_QUESTION: _strictly(asked, own, spread) if is_question(text) else np.zeros_like(own),
+        Feature.NAMED_SPEAKER: (
+            np.maximum(0, _of_speaker(keys, homes, matches, said) - np.median(own)) / spread
+            if len(named) == 1
+            else np.zeros_like(own)
+        ),
+        Feature.SETTLED: _settled(keys, homes, inside, own, matches, said),
+        Feature.MAX_SIM_BEFORE: _with_item_before(keys, homes, matches),
+    }
+
+
+def _scores(matches: PassageMatches, chosen: NDArray[np.bool_], places: Ints, size: int) -> Scores:
+    """MaxSim at each of `size` places, by those passages alone."""
+    scores: Scores = matches.weights @ matches.of(chosen).best_of(places[chosen], size)
+    return scores
+
+
+def _asked_before(keys: ItemKeys, homes: ItemKeys, matches: PassageMatches, said: Spoken) -> Scores:
+    """MaxSim of what is asked at the very end of the item before, where the named speaker is to answer."""
+    after = homes + 1
+    chosen = matches.asks & said.ends_item & said.next_by_named & np.isin(after, keys)
+    return _scores(matches, chosen, np.searchsorted(keys, after), len(keys))
+
+
+def _strictly(asked: Scores, own: Scores, spread: float) -> Scores:
+    """What stands out from nearly all items, so that a question which many items resemble says nothing."""
+    found: Scores = np.maximum(0, asked - np.quantile(own, STRICT_QUANTILE)).astype(np.float32) / spread
+    return found
+
+
+def _of_speaker(keys: ItemKeys, homes: ItemKeys, matches: PassageMatches, said: Spoken) -> Scores:
+    """The best MaxSim of an element of the named speaker, taken with what it was asked just before."""
+    tells = said.by_named & ~matches.asks
+    asked = matches.asks & said.next_by_named
+    items = np.where(asked & said.ends_item, homes + 1, homes)
+    places = said.places + asked
+    chosen = (tells | asked) & (said.places >= 0) & np.isin(items, keys)
+    found = np.zeros(len(keys), np.float32)
+    if not chosen.any():
+        return found
+    spoken = ((items >> ITEM_BITS) << 32) | places
+    distinct, first, group = np.unique(spoken[chosen], return_index=True, return_inverse=True)
+    at = np.searchsorted(keys, items[chosen][first])
+    np.maximum.at(found, at, matches.weights @ matches.of(chosen).best_of(group, len(distinct)))
+    return found
+
+
+def _settled(
+    keys: ItemKeys, homes: ItemKeys, inside: NDArray[np.bool_], own: Scores, matches: PassageMatches, said: Spoken
+) -> Scores:
+    """1 where the item's score does not rest on a question that it leaves to the next one, down to 0."""
+    kept = inside & ~(matches.asks & said.ends_item)
+    loss = own - _scores(matches, kept, np.searchsorted(keys, homes), len(keys))
+    most = float(loss.max())
+    return np.ones_like(own) if most <= 0 else 1 - loss / most
+
+
+def _with_item_before(keys: ItemKeys, homes: ItemKeys, matches: PassageMatches) -> Scores:
+    """MaxSim of the item together with the item before it."""
+    inside, before = np.isin(homes, keys), np.isin(homes + 1, keys)
+    own = matches.of(inside).best_of(np.searchsorted(keys, homes)[inside], len(keys))
+    earlier = matches.of(before).best_of(np.searchsorted(keys, homes + 1)[before], len(keys))
+    scores: Scores = matches.weights @ np.maximum(own, earlier)
+    return scores

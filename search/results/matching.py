@@ -1,0 +1,106 @@
+"""Which words and phrases of a query a text holds, and where: for choosing a hit's passage and for marking it.
+
+Words are compared by rough stems, so that endings may differ; a phrase is its words one after the other.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
+
+STOP_SHARE = 0.15  # a word that weighs less than this share of the rarest is not marked
+MAX_WORD_CHARS = 256
+_WORD = re.compile(r"\w+")
+
+Span = tuple[int, int]
+
+
+class QueryStems:
+    """The words of a query by their rough stems and what they weigh, and its quoted phrases."""
+
+    def __init__(self, weights: Mapping[str, float], phrases: Collection[str] = ()) -> None:
+        rarest = max(weights.values(), default=0.0)
+        stems = {stem(word): weight for word, weight in weights.items()}
+        self._telling = {word: weight for word, weight in stems.items() if weight >= rarest * STOP_SHARE}
+        self._total = sum(weights.values()) or 1.0
+        self._phrases = [found for phrase in phrases if (found := [stem for stem, _ in _stems_with_places(phrase)])]
+
+    def places_in(self, text: str) -> list[Span]:
+        """Where the phrases of the query stand, and its other words; those that weigh little are left out.
+
+        A word of a phrase that the text holds is marked within the phrase alone.
+        """
+        words = list(_stems_with_places(text))
+        held = [(phrase, found) for phrase in self._phrases if (found := _phrase_places(words, phrase))]
+        in_phrases = {word for phrase, _ in held for word in phrase}
+        places = [place for word, place in words if word in self._telling and word not in in_phrases]
+        return _without_overlaps([*places, *(place for _, found in held for place in found)])
+
+    def share_in(self, text: str) -> float:
+        """The share of the query's weight that the text's words have."""
+        held = {stem(word) for word in _WORD.findall(text.lower())}
+        return sum(weight for word, weight in self._telling.items() if word in held) / self._total
+
+    def phrases_in(self, text: str) -> int:
+        """How many of the phrases the text holds."""
+        if not self._phrases:
+            return 0
+        words = list(_stems_with_places(text))
+        return sum(bool(_phrase_places(words, phrase)) for phrase in self._phrases)
+
+    def anchor_in(self, text: str) -> int:
+        """Where the first phrase begins, else the first of the weightiest words, else the text."""
+        words = list(_stems_with_places(text))
+        phrases = [place[0] for phrase in self._phrases for place in _phrase_places(words, phrase)]
+        if phrases:
+            return min(phrases)
+        telling = [(-self._telling[word], place[0]) for word, place in words if word in self._telling]
+        return min(telling, default=(0.0, 0))[1]
+
+    def gain_over(self, text: str, coverage: float) -> float:
+        """What a text that covers this share of the query holds beyond `text`, 1 for a word as rare as the rarest."""
+        total, rarest = sum(self._telling.values()), max(self._telling.values(), default=0.0)
+        return (coverage * total - self.share_in(text) * self._total) / rarest if rarest else 0.0
+
+    def lacks_phrase(self, text: str) -> bool:
+        """Whether a phrase of the query is missing in the text."""
+        return self.phrases_in(text) < len(self._phrases)
+
+
+def _stems_with_places(text: str) -> Iterator[tuple[str, Span]]:
+    return ((stem(match.group().lower()), match.span()) for match in _WORD.finditer(text))
+
+
+def _phrase_places(words: Sequence[tuple[str, Span]], phrase: Sequence[str]) -> list[Span]:
+    """Where the stems of the phrase follow each other, from the first letter to the last. Linear: a phrase is short."""
+    size = len(phrase)
+    starts = (at for at, (word, _) in enumerate(words) if word == phrase[0])
+    found = (words[at : at + size] for at in starts)
+    return [(run[0][1][0], run[-1][1][1]) for run in found if [word for word, _ in run] == phrase]
+
+
+def _without_overlaps(places: Sequence[Span]) -> list[Span]:
+    """In order; of places that overlap the first and longest."""
+    kept: list[Span] = []
+    for start, end in sorted(places, key=lambda place: (place[0], -place[1])):
+        if not kept or start >= kept[-1][1]:
+            kept.append((start, end))
+    return kept
+
+
+def stems_of(text: str) -> Counter[str]:
+    """How often each rough stem stands in `text`."""
+    return Counter(stem(match.group()) for match in _WORD.finditer(text.lower()))
+
+
+def stem(word: str) -> str:
+    """A rough stem of a lower-case word, of a long one's beginning: for marking, and for comparing messages."""
+    return _stem(word[:MAX_WORD_CHARS])
+
+
+@lru_cache(maxsize=20_000)
+def _stem(word: str) -> str:
+    for ending in ("ingly", "edly", "ings", "ing", "ied", "ies", "ed", "es", "ly", "s"):
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
+            return word[: -len(ending)].rstrip("ie")
+    return word.rstrip("ie") if len(word) > 3 else word

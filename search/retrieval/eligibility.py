@@ -1,0 +1,94 @@
+"""Which of an owner's items pass the filters of a query, for retrievers that work on what this process holds.
+
+What PostgreSQL is asked for is little: the sources that the filters leave out, and where filters look at single items,
+the items that pass them.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convmemory.core.sql import PendingQuery, load_sql
+from search.retrieval.candidates import ITEM_BITS, ITEM_MASK, ItemKeys, item_keys
+from search.retrieval.filters import EXCEPTED, excepted_parameters, item_conditions, source_conditions
+from search.retrieval.prepared import PreparedQuery
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Eligibility:
+    """What the filters ask of an item; None where they ask nothing of the kind."""
+
+    left_out: NDArray[np.int64]
+    turns: tuple[int, int] | None
+    matching: ItemKeys | None
+    excepted: ItemKeys | None
+
+    @property
+    def admits_all(self) -> bool:
+        return not len(self.left_out) and self.turns is None and self.matching is None and self.excepted is None
+
+    def admitted(self, keys: ItemKeys) -> Mask:
+        """Which of the items pass."""
+        passing = np.ones(len(keys), np.bool_)
+        if len(self.left_out):
+            passing &= np.isin(keys >> ITEM_BITS, self.left_out, invert=True)
+        if self.turns is not None:
+            numbers = keys & ITEM_MASK
+            passing &= (numbers >= self.turns[0]) & (numbers <= self.turns[1])
+        if self.matching is not None:
+            passing &= np.isin(keys, self.matching)
+        if self.excepted is not None:
+            passing &= np.isin(keys, self.excepted, invert=True)
+        return passing
+
+
+class PendingEligibility:
+    """The statements that the filters need, on their way: three at most, often one."""
+
+    def __init__(self, query: PreparedQuery) -> None:
+        self._turns = query.filters.turns
+        self._others = _ask_others(query)
+        self._matching = _ask_matching(query)
+        self._excepted = _ask_excepted(query)
+
+    def read(self) -> Eligibility:
+        left_out = self._others.rows()[0][0] if self._others is not None else None
+        return Eligibility(
+            np.asarray(left_out or [], np.int64), self._turns, _keys(self._matching), _keys(self._excepted)
+        )
+
+
+def _keys(pending: PendingQuery | None) -> ItemKeys | None:
+    if pending is None:
+        return None
+    ((sources, items),) = pending.rows()
+    return item_keys(sources or [], items or [])
+
+
+def _ask_others(query: PreparedQuery) -> PendingQuery | None:
+    """Send what finds the sources that do not pass the filters; None where there are no such filters."""
+    conditions, parameters = source_conditions(query.filters, "e")
+    if not conditions:
+        return None
+    statement = load_sql("search", "other_sources").replace("{filters}", " AND ".join(conditions))
+    return PendingQuery(statement, parameters | {"owner": query.owner_id})
+
+
+def _ask_matching(query: PreparedQuery) -> PendingQuery | None:
+    """Send what finds the items that pass the filters of single items; None where there are no such filters."""
+    conditions, parameters = item_conditions(query.filters, query.text)
+    if not conditions:
+        return None
+    statement = load_sql("search", "matching_items").replace("{filters}", " AND ".join(conditions))
+    return PendingQuery(statement, parameters | {"owner": query.owner_id})
+
+
+def _ask_excepted(query: PreparedQuery) -> PendingQuery | None:
+    """Send what finds the items that the filters name as not wanted; None where there are none."""
+    if not query.filters.except_turns:
+        return None
+    statement = load_sql("search", "excepted_items").replace("{excepted}", EXCEPTED)
+    return PendingQuery(statement, excepted_parameters(query.filters) | {"owner": query.owner_id})

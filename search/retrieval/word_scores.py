@@ -1,0 +1,168 @@
+"""What the words that items hold are worth: BM25 of items, of items with their neighbours, of whole sources.
+
+Counts come as one number for each term that an item holds, so that the work is that of the words found, not of all
+items times all terms. Source: docs/adr/0005-lexical-score.md.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from search.retrieval.candidates import (
+    ITEM_BITS,
+    NO_ITEMS,
+    ItemKeys,
+    Scores,
+    best_of_source,
+    source_starts,
+)
+from search.retrieval.corpus import Corpus
+from search.retrieval.features import Feature
+
+K1, B = 1.5, 0.75
+NEIGHBOUR_SHARE = 0.5
+# ts_rank of a word that stands n times is this sum over 1/i**2, scaled; what it rises by falls with each occurrence.
+RANKS = np.cumsum(1.0 / np.arange(1, 257) ** 2) / 1.64493406685
+
+Ints = NDArray[np.int64]
+T = TypeVar("T", bound=np.generic)
+
+
+@dataclass(frozen=True, slots=True)
+class WordCounts:
+    """Items (n,), keys sorted, with their lengths; and (c,) which term stands in which of them how often."""
+
+    keys: ItemKeys
+    lengths: Scores
+    terms: Ints
+    places: Ints
+    counts: Scores
+    term_count: int = 0
+
+    @property
+    def items_by_term(self) -> Ints:
+        """How many items hold each term."""
+        return np.bincount(self.terms, minlength=self.term_count)
+
+    @classmethod
+    def nothing(cls) -> "WordCounts":
+        no_number = np.empty(0, np.int64)
+        return cls(NO_ITEMS, np.empty(0, np.float32), no_number, no_number, np.empty(0, np.float32))
+
+    @classmethod
+    def of_matrix(cls, keys: ItemKeys, lengths: Scores, counts: Scores) -> "WordCounts":
+        """`counts` (terms, n) over sorted keys; items that hold no term are left out."""
+        terms, places = np.nonzero(counts)
+        held = np.zeros(len(keys), np.bool_)
+        held[places] = True
+        number = np.cumsum(held) - 1
+        return cls(keys[held], lengths[held], terms, number[places], counts[terms, places])
+
+    @classmethod
+    def of_occurrences(cls, keys: ItemKeys, lengths: Scores, terms: Ints, counts: Scores) -> "WordCounts":
+        """One entry for each item and term, in any order."""
+        distinct, first, places = np.unique(keys, return_index=True, return_inverse=True)
+        return cls(distinct, lengths[first], terms, places, counts)
+
+    def of_items(self, wanted: NDArray[np.bool_]) -> "WordCounts":
+        """Of those items alone."""
+        kept = wanted[self.places]
+        number = np.cumsum(wanted) - 1
+        return WordCounts(
+            self.keys[wanted], self.lengths[wanted], self.terms[kept], number[self.places[kept]], self.counts[kept]
+        )
+
+
+def joined_counts(found: Sequence[WordCounts], term_count: int) -> WordCounts:
+    """The sum of what several columns hold."""
+    filled = [one for one in found if len(one.keys)]
+    if len(filled) == 1:
+        one = filled[0]
+        return WordCounts(one.keys, one.lengths, one.terms, one.places, one.counts, term_count)
+    if not filled:
+        empty = WordCounts.nothing()
+        return WordCounts(empty.keys, empty.lengths, empty.terms, empty.places, empty.counts, term_count)
+    keys = np.unique(np.concatenate([one.keys for one in filled]))
+    lengths = np.zeros(len(keys), np.float32)
+    counts = np.zeros((term_count, len(keys)), np.float32)
+    for one in filled:
+        place = np.searchsorted(keys, one.keys)
+        lengths[place] = one.lengths
+        counts[one.terms, place[one.places]] += one.counts
+    joined = WordCounts.of_matrix(keys, lengths, counts)
+    return WordCounts(joined.keys, joined.lengths, joined.terms, joined.places, joined.counts, term_count)
+
+
+def inverse_document_frequency(found_in: Ints, documents: int) -> Scores:
+    """BM25's idf, never negative: ln(1 + (N - df + .5) / (df + .5))."""
+    return np.log1p((documents - found_in + 0.5) / (found_in + 0.5)).clip(min=0).astype(np.float32)
+
+
+def word_features(found: WordCounts, weights: Scores, corpus: Corpus) -> tuple[ItemKeys, dict[str, Scores]]:
+    """Features of the items found and of those beside them, and the keys of all these; `weights` are the terms'."""
+    keys = _with_neighbours(found.keys, corpus)
+    at = np.searchsorted(keys, found.keys)
+    places, weight = at[found.places], weights[found.terms]
+    norms = K1 * (1 - B + B * found.lengths / max(corpus.mean_item_length, 1.0))
+    bm25 = _summed(places, weight * _saturated(found.counts, norms[found.places]), len(keys))
+    ranks = _summed(places, weight * RANKS[np.minimum(found.counts.astype(int), 256) - 1], len(keys))
+    held = np.zeros((len(weights), len(keys)), np.bool_)
+    held[found.terms, places] = True
+    total = max(float(weights.sum()), 1e-6)
+    return keys, {
+        Feature.BM25: bm25,
+        Feature.NEIGHBOUR_BM25: ranks + NEIGHBOUR_SHARE * sum(_shifted(keys, ranks)),
+        **_source_features(keys, places, found, corpus),
+        Feature.SOURCE_BEST_BM25: best_of_source(keys, bm25),
+        Feature.COVERAGE: _summed(places, weight, len(keys)) / total,
+        Feature.NEIGHBOUR_COVERAGE: weights @ np.logical_or.reduce([held, *_shifted(keys, held)]) / total,
+    }
+
+
+def _saturated(counts: Scores, norms: Scores) -> Scores:
+    """BM25's share of a word that stands so often."""
+    return counts * (K1 + 1) / (counts + norms)
+
+
+def _summed(places: Ints, values: Scores, size: int) -> Scores:
+    """The sum of the values at each place."""
+    return np.bincount(places, values, size).astype(np.float32)
+
+
+def _with_neighbours(keys: ItemKeys, corpus: Corpus) -> ItemKeys:
+    """The keys and those of the items just before and after them."""
+    everything = np.unique(np.concatenate([keys, keys - 1, keys + 1]))
+    place = np.searchsorted(corpus.sources, everything >> ITEM_BITS).clip(max=len(corpus.sources) - 1)
+    exists = corpus.sources[place] == everything >> ITEM_BITS
+    exists &= (everything & ((1 << ITEM_BITS) - 1)) < corpus.item_counts[place]
+    kept: ItemKeys = everything[exists | np.isin(everything, keys)]
+    return kept
+
+
+def _shifted(keys: ItemKeys, values: NDArray[T]) -> tuple[NDArray[T], NDArray[T]]:
+    """The values (..., n) of the item before and of the item after, zero where there is none."""
+    before, after = np.zeros_like(values), np.zeros_like(values)
+    adjacent = np.diff(keys) == 1
+    before[..., 1:] = values[..., :-1] * adjacent
+    after[..., :-1] = values[..., 1:] * adjacent
+    return before, after
+
+
+def _source_features(keys: ItemKeys, places: Ints, found: WordCounts, corpus: Corpus) -> dict[str, Scores]:
+    """BM25 of each item's whole source, and that with idf squared: a long source holds every common word."""
+    starts = source_starts(keys)
+    sizes = np.diff(starts, append=len(keys))
+    source = np.repeat(np.arange(len(starts)), sizes)
+    shape = found.term_count, len(starts)
+    sums = np.bincount(found.terms * shape[1] + source[places], found.counts, shape[0] * shape[1]).reshape(shape)
+    place = np.searchsorted(corpus.sources, keys[starts] >> ITEM_BITS).clip(max=len(corpus.sources) - 1)
+    norms = K1 * (1 - B + B * corpus.lengths[place] / max(float(corpus.lengths.mean()), 1.0))
+    idf = inverse_document_frequency((sums > 0).sum(axis=1), len(corpus.sources))
+    saturated = _saturated(sums.astype(np.float32), norms.astype(np.float32))
+    return {
+        Feature.SOURCE_BM25: np.repeat(idf @ saturated, sizes),
+        Feature.SOURCE_BM25_RARE: np.repeat(idf**2 @ saturated, sizes),
+    }

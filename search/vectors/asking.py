@@ -1,0 +1,19 @@
+"""Whether a passage is a question to the other speaker. Pure.
+
+People ask, and the answer is what follows: so the question says of the next message what that is about.
+"""
+
+from search.sources import Kind
+
+MARKS = ("?", "\uff1f", "\u061f", "\u037e")  # also those of wide scripts, of Arabic and of Greek
+SHORT_CHARS, END_CHARS = 200, 60
+_AFTER_MARK = " \t\r\n\"'*_)]}\u201d\u2019\u00bb"
+
+
+def is_asking(kind: Kind, text: str) -> bool:
+    """Whether prose of a user or an assistant ends in a question mark, or is short and has one near its end."""
+    if kind not in {"user", "assistant"}:
+        return False
+    if text.rstrip(_AFTER_MARK).endswith(MARKS):
+        return True
+    return len(text) < SHORT_CHARS and any(mark in text[-END_CHARS:] for mark in MARKS)

@@ -1,0 +1,216 @@
+"""The postings that a process holds are those that the database has now, and the owner's alone.
+
+They count what full text search counts.
+"""
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from convmemory.conversations import ingest
+from convmemory.conversations.models import Conversation, Message
+from convmemory.conversations.reading import EVERYTHING, Filters
+from search.adapters.conversations import index_conversation
+from search.indexing.layouts import find_lost_postings, pack_again
+from search.indexing.sweeping import sources_to_index
+from search.models import Passage, PostingBlock, Source
+from search.postings.held import HOLDER, current_postings
+from search.postings.packing import ITEM, ITEMS_PER_BLOCK
+from search.query import SCOPES, SearchQuery
+from search.retrieval.candidates import split_keys
+from search.retrieval.corpus import PendingCorpus
+from search.retrieval.lexical import LexicalRetriever
+from search.retrieval.prepared import prepare_query
+from search.retrieval.retriever import Candidates
+from search.searching import search
+from tests.factories import assistant_says, exchange, make_conversation, make_user
+
+pytestmark = pytest.mark.django_db
+
+EGGS = ("How long do I boil an egg? I like it soft.", "Six minutes is right. Cool it under cold water after.")
+TRAINS = ("When does the night train to Vienna leave?", "At ten past nine. It has a sleeping car.")
+SPOKEN = PostingBlock.Home.SPOKEN
+
+
+def indexed(owner: Any, *pairs: tuple[str, str], **fields: Any) -> Conversation:
+    conversation = make_conversation(owner, exchange(*pairs), **fields)
+    index_conversation(conversation_id=conversation.pk)
+    return conversation
+
+
+def found(owner: Any, text: str, *, scope: Any = frozenset(SCOPES), filters: Filters = EVERYTHING) -> Candidates:
+    """What the lexical retriever finds."""
+    query = SearchQuery(text=text, mode="full_text", scope=scope, filters=filters, has_operators=True)
+    prepared = prepare_query(owner_id=owner.pk, query=query)
+    corpus = PendingCorpus(owner.pk)
+    return LexicalRetriever().send(prepared, corpus).read(prepared, corpus.corpus)
+
+
+def items(candidates: Candidates) -> list[tuple[int, int]]:
+    return list(zip(*split_keys(candidates.found), strict=True))
+
+
+def without_postings(owner: Any) -> None:
+    """The owner's sources as an upgrade from an older version finds them."""
+    PostingBlock.objects.filter(owner=owner).delete()
+    Source.objects.filter(owner=owner).update(layout=0)
+
+
+def assert_same(first: Candidates, second: Candidates) -> None:
+    assert first.found.tolist() == second.found.tolist()
+    assert first.word_weights == second.word_weights
+    assert first.features.keys() == second.features.keys()
+    for name, scores in first.features.items():
+        assert_allclose(scores, second.features[name], atol=1e-4, err_msg=name)
+
+
+@pytest.mark.parametrize("scope", [("user", "assistant"), ("user",), SCOPES], ids=str)
+def test_scores_are_those_that_the_texts_themselves_give(scope: tuple[str, ...]) -> None:
+    """Against `ts_rank` over the lexical documents, for random texts and questions of 1 to 50 words."""
+    chance = random.Random(7)
+    words = [
+        start + end for start in ("bo", "ka", "li", "mu", "tre") for end in ("lin", "rat", "vex", "dom", "pi", "su")
+    ]
+
+    def text(most: int) -> str:
+        return " ".join(chance.choices(words, range(1, 31), k=chance.randint(1, most)))
+
+    owner = make_user()
+    for turns in (1, 3, ITEMS_PER_BLOCK + 2):
+        indexed(owner, *[(text(30), text(300)) for _ in range(turns)])
+    questions = [text(50) for _ in range(12)]
+    packed = [found(owner, question, scope=frozenset(scope)) for question in questions]
+    without_postings(owner)
+    for question, expected in zip(questions, packed, strict=True):
+        assert_same(found(owner, question, scope=frozenset(scope)), expected)
+
+
+def test_every_change_is_seen_by_a_process_that_holds_the_postings() -> None:
+    owner = make_user()
+    first = indexed(owner, EGGS)
+    assert len(items(found(owner, "eggs"))) == 1
+    second = indexed(owner, TRAINS, EGGS)
+    assert len(items(found(owner, "eggs"))) == 2
+    assert items(found(owner, "salt")) == []
+    ingest.append_messages(owner=owner, conversation_id=first.pk, drafts=[assistant_says("Salt keeps it whole.")])
+    index_conversation(conversation_id=first.pk)
+    assert len(items(found(owner, "salt"))) == 1
+    second.delete()
+    assert items(found(owner, "vienna")) == []
+    assert len(items(found(owner, "eggs"))) == 1
+    first.delete()
+    assert items(found(owner, "eggs")) == []
+    assert HOLDER.get(owner.pk, SPOKEN) is None
+
+
+def test_few_segments_are_held_however_often_something_changes() -> None:
+    owner = make_user()
+    indexed(owner, *[TRAINS] * ITEMS_PER_BLOCK)
+    for number in range(12):
+        indexed(owner, (f"What is the word number{number}?", "It is a word."))
+        assert len(items(found(owner, f"number{number}"))) == 1
+    held = HOLDER.get(owner.pk, SPOKEN)
+    assert held is not None
+    assert len(held.segments) <= 4
+    assert len(held.keys) == ITEMS_PER_BLOCK + 12
+
+
+def test_a_block_holds_its_items_and_is_replaced_whole() -> None:
+    owner = make_user()
+    conversation = indexed(owner, *[EGGS] * (ITEMS_PER_BLOCK + 1))
+    blocks = list(PostingBlock.objects.filter(owner=owner, home=SPOKEN).order_by("number"))
+    numbers = [np.frombuffer(block.items, ITEM)["number"].tolist() for block in blocks]
+    assert numbers == [list(range(ITEMS_PER_BLOCK)), [ITEMS_PER_BLOCK]]
+    ingest.append_messages(owner=owner, conversation_id=conversation.pk, drafts=[assistant_says("And serve it warm.")])
+    index_conversation(conversation_id=conversation.pk)
+    after = dict(PostingBlock.objects.filter(owner=owner, home=SPOKEN).values_list("number", "pk"))
+    assert after[0] == blocks[0].pk
+    assert after[1] > blocks[1].pk
+
+
+def test_items_that_are_gone_leave_no_postings_behind() -> None:
+    owner = make_user()
+    conversation = indexed(owner, *[EGGS] * (2 * ITEMS_PER_BLOCK + 3))
+    Message.objects.filter(conversation=conversation, turn_number__gt=0).delete()
+    Conversation.objects.filter(pk=conversation.pk).update(turn_count=1, turns_version=conversation.turns_version + 1)
+    index_conversation(conversation_id=conversation.pk)
+    assert [turn for _, turn in items(found(owner, "eggs"))] == [0]
+    assert find_lost_postings() == []
+
+
+@pytest.mark.parametrize(
+    ("filters", "text", "count"),
+    [
+        (Filters(agent="cook"), "eggs", 1),
+        (Filters(project="kitchen"), "eggs", 1),
+        (Filters(archived=True), "eggs", 1),
+        (Filters(archived=None), "eggs", 3),
+        (Filters(turns=(1, 1)), "eggs", 1),
+        (EVERYTHING, "eggs", 2),
+        (EVERYTHING, 'eggs "night train"', 2),
+        (EVERYTHING, "eggs vienna -vienna", 2),
+    ],
+)
+def test_filters_hold(filters: Filters, text: str, count: int) -> None:
+    owner = make_user()
+    indexed(owner, EGGS, TRAINS, agent="cook")
+    indexed(owner, TRAINS, EGGS, project="kitchen")
+    indexed(owner, EGGS, TRAINS, archived=True)
+    packed = found(owner, text, filters=filters)
+    assert len(items(packed)) == count
+    without_postings(owner)
+    assert_same(found(owner, text, filters=filters), packed)
+
+
+def test_nobody_finds_the_words_of_others() -> None:
+    owner, other = make_user(), make_user()
+    indexed(other, EGGS)
+    assert items(found(owner, "eggs")) == []
+    assert current_postings(owner.pk, SPOKEN, (1, 1)) is None
+    indexed(owner, TRAINS)
+    assert items(found(owner, "eggs")) == []
+    assert len(items(found(other, "eggs"))) == 1
+
+
+def test_after_an_upgrade_searches_are_right_and_the_sweep_packs_what_is_missing() -> None:
+    owner = make_user()
+    old, new = indexed(owner, EGGS), indexed(owner, TRAINS)
+    expected = found(owner, "egg train")
+    assert Passage.objects.filter(owner=owner, asks=True).count() == 2
+    PostingBlock.objects.filter(source__object_id=old.pk).delete()
+    Passage.objects.filter(owner=owner).update(asks=False)
+    Source.objects.filter(owner=owner, object_id=old.pk).update(layout=0)
+    assert_same(found(owner, "egg train"), expected)
+    (source_id,) = sources_to_index(limit=10)
+    assert Source.objects.get(pk=source_id).object_id == old.pk
+    index_conversation(conversation_id=old.pk)
+    assert sources_to_index(limit=10) == []
+    assert_same(found(owner, "egg train"), expected)
+    asking = Passage.objects.filter(owner=owner, asks=True)
+    assert set(asking.values_list("source__object_id", flat=True)) == {old.pk}
+    assert new.pk != old.pk
+
+
+@pytest.mark.parametrize("damage", ["gone", "another's", "half"])
+def test_lost_postings_are_found_and_packed_again(damage: str) -> None:
+    owner = make_user()
+    conversation = indexed(owner, EGGS)
+    assert find_lost_postings() == []
+    blocks = PostingBlock.objects.filter(owner=owner)
+    if damage == "gone":
+        blocks.delete()
+    elif damage == "half":
+        blocks.filter(home=SPOKEN).delete()
+    else:
+        blocks.update(owner=make_user())
+    lost = find_lost_postings()
+    assert len(lost) == 1
+    assert pack_again(lost) == 1
+    assert sources_to_index(limit=10) == lost
+    index_conversation(conversation_id=conversation.pk)
+    assert find_lost_postings() == []
+    hits = search(caller=owner, query=SearchQuery(text="eggs", mode="full_text")).hits
+    assert [hit.conversation_id for hit in hits] == [conversation.pk]

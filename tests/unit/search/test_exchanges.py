@@ -1,0 +1,133 @@
+"""The question before: who asked, who answers, and what is left open."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from search.ranking.exchanges import exchange_features, is_question, named_share, names_in
+from search.ranking.late_interaction import PassageMatches
+from search.retrieval.candidates import item_keys
+from search.retrieval.features import Feature
+from search.sources import Utterance
+from search.vectors.asking import is_asking
+
+# One conversation: Ann opens each turn, Ben's answer ends it. In turn 0 Ben asks back, in turn 1 Ann answers.
+KEYS = item_keys([1, 1, 1, 1], [0, 1, 2, 3])
+SAID = {
+    10: Utterance(0, "Ann", "Ben"),
+    11: Utterance(1, "Ben", "Ann", ends_item=True),
+    12: Utterance(2, "Ann", "Ben"),
+    13: Utterance(3, "Ben", "Ann", ends_item=True),
+    14: Utterance(4, "Ann", "Ben"),
+    15: Utterance(5, "Ben", "Ann", ends_item=True),
+    16: Utterance(6, "Ann", "Ben"),
+}
+ASKED = 11
+
+
+def matches(scores: dict[int, float], asking: set[int] = frozenset({ASKED})) -> PassageMatches:  # type: ignore[assignment]
+    """One passage an element; the query has one token."""
+    elements = list(scores)
+    return PassageMatches(
+        best=np.array([list(scores.values())], np.float32),
+        weights=np.ones(1, np.float32),
+        items=np.array([(element - 10) // 2 for element in elements]),
+        elements=np.array(elements),
+        asks=np.array([element in asking for element in elements]),
+        kinds=np.array(["conversation"] * len(elements)),
+    )
+
+
+SCORES = {10: 0.1, 11: 0.9, 12: 0.2, 13: 0.1, 14: 0.3, 15: 0.2, 16: 0.1}
+
+
+def features(text: str = "Which day suits?", scores: dict[int, float] = SCORES) -> dict[str, list[float]]:
+    found = exchange_features(KEYS, KEYS, matches(scores), SAID, text)
+    return {name: values.tolist() for name, values in found.items()}
+
+
+def test_the_turn_after_a_question_counts_for_it() -> None:
+    answers = features()[Feature.ANSWERS]
+    assert answers[1] > 0
+    assert [answers[0], *answers[2:]] == [0, 0, 0]
+
+
+def test_where_somebody_is_named_only_their_answer_counts() -> None:
+    assert features("Which day suits Ann?")[Feature.ANSWERS][1] > 0
+    assert features("Which day suits Ben?")[Feature.ANSWERS] == [0, 0, 0, 0]
+    assert features("Which day suits Ann and Ben?")[Feature.ANSWERS][1] > 0
+
+
+def test_a_speaker_counts_with_what_they_were_asked() -> None:
+    of_ann = features("Which day suits Ann?")[Feature.NAMED_SPEAKER]
+    assert of_ann.index(max(of_ann)) == 1
+    of_ben = features("Which day suits Ben?", {**SCORES, 15: 0.8})[Feature.NAMED_SPEAKER]
+    assert of_ben.index(max(of_ben)) == 2
+    assert features("Which day suits?")[Feature.NAMED_SPEAKER] == [0, 0, 0, 0]
+
+
+def test_a_turn_that_only_asks_is_not_settled() -> None:
+    assert_allclose(features()[Feature.SETTLED], [0, 1, 1, 1], atol=1e-6)
+
+
+def test_the_turn_before_is_taken_with_a_turn() -> None:
+    assert_allclose(features()[Feature.MAX_SIM_BEFORE], [0.9, 0.9, 0.3, 0.3], atol=1e-6)
+
+
+def test_a_question_of_a_turn_that_is_no_candidate_counts_and_its_turn_does_not() -> None:
+    later = KEYS[1:]
+    found = exchange_features(later, KEYS, matches(SCORES), SAID, "Which day?")
+    assert found[Feature.ANSWERS][0] > 0
+    assert all(len(values) == len(later) for values in found.values())
+
+
+def test_where_nothing_is_known_of_who_spoke_nothing_answers() -> None:
+    found = exchange_features(KEYS, KEYS, matches(SCORES), {}, "Which day suits?")
+    assert found[Feature.ANSWERS].tolist() == found[Feature.NAMED_SPEAKER].tolist() == [0, 0, 0, 0]
+    assert found[Feature.SETTLED].tolist() == [1, 1, 1, 1]
+
+
+def test_only_what_stands_out_counts_where_nobody_is_named_and_only_for_questions() -> None:
+    assert features()[Feature.ANSWERS_QUESTION][1] >= 0
+    assert features("day suits")[Feature.ANSWERS_QUESTION] == [0, 0, 0, 0]
+
+
+def test_the_gate_opens_by_the_share_of_names_without_a_step() -> None:
+    def share(*names: str) -> float:
+        return named_share([Utterance(place, name) for place, name in enumerate(names)])
+
+    assert share() == share("", "") == share("Ann", "Ann") == share("Ann", "") == 0
+    shares = [share(*["Ann", "Ben"] * named, *[""] * (20 - 2 * named)) for named in range(11)]
+    assert shares == sorted(shares)
+    assert shares[10] > 0.95
+    assert max(np.diff(shares)) < 0.35
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [("What did ann say?", {"Ann Lee"}), ("Annual report", set()), ("Ann and Ben", {"Ann Lee", "Ben"}), ("", set())],
+)
+def test_a_name_is_named_where_a_word_of_it_stands(text: str, names: set[str]) -> None:
+    assert names_in(text, ["Ann Lee", "Ben"]) == names
+
+
+@pytest.mark.parametrize(
+    ("text", "asks"),
+    [
+        ("When does it leave?", True),
+        ("When does it leave? (the night train)", True),
+        ('He said "when?"', True),
+        ("何時ですか\uff1f", True),
+        ("It leaves at ten.", False),
+        ("What? " + "It leaves at ten, as it has done for years. " * 5, False),
+    ],
+)
+def test_a_passage_asks_that_ends_in_a_question_or_is_short_and_nearly_does(text: str, asks: bool) -> None:
+    assert is_asking("user", text) is is_asking("assistant", text) is asks
+    assert not is_asking("tool", text)
+    assert not is_asking("document", text)
+
+
+@pytest.mark.parametrize(("text", "asked"), [("when was it", True), ("the egg?", True), ("egg timer", False)])
+def test_a_query_is_a_question_by_its_first_word_or_its_last_mark(text: str, asked: bool) -> None:
+    assert is_question(text) is asked
