@@ -26,7 +26,7 @@ from search.ranking.fusion import scale
 from search.ranking.late_interaction import PassageMatches, max_sim, weighted_query_tokens
 from search.ranking.stages import RankedItems
 from search.results.matching import stem, stems_of
-from search.results.passages import PassagePlace
+from search.results.runs import PassagePlace
 from search.retrieval.candidates import ITEM_BITS, ItemKeys, Scores, item_keys, split_keys
 from search.retrieval.features import FeatureTable, MessageFeature
 from search.retrieval.prepared import PreparedQuery

@@ -26,7 +26,7 @@ from search.ranking.rankers import LinearRanker
 from search.ranking.stages import RankedItems
 from search.ranking.weights import weights_of
 from search.results.matching import QueryStems
-from search.results.passages import PassagePlace
+from search.results.runs import PassagePlace
 
 MAX_TOP_K = 50
 LEADING_CHARS = 40  # of the white space before a passage

@@ -26,6 +26,10 @@ KINDS = {"turn": TURNS, "section": SECTIONS}
 
 TURNS_ALONE = frozenset({TURNS})
 
+SECTIONS_FIRST = 10
+"""A page of sections begins with so many different ones, however long it is."""
+
+Marks = tuple[tuple[int, int], ...]
 Caller = AbstractBaseUser | AnonymousUser | None
 
 
@@ -33,7 +37,8 @@ Caller = AbstractBaseUser | AnonymousUser | None
 class SectionHit:
     """One ranked section. `start` to `end` are its place in the document's text, as are those of the passage.
 
-    `marks` are the places in `passage` where words of the query stand.
+    `marks` are the places in `passage` where words of the query stand; `further` are other passages of the section,
+    each with its start, its end and its marks.
     """
 
     document_id: int
@@ -46,12 +51,13 @@ class SectionHit:
     passage: str
     passage_start: int
     passage_end: int
-    marks: tuple[tuple[int, int], ...]
+    marks: Marks
     similarity: float
     score: float
     matched: tuple[str, ...]
     url: str
     created_at: datetime
+    further: tuple[tuple[str, int, int, Marks], ...] = ()
 
     @property
     def marked_url(self) -> str:
@@ -89,7 +95,33 @@ def search_documents(
         among = attached_ids(owner_id=caller.pk, conversation_id=conversation_id)
     chosen = _chosen(caller, document_id, among)
     filters = replace(query.filters, kinds=frozenset({SECTIONS}), documents=chosen)
-    return search_items(caller=caller, query=replace(query, filters=filters), cursor=cursor)
+    return _with_further(caller, replace(query, filters=filters), cursor)
+
+
+def _with_further(caller: Caller, query: SearchQuery, cursor: str) -> MixedResults:
+    """A page of sections; the second half of a long one are further passages of those in the first, if there are any.
+
+    What the best sections say elsewhere answers more often than what the twentieth section says at its best.
+    """
+    first = max(SECTIONS_FIRST, query.limit // 2)
+    found = search_items(caller=caller, query=replace(query, limit=min(query.limit, first)), cursor=cursor)
+    room = query.limit - len(found.hits)
+    if not room or len(found.hits) < first:
+        return found
+    further = further_passages(found.sections)[:room]
+    if len(further) < room and found.next_cursor:
+        rest = search_items(caller=caller, query=replace(query, limit=room - len(further)), cursor=found.next_cursor)
+        return replace(rest, hits=[*found.hits, *further, *rest.hits], notes=found.notes)
+    return replace(found, hits=[*found.hits, *further])
+
+
+def further_passages(hits: Sequence[SectionHit]) -> list[SectionHit]:
+    """The same sections with their other passages, in the order of the sections."""
+    return [
+        replace(hit, passage=text, passage_start=start, passage_end=end, marks=marks, further=())
+        for hit in hits
+        for text, start, end, marks in hit.further
+    ]
 
 
 def search_items(*, caller: Caller, query: SearchQuery, cursor: str = "") -> MixedResults:
@@ -184,4 +216,8 @@ def _section_hit(hit: Hit, section: Section) -> SectionHit:
         matched=hit.matched,
         url=hit.url,
         created_at=hit.created_at,
+        further=tuple(
+            (passage.text, section.start + passage.start, section.start + passage.end, passage.marks)
+            for passage in hit.further
+        ),
     )

@@ -3,13 +3,16 @@
 from datetime import datetime
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.utils import timezone
 from ninja import P, QueryEx, Router, Status
 
 from convmemory.accounts.authentication import caller_of
 from convmemory.conversations import by_source, ingest, reading
 from convmemory.conversations.drafts import ConversationDraft, MessageDraft, TurnDraft
+from convmemory.conversations.exports.formats import FORMATS
+from convmemory.conversations.exports.selection import MAX_NAMED, Selection
+from convmemory.conversations.exports.streaming import export_response
 from convmemory.conversations.hidden_keys import keys_of, reveal_key
 from convmemory.conversations.importers.content import message_draft
 from convmemory.conversations.models import Conversation
@@ -31,6 +34,18 @@ from convmemory.conversations.schemas import (
 
 router = Router(tags=["conversations"])
 SOURCE = "api"  # of conversations that are stored through these routes
+EXPORT_FORMATS = "markdown, json or html"
+EXPORT_ANSWER: dict[str, Any] = {
+    "responses": {
+        200: {
+            "description": "the file",
+            "content": {
+                format.media_type.partition(";")[0]: {"schema": {"type": "string", "format": "binary"}}
+                for format in FORMATS.values()
+            },
+        }
+    }
+}
 
 
 def _drafts(messages: list[MessageIn]) -> list[MessageDraft]:
@@ -81,6 +96,39 @@ def list_conversations(
 @router.get("/conversations/{int:conversation_id}", response=ConversationOut, summary="One conversation")
 def show_conversation(request: HttpRequest, conversation_id: int) -> Conversation:
     return reading.get_conversation(owner=caller_of(request), conversation_id=conversation_id)
+
+
+@router.get("/conversations/export", summary="Several conversations as one file", openapi_extra=EXPORT_ANSWER)
+def export_conversations(
+    request: HttpRequest,
+    id: QueryEx[list[int], P(max_length=MAX_NAMED, description="of these alone; without it, all that pass")] = [],  # noqa: B006
+    format: QueryEx[str, P(description=EXPORT_FORMATS)] = "markdown",
+    agent: str = "",
+    project: str = "",
+    source: str = "",
+    after: datetime | None = None,
+    before: datetime | None = None,
+    archived: bool = False,
+) -> StreamingHttpResponse:
+    """Keys stand masked in every format; the JSON can be imported again, with the same turns."""
+    filters = reading.Filters(
+        agent=agent, project=project, source=source, after=after, before=before, archived=archived
+    )
+    selection = Selection(ids=tuple(id), filters=filters)
+    return export_response(request, owner=caller_of(request), selection=selection, format=format)
+
+
+@router.get(
+    "/conversations/{int:conversation_id}/export", summary="A conversation as a file", openapi_extra=EXPORT_ANSWER
+)
+def export_conversation(
+    request: HttpRequest,
+    conversation_id: int,
+    format: QueryEx[str, P(description=EXPORT_FORMATS)] = "markdown",
+) -> StreamingHttpResponse:
+    """Keys stand masked in every format; the JSON can be imported again, with the same turns."""
+    selection = Selection(ids=(conversation_id,))
+    return export_response(request, owner=caller_of(request), selection=selection, format=format)
 
 
 @router.patch("/conversations/{int:conversation_id}", response=ConversationOut, summary="Rename or archive")

@@ -112,7 +112,8 @@ class ConversationDraft:
     started from (a subagent's parent). `updated_at` and `archived_at` are given where a conversation
     comes back as it was; else they follow from the messages and from `archived`. `written_at` is when the source was
     last written: the date of what has none, where nothing in the conversation has one. `unless_source` is a source
-    whose conversation of the same id holds more: where there is one, this draft is not stored.
+    whose conversation of the same id holds more: where there is one, this draft is not stored. `is_fork` says that it
+    may begin with a copy of another conversation of its source.
     """
 
     messages: Iterable[MessageDraft]
@@ -129,3 +130,4 @@ class ConversationDraft:
     written_at: datetime | None = None
     events: Iterable[EventDraft] = ()
     unless_source: str = ""
+    is_fork: bool = False

@@ -5,7 +5,7 @@ key itself is kept encrypted beside the message. Switched off by HIDE_KEYS=0, fo
 """
 
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from convmemory.conversations.options import HidingOptions
 from convmemory.conversations.parts import AttachmentPart, Part, ToolCallPart
 from convmemory.core.encryption import decrypt, encrypt
 from convmemory.core.errors import InvalidInput, NotFound
-from convmemory.core.key_shapes import find_keys
+from convmemory.core.key_shapes import find_keys, marks_in
 
 MAX_DEPTH = 40
 MAX_RAW_BYTES = 256 * 1024**2  # of one message's source lines, unpacked
@@ -25,18 +25,24 @@ MAX_RAW_BYTES = 256 * 1024**2  # of one message's source lines, unpacked
 
 @dataclass(slots=True)
 class _Hider:
-    """Puts marks in the place of keys; one key has one number, wherever it stands in the message."""
+    """Puts marks in the place of keys; one key has one number, wherever it stands in the message.
 
+    Numbers begin behind `after`, the last one that the message has already. `among` are the marks of shapes that stand
+    anywhere in the message, where they are known.
+    """
+
+    after: int = 0
+    among: frozenset[str] | None = None
     numbers: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def text(self, text: str) -> str:
-        found = find_keys(text)
+        found = find_keys(text, among=self.among)
         if not found:
             return text
         pieces: list[str] = []
         end = 0
         for key in found:
-            number = self.numbers.setdefault((key.kind, text[key.start : key.end]), len(self.numbers) + 1)
+            number = self.numbers.setdefault((key.kind, text[key.start : key.end]), self.after + len(self.numbers) + 1)
             pieces += (text[end : key.start], mark_of(key.kind, number))
             end = key.end
         return "".join([*pieces, text[end:]])
@@ -66,13 +72,20 @@ def mark_of(kind: str, number: int) -> str:
     return f"[hidden {kind} {number}]"
 
 
-def without_keys(draft: MessageDraft) -> MessageDraft:
-    """The message with marks for its keys, which it brings along apart; the same message where it holds none."""
+def without_keys(draft: MessageDraft, *, after_number: int = 0) -> MessageDraft:
+    """The message with marks for its keys, which it brings along apart; the same message where it holds none.
+
+    `after_number` is the number of the last mark that stands in it already.
+    """
     if not HidingOptions.from_settings().hide_keys:
         return draft
-    hider = _Hider()
+    lines, is_packed = _lines_of(draft.raw)
+    marks = marks_in("\n".join([*_texts_of(draft.parts), lines or ""]))
+    if not marks and lines is not None:
+        return draft
+    hider = _Hider(after_number, marks)
     parts = tuple(map(hider.part, draft.parts))
-    raw = _hidden_raw(draft.raw, hider) if draft.raw else b""
+    raw = b"" if lines is None else _hidden_raw(draft.raw, lines, hider, is_packed=is_packed)
     if not hider.numbers and raw == draft.raw:
         return draft
     keys = tuple(HiddenKeyDraft(number, kind, value) for (kind, value), number in hider.numbers.items())
@@ -84,6 +97,11 @@ def text_without_keys(text: str) -> str:
     return _Hider().text(text) if HidingOptions.from_settings().hide_keys else text
 
 
+def parts_without_keys(parts: Iterable[Part]) -> tuple[Part, ...]:
+    """The parts of one message, with marks for keys that were stored as they came."""
+    return tuple(map(_Hider().part, parts)) if HidingOptions.from_settings().hide_keys else tuple(parts)
+
+
 def events_without_keys(events: Iterable[EventDraft]) -> Iterable[EventDraft]:
     """Entries of an event log, with marks for their keys, which are not kept."""
     if not HidingOptions.from_settings().hide_keys:
@@ -91,18 +109,55 @@ def events_without_keys(events: Iterable[EventDraft]) -> Iterable[EventDraft]:
     return (replace(event, payload=_Hider().value(event.payload)) for event in events)
 
 
-def _hidden_raw(raw: bytes, hider: _Hider) -> bytes:
-    """The source lines with the same marks; they can hold keys that no part holds. What is too long is left out."""
+def value_without_keys(value: Any) -> Any:
+    """A JSON value, with marks for its keys, which are not kept."""
+    return _Hider().value(value) if HidingOptions.from_settings().hide_keys else value
+
+
+def _texts_of(parts: Iterable[Part]) -> Iterator[str]:
+    """Every text in the parts in which a key can stand."""
+    for part in parts:
+        if isinstance(part, ToolCallPart):
+            yield from _texts_in(part.input)
+        else:
+            yield part.text
+            if isinstance(part, AttachmentPart):
+                yield part.name
+
+
+def _texts_in(value: Any, depth: int = 0) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif depth >= MAX_DEPTH:
+        return
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield str(key)
+            yield from _texts_in(item, depth + 1)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _texts_in(item, depth + 1)
+
+
+def _lines_of(raw: bytes) -> tuple[str | None, bool]:
+    """The source lines, None where they are too long, and whether they were packed."""
+    if not raw:
+        return "", False
     unpacker = zlib.decompressobj()
     try:
         lines = unpacker.decompress(raw, MAX_RAW_BYTES)
-    except zlib.error:  # from an archive that somebody else packed
-        return hider.text(raw.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
-    if unpacker.unconsumed_tail:
-        return b""
-    text = lines.decode("utf-8", "surrogateescape")
-    hidden = hider.text(text)
-    return raw if hidden is text else zlib.compress(hidden.encode("utf-8", "surrogateescape"), 3)
+    except zlib.error:
+        return raw.decode("utf-8", "surrogateescape"), False
+    return (None if unpacker.unconsumed_tail else lines.decode("utf-8", "surrogateescape")), True
+
+
+def _hidden_raw(raw: bytes, lines: str, hider: _Hider, *, is_packed: bool) -> bytes:
+    """The source lines with the same marks; they can hold keys that no part holds."""
+    hidden = hider.text(lines)
+    if hidden is lines:
+        return raw
+    data = hidden.encode("utf-8", "surrogateescape")
+    return zlib.compress(data, 3) if is_packed else data
 
 
 # --- stored keys ----------------------------------------------------------------------------------

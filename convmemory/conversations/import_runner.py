@@ -17,6 +17,7 @@ from django.db import DataError, transaction
 from convmemory.conversations import ingest
 from convmemory.conversations.archives import UnpackLimits, unpack_upload
 from convmemory.conversations.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.forks import without_copies
 from convmemory.conversations.imported_rows import link_children
 from convmemory.conversations.importers.base import Checked, FileReport, Source
 from convmemory.conversations.importers.detect import AUTO, Found, Walk
@@ -215,6 +216,8 @@ def _import_conversation(run: _Run, draft: ConversationDraft, file: FileReport) 
         if _is_held_better(run, draft):
             file.note(f"{draft.source_id}: is here already, with its answers")
             return
+        if draft.is_fork:
+            draft = without_copies(owner=run.owner, draft=draft)
         messages = _counted(draft.messages, file, run)
         first = _read_ahead(messages)
         if not first and draft.events == ():

@@ -56,5 +56,5 @@ def kept_storage() -> KeptStorage:
 
 
 def kept_place(*, owner_id: int, digest: str) -> str:
-    """A kept upload's name below `MEDIA_ROOT`."""
+    """A kept upload's name below `MEDIA_ROOT`, by the digest of the file as it lies there."""
     return f"uploads/{owner_id}/{digest[:2]}/{digest}"

@@ -1,10 +1,13 @@
 """What the child process does: read the upload that is claimed, store its conversations, say what came of it."""
 
+import errno
 import logging
 import time
 import uuid
 from functools import partial
 from pathlib import Path
+
+import psycopg
 
 from convmemory.conversations import import_queue
 from convmemory.conversations.import_links import note_conversation
@@ -53,7 +56,7 @@ def work(*, import_id: int, run: uuid.UUID, folder: Path) -> None:
         raise
     except Exception as error:  # the boundary of the process: the owner is told, the log has the rest
         logger.exception("Import %s failed", import_id)
-        import_queue.fail(row, Import.Failure.INTERNAL, f"An error of the server ended it: {type(error).__name__}.")
+        import_queue.fail(row, Import.Failure.INTERNAL, _what_ended_it(error))
     else:
         import_queue.finish(row, report)
 
@@ -76,6 +79,13 @@ class _Progress:
         if not import_queue.note_progress(self._row, report):
             raise _ClaimLost
         self._due = time.monotonic() + PROGRESS_S
+
+
+def _what_ended_it(error: Exception) -> str:
+    is_full = isinstance(error, OSError) and error.errno == errno.ENOSPC
+    if is_full or isinstance(error.__cause__, psycopg.errors.DiskFull):
+        return "The server's disk is full. What was read until then is stored: make room, then upload it again."
+    return f"An error of the server ended it: {type(error).__name__}."
 
 
 def _no_file(row: Import) -> str:

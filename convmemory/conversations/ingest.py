@@ -5,7 +5,7 @@ sends `conversation_changed` in it and `turns_changed` once it has committed.
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal, cast
@@ -15,13 +15,14 @@ from django.db import connection, transaction
 from django.db.models import Max, Min
 from django.utils import timezone
 
-from convmemory.conversations import hidden_keys, kept_uploads
+from convmemory.conversations import hidden_keys, kept_uploads, stored_keys
 from convmemory.conversations.dating import date_undated
 from convmemory.conversations.drafts import ConversationDraft, MessageDraft, TurnDraft, in_batches
 from convmemory.conversations.event_log import add_events
 from convmemory.conversations.merging import merge_order
 from convmemory.conversations.message_rows import row_of, source_key_of
-from convmemory.conversations.models import Conversation, Message, MessageSource
+from convmemory.conversations.message_store import insert_messages, update_message
+from convmemory.conversations.models import Conversation, Message
 from convmemory.conversations.parts import Role, spoken_text
 from convmemory.conversations.signals import (
     conversation_changed,
@@ -29,7 +30,7 @@ from convmemory.conversations.signals import (
     response_abandoned,
     turns_changed,
 )
-from convmemory.conversations.turns import TurnMessage, number_turns
+from convmemory.conversations.turns import TurnCounter, TurnMessage, number_turns
 from convmemory.core.errors import ConversationBusy, InvalidInput, NotFound
 from convmemory.core.sql import load_sql
 from convmemory.core.text import one_line, storable
@@ -178,7 +179,7 @@ def begin_response(
             require_idle(lock_conversation(owner=owner, conversation_id=conversation_id))
             position = _take_idle(owner, conversation_id, question, lease)
         assert position is not None
-        (message,) = _insert(owner.pk, conversation_id, [question], position)
+        (message,) = insert_messages(owner.pk, conversation_id, [question], position)
     return message.pk
 
 
@@ -187,7 +188,7 @@ def _take_idle(owner: AbstractBaseUser, conversation_id: int, question: MessageD
     parameters: dict[str, Any] = {
         "owner": owner.pk,
         "conversation": conversation_id,
-        "title": one_line(storable(spoken_text(question.parts)), TITLE_CHARS),
+        "title": one_line(storable(hidden_keys.text_without_keys(spoken_text(question.parts))), TITLE_CHARS),
         "asked_at": question.created_at or timezone.now(),
         "until": timezone.now() + lease,
     }
@@ -269,6 +270,13 @@ def finish_removal(conversation: Conversation, *, from_position: int, message_co
     _finish(conversation, _Merged(first_position=from_position), message_count)
 
 
+def announce_rewritten(conversation: Conversation, *, from_position: int) -> None:
+    """Announce a locked conversation whose messages from there on read otherwise now; its dates stay."""
+    last_active = conversation.updated_at
+    _finish(conversation, _Merged(first_position=from_position), conversation.message_count)
+    Conversation.objects.filter(pk=conversation.pk, owner_id=conversation.owner_id).update(updated_at=last_active)
+
+
 def lock_conversation(*, owner: AbstractBaseUser, conversation_id: int) -> Conversation:
     """The caller's conversation, its row locked until the transaction ends. Raises: NotFound."""
     try:
@@ -298,8 +306,12 @@ def _release(conversation: Conversation) -> None:
 
 
 def _merge_reply(conversation: Conversation, drafts: Iterable[MessageDraft]) -> None:
-    """Store what came of a response, as it came, and announce the question also where nothing did."""
-    merged = _merge_messages(conversation, drafts, append_only=True, hide_keys=False)
+    """Store what came of a response, and announce the question also where nothing did.
+
+    The question's keys are hidden now that it is answered.
+    """
+    stored_keys.hide_in_messages(conversation, from_position=max(0, conversation.message_count - 1))
+    merged = _merge_messages(conversation, drafts, append_only=True)
     if merged.first_position is None and conversation.message_count:
         merged.touch(conversation.message_count - 1)
         _finish(conversation, merged, conversation.message_count)
@@ -379,21 +391,22 @@ class _Merged:
 
 
 def _merge_messages(
-    conversation: Conversation, drafts: Iterable[MessageDraft], *, append_only: bool = False, hide_keys: bool = True
+    conversation: Conversation, drafts: Iterable[MessageDraft], *, append_only: bool = False
 ) -> _Merged:
     """Bring the stored messages in line with `drafts`, keys hidden, renumber what can have changed, announce it."""
-    drafts = map(hidden_keys.without_keys, drafts) if hide_keys else drafts
+    drafts = map(hidden_keys.without_keys, drafts)
     fields = ("id", "source_key", "content_hash")
     stored = [] if append_only else list(conversation.messages.order_by("position").values_list(*fields))
     known = {key: (index, pk, bytes(digest)) for index, (pk, key, digest) in enumerate(stored) if key}
     merged = _Merged()
     incoming: list[int] = []  # ids in the source's order
     next_position = conversation.message_count
+    counter = TurnCounter() if next_position == 0 else None
     for batch in in_batches(_without_repeats(drafts), count=BATCH, size=BATCH_BYTES):
         fresh = _split_batch(conversation, batch, known, merged)
         new = [draft for draft in fresh if isinstance(draft, MessageDraft)]
         merged.hidden_keys += sum(len(draft.hidden_keys) for draft in batch)
-        rows = _insert(conversation.owner_id, conversation.pk, new, next_position)
+        rows = insert_messages(conversation.owner_id, conversation.pk, new, next_position, counter)
         if rows:
             merged.added += len(rows)
             merged.first_id = merged.first_id or rows[0].pk
@@ -439,7 +452,7 @@ def _split_batch(
         if row.content_hash == digest:
             merged.unchanged += 1
         else:
-            _update_row(conversation, pk, row, draft)
+            update_message(conversation, pk, row, draft)
             merged.updated += 1
             merged.touch(position)
         result.append(pk)
@@ -461,32 +474,6 @@ def _replace_turn(conversation: Conversation, turn: TurnDraft) -> bool:
             f"Turn {turn.number} is stored already, came in another way and reads otherwise: it is kept as it is."
         )
     return merged.updated > 0
-
-
-def _insert(owner_id: int, conversation_id: int, drafts: Sequence[MessageDraft], first_position: int) -> list[Message]:
-    rows = [row_of(draft) for draft in drafts]
-    for position, row in enumerate(rows, first_position):
-        row.owner_id = owner_id
-        row.conversation_id = conversation_id
-        row.position = position
-    Message.objects.bulk_create(rows)
-    MessageSource.objects.bulk_create(
-        MessageSource(message_id=row.pk, owner_id=owner_id, data=draft.raw)
-        for row, draft in zip(rows, drafts, strict=True)
-        if draft.raw
-    )
-    hidden_keys.keep_keys(zip((row.pk for row in rows), drafts, strict=True), owner_id=owner_id)
-    return rows
-
-
-def _update_row(conversation: Conversation, pk: int, row: Message, draft: MessageDraft) -> None:
-    values = ("role", "is_real_user", "superseded", "name", "model", "parts", "content_hash")
-    conversation.messages.filter(pk=pk).update(**{name: getattr(row, name) for name in values})
-    if draft.raw:
-        MessageSource.objects.update_or_create(
-            message_id=pk, owner_id=conversation.owner_id, defaults={"data": draft.raw}
-        )
-    hidden_keys.keep_keys([(pk, draft)], owner_id=conversation.owner_id)
 
 
 def _restore_order(conversation: Conversation, stored: list[int], incoming: list[int], merged: _Merged) -> None:

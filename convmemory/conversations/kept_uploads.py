@@ -1,6 +1,6 @@
 """Uploads that were imported are kept, encrypted, so that a better importer can read them again (`reimporting.py`).
 
-They lie under `MEDIA_ROOT` by owner and digest, count against `MAX_KEPT_UPLOADS_MB`, where the oldest go first, and go
+They lie under `MEDIA_ROOT` by owner, count against `MAX_KEPT_UPLOADS_MB`, where the oldest go first, and go
 with any conversation that came in with them: what somebody deletes is nowhere any more.
 """
 
@@ -40,7 +40,7 @@ def keep_upload(row: Import, file: IO[bytes]) -> KeptUpload | None:
     kept, _ = KeptUpload.objects.get_or_create(
         owner_id=row.owner_id,
         digest=digest,
-        defaults={"name": row.name, "format": row.format, "file": kept_place(owner_id=row.owner_id, digest=digest)},
+        defaults={"name": row.name, "format": row.format},
     )
     try:
         stays = bool(kept.stored_size) or _is_written(kept, file)
@@ -74,12 +74,19 @@ def drop_upload_of(row: Import) -> None:
         drop_upload(kept)
 
 
-def drop_upload(kept: KeptUpload | None) -> None:
-    """Drop a kept upload; its file goes once the transaction has committed."""
-    if kept is not None:
-        place = str(kept.file)
-        kept.delete()
+def lost_uploads() -> list[KeptUpload]:
+    """Everybody's uploads whose files are gone, for whoever looks after the installation."""
+    rows = KeptUpload.objects.filter(stored_size__gt=0).order_by("pk").iterator(chunk_size=500)
+    return [row for row in rows if not kept_storage().exists(str(row.file))]
+
+
+def drop_upload(kept: KeptUpload) -> int:
+    """Drop a kept upload; its file goes once the transaction has committed. How many rows went with it."""
+    place = str(kept.file)
+    _, by_model = kept.delete()
+    if place:
         transaction.on_commit(lambda: kept_storage().delete(place))
+    return by_model.get(KeptUpload._meta.label, 0)
 
 
 @contextmanager
@@ -100,16 +107,22 @@ def opened(kept: KeptUpload) -> Iterator[IO[bytes]]:
 
 def _is_written(kept: KeptUpload, file: IO[bytes]) -> bool:
     """Write the file and note its size; False where it is larger than all that a person may keep. Raises: OSError."""
-    path = Path(kept_storage().path(str(kept.file)))
-    private_folder(path.parent)
-    draft = path.with_name(f"{path.name}.partial")
+    storage = kept_storage()
+    draft = Path(storage.path(kept_place(owner_id=kept.owner_id, digest=kept.digest))).with_suffix(".partial")
+    private_folder(draft.parent)
     file.seek(0)
     try:
         with new_private_file(draft) as target:
             encrypt_file(file, target)
             size = target.tell()
+            target.seek(0)
+            digest = hashlib.file_digest(target, "sha256").hexdigest()  # type: ignore[arg-type]
         if not _made_room(kept.owner_id, size):
             return False
+        kept.file.name = kept_place(owner_id=kept.owner_id, digest=digest)
+        kept.save(update_fields=["file"])  # before it lies there: no file is without a row
+        path = Path(storage.path(kept.file.name))
+        private_folder(path.parent)
         draft.rename(path)
     finally:
         draft.unlink(missing_ok=True)

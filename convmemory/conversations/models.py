@@ -209,14 +209,14 @@ class SyncedFile(models.Model):
 class KeptUpload(models.Model):
     """The bytes of an upload, encrypted, to be read again by a better importer; goes with what came in with it.
 
-    `stored_size` is 0 until the file is whole.
+    `file` is named after the digest of the encrypted bytes; `stored_size` is 0 until it is whole.
     """
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
     digest = models.CharField(max_length=64, help_text="SHA-256 of the upload.")
     name = models.CharField(max_length=255)
     format = models.CharField(max_length=30)
-    file = models.FileField(storage=kept_storage, max_length=200)
+    file = models.FileField(storage=kept_storage, max_length=200, blank=True, default="")
     stored_size = models.PositiveBigIntegerField(default=0, help_text="Bytes on the disk.")
     created_at = models.DateTimeField(auto_now_add=True)
 

@@ -89,11 +89,16 @@ def with_home_turns(rows: QuerySet[Message]) -> QuerySet[Any]:
     return rows.filter(superseded=False).annotate(home_turn=home, turns=F("conversation__turn_count"))
 
 
+def home_turn_of(row: Message) -> int:
+    """The turn that a message is read with, which was read `with_home_turns` or in a turn."""
+    return cast("int", getattr(row, "home_turn", row.turn_number))
+
+
 def stored_message(row: Message) -> StoredMessage:
     """A message as a value, read `with_home_turns` or in a turn. Raises: KeyError, TypeError for damaged parts."""
     return StoredMessage(
         message_id=row.pk,
-        turn_number=cast("int", getattr(row, "home_turn", row.turn_number)),
+        turn_number=home_turn_of(row),
         has_turn=row.turn_number is not None,
         has_turns_beside=row.turn_number is None and getattr(row, "turns", 0) > 0,
         role=cast("Role", row.role),
@@ -174,13 +179,13 @@ def messages_of(
 ) -> list[Message]:
     """Messages in order from a position on; of `turns` (first and last, None: to the end) alone where given.
 
-    Raises: NotFound.
+    What belongs to no turn is read with the first or the last one, as `with_home_turns` says. Raises: NotFound.
     """
     conversation = get_conversation(owner=owner, conversation_id=conversation_id)
     rows = conversation.messages.filter(position__gte=from_position)
     if turns is not None:
         first, last = turns
-        rows = rows.filter(turn_number__gte=first, **({} if last is None else {"turn_number__lte": last}))
+        rows = with_home_turns(rows).filter(home_turn__gte=first, **({} if last is None else {"home_turn__lte": last}))
     return list(rows.order_by("position")[:limit])
 
 

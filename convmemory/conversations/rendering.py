@@ -400,7 +400,7 @@ def view_messages(
         tools |= {part.id: part.name for part in parts if isinstance(part, ToolCallPart)}
         turn = message.turn_number
         kind = message_kind(message, parts)
-        speaker = message.name or _SPEAKERS[kind]
+        speaker = speaker_name(message, kind)
         opens_turn = turn is not None and turn != turn_before
         views.append(
             MessageView(
@@ -445,6 +445,11 @@ def message_kind(message: Message, parts: Sequence[Part]) -> MessageKind:
         return "tool"
     has_text = any(isinstance(part, TextPart) for part in parts)
     return "injected" if has_text and not message.is_real_user else "user"
+
+
+def speaker_name(message: Message, kind: MessageKind) -> str:
+    """Who speaks in the message, for people."""
+    return message.name or _SPEAKERS[kind]
 
 
 def _continues(kind: MessageKind, speaker: str, views: Sequence[MessageView]) -> bool:

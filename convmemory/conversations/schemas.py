@@ -105,6 +105,7 @@ class MessageOut(Schema):
     parts: list[dict[str, Any]]
     content_metadata: ContentMetadata
     turn_number: int | None
+    superseded: bool = Field(description="its thread went on without it: it belongs to no turn")
     created_at: datetime | None
 
 

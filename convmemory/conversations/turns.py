@@ -29,26 +29,36 @@ def is_real_user_message(role: Role, parts: Iterable[Part], *, injected: bool = 
     return any(isinstance(part, TextPart) and part.text.strip() for part in parts)
 
 
+class TurnCounter:
+    """Numbers messages piece by piece, in order; `first_number` is that of the turn which the next question opens."""
+
+    def __init__(self, first_number: int = 0) -> None:
+        self._number = first_number - 1
+        self._opened = self._answered = False
+
+    def number(self, messages: Iterable[TurnMessage]) -> list[int | None]:
+        """The number of each of the next messages; None where its turn is not answered by the end of this piece."""
+        numbers: list[int | None] = []
+        opened_at = 0
+        for index, message in enumerate(messages):
+            if message.superseded:
+                numbers.append(None)
+                continue
+            if message.is_real_user and (not self._opened or self._answered):
+                self._number += 1
+                self._opened, self._answered, opened_at = True, False, index
+            elif message.role == "assistant" and self._opened:
+                self._answered = True
+            numbers.append(self._number if self._opened else None)
+        if self._opened and not self._answered:
+            numbers[opened_at:] = [None] * (len(numbers) - opened_at)
+        return numbers
+
+
 def number_turns(messages: Iterable[TurnMessage], *, first_number: int = 0) -> list[int | None]:
     """The turn number of each message, in order, or None where it has none (yet).
 
     `messages` starts at the beginning of the conversation, or at the real user message that opens
     turn `first_number`.
     """
-    numbers: list[int | None] = []
-    number = first_number - 1
-    opened = answered = False
-    opened_at = 0
-    for index, message in enumerate(messages):
-        if message.superseded:
-            numbers.append(None)
-            continue
-        if message.is_real_user and (not opened or answered):
-            number += 1
-            opened, answered, opened_at = True, False, index
-        elif message.role == "assistant" and opened:
-            answered = True
-        numbers.append(number if opened else None)
-    if opened and not answered:
-        numbers[opened_at:] = [None] * (len(numbers) - opened_at)
-    return numbers
+    return TurnCounter(first_number).number(messages)

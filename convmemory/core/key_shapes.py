@@ -151,9 +151,20 @@ _NO_PASSWORDS = frozenset(
 _PLACEHOLDER_CHARS = frozenset("${}<>*[]()%…|;,")
 
 
-def find_keys(text: str) -> list[FoundKey]:
-    """The keys in the text, in order; where two shapes fit one place, the longer."""
-    present = _marks_in(text)
+def marks_in(text: str) -> frozenset[str]:
+    """The marks of shapes that stand in the text; where there are none, no part of it holds a key."""
+    if len(text) < LONG_CHARS:
+        return frozenset(mark for mark in _MARKS if mark in text)
+    beginnings = _beginnings(text.encode("utf-8", "replace"))
+    return frozenset(mark for mark in _MARKS if mark[:BEGINNING].encode() in beginnings and mark in text)
+
+
+def find_keys(text: str, *, among: frozenset[str] | None = None) -> list[FoundKey]:
+    """The keys in the text, in order; where two shapes fit one place, the longer.
+
+    `among` are the marks of a larger text that this one is a part of, where they are known.
+    """
+    present = marks_in(text) if among is None else {mark for mark in among if mark in text}
     if not present:
         return []
     found = [key for shape in SHAPES if not present.isdisjoint(shape.marks) for key in _keys(shape, text)]
@@ -163,14 +174,6 @@ def find_keys(text: str) -> list[FoundKey]:
         if not chosen or key.start >= chosen[-1].end:
             chosen.append(key)
     return chosen
-
-
-def _marks_in(text: str) -> set[str]:
-    """The marks that stand in the text; of a long one, those alone are searched for whose beginnings it has."""
-    if len(text) < LONG_CHARS:
-        return {mark for mark in _MARKS if mark in text}
-    beginnings = _beginnings(text.encode("utf-8", "replace"))
-    return {mark for mark in _MARKS if mark[:BEGINNING].encode() in beginnings and mark in text}
 
 
 def _beginnings(data: bytes) -> set[bytes]:

@@ -13,6 +13,8 @@ def storable(text: str) -> str:
     """`text` without what PostgreSQL cannot store: NUL characters and lone surrogates."""
     if "\x00" in text:
         text = text.replace("\x00", "")
+    if text.isascii():
+        return text
     return _LONE_SURROGATES.sub("\ufffd", text)
 
 

@@ -41,9 +41,10 @@ def first_of_batch(page: int) -> int:
     return (page - 1) // AT_ONCE * AT_ONCE + 1
 
 
-def draw_pages(*, document_id: int, first: int) -> int:
-    """Draw the pages from `first` on that have no pictures; how many have been drawn."""
-    document = Document.objects.filter(pk=document_id, format="pdf", status=Document.Status.READY).first()
+def draw_pages(*, owner_id: int, document_id: int, first: int) -> int:
+    """Draw a batch of pages of the owner's PDF, from `first` on; how many have been drawn."""
+    own = Document.objects.filter(owner_id=owner_id, pk=document_id)
+    document = own.filter(format="pdf", status=Document.Status.READY).first()
     if document is None or not document.file.storage.exists(str(document.file)):
         return 0
     last = min(first + AT_ONCE - 1, document.page_count or 0)
@@ -55,7 +56,7 @@ def draw_pages(*, document_id: int, first: int) -> int:
             environment=plain_environment(),
         )
         drawn = [_keep(document, Path(folder), number) for number in range(first, last + 1)]
-    if not Document.objects.filter(pk=document.pk, digest=document.digest).exists():
+    if not own.filter(digest=document.digest).exists():
         drop_pictures(owner_id=document.owner_id, digest=document.digest)  # deleted or replaced meanwhile
     return sum(drawn)
 

@@ -22,9 +22,9 @@ def enqueue_drawing(*, owner_id: int, document_id: int, page: int) -> None:
 
 
 @owner_task
-def draw(document_id: int, first: int) -> dict[str, Any]:
+def draw(document_id: int, first: int, *, owner_id: int) -> dict[str, Any]:
     """Draw some pages of a PDF in a process of their own."""
-    return {"drawn": draw_pages(document_id=document_id, first=first)}
+    return {"drawn": draw_pages(owner_id=owner_id, document_id=document_id, first=first)}
 
 
 @owner_task

@@ -23,6 +23,7 @@ from convmemory.core.errors import InvalidInput
 from convmemory.documents import library
 from convmemory.documents.models import Document
 from convmemory.documents.processing import process_document
+from convmemory.embeddings.cache import embed_cached
 from convmemory.embeddings.spaces import active_space, embedder_for
 from convmemory.evaluation.running import PREFIX, OnProgress
 from search.adapters.documents import KIND
@@ -120,9 +121,12 @@ def measure_search(
     return _figures("section", questions, items) | _figures("passage", questions, passages)
 
 
-def measure_plain_splitter(folder: Path, questions: Sequence[SpanQuestion], progress: OnProgress) -> dict[str, float]:
-    """The same of overlapping chunks, ranked by the sum of scaled cosine and BM25."""
-    embedder = embedder_for(active_space())
+def measure_plain_splitter(
+    folder: Path, owner: User, questions: Sequence[SpanQuestion], progress: OnProgress
+) -> dict[str, float]:
+    """The same of overlapping chunks, ranked by the sum of scaled cosine and BM25; vectors are kept as the owner's."""
+    space = active_space()
+    embedder = embedder_for(space)
     chunks: list[Found] = []
     texts: list[str] = []
     for corpus in sorted({question.corpus for question in questions}):
@@ -132,7 +136,7 @@ def measure_plain_splitter(folder: Path, questions: Sequence[SpanQuestion], prog
             last = offsets[min(first + CHUNK_TOKENS, len(offsets)) - 1]
             chunks.append((corpus, offsets[first][0], last[1]))
             texts.append(text[offsets[first][0] : last[1]])
-    vectors = np.vstack(list(embedder.embed_passages(texts)))
+    vectors = embed_cached(space, texts, owner_id=owner.pk).vectors
     queries = np.vstack([embedder.embed_query(question.text) for question in questions])
     words = _Words(texts)
     found = []

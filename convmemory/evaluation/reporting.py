@@ -21,7 +21,7 @@ Tables = Mapping[str, Collection[str]]
 """The features of each table of weights."""
 
 OF_MESSAGES: Tables = {name: TABLES[name] for name in ("messages", "messages_full_text")}
-OF_TURNS: Tables = {name: features for name, features in TABLES.items() if name not in OF_MESSAGES}
+OF_TURNS: Tables = {name: features for name, features in TABLES.items() if name not in (*OF_MESSAGES, "sections")}
 
 Ranking = Callable[[Observation], ItemKeys]
 Figures = dict[str, float]

@@ -17,7 +17,7 @@ from convmemory.conversations.parts import (
     ToolResultPart,
     tool_call_text,
 )
-from convmemory.conversations.reading import Filters, get_conversation, messages_of, page_of_conversations
+from convmemory.conversations.reading import Filters, get_conversation, home_turn_of, messages_of, page_of_conversations
 from convmemory.core.cursors import decode_numbers, encode_cursor
 from convmemory.core.errors import InvalidInput, NotFound
 from convmemory.core.tokens import ESTIMATE, count_tokens, cut_to_tokens
@@ -154,7 +154,7 @@ def _page(
 
 def _read(message: Message, text: str) -> ReadMessage:
     return ReadMessage(
-        turn_number=message.turn_number or 0,
+        turn_number=home_turn_of(message),
         position=message.position,
         role=message.role,
         name=message.name or None,

@@ -12,7 +12,7 @@ from search.sources import Element, ElementPart, ItemText, adapter_of
 from search.vectors.splitting import TOOL_CHARS
 
 ITEMS_PER_BATCH = 64
-BATCH_CHARS = 16_000  # of what is embedded; an item that has more is a batch by itself
+BATCH_CHARS = 32_000  # of what is embedded; an item that has more is a batch by itself
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,11 +40,12 @@ class Rankers:
     hybrid: Ranker
     semantic: Ranker
     full_text: Ranker
+    sections: Ranker  # for `hybrid` where documents alone are searched
 
     @property
     def features(self) -> frozenset[str]:
         """Every feature that any of them weighs."""
-        rankers = (self.first_stage, self.hybrid, self.semantic, self.full_text)
+        rankers = (self.first_stage, self.hybrid, self.semantic, self.full_text, self.sections)
         return frozenset(name for ranker in rankers for name in ranker.features)
 
     @classmethod
@@ -55,6 +56,7 @@ class Rankers:
             hybrid=BlendedRanker(weights_of("hybrid"), weights_of("hybrid_long_items"), weights_of("hybrid_people")),
             semantic=LinearRanker(weights_of("semantic")),
             full_text=LinearRanker(weights_of("full_text")),
+            sections=LinearRanker(weights_of("sections")),
         )
 
 
@@ -92,12 +94,18 @@ def rank_candidates(retrieved: Retrieved, *, rankers: Rankers, options: SearchOp
         if options.late_interaction:
             table = _with_late_features(retrieved, table, best)
             if Feature.MAX_SIM in table.columns:
-                ranker = rankers.hybrid if query.mode == "hybrid" else rankers.semantic
-                scores = ranker.score(table)
+                scores = second_ranker(query, rankers).score(table)
         order = best_first(scores, table.keys)
         if vectors is not None:
             order = _with_diverse_top(order, scores, best, vectors.read(), options.diversity_lambda)
     return RankedItems(query, table, scores, order, retrieved.word_weights)
+
+
+def second_ranker(query: PreparedQuery, rankers: Rankers) -> Ranker:
+    """The ranker of the best candidates, once late interaction has seen them."""
+    if query.mode != "hybrid":
+        return rankers.semantic
+    return rankers.sections if query.is_of_documents_alone else rankers.hybrid
 
 
 def _date_features(query: PreparedQuery, table: FeatureTable) -> dict[str, Scores]:

@@ -32,6 +32,7 @@ TABLES: Mapping[str, frozenset[str]] = {
     "semantic": LATE_INTERACTION | DENSE | DATE,
     "messages": frozenset(MessageFeature),
     "messages_full_text": MESSAGE_WORDS,
+    "sections": LATE_INTERACTION | DENSE | LEXICAL | DATE,
 }
 """The features that each table weighs."""
 

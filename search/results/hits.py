@@ -32,6 +32,7 @@ class Hit:
 
     `marks` are the places in `passage` where words of the query stand; the passage itself stands in
     part `passage_part` of message `passage_message_id`, from `passage_start` to `passage_end`.
+    `further` are other passages of the item that answer, where it is a document's.
     """
 
     conversation_id: int
@@ -53,6 +54,7 @@ class Hit:
     project: str
     source_id: int
     kind: str
+    further: tuple[ShownPassage, ...] = ()
 
     @property
     def url(self) -> str:
@@ -72,14 +74,14 @@ def show_hits(ranked: RankedItems, page: NDArray[np.int64]) -> list[Hit]:
     passages = best_passages(
         query,
         candidates=candidates,
-        turns={turn: (row[-2], row[-1]) for turn, row in rows.items()},
+        turns={turn: (rows[turn][-2], rows[turn][-1]) for turn in zip(sources, items, strict=True) if turn in rows},
         weights=ranked.word_weights,
         coverage=_coverage(ranked, page),
     )
     named_from = _named_from(ranked.table)
     similarities = ranked.table.similarities[page]
     return [
-        _hit(turn, rows[turn], passages.get(turn), float(similarity), ranked, int(index), named_from)
+        _hit(turn, rows[turn], passages.get(turn, ()), float(similarity), ranked, int(index), named_from)
         for turn, index, similarity in zip(zip(sources, items, strict=True), page, similarities, strict=True)
         if turn in rows  # else deleted since they were found
     ]
@@ -88,13 +90,14 @@ def show_hits(ranked: RankedItems, page: NDArray[np.int64]) -> list[Hit]:
 def _hit(
     turn: tuple[int, int],
     row: tuple[Any, ...],
-    passage: ShownPassage | None,
+    passages: tuple[ShownPassage, ...],
     similarity: float,
     ranked: RankedItems,
     index: int,
     named_from: Mapping[str, float],
 ) -> Hit:
     message_id, question, created_at, title, agent, project, kind, object_id = row
+    passage = passages[0] if passages else None
     return Hit(
         source_id=turn[0],
         kind=kind,
@@ -111,6 +114,7 @@ def _hit(
         passage_part=passage.part_index if passage else 0,
         passage_start=passage.start if passage else 0,
         passage_end=passage.end if passage else 0,
+        further=passages[1:],
         matched=_matched(ranked.table, index, named_from),
         created_at=created_at,
         agent=agent,

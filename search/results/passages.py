@@ -7,6 +7,7 @@ from typing import Any
 from convmemory.core.sql import PendingQuery, load_sql
 from search.query import shown_kinds_in
 from search.results.matching import QueryStems
+from search.results.runs import PassagePlace, marked_runs, room_at
 from search.retrieval.prepared import PreparedQuery
 from search.sources import Element, ItemKey, adapter_of
 from search.vectors.splitting import split_parts
@@ -14,9 +15,7 @@ from search.vectors.splitting import split_parts
 PASSAGES_PER_HIT = 8
 WORD_SHARE = 0.6  # how much the query's words weigh against meaning when a hit's passage is chosen
 MAX_CHARS = 400
-WIDE_CHARS = 400  # of a document's passage that takes in the sentences beside it,
-WIDEN_SHARE = 0.6  # where these have at least this share of its score
-BESIDE = range(4)  # characters between passages that follow each other
+DOCUMENT_WORD_SHARE = 1.0  # the same in documents
 LEAD_CHARS = 80
 LOOKED_INTO = 10  # hits, at most, that are looked through for a rare word which their nearest passages do not hold
 PLACES_PER_HIT = 400  # passages of such a hit
@@ -25,7 +24,6 @@ MISSED_WORD = 0.99  # what is missed weighs this share of the rarest word
 Turn = tuple[int, int]  # source, item
 Home = tuple[str, int]
 """The kind of a source, and its number there."""
-PassagePlace = tuple[int, int, int, int, float]  # message, part, start, end, similarity
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +67,12 @@ def best_passages(
     turns: Mapping[Turn, Home],
     weights: Mapping[str, float],
     coverage: Mapping[Turn, float],
-) -> dict[Turn, ShownPassage]:
+) -> dict[Turn, tuple[ShownPassage, ...]]:
     """For each (source, item) of the owner, the passage that answers best; one with a quoted phrase before all others.
 
     It is one of the item's candidates; where none of them holds what the item holds (`coverage` is the share of the
-    query's weight) one of all its passages. One query for each kind of source, and two more where that is so.
+    query's weight) one of all its passages. Behind it stand further passages of the item, where it is a document's.
+    One query for each kind of source, and two more where candidates lack something.
     """
     known = {turn: candidates[turn] for turn in turns if turn in candidates}
     bare = {turn: home for turn, home in turns.items() if turn not in known}
@@ -86,7 +85,15 @@ def best_passages(
     for turn, more_elements in _elements(query.owner_id, more, turns).items():
         elements[turn] = elements.get(turn, {}) | more_elements
         found[turn] = [judged.by_words() for judged in [*found[turn], *_judged(more[turn], more_elements, words)]]
-    return {turn: _chosen(judged, elements[turn], words) for turn, judged in found.items() if judged}
+    rooms = {turn: room_at(number) for number, turn in enumerate(turns)}
+    return {
+        turn: tuple(
+            _shown(_text_at(place, elements[turn]), place, words)
+            for place in _chosen(judged, elements[turn], rooms[turn])
+        )
+        for turn, judged in found.items()
+        if judged
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +121,8 @@ def _judged(places: Iterable[PassagePlace], texts: Mapping[int, Element], words:
         if place[0] in texts:
             text = _text_at(place, texts)
             share = words.share_in(text)
-            judged.append(_Judged(place, text, words.phrases_in(text), share, place[-1] + WORD_SHARE * share))
+            weight = DOCUMENT_WORD_SHARE if _is_of_document(texts[place[0]]) else WORD_SHARE
+            judged.append(_Judged(place, text, words.phrases_in(text), share, place[-1] + weight * share))
     return judged
 
 
@@ -145,27 +153,15 @@ def _all_places(query: PreparedQuery, turns: Sequence[Turn]) -> dict[Turn, list[
     return found
 
 
-def _chosen(judged: Sequence[_Judged], texts: Mapping[int, Element], words: QueryStems) -> ShownPassage:
-    place = max(judged, key=lambda passage: passage.rank).place
-    if _is_of_document(texts[place[0]]):
-        place = _widened([(passage.score, passage.place) for passage in judged], place)
-    return _shown(_text_at(place, texts), place, words)
+def _chosen(judged: Sequence[_Judged], texts: Mapping[int, Element], room: int) -> list[PassagePlace]:
+    """The places that are shown, best first: one, or of a document runs of neighbours."""
+    if _is_of_document(texts[judged[0].place[0]]):
+        return marked_runs([(passage.phrases + passage.score, passage.place) for passage in judged], room=room)
+    return [max(judged, key=lambda passage: passage.rank).place]
 
 
 def _is_of_document(element: Element) -> bool:
     return any(part.kind == "document" for part in element.parts)
-
-
-def _widened(scored: Sequence[tuple[float, PassagePlace]], chosen: PassagePlace) -> PassagePlace:
-    """The passage with those beside it in the text that answer nearly as well: what a document says takes sentences."""
-    element_id, part_index, start, end, similarity = chosen
-    least = WIDEN_SHARE * max(score for score, _ in scored)
-    beside = [place for score, place in scored if score >= least and place[:2] == (element_id, part_index)]
-    for place in sorted(beside, key=lambda place: abs(place[2] - start)):
-        is_next = place[2] - end in BESIDE or start - place[3] in BESIDE
-        if is_next and max(end, place[3]) - min(start, place[2]) <= WIDE_CHARS:
-            start, end = min(start, place[2]), max(end, place[3])
-    return element_id, part_index, start, end, similarity
 
 
 def _elements(

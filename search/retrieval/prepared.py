@@ -62,6 +62,11 @@ class PreparedQuery:
         held = [adapter.passage_kinds for kind, adapter in registered().items() if not wanted or kind in wanted]
         return [KINDS[kind] for kind in kinds_in(self.scope) if any(kind in kinds for kinds in held)]
 
+    @property
+    def is_of_documents_alone(self) -> bool:
+        """Whether nothing that anybody said is searched."""
+        return self.passage_kinds == [KINDS["document"]]
+
     def nearest_passages_of(self, keys: ItemKeys) -> dict[str, Any]:
         """Parameters of a statement that looks for the passages of some items which are nearest to the query."""
         sources, items = split_keys(keys)

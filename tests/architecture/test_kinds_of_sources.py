@@ -46,7 +46,7 @@ FEATURES: dict[str, Callable[[str, SourceAdapter], bool]] = {
         f"convmemory.{kind}s.tasks" in function for function, _ in SCHEDULES.values()
     ),
     "a backup takes its files along": lambda kind, adapter: (
-        not has_files(OBJECTS[kind]) or apps.get_model(OBJECTS[kind])._meta.db_table == file_backup.TABLE
+        not has_files(OBJECTS[kind]) or apps.get_model(OBJECTS[kind])._meta.db_table in file_backup.STATEMENTS
     ),
     "an erasure drops its files": lambda kind, adapter: (
         not has_files(OBJECTS[kind]) or "models.FileField" in text("convmemory/ops/privacy/erasing.py")

@@ -1,7 +1,11 @@
 """Keys of many kinds, made up here and put together at run time: no file of this project holds one."""
 
+import json
 import random
 import string
+from html import escape
+
+from convmemory.core.key_shapes import find_keys
 
 _LETTERS = string.ascii_letters + string.digits
 _HEX = "0123456789abcdef"
@@ -38,3 +42,18 @@ def planted_keys(seed: int = 7) -> dict[str, str]:
         "telegram-bot-token": some(1, "123456789") + some(9, string.digits) + ":" + "AA" + some(33),
         "authorization-header": "Authorization: Bearer " + some(48),
     }
+
+
+PLANTED = planted_keys()
+
+
+def secret(kind: str) -> str:
+    """What of the planted text of this kind must not be seen."""
+    [found] = find_keys(PLANTED[kind])
+    return PLANTED[kind][found.start : found.end]
+
+
+def leaks(text: str) -> list[str]:
+    """The kinds of the planted keys that stand in the text, whole, in their JSON form or in their HTML form."""
+    forms = {kind: {secret(kind), json.dumps(secret(kind))[1:-1], escape(secret(kind))} for kind in PLANTED}
+    return [kind for kind, values in forms.items() if any(value in text for value in values)]

@@ -151,7 +151,7 @@ def _api(ask: Ask, method: str, path: str, body: Any = "", **query: Any) -> Answ
     data = json.dumps(body) if body else ""
     address = f"/api/v1{path}?{urlencode(query)}"
     response = ask.caller.program.generic(method, address, data, content_type="application/json")
-    return response.status_code, response.content
+    return response.status_code, response.getvalue()
 
 
 def _page(ask: Ask, path: str, **query: Any) -> Answer:
@@ -220,6 +220,9 @@ ROUTES: dict[str, Surface] = {
         {"turn_number": 0, "user": ask.question, "assistant": ask.question},
     ),
     "GET conversation": lambda _, ask: _api(ask, "GET", f"/conversations/{ask.conversation}"),
+    "GET export of one": lambda _, ask: _api(ask, "GET", f"/conversations/{ask.conversation}/export", format="json"),
+    "GET export": lambda _, ask: _api(ask, "GET", "/conversations/export", format="html", agent=ask.agent),
+    "GET export by id": lambda _, ask: _api(ask, "GET", "/conversations/export", id=ask.conversation),
     "GET messages": lambda _, ask: _api(ask, "GET", f"/conversations/{ask.conversation}/messages", turn=ask.turn),
     "PATCH conversation": lambda _, ask: _api(ask, "PATCH", f"/conversations/{ask.conversation}", {"archived": False}),
     "GET memory stats": lambda _, ask: _api(ask, "GET", f"/conversations/{ask.conversation}/memory/stats"),

@@ -53,6 +53,15 @@ def test_a_conversation_is_stored_read_changed_and_deleted(api: Api) -> None:
     assert not Conversation.objects.exists()
 
 
+def test_messages_outside_of_turns_are_read_with_their_neighbour(api: Api) -> None:
+    told = [{"role": "assistant", "content": "Welcome!"}, *MESSAGES, {"role": "user", "content": "Still there?"}]
+    number = api.send("POST", "/conversations", {"messages": told}).json()["id"]
+    messages = api.get(f"/conversations/{number}/messages", turn=0).json()["results"]
+    assert [(m["position"], m["turn_number"], m["superseded"]) for m in messages] == [
+        (0, None, False), (1, 0, False), (2, 0, False), (3, None, False)
+    ]  # fmt: skip
+
+
 def test_a_message_says_what_kinds_of_content_it_has(api: Api) -> None:
     blocks = [
         {"type": "thinking", "thinking": "Peru has one."},

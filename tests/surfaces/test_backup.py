@@ -32,6 +32,12 @@ ada = User.objects.create_user("ada", password="correct horse")
 conversation = make_conversation(ada, exchange(("where is the zebrafish lab?", "In Lima.")), title="Fish")
 from tests.support.documents import upload
 upload(ada, "# The lab\\n\\nIt has forty tanks.", "lab.md")
+from django.core.files.uploadedfile import SimpleUploadedFile
+from convmemory.conversations.imports import queue_import
+from convmemory.conversations.kept_uploads import keep_upload
+row = queue_import(owner=ada, file=SimpleUploadedFile("chat.jsonl", b"a transcript"))
+with row.file.open() as file:
+    keep_upload(row, file)
 print(index_conversation(conversation_id=conversation.pk).passages_computed)
 """
 CHANGE = 'from django.contrib.auth.models import User; User.objects.create_user("eve")'
@@ -47,6 +53,13 @@ from convmemory.documents.models import Document
 from convmemory.documents.storage import document_storage
 rows = [row for row in Document.objects.order_by("name") if row.file.storage.exists(str(row.file))]
 print([(row.name, row.file.read().decode()) for row in rows])
+"""
+UPLOADS = """
+from convmemory.conversations.kept_uploads import opened
+from convmemory.conversations.models import KeptUpload
+for row in KeptUpload.objects.all():
+    with opened(row) as file:
+        print([row.name, file.read()])
 """
 ADD = """
 from django.contrib.auth.models import User
@@ -126,12 +139,17 @@ def test_a_new_installation_takes_the_backup_without_force(backup: Path, tmp_pat
 
 def test_files_of_documents_come_and_go_with_their_rows(installation: Installation, backup: Path) -> None:
     newer = Path(installation.shell(ADD))
-    [lab] = [path for path in (installation.folder / "media").rglob("*") if path.is_file() and path != newer]
+    [lab] = [
+        path for path in (installation.folder / "media" / "documents").rglob("*") if path.is_file() and path != newer
+    ]
     lab.write_bytes(b"damaged")
+    [upload] = [path for path in (installation.folder / "media" / "uploads").rglob("*") if path.is_file()]
+    upload.unlink()
 
     installation.run("restore", str(backup), "--force")
 
     assert installation.shell(FILES) == LAB
+    assert installation.shell(UPLOADS) == "['chat.jsonl', b'a transcript']"
     assert not newer.exists()
     assert stat.S_IMODE(lab.stat().st_mode) == 0o600
 
@@ -190,7 +208,7 @@ def test_what_cannot_be_restored_changes_nothing(installation: Installation, bac
         (newer, "newer version"),
         (lying, "do not hold the rows"),
         (text_file, "no backup"),
-        (outside, "which is no document's file"),
+        (outside, "which is the file of no document"),
         (swapped, "is not whole"),
     ):
         path = make(backup, tmp_path / f"{make.__name__}.zip")

@@ -57,9 +57,9 @@ def owner(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     return make_user("ada")
 
 
-def draw_as_a_worker(document_id: int) -> None:
+def draw_as_a_worker(document: Document) -> None:
     try:
-        drawing.draw_pages(document_id=document_id, first=1)
+        drawing.draw_pages(owner_id=document.owner_id, document_id=document.pk, first=1)
     finally:
         connection.close()
 
@@ -81,7 +81,7 @@ def test_an_upload_of_each_format_opens_at_the_cited_place(
     chromium: Chromium, live_server: LiveServer, owner: User, name: str
 ) -> None:
     document = indexed(upload(owner, FILES[name], name))
-    drawing.draw_pages(document_id=document.pk, first=1)
+    drawing.draw_pages(owner_id=owner.pk, document_id=document.pk, first=1)
 
     def steps(page: Page) -> None:
         page.get_by_role("searchbox").fill("when does the greenhouse open")
@@ -110,7 +110,7 @@ def test_a_page_takes_the_place_of_its_text_once_it_is_drawn(
         page.goto(f"/documents/{document.pk}?section=1&from=82&to=120#section-1")
         expect(page.locator("#page-2 .sheet-waiting")).to_be_visible()
         with ThreadPoolExecutor(1) as worker:  # the browser's own thread may not touch the database
-            worker.submit(draw_as_a_worker, document.pk).result()
+            worker.submit(draw_as_a_worker, document).result()
         expect(page.locator("#page-2 .sheet-picture")).to_be_visible()
         expect(page.locator("#passage")).to_be_in_viewport()
 

@@ -60,10 +60,10 @@ def test_the_child_is_told_no_secret(owner: User, monkeypatch: pytest.MonkeyPatc
 
 def test_a_worker_draws_the_pages_of_a_pdf(owner: User) -> None:
     document = upload(owner, pdf_of([[(12, f"page {number}")] for number in range(1, 11)]), "ten.pdf")
-    tasks.process(document.pk)
+    tasks.process(document.pk, owner_id=owner.pk)
     document.refresh_from_db()
     assert drawing.picture_of(document, 9) is None
-    assert tasks.draw(document.pk, drawing.first_of_batch(10)) == {"drawn": 2}
+    assert tasks.draw(document.pk, drawing.first_of_batch(10), owner_id=owner.pk) == {"drawn": 2}
     picture = drawing.picture_of(document, 10)
     assert picture is not None
     assert [[word[0] for word in line] for line in picture.lines] == [["page", "10"]]
@@ -77,10 +77,10 @@ def test_a_worker_draws_the_pages_of_a_pdf(owner: User) -> None:
 
 def test_a_page_that_cannot_be_drawn_says_so_once_and_for_all(owner: User, settings: Settings) -> None:
     document = upload(owner, pdf_of([[(12, "one")]]), "one.pdf")
-    tasks.process(document.pk)
+    tasks.process(document.pk, owner_id=owner.pk)
     document.refresh_from_db()
     Path(document.file.path).write_bytes(b"%PDF-1.4 damaged meanwhile")
-    assert tasks.draw(document.pk, 1) == {"drawn": 0}
+    assert tasks.draw(document.pk, 1, owner_id=owner.pk) == {"drawn": 0}
     picture = drawing.picture_of(document, 1)
     assert picture is not None
     assert not picture.is_drawn

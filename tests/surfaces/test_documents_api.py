@@ -1,5 +1,6 @@
 """Documents over HTTP: upload, status, search of sections and of both, attachments, and nobody else's."""
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,36 @@ def test_documents_change_nothing_in_what_is_found_of_conversations(client: Clie
     indexed(upload(owner, GUIDE * 9))
     after = {mode: find(client, "/conversations/search", mode=mode) for mode in before}
     assert before == after
+
+
+def test_a_long_page_ends_with_further_passages_of_its_best_sections(client: Client, owner: User) -> None:
+    parts = [
+        f"## Bed {number}\n\n"
+        + "".join(f"Bed {number} has row {row} of beans in the sun, as was planned. " for row in range(12))
+        for number in range(30)
+    ]
+    indexed(upload(owner, "\n\n".join(parts)))
+    page = find(client, query="which beds have beans in the sun?", limit=20)
+    places = [(hit["section"], hit["passage_start"], hit["passage_end"]) for hit in page["results"]]
+    first, further = places[:10], places[10:]
+    assert len({section for section, _, _ in first}) == 10
+    assert {section for section, _, _ in further} <= {section for section, _, _ in first}
+    assert len(further) == 10
+    room = [end - start for _, start, end in first]
+    assert max(room[3:]) <= 250
+    covered = sorted((start, end) for _, start, end in places)
+    assert all(before[1] <= after[0] for before, after in pairwise(covered))
+    following = find(client, query="which beds have beans in the sun?", limit=20, cursor=page["next_cursor"])
+    assert not {section for section, _, _ in first} & {hit["section"] for hit in following["results"]}
+
+
+def test_a_long_page_is_full_where_sections_have_one_passage_each(client: Client, owner: User) -> None:
+    for number in range(30):
+        indexed(upload(owner, f"Bean number {number} grows in the sun.", f"{number}.txt"))
+    page = find(client, query="which beans grow in the sun?", limit=20)
+    assert len({hit["document_id"] for hit in page["results"]}) == 20
+    following = find(client, query="which beans grow in the sun?", limit=20, cursor=page["next_cursor"])
+    assert len({hit["document_id"] for hit in page["results"] + following["results"]}) == 30
 
 
 def test_only_attached_documents_are_searched_for_a_conversation(client: Client, owner: User) -> None:

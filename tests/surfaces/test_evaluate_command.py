@@ -1,5 +1,6 @@
 """`manage.py evaluate` on a tiny set in LoCoMo's shape, and the own samples' refusal of an empty folder."""
 
+import csv
 import json
 from io import StringIO
 from pathlib import Path
@@ -8,6 +9,10 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
+from pytest_django import DjangoCaptureOnCommitCallbacks, Settings
+
+from convmemory.documents import processing
+from tests.support.documents import convert_here
 
 pytestmark = pytest.mark.django_db
 
@@ -58,3 +63,31 @@ def test_recall_of_messages_is_measured_with_what_a_context_holds(tmp_path: Path
 def test_a_folder_without_questions_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="no"):
         call_command("evaluate", "samples", "--data", str(tmp_path), stdout=StringIO(), stderr=StringIO())
+
+
+def test_a_library_is_loaded_measured_and_deleted(
+    tmp_path: Path,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+    django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,
+) -> None:
+    settings.MEDIA_ROOT = tmp_path / "media"
+    monkeypatch.setattr(processing, "run_child", convert_here)
+    answer = "The greenhouse opens at seven in the morning."
+    (tmp_path / "garden.md").write_text(f"# Garden\n\n{answer} It is warm there.\n", encoding="utf-8")
+    (tmp_path / "kitchen.md").write_text("# Kitchen\n\nBread is baked on Fridays.\n", encoding="utf-8")
+    start = len("# Garden\n\n")
+    references = json.dumps([{"content": answer, "start_index": start, "end_index": start + len(answer)}])
+    with (tmp_path / "questions_df.csv").open("w", newline="", encoding="utf-8") as file:
+        rows = csv.writer(file)
+        rows.writerow(["question", "references", "corpus_id"])
+        rows.writerow(["When does the greenhouse open?", references, "garden"])
+    out = StringIO()
+    with django_capture_on_commit_callbacks(execute=True):
+        call_command("evaluate", "documents", "--data", str(tmp_path), "--json", stdout=out, stderr=StringIO())
+    report = json.loads(out.getvalue())
+    assert report["questions"] == 1
+    assert report["section_recall@1"] == report["passage_recall@1"] == report["chunk_recall@1"] == 1.0
+    assert report["section_iou@1"] <= report["passage_iou@1"]
+    assert not User.objects.exists()
+    assert not [path for path in (tmp_path / "media").rglob("*") if path.is_file()]

@@ -95,7 +95,7 @@ def test_a_pdf_is_text_until_a_worker_has_drawn_it(browser: Client, owner: User)
     assert waiting.count('hx-trigger="every 1s"') == 2
     assert [task.args for task in OwnerTask.objects.filter(func=tasks.DRAW)] == [[document.pk, 1]]
     assert browser.get(f"/documents/{document.pk}/pages/2.webp").status_code == 404
-    tasks.draw(document.pk, 1)
+    tasks.draw(document.pk, 1, owner_id=owner.pk)
     drawn = page(browser, f"/documents/{document.pk}", **place)
     assert 'hx-trigger="every 1s"' not in drawn
     assert "two &amp; three </text>" in drawn

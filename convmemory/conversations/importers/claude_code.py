@@ -13,14 +13,20 @@ from pathlib import Path
 from convmemory.conversations.drafts import ConversationDraft
 from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
 from convmemory.conversations.importers.claude_messages import MessageReader
-from convmemory.conversations.importers.claude_scan import MESSAGE_TYPES, OTHER_TYPES, Scan, scan_file, sidechains
+from convmemory.conversations.importers.claude_scan import (
+    KNOWN_TYPES,
+    MESSAGE_TYPES,
+    OTHER_TYPES,
+    Scan,
+    scan_file,
+    sidechains,
+)
 from convmemory.conversations.importers.lines import read_objects, read_objects_at
 from convmemory.conversations.importers.values import key_of, text_of
 from convmemory.core.errors import InvalidInput
 
 AGENT = "claude-code"
 MAX_SOURCE_ID_CHARS = 290
-KNOWN_TYPES = MESSAGE_TYPES | OTHER_TYPES
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
 _MARKS = frozenset({"uuid", "sessionId", "leafUuid", "parentUuid", "snapshot", "messageId"})
@@ -66,7 +72,7 @@ class ClaudeCodeImporter:
             lines = read_objects(path, until=scan.end)
             main = lines if subagent else (item for item in lines if item.value.get("isSidechain") is not True)
             yield ConversationDraft(
-                messages=MessageReader(report, plan).read(main),
+                messages=MessageReader(report, plan, superseded=scan.rewinds.superseded()).read(main),
                 source=self.name,
                 source_id=own_id,
                 title=scan.title,
@@ -74,6 +80,7 @@ class ClaudeCodeImporter:
                 project=scan.cwd,
                 created_at=scan.created_at,
                 parent_source_id=parent_id,
+                is_fork=scan.is_fork,
             )
         for chain in chains:
             yield ConversationDraft(

@@ -4,7 +4,8 @@ Assistant lines with one message id are joined; what the harness wrote becomes a
 the CLI's own answers in the assistant's name (model `<synthetic>`: API errors, usage limits).
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import hashlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -13,12 +14,19 @@ from convmemory.conversations.drafts import MessageDraft
 from convmemory.conversations.importers.base import FileReport
 from convmemory.conversations.importers.claude_prompts import read_prompt
 from convmemory.conversations.importers.claude_queue import Place, Segment
-from convmemory.conversations.importers.claude_scan import queued_command
-from convmemory.conversations.importers.content import content_parts
+from convmemory.conversations.importers.claude_scan import KNOWN_TYPES, queued_command
+from convmemory.conversations.importers.content import content_parts, kept_as_text
 from convmemory.conversations.importers.lines import JsonObject
 from convmemory.conversations.importers.payloads import without_payloads
 from convmemory.conversations.importers.values import clean, key_of, mapping_of, packed, text_of, time_of
 from convmemory.conversations.parts import AttachmentPart, Part, TextPart, ToolCallPart, ToolResultPart
+
+_ENVELOPE = frozenset(
+    {
+        *("type", "uuid", "parentUuid", "logicalParentUuid", "sessionId", "sessionKind", "timestamp", "version"),
+        *("cwd", "gitBranch", "userType", "entrypoint", "isSidechain", "slug"),
+    }
+)
 
 
 @dataclass(slots=True)
@@ -30,6 +38,7 @@ class _Answer:
     model: str
     created_at: datetime | None
     by_harness: bool
+    superseded: bool
     parts: list[Part] = field(default_factory=list)
     lines: list[bytes] = field(default_factory=list)
     _calls: set[str] = field(default_factory=set)
@@ -47,19 +56,25 @@ class _Answer:
             model=self.model,
             source_key=self.key,
             injected=self.by_harness,
+            superseded=self.superseded,
             raw=packed(*self.lines),
         )
 
 
 @dataclass(slots=True)
 class MessageReader:
-    """Turns lines into messages. `plan` is the queue's say in which places hold prompts."""
+    """Turns lines into messages.
+
+    `plan` is the queue's say in which places hold prompts, `superseded` the hashes of the uuids that were taken back.
+    """
 
     report: FileReport
     plan: Mapping[Place, list[Segment]] = field(default_factory=dict)
+    superseded: Collection[int] = ()
     _seen: set[int] = field(default_factory=set)
     _tool_names: dict[str, str] = field(default_factory=dict)
     _answer: _Answer | None = None
+    _behind_answer: list[MessageDraft] = field(default_factory=list)
 
     def read(self, lines: Iterable[JsonObject]) -> Iterator[MessageDraft]:
         """The messages of these lines."""
@@ -74,6 +89,8 @@ class MessageReader:
             elif kind == "attachment" and queued_command(item.value)[0]:
                 prompt = mapping_of(item.value.get("attachment")).get("prompt")
                 yield from self._after_answer(self._queued(item, self._parts(item, prompt)))
+            elif text_of(kind) not in KNOWN_TYPES:
+                self._behind_answer += self._unknown(item)
         yield from self._finished_answer()
 
     def _after_answer(self, drafts: list[MessageDraft]) -> Iterator[MessageDraft]:
@@ -85,6 +102,17 @@ class MessageReader:
         answer, self._answer = self._answer, None
         if answer and answer.parts:
             yield answer.draft()
+        waiting, self._behind_answer = self._behind_answer, []
+        yield from waiting
+
+    def _unknown(self, item: JsonObject) -> list[MessageDraft]:
+        """A line of a type that nobody knows: what it says, kept as text that nobody wrote."""
+        kept = kept_as_text({key: value for key, value in item.value.items() if key not in _ENVELOPE})
+        key = key_of(text_of(item.value.get("uuid")) or f"unknown:{hashlib.sha256(item.raw).hexdigest()[:40]}")
+        if not kept or hash(key) in self._seen:
+            return []
+        self._seen.add(hash(key))
+        return [replace(self._base(item), role="system", parts=tuple(kept), injected=True, source_key=key)]
 
     def _assistant(self, item: JsonObject) -> Iterator[MessageDraft]:
         content = self._fresh_content(item)
@@ -99,6 +127,7 @@ class MessageReader:
                 key=_key(item),
                 model=model,
                 created_at=time_of(item.value.get("timestamp")),
+                superseded=self._is_superseded(item),
                 by_harness=model == "<synthetic>" or item.value.get("isApiErrorMessage") is True,
             )
         parts = self._parts(item, content)
@@ -173,8 +202,12 @@ class MessageReader:
             parts=(),
             created_at=time_of(item.value.get("timestamp")),
             source_key=_key(item),
+            superseded=self._is_superseded(item),
             raw=packed(item.raw),
         )
+
+    def _is_superseded(self, item: JsonObject) -> bool:
+        return bool(self.superseded) and hash(text_of(item.value.get("uuid"))) in self.superseded
 
 
 def _key(item: JsonObject) -> str:

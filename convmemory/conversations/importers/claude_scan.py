@@ -10,8 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from convmemory.conversations.importers.base import FileReport
-from convmemory.conversations.importers.claude_prompts import Prompt, read_prompt, user_texts
+from convmemory.conversations.importers.claude_prompts import (
+    Prompt,
+    holds_tool_results,
+    read_prompt,
+    user_texts,
+)
 from convmemory.conversations.importers.claude_queue import QueueTracker
+from convmemory.conversations.importers.claude_rewinds import Kind, RewindTracker
 from convmemory.conversations.importers.lines import JsonObject, read_objects
 from convmemory.conversations.importers.values import mapping_of, text_of, time_of
 from convmemory.core.text import one_line
@@ -24,6 +30,7 @@ OTHER_TYPES = frozenset(
         *("bridge-session", "started", "result", "progress", "attachment", "system"),
     }
 )
+KNOWN_TYPES = MESSAGE_TYPES | OTHER_TYPES
 TITLE_CHARS = 80
 
 
@@ -65,6 +72,8 @@ class Scan:
     summaries: dict[str, str] = field(default_factory=dict)  # by the uuid they are about
     uuids: set[int] = field(default_factory=set)  # hashes of the uuids of this file's messages
     queue: QueueTracker = field(default_factory=QueueTracker)
+    rewinds: RewindTracker = field(default_factory=RewindTracker)
+    is_fork: bool = False
     side_lines: list[_SideLine] = field(default_factory=list)
 
     @property
@@ -79,11 +88,12 @@ def scan_file(path: Path, report: FileReport, *, subagent: bool) -> Scan:
     scan = Scan(end=_size(path), subagent=subagent)
     for item in read_objects(path, on_issue=report.line_issue, until=scan.end):
         kind = text_of(item.value.get("type"))
-        if kind not in MESSAGE_TYPES and kind not in OTHER_TYPES:
+        if kind not in KNOWN_TYPES:
             report.unknown(kind or "(no type)")
             continue
         scan.session_id = scan.session_id or text_of(item.value.get("sessionId"))
         scan.cwd = scan.cwd or text_of(item.value.get("cwd"))
+        scan.is_fork = scan.is_fork or item.value.get("sessionKind") == "bg"
         scan.version = text_of(item.value.get("version")) or scan.version
         if item.value.get("isSidechain") is True and not subagent:
             scan.side_lines.append(_side_line(item))
@@ -119,7 +129,9 @@ def _scan_line(scan: Scan, item: JsonObject, kind: str) -> None:
     value = item.value
     if kind in MESSAGE_TYPES:
         _scan_message(scan, item, kind)
-    elif kind == "queue-operation":
+        return
+    scan.rewinds.line(text_of(value.get("uuid")), text_of(value.get("parentUuid")), Kind.BESIDE)
+    if kind == "queue-operation":
         _scan_queue_operation(scan.queue, item)
     elif kind == "attachment":
         text, key = queued_command(value)
@@ -146,9 +158,18 @@ def _scan_message(scan: Scan, item: JsonObject, kind: str) -> None:
     scan.messages += 1
     scan.created_at = scan.created_at or time_of(item.value.get("timestamp"))
     prompt = read_prompt(item.value) if kind == "user" else Prompt("", "")
+    scan.rewinds.line(uuid, text_of(item.value.get("parentUuid")), _kind(item.value, kind, prompt))
     if prompt.typed:
         scan.first_prompt = scan.first_prompt or one_line(prompt.typed, TITLE_CHARS)
         scan.queue.prompt(item.place, prompt.typed)
+
+
+def _kind(value: Mapping[str, Any], kind: str, prompt: Prompt) -> Kind:
+    if kind == "assistant":
+        return Kind.ANSWER
+    if prompt.typed:
+        return Kind.PROMPT
+    return Kind.OTHER if holds_tool_results(mapping_of(value.get("message")).get("content")) else Kind.BESIDE
 
 
 def _scan_queue_operation(queue: QueueTracker, item: JsonObject) -> None:

@@ -14,6 +14,8 @@ ZSTD_START = b"\x28\xb5\x2f\xfd"
 MAX_WINDOW_BYTES = 128 * 1024**2
 MAX_DECOMPRESSED_BYTES = 4 * 1024**3
 _BUFFER_BYTES = 256 * 1024
+_MOST_HEADER_BYTES = 18
+_SKIPPABLE_END = b"\x2a\x4d\x18"
 
 
 def open_transcript(path: Path) -> BinaryIO:
@@ -35,6 +37,7 @@ class _ZstdReader(io.RawIOBase):
         window = zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW_BYTES)
         self._stream = window.stream_reader(file, read_across_frames=True)
         self._read = 0
+        self._is_whole = False
 
     def readable(self) -> bool:
         return True
@@ -45,6 +48,10 @@ class _ZstdReader(io.RawIOBase):
             count = self._stream.readinto(view)
         except zstandard.ZstdError as error:
             raise OSError(0, f"it is a damaged or unfinished zstd file ({error}): compress it again") from error
+        if not count and len(view) and not self._is_whole:
+            self._is_whole = _ends_with_a_frame(self._file)
+            if not self._is_whole:
+                raise OSError(0, "it is a zstd file that is cut off: compress it again")
         self._read += count
         if self._read > MAX_DECOMPRESSED_BYTES:
             raise OSError(0, f"it decompresses to more than {MAX_DECOMPRESSED_BYTES // 1024**3} GB: divide it")
@@ -53,3 +60,37 @@ class _ZstdReader(io.RawIOBase):
     def close(self) -> None:
         self._file.close()
         super().close()
+
+
+def _ends_with_a_frame(file: BinaryIO) -> bool:
+    """Whether the file's last zstd frame is there to its end: the stream reader takes the end of the file for that.
+
+    Source: RFC 8878, section 3.1.
+    """
+    size, at = file.seek(0, 2), 0
+    while at < size:
+        file.seek(at)
+        head = file.read(_MOST_HEADER_BYTES)
+        if head[1:4] == _SKIPPABLE_END and head[0] & 0xF0 == 0x50:
+            at += 8 + int.from_bytes(head[4:8], "little")
+            continue
+        try:
+            checksum_bytes = 4 if zstandard.get_frame_parameters(head).has_checksum else 0
+            at = _end_of_blocks(file, at + zstandard.frame_header_size(head)) + checksum_bytes
+        except (zstandard.ZstdError, EOFError):
+            return False
+    return at == size
+
+
+def _end_of_blocks(file: BinaryIO, at: int) -> int:
+    """Where the frame's last block ends. Raises: EOFError."""
+    while True:
+        file.seek(at)
+        header = file.read(3)
+        if len(header) < 3:
+            raise EOFError
+        value = int.from_bytes(header, "little")
+        is_repeated_byte = (value >> 1) & 3 == 1
+        at += 3 + (1 if is_repeated_byte else value >> 3)
+        if value & 1:
+            return at

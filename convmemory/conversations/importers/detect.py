@@ -27,6 +27,7 @@ from convmemory.conversations.importers.librechat import LibreChatImporter
 from convmemory.conversations.importers.opencode import OpenCodeImporter
 from convmemory.conversations.importers.openwebui import OpenWebUIImporter
 from convmemory.conversations.importers.own_export import ExportImporter
+from convmemory.conversations.importers.own_json import OwnJsonImporter
 from convmemory.conversations.importers.pi import PiImporter
 from convmemory.conversations.importers.plain import PlainImporter
 from convmemory.conversations.importers.refusals import known_refusal, why_refused
@@ -53,6 +54,7 @@ _REGISTERED: tuple[Importer, ...] = (
     LibreChatImporter(),
     OpenCodeImporter(),
     OpenWebUIImporter(),
+    OwnJsonImporter(),
     PiImporter(),
     PlainImporter(),
     TakeoutImporter(),

@@ -30,7 +30,7 @@ MAX_ROW_BYTES = 64 * 1024 * 1024  # raw sources stand there in hexadecimal digit
 DIVIDE = "take its row out of the archive and import that conversation from its own file."
 
 Row = Mapping[str, Any]
-_WRONG = (KeyError, TypeError, ValueError, AttributeError)
+WRONG = (KeyError, TypeError, ValueError, AttributeError)
 
 
 def table_file(table: str) -> str:
@@ -69,9 +69,12 @@ class ExportImporter:
             events = _Grouped((row, b"") for row in archive.rows("conversations_event"))
             for row in archive.rows("conversations_conversation"):
                 try:
-                    yield _conversation(row, messages, events, report)
-                except _WRONG as error:
-                    report.skip(f"conversation {row.get('id')}", _reason(error))
+                    number = int(row["id"])
+                    yield conversation_of_row(
+                        row, messages=_messages(messages.of(number), report), events=_events(events.of(number), report)
+                    )
+                except WRONG as error:
+                    report.skip(f"conversation {row.get('id')}", reason_of(error))
 
 
 class _Archive:
@@ -149,13 +152,15 @@ def _with_sources(archive: _Archive) -> Iterator[tuple[Row, bytes]]:
         yield row, raw
 
 
-def _conversation(row: Row, messages: _Grouped, events: _Grouped, report: FileReport) -> ConversationDraft:
-    number = int(row["id"])
+def conversation_of_row(
+    row: Row, *, messages: Iterable[MessageDraft], events: Iterable[EventDraft]
+) -> ConversationDraft:
+    """A conversation as its row in an export tells of it. Raises: one of `WRONG`."""
     return ConversationDraft(
-        messages=_messages(messages.of(number), report),
-        events=_events(events.of(number), report),
+        messages=messages,
+        events=events,
         source=str(row["source"]),
-        source_id=str(row["source_id"]) or f"export:{number}:{row['created_at']}",
+        source_id=str(row["source_id"]) or f"export:{int(row['id'])}:{row['created_at']}",
         title=str(row["title"]),
         agent=str(row["agent"]),
         project=str(row["project"]),
@@ -169,12 +174,13 @@ def _conversation(row: Row, messages: _Grouped, events: _Grouped, report: FileRe
 def _messages(rows: Iterable[tuple[Row, bytes]], report: FileReport) -> Iterator[MessageDraft]:
     for row, raw in rows:
         try:
-            yield _message(row, raw)
-        except _WRONG as error:
-            report.skip(f"message {row.get('id')}", _reason(error))
+            yield message_of_row(row, raw)
+        except WRONG as error:
+            report.skip(f"message {row.get('id')}", reason_of(error))
 
 
-def _message(row: Row, raw: bytes) -> MessageDraft:
+def message_of_row(row: Row, raw: bytes) -> MessageDraft:
+    """A message as its row in an export tells of it. Raises: one of `WRONG`."""
     if row["role"] not in ROLES:
         raise ValueError(f"unknown role {row['role']!r}")
     return MessageDraft(
@@ -202,8 +208,8 @@ def _events(rows: Iterable[tuple[Row, bytes]], report: FileReport) -> Iterator[E
                 created_at=_time(row["created_at"]),
                 payload=dict(row["payload"]),
             )
-        except _WRONG as error:
-            report.skip(f"event {row.get('id')}", _reason(error))
+        except WRONG as error:
+            report.skip(f"event {row.get('id')}", reason_of(error))
 
 
 def _loaded(line: bytes, place: str) -> Row:
@@ -230,5 +236,6 @@ def _time(value: str | None) -> datetime | None:
     return None if value is None else datetime.fromisoformat(value)
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
+    """What to report of a row that is not as it should be."""
     return f"{type(error).__name__}: {error}"

@@ -31,7 +31,7 @@ class Migration(migrations.Migration):
                 ('digest', models.CharField(help_text='SHA-256 of the upload.', max_length=64)),
                 ('name', models.CharField(max_length=255)),
                 ('format', models.CharField(max_length=30)),
-                ('file', models.FileField(max_length=200, storage=convmemory.conversations.import_storage.kept_storage, upload_to='')),
+                ('file', models.FileField(blank=True, default='', max_length=200, storage=convmemory.conversations.import_storage.kept_storage, upload_to='')),
                 ('stored_size', models.PositiveBigIntegerField(default=0, help_text='Bytes on the disk.')),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
                 ('owner', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to=settings.AUTH_USER_MODEL)),

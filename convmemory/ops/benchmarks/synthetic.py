@@ -6,7 +6,8 @@ would take hours and the speed of search does not depend on what the vectors mea
 
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
@@ -29,7 +30,9 @@ from search.indexing.active import store_documents
 from search.indexing.noting import put_source
 from search.models import Source, SourceIndex
 from search.query import MAX_QUERY_CHARS
+from search.sources import Kind
 from search.vectors.codes import pack_codes
+from search.vectors.passages import KINDS
 from search.vectors.texts import ItemTexts
 
 VOCABULARY = 20_000
@@ -37,6 +40,7 @@ TURNS_PER_CONVERSATION = 20
 PASSAGES_PER_TURN = 8
 TOKENS_PER_PASSAGE = 20
 TOPICS = 500
+SPOKEN: tuple[Kind, Kind] = ("user", "assistant")
 COPY_HEADER = b"PGCOPY\n\xff\r\n\x00" + bytes(8)
 COPY_END = b"\xff\xff"
 
@@ -79,6 +83,16 @@ def messages(count: int, maker: TextMaker) -> Iterator[MessageDraft]:
         yield MessageDraft("assistant", (TextPart(maker.text(50)),), source_key=f"{number + 3}")
 
 
+@dataclass(frozen=True, slots=True)
+class SyntheticPassage:
+    """Forty characters of an element."""
+
+    element_id: int
+    item_number: int
+    start: int
+    kind: Kind
+
+
 class VectorMaker:
     """Unit vectors around a fixed number of topics, as texts of an archive lie."""
 
@@ -119,12 +133,12 @@ def fill_turns(
         Message.objects.bulk_create(questions)
         source = _source(conversation, sum(text.length for text in texts.values()))
         store_documents(source, texts)
-        _copy_item_vectors(source, space, count, vectors)
-        _copy_passages(source, space, [m.pk for m in questions for _ in range(passages_per_turn)], vectors)
-        SourceIndex.objects.create(
-            source=source, owner=owner, space=space, indexed_version=1, noted_version=1, last_item=count - 1,
-            passages=count * passages_per_turn,
-        )  # fmt: skip
+        passages = [
+            SyntheticPassage(message.pk, number, 0, SPOKEN[place % 2])
+            for number, message in enumerate(questions)
+            for place in range(passages_per_turn)
+        ]
+        store_vectors(source, space, passages, vectors)
 
 
 def _conversation(owner: User, turns: int, maker: TextMaker, source_id: str) -> Conversation:
@@ -148,6 +162,18 @@ def _turn(number: int, maker: TextMaker, answer_words: int) -> ItemTexts:
     return ItemTexts(number, question, None, f"{question}\n{answer}", lexical)
 
 
+def store_vectors(
+    source: Source, space: EmbeddingSpace, passages: Sequence[SyntheticPassage], vectors: VectorMaker
+) -> None:
+    """Vectors of all items of the source and of these passages, and that it is indexed."""
+    _copy_item_vectors(source, space, source.item_count, vectors)
+    _copy_passages(source, space, passages, vectors)
+    SourceIndex.objects.create(
+        source=source, owner_id=source.owner_id, space=space, indexed_version=1, noted_version=1,
+        last_item=source.item_count - 1, passages=len(passages),
+    )  # fmt: skip
+
+
 def _copy_item_vectors(source: Source, space: EmbeddingSpace, items: int, vectors: VectorMaker) -> None:
     parameters = {"owner": source.owner_id, "source": source.pk, "space": space.pk}
     with connection.cursor() as cursor:
@@ -157,15 +183,19 @@ def _copy_item_vectors(source: Source, space: EmbeddingSpace, items: int, vector
         cursor.execute(load_sql("convmemory.ops", "synthetic_items"), parameters)
 
 
-def _copy_passages(source: Source, space: EmbeddingSpace, message_ids: list[int], vectors: VectorMaker) -> None:
-    """One passage for each of `message_ids`, where a message's number is its turn's number."""
-    count = len(message_ids)
+def _copy_passages(
+    source: Source, space: EmbeddingSpace, passages: Sequence[SyntheticPassage], vectors: VectorMaker
+) -> None:
+    count = len(passages)
     size = TOKENS_PER_PASSAGE * space.dimensions // 8
     parameters: dict[str, Any] = {
         "owner": source.owner_id,
         "source": source.pk,
         "space": space.pk,
-        "messages": message_ids,
+        "elements": [passage.element_id for passage in passages],
+        "items": [passage.item_number for passage in passages],
+        "starts": [passage.start for passage in passages],
+        "kinds": [KINDS[passage.kind] for passage in passages],
         "tokens": TOKENS_PER_PASSAGE,
         "size": size,
         "random_bytes": vectors.generator.bytes(size + 1_000),

@@ -8,6 +8,7 @@ from django.db.models import Count
 from django.utils import timezone
 
 from convmemory.conversations.ingest import release_abandoned_responses
+from convmemory.conversations.kept_uploads import drop_upload, lost_uploads
 from convmemory.conversations.models import Conversation
 from convmemory.core.retrying import EMBEDDING
 from convmemory.core.sql import load_sql
@@ -192,6 +193,18 @@ def check_documents() -> Iterator[Finding]:
         )
 
 
+def check_kept_uploads() -> Iterator[Finding]:
+    lost = lost_uploads()
+    if lost:
+        yield Finding(
+            "rows.uploads-lost",
+            Severity.WARNING,
+            f"The files of {plural(len(lost), 'kept upload')} are not in MEDIA_ROOT: they cannot be read again.",
+            "Put the folder back from a backup; `--fix` forgets them. What came in with them is stored and stays.",
+            lambda: f"{plural(sum(drop_upload(row) for row in lost_uploads()), 'upload')} forgotten.",
+        )
+
+
 AREA = Area(
     "rows",
     facts,
@@ -206,5 +219,6 @@ AREA = Area(
         check_refused,
         check_behind,
         check_documents,
+        check_kept_uploads,
     ),
 )

@@ -1,4 +1,4 @@
-"""Backups of the embedded database and of documents' files: one file, verified before anything is changed.
+"""Backups of the embedded database and of the files beside it: one file, verified before anything is changed.
 
 A backup is a zip file with `dump.pgc` (what pg_dump writes, streamed through), `files/` (`file_backup.py`), and
 `manifest.json` with the dump's checksum and the number of rows of each table in the same snapshot. A restore fills a
@@ -193,10 +193,10 @@ def _stored_places(target: Mapping[str, Any]) -> frozenset[str]:
 
 
 def _places(reader: psycopg.Connection) -> list[str]:
-    """Where the files of documents lie; none in a database of a version that has no documents."""
+    """Where the files of documents and kept uploads lie; a database of an older version may have neither."""
     tables = {name for (name,) in _rows(reader, load_sql("convmemory.ops", "backed_up_tables"))}
-    known = file_backup.TABLE in tables
-    return [place for (place,) in _rows(reader, load_sql("convmemory.ops", "stored_files"))] if known else []
+    statements = [name for table, name in file_backup.STATEMENTS.items() if table in tables]
+    return [place for name in statements for (place,) in _rows(reader, load_sql("convmemory.ops", name))]
 
 
 @contextlib.contextmanager

@@ -1,6 +1,6 @@
-"""The files of documents in a backup: each under its digest, so that its own name says whether it is whole.
+"""The files of documents and kept uploads in a backup: each under its digest, so that its name says if it is whole.
 
-A backup can come from anywhere: what is no document's place is refused, and no name of its makes a path.
+A backup can come from anywhere: what is no place of such a file is refused, and no name of its makes a path.
 """
 
 import hashlib
@@ -10,11 +10,13 @@ from collections.abc import Iterable, Iterator
 
 from django.core.files import File
 
+from convmemory.conversations.import_storage import kept_place
 from convmemory.core.errors import InvalidInput
 from convmemory.documents.storage import digest_of, document_storage, place_of
 
 FOLDER = "files/"
-TABLE = "documents_document"
+STATEMENTS = {"documents_document": "stored_files", "conversations_keptupload": "stored_uploads"}
+"""By table, the statement that says where the files of its rows lie."""
 CHUNK_BYTES = 1024 * 1024
 MAX_OWNER_DIGITS = 19
 
@@ -34,7 +36,7 @@ def add_files(archive: zipfile.ZipFile, places: Iterable[str]) -> int:
 
 
 def verify_files(archive: zipfile.ZipFile) -> None:
-    """Raises: InvalidInput where a file is no document's, or does not have the digest that it is named after."""
+    """Raises: InvalidInput where a file is nobody's, or does not have the digest that it is named after."""
     for place, entry in _files_of(archive):
         digest = hashlib.sha256()
         with archive.open(entry) as file:
@@ -80,13 +82,19 @@ def _files_of(archive: zipfile.ZipFile) -> Iterator[tuple[str, zipfile.ZipInfo]]
         if entry.filename.startswith(FOLDER):
             place = entry.filename.removeprefix(FOLDER)
             if not _is_place(place):
-                raise InvalidInput(f"The backup holds {entry.filename[:100]!r}, which is no document's file.")
+                raise InvalidInput(
+                    f"The backup holds {entry.filename[:100]!r}, which is the file of no document or upload."
+                )
             yield place, entry
 
 
 def _is_place(place: str) -> bool:
-    """Whether it is one that `place_of` makes."""
+    """Whether it is one that `place_of` or `kept_place` makes."""
     owner, digest = place.split("/")[1:4:2] if place.count("/") == 3 else ("", "")
     is_owner = owner.isascii() and owner.isdecimal() and len(owner) <= MAX_OWNER_DIGITS
     is_digest = len(digest) == 64 and not set(digest) - set("0123456789abcdef")
-    return is_owner and is_digest and place == place_of(owner_id=int(owner), digest=digest)
+    return (
+        is_owner
+        and is_digest
+        and place in [makes(owner_id=int(owner), digest=digest) for makes in (place_of, kept_place)]
+    )

@@ -4,36 +4,31 @@ import json
 import zipfile
 import zlib
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.core.management import call_command
 from django.db import connection
 from django.test import Client
 
 from convmemory.conversations import ingest
 from convmemory.conversations.by_source import create_or_continue
-from convmemory.conversations.drafts import ConversationDraft
+from convmemory.conversations.drafts import ConversationDraft, EventDraft
 from convmemory.conversations.hidden_keys import keys_of, reveal_key
 from convmemory.conversations.import_runner import ImportReport, import_paths
 from convmemory.conversations.models import Conversation, HiddenKey, Message, MessageSource
 from convmemory.core.errors import NotFound
-from convmemory.core.key_shapes import find_keys
 from convmemory.ops.privacy.exporting import export_user
 from convmemory.tools.registry import run_tool
 from search.indexing.active import index_source
-from tests.factories import make_user, source_id, user_says
-from tests.support.planted_keys import planted_keys
+from tests.factories import assistant_says, make_user, source_id, user_says
+from tests.support.planted_keys import PLANTED, leaks, secret
 from tests.unit.importers.helpers import assistant_line, user_line, write_lines
 
 pytestmark = pytest.mark.django_db
-
-PLANTED = planted_keys()
-
-
-def secret(kind: str) -> str:
-    [found] = find_keys(PLANTED[kind])
-    return PLANTED[kind][found.start : found.end]
 
 
 def transcript(folder: Path) -> Path:
@@ -53,12 +48,6 @@ def transcript(folder: Path) -> Path:
 
 def imported(owner: User, folder: Path) -> ImportReport:
     return import_paths(owner=owner, paths=[transcript(folder)])
-
-
-def leaks(text: str) -> list[str]:
-    """The kinds of the planted keys that stand in the text, whole or in its JSON form."""
-    forms = {kind: {secret(kind), json.dumps(secret(kind))[1:-1]} for kind in PLANTED}
-    return [kind for kind, values in forms.items() if any(value in text for value in values)]
 
 
 def whole_database() -> str:
@@ -175,3 +164,44 @@ def test_what_a_client_sends_again_is_known_in_spite_of_its_keys(settings: objec
     settings.HIDE_KEYS = True  # type: ignore[attr-defined]
     again, is_new = create_or_continue(owner=owner, draft=replace(draft, messages=(first, second)))
     assert (again.pk, is_new, again.message_count) == (stored.pk, False, 2)
+
+
+def test_what_was_stored_before_is_hidden_by_the_command(tmp_path: Path, settings: Any) -> None:
+    owner, other = make_user(), make_user("bob")
+    settings.HIDE_KEYS = False
+    imported(owner, tmp_path)
+    event = EventDraft(1, "tool:pre", payload={"command": PLANTED["github-token"]})
+    noted = ConversationDraft(messages=(), source="amplifier", source_id="noted-1", events=[event],
+                              title=PLANTED["npm-token"])  # fmt: skip
+    ingest.sync_conversation(owner=owner, draft=noted)
+    assert set(leaks(whole_database())) >= set(PLANTED) - {"private-key"}  # a row shows its line breaks twice escaped
+    settings.HIDE_KEYS = True
+    stored = Conversation.objects.get(source="claude-code")
+    index_source(owner_id=owner.pk, source_id=source_id(stored))
+    call_command("hide_keys", "--user", other.username, stdout=StringIO())
+    assert len(leaks(whole_database())) >= len(PLANTED) - 1
+    call_command("hide_keys", stdout=StringIO())
+    index_source(owner_id=owner.pk, source_id=source_id(stored))
+    assert leaks(whole_database()) == []
+    assert {reveal_key(owner=owner, key_id=row.pk) for row in keys_of(owner=owner, conversation_id=stored.pk)} >= {
+        secret(kind) for kind in PLANTED
+    }
+    assert imported(owner, tmp_path).total("updated") == 0
+    moved = Conversation.objects.get(pk=stored.pk)
+    assert (moved.updated_at, moved.turn_count) == (stored.updated_at, stored.turn_count)
+    before = list(Message.objects.order_by("pk").values_list("parts", "source_key"))
+    call_command("hide_keys", stdout=StringIO())
+    assert list(Message.objects.order_by("pk").values_list("parts", "source_key")) == before
+
+
+def test_keys_of_a_chat_are_hidden_once_it_is_answered() -> None:
+    owner, key = make_user(), PLANTED["github-token"]
+    chat = ingest.create_conversation(owner=owner, draft=ConversationDraft(messages=()))
+    ingest.begin_response(owner=owner, conversation_id=chat.pk, question=user_says(f"Is {key} right?"))
+    assert key in chat.messages.get().parts[0]["text"]
+    ingest.finish_response(owner=owner, conversation_id=chat.pk, drafts=[assistant_says(f"Yes, {key} is.")])
+    texts = [row.parts[0]["text"] for row in chat.messages.order_by("position")]
+    assert texts == ["Is [hidden github-token 1] right?", "Yes, [hidden github-token 1] is."]
+    assert {reveal_key(owner=owner, key_id=row.pk) for row in keys_of(owner=owner, conversation_id=chat.pk)} == {key}
+    stored = Conversation.objects.get(pk=chat.pk)
+    assert (stored.title, stored.turn_count) == ("Is [hidden github-token 1] right?", 1)

@@ -14,7 +14,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import DataError, connection
 
-from convmemory.conversations import import_runner, ingest
+from convmemory.conversations import import_runner, ingest, message_store
 from convmemory.conversations.archives import UnpackLimits
 from convmemory.conversations.drafts import ConversationDraft
 from convmemory.conversations.import_runner import ImportReport, import_paths, import_upload
@@ -59,7 +59,7 @@ def test_every_fixture_and_then_again() -> None:
             AMPLIFIER: (1, 7, 0, 0, 2),
             f"{AMPLIFIER}-1a2b3c4d5e6f7081_soil-expert": (1, 2, 0, 0, 1),
             "0c5e2b7a-9f64-4d0d-b6a3-1d2e3f4a5b6c.jsonl": (1, 10, 0, 0, 4),
-            f"{SESSION}.jsonl": (1, 11, 0, 0, 4),
+            f"{SESSION}.jsonl": (1, 12, 0, 0, 4),
             "b2a9c7e0-51d4-4c0e-8f0a-64d2a1f3c988.jsonl": (1, 20, 0, 0, 4),
             "damaged.jsonl": (1, 4, 0, 0, 2),
             "sidechain.jsonl": (3, 8, 0, 0, 3),
@@ -302,13 +302,13 @@ def test_messages_are_read_before_the_transaction_begins(monkeypatch: pytest.Mon
 def test_large_messages_are_stored_in_small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ingest, "BATCH_BYTES", 1_000)
     sizes: list[int] = []
-    insert = ingest._insert
+    insert = message_store.insert_messages
 
-    def counted(owner_id: int, conversation_id: int, drafts: Any, first_position: int) -> Any:
+    def counted(owner_id: int, conversation_id: int, drafts: Any, *rest: Any) -> Any:
         sizes.append(len(drafts))
-        return insert(owner_id, conversation_id, drafts, first_position)
+        return insert(owner_id, conversation_id, drafts, *rest)
 
-    monkeypatch.setattr(ingest, "_insert", counted)
+    monkeypatch.setattr(ingest, "insert_messages", counted)
     make_conversation(make_user(), [user_says("x" * 600, source_key=str(number)) for number in range(5)])
     assert sizes == [2, 2, 1]
 

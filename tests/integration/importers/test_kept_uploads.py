@@ -1,5 +1,6 @@
 """Uploads are kept under a key, read again when an importer has been repaired, and go with what came in with them."""
 
+import hashlib
 import time
 from collections.abc import Iterator
 from io import StringIO
@@ -17,6 +18,7 @@ from convmemory.conversations.import_undo import ask_to_undo, undo
 from convmemory.conversations.importers import plain
 from convmemory.conversations.models import Conversation, Import, KeptUpload, Message
 from convmemory.core.errors import InvalidInput
+from convmemory.ops.doctor.rows_area import check_kept_uploads
 from convmemory.ops.privacy.erasing import erase_user
 from tests.factories import make_user
 from tests.support.importing import run_at_once
@@ -60,9 +62,9 @@ def test_an_upload_is_kept_once_and_nobody_can_read_it_on_the_disk() -> None:
     row = imported(owner)
     imported(owner, name="again.jsonl")
     (path,) = files()
-    assert (
-        path.relative_to(django_settings.MEDIA_ROOT).as_posix() == f"uploads/{owner.pk}/{row.digest[:2]}/{row.digest}"
-    )
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    assert path.relative_to(django_settings.MEDIA_ROOT).as_posix() == f"uploads/{owner.pk}/{digest[:2]}/{digest}"
+    assert row.digest == hashlib.sha256(CHAT).hexdigest()
     assert path.stat().st_mode & 0o777 == 0o600
     assert b"zebrafish" not in path.read_bytes()
     kept = KeptUpload.objects.get()
@@ -168,6 +170,18 @@ def test_a_changed_secret_is_said(settings: Any) -> None:
     imported(make_user())
     settings.SECRET_KEY = "another one, long enough for Django to be content with it"
     assert "chat.jsonl: It cannot be decrypted: SECRET_KEY has changed" in reimported()
+
+
+def test_the_doctor_finds_files_that_are_gone() -> None:
+    imported(make_user())
+    assert list(check_kept_uploads()) == []
+    files()[0].unlink()
+    [finding] = check_kept_uploads()
+    assert finding.id == "rows.uploads-lost"
+    assert "cannot be read: No such file" in reimported()
+    assert finding.fix
+    assert finding.fix() == "1 upload forgotten."
+    assert Message.objects.count() == 2
 
 
 def test_it_goes_with_the_person() -> None:

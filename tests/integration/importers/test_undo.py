@@ -1,19 +1,24 @@
 import time
+from io import StringIO
 from pathlib import Path
 
 import pytest
 from django.contrib.auth.models import User
 from django.core.files.uploadedfile import SimpleUploadedFile
+from django.core.management import call_command
 from django.test import Client
 
 from convmemory.conversations import imports, ingest, tasks
+from convmemory.conversations.command_imports import import_undoably
 from convmemory.conversations.drafts import MessageDraft
+from convmemory.conversations.import_runner import ImportReport, OnStored, import_paths
 from convmemory.conversations.import_undo import ask_to_undo, undo
 from convmemory.conversations.models import Conversation, Import, ImportedConversation, Message
 from convmemory.conversations.parts import TextPart
 from convmemory.core.errors import InvalidInput, NotFound
 from tests.factories import make_user
 from tests.support.importing import run_at_once
+from tests.unit.importers.helpers import user_line, write_lines
 
 pytestmark = pytest.mark.django_db
 
@@ -136,3 +141,40 @@ def test_a_zip_in_a_folder_is_imported(owner: User, tmp_path: Path) -> None:
         archive.writestr("part-1.zip", inner.getvalue())
     imported(owner, outer.getvalue(), "all.zip")
     assert said(Conversation.objects.get()) == ["one", "1"]
+
+
+def test_what_a_command_imported_is_undone(owner: User, tmp_path: Path) -> None:
+    path = tmp_path / "chats.jsonl"
+    path.write_bytes(FIRST % ANSWER)
+    for _ in range(2):  # the second brings nothing, and is not listed
+        call_command("import_conversations", path, "--user", owner.username, stdout=StringIO())
+    [row] = imports.imports_of(owner=owner, limit=10)
+    assert (row.name, row.state, row.messages_read) == ("chats.jsonl", "done", 2)
+    undone(owner, row)
+    assert not Conversation.objects.exists()
+
+
+def test_a_command_that_was_interrupted_can_be_undone(owner: User, tmp_path: Path) -> None:
+    (tmp_path / "chats.jsonl").write_bytes(FIRST % ANSWER)
+
+    def run(on_stored: OnStored) -> ImportReport:
+        import_paths(owner=owner, paths=[tmp_path], on_stored=on_stored)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        import_undoably(owner=owner, name="chats", run=run)
+    [row] = imports.imports_of(owner=owner, limit=10)
+    assert (row.state, row.failure) == ("failed", "interrupted")
+    undone(owner, row)
+    assert not Conversation.objects.exists()
+
+
+def test_a_sync_is_undone(owner: User, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CLAUDE_CONFIG_DIR", raising=False)
+    session = tmp_path / ".claude/projects/-p/0c5e2b7a-0000-4000-8000-00000000000a.jsonl"
+    write_lines(session, [user_line("u1", "one?")])
+    call_command("sync", "--user", owner.username, "--home", str(tmp_path), "--yes", stdout=StringIO())
+    [row] = imports.imports_of(owner=owner, limit=10)
+    assert row.name == "sync of claude-code"
+    undone(owner, row)
+    assert not Conversation.objects.exists()

@@ -187,6 +187,22 @@ def test_turns_are_chosen_by_number(owner: User) -> None:
         run_tool("read_conversation", {**arguments, "to_turn": 3}, owner)
 
 
+def test_what_belongs_to_no_turn_is_read_with_its_neighbour(owner: User) -> None:
+    drafts = [assistant_says("Welcome!"), *exchange(("one?", "1"), ("two?", "2"), ("three?", "3")), user_says("four?")]
+    made = make_conversation(owner, drafts)
+
+    def read(first: int, last: int) -> list[tuple[int, str]]:
+        arguments = {"conversation_id": made.pk, "from_turn": first, "to_turn": last}
+        return [(m["turn_number"], m["text"]) for m in run_tool("read_conversation", arguments, owner)["messages"]]
+
+    assert read(0, 0) == [(0, "Welcome!"), (0, "one?"), (0, "1")]
+    assert read(1, 1) == [(1, "two?"), (1, "2")]
+    assert read(2, 2) == [(2, "three?"), (2, "3"), (2, "four?")]
+    alone = make_conversation(owner, [user_says("is anybody there?")])
+    found = run_tool("read_conversation", {"conversation_id": alone.pk}, owner)["messages"]
+    assert [(m["turn_number"], m["text"]) for m in found] == [(0, "is anybody there?")]
+
+
 @pytest.mark.parametrize("max_tokens", [100, 137, 1_000, 20_000])
 def test_pages_stay_in_the_budget_and_together_hold_everything(owner: User, max_tokens: int) -> None:
     texts = ["short", "word " * 700, "中文" * 300, "🥖" * 90, "the end"]

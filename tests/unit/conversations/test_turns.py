@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convmemory.conversations.parts import TextPart, ThinkingPart, ToolResultPart
-from convmemory.conversations.turns import TurnMessage, is_real_user_message, number_turns
+from convmemory.conversations.turns import TurnCounter, TurnMessage, is_real_user_message, number_turns
 
 KINDS = {
     "u": TurnMessage("user", is_real_user=True),
@@ -70,6 +70,16 @@ def test_appending_never_changes_a_number_that_stands(before: str, added: str) -
     old = numbers(before)
     new = numbers(before + added)[: len(before)]
     assert all(was is None or was == now for was, now in zip(old, new, strict=True))
+
+
+@given(st.lists(st.text(alphabet="uiats", max_size=8), max_size=6))
+def test_pieces_are_numbered_as_the_whole_but_for_what_waits_for_its_answer(pieces: list[str]) -> None:
+    counter = TurnCounter()
+    found = [number for piece in pieces for number in counter.number(KINDS[kind] for kind in piece)]
+    whole = numbers("".join(pieces))
+    assert all(number in (None, expected) for number, expected in zip(found, whole, strict=True))
+    if len([piece for piece in pieces if piece]) == 1:
+        assert found == whole
 
 
 def test_who_is_a_real_user() -> None:

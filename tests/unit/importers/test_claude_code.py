@@ -41,7 +41,10 @@ def test_the_session_and_its_headers(session: Read) -> None:
 
 
 def test_roles_and_keys_in_file_order(session: Read) -> None:
-    assert [(message.role, message.source_key) for message in session.messages] == [
+    *told, unknown = [(message.role, message.source_key) for message in session.messages]
+    assert unknown[0] == "system"
+    assert unknown[1].startswith("unknown:")
+    assert told == [
         ("user", "u-1"),
         ("assistant", "a-1"),
         ("tool", "r-1"),
@@ -386,3 +389,77 @@ def test_content_of_an_unknown_shape_is_kept(tmp_path: Path) -> None:
     assert found.messages[3].role == "system"
     assert all(message.raw for message in found.messages)
     assert report.unknown_types == {"(no type)": 2}
+
+
+def chained(*lines: dict[str, Any]) -> list[dict[str, Any]]:
+    """Each line behind the one before, but for those that say behind which they stand."""
+    parents = [None, *(line["uuid"] for line in lines)]
+    return [{"parentUuid": parent, **line} for line, parent in zip(lines, parents, strict=False)]
+
+
+TAKEN_BACK = (
+    user_line("u1", "Which glaze?"),
+    assistant_line("a1", "A blue one."),
+    user_line("u2", "How hot?"),
+    assistant_line("a2", "At 900 degrees."),
+)
+
+
+def test_what_a_rewind_took_back_is_superseded(tmp_path: Path) -> None:
+    again = user_line("u3", "How long?", parentUuid="a1")
+    found = read_lines(tmp_path, *chained(*TAKEN_BACK, again, assistant_line("a3", "Ten hours.")))
+    assert found.texts == ["Which glaze?", "A blue one.", "(How hot?)", "(At 900 degrees.)", "How long?", "Ten hours."]
+    assert found.turns == 2
+
+
+def test_lines_of_the_harness_do_not_hide_a_rewind(tmp_path: Path) -> None:
+    beside = {"type": "attachment", "uuid": "x1", "sessionId": "s", "attachment": {"type": "hook"}, "parentUuid": "a1"}
+    again = user_line("u3", "How long?", parentUuid="x1")
+    found = read_lines(tmp_path, *chained(*TAKEN_BACK, beside, again, assistant_line("a3", "Ten hours.")))
+    assert [text for text in found.texts if text.startswith("(")] == ["(How hot?)", "(At 900 degrees.)"]
+
+
+def test_a_rewind_that_was_given_up_is_the_one_that_is_superseded(tmp_path: Path) -> None:
+    again = user_line("u3", "How long?", parentUuid="a1")
+    lines = chained(*TAKEN_BACK, again, assistant_line("a3", "Ten hours."), user_line("u4", "Why?", parentUuid="a2"))
+    found = read_lines(tmp_path, *lines, assistant_line("a4", "To melt.", parentUuid="u4"))
+    assert [text for text in found.texts if text.startswith("(")] == ["(How long?)", "(Ten hours.)"]
+
+
+def test_parallel_answers_and_prompts_without_an_answer_are_no_rewind(tmp_path: Path) -> None:
+    call = {"type": "tool_result", "tool_use_id": "t", "content": "done"}
+    lines = chained(
+        *TAKEN_BACK[:2],
+        user_line("q1", "And the kiln?"),
+        user_line("q2", "And the clay?", parentUuid="a1"),
+        assistant_line("a5", "First the kiln.", parentUuid="q2"),
+        user_line("r1", [call], parentUuid="a5"),
+        assistant_line("a6", "Then the clay.", parentUuid="a5"),
+    )
+    assert not any(message.superseded for message in read_lines(tmp_path, *lines).messages)
+
+
+def test_a_rewind_in_the_second_half_of_a_file_supersedes_what_the_first_half_held(tmp_path: Path) -> None:
+    first = read_lines(tmp_path, *chained(*TAKEN_BACK))
+    assert not any(message.superseded for message in first.messages)
+    test_what_a_rewind_took_back_is_superseded(tmp_path)
+
+
+def test_loops_among_parents_end(tmp_path: Path) -> None:
+    lines = [user_line("u1", "One?", parentUuid="a1"), assistant_line("a1", "1", parentUuid="u1")]
+    lines += [user_line("u2", "Two?", parentUuid="u2"), assistant_line("a2", "2", parentUuid="u2")]
+    assert read_lines(tmp_path, *lines).turns == 2
+
+
+def test_lines_of_an_unknown_type_are_kept_as_text_and_part_no_answer(tmp_path: Path) -> None:
+    report = FileReport(path="x")
+    halves = [assistant_line(uuid, text) for uuid, text in (("a1", "One half"), ("a2", "and another."))]
+    for line in halves:
+        line["message"]["id"] = "m1"
+    unheard = {"type": "from-the-future", "uuid": "f1", "sessionId": "s", "note": "the kiln is hot"}
+    path = write_lines(tmp_path / "session.jsonl", [user_line("u1", "Say it."), halves[0], unheard, halves[1]])
+    (found,) = read(importer, path, report)
+    assert found.texts == ["Say it.", "One half and another.", '{"note": "the kiln is hot"}']
+    assert (found.messages[2].role, found.messages[2].source_key) == ("system", "f1")
+    assert report.unknown_types == {"from-the-future": 1}
+    assert found.turns == 1

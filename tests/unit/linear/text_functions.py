@@ -15,7 +15,10 @@ import tiktoken
 
 from convmemory.chat.deltas import CompletionDraft
 from convmemory.conversations.archives import _archive_stem, _safe_parts
+from convmemory.conversations.drafts import MessageDraft
 from convmemory.conversations.event_words import event_words, words_query
+from convmemory.conversations.exports.markdown_text import part_as_markdown
+from convmemory.conversations.hidden_keys import without_keys
 from convmemory.conversations.highlighting import MarkedSpan, highlight_markdown, highlight_text
 from convmemory.conversations.importers.base import FileReport, Importer, Source
 from convmemory.conversations.importers.chatgpt_content import node_drafts
@@ -33,7 +36,7 @@ from convmemory.conversations.importers.projects import project_of
 from convmemory.conversations.importers.refusals import why_refused
 from convmemory.conversations.importers.takeout import _plain
 from convmemory.conversations.importers.threads import MessageKeys, Node, Timeline, order_thread
-from convmemory.conversations.importers.values import clean, key_of, time_of
+from convmemory.conversations.importers.values import clean, key_of, packed, time_of
 from convmemory.conversations.importers.versions import is_newer
 from convmemory.conversations.parts import TextPart, ThinkingPart, ToolCallPart, ToolResultPart, part_to_json
 from convmemory.conversations.reading import StoredMessage
@@ -264,10 +267,23 @@ _BYTES = tiktoken.Encoding(
     special_tokens={},
 )
 
+
+def _exported(text: str) -> list[str]:
+    call = ToolCallPart("1", text[:100], {"a": text})
+    return [part_as_markdown(part) for part in (TextPart(text), ThinkingPart(text), call, ToolResultPart("1", text))]
+
+
+def _without_keys(text: str) -> object:
+    parts = (TextPart(text), ToolCallPart("1", "Bash", {"command": [text, {text[:100]: text}]}))
+    return without_keys(MessageDraft("user", parts, raw=packed(text.encode("utf-8", "replace"))))
+
+
 TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "convmemory.chat.deltas": _stream,
     "convmemory.context.left_out": lambda text: one_line(text, 500),
     "convmemory.conversations.archives": lambda text: (_safe_parts(text), _archive_stem(text)),
+    "convmemory.conversations.exports.markdown_text": _exported,
+    "convmemory.conversations.hidden_keys": _without_keys,
     "convmemory.conversations.highlighting": _marked,
     "convmemory.conversations.highlighting text": lambda text: highlight_text(text, MarkedSpan(1, len(text))),
     "convmemory.conversations.importers.claude_code": _claude_session,

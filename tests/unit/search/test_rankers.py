@@ -9,10 +9,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from convmemory.conversations.reading import Filters
+from search.query_text import QueryText
 from search.ranking.rankers import BlendedRanker, LinearRanker, MissingFeature, long_share
+from search.ranking.stages import Rankers, second_ranker
 from search.ranking.weights import TABLES, WeightsError, check_weights, weights_of
 from search.retrieval.candidates import item_keys
 from search.retrieval.features import Feature, FeatureTable
+from search.retrieval.prepared import PreparedQuery
 
 KEYS = item_keys([1, 1, 2], [0, 1, 0])
 
@@ -83,6 +87,22 @@ def test_long_items_are_weighed_by_another_table_without_a_step() -> None:
     blended = ranker.blended(1e9, 0.0)
     assert_allclose([blended[name] for name in long], list(long.values()), atol=1e-6)
     assert_allclose(ranker.blended(350, 0.0)["bm25"], (short["bm25"] + long["bm25"]) / 2)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "mode", "table"),
+    [
+        ({"document"}, "hybrid", "sections"),
+        ({"document"}, "semantic", "semantic"),
+        ({"document", "conversation"}, "hybrid", "hybrid"),
+        ({"conversation"}, "hybrid", "hybrid"),
+        (set(), "hybrid", "hybrid"),
+    ],
+)
+def test_documents_alone_have_a_table_of_their_own(kinds: set[str], mode: str, table: str) -> None:
+    rankers = Rankers.fitted()
+    query = PreparedQuery(1, QueryText("why?"), mode=mode, filters=Filters(kinds=frozenset(kinds)))
+    assert second_ranker(query, rankers) is getattr(rankers, table)
 
 
 def test_an_archive_without_names_is_weighed_as_if_nobody_answered() -> None:

@@ -77,7 +77,7 @@ class Command(BaseCommand):
             questions = documents.read_questions(folder)[: options["limit"]]
             owner = documents.load_library(folder, questions, self._progress)
             found = documents.measure_search(owner, questions, mode=options["mode"], progress=self._progress)
-            plain = documents.measure_plain_splitter(folder, questions, self._progress)
+            plain = documents.measure_plain_splitter(folder, owner, questions, self._progress)
         except ConvMemoryError as error:
             raise CommandError(str(error)) from error
         finally:

@@ -7,9 +7,10 @@ from typing import Any
 from django.core.management.base import BaseCommand
 
 from convmemory.ops.benchmarks.bench import BENCHMARKS
+from convmemory.ops.benchmarks.documents import bench_documents
 from convmemory.ops.benchmarks.scale import bench_scale
 
-NAMES = [*BENCHMARKS, "scale"]
+NAMES = [*BENCHMARKS, "documents", "scale"]
 
 
 class Command(BaseCommand):
@@ -20,7 +21,7 @@ class Command(BaseCommand):
         parser.add_argument("--passages", type=int, default=100_000, help="how many passages `scale` makes")
 
     def handle(self, *args: Any, names: list[str], passages: int, **options: Any) -> None:
-        runs = BENCHMARKS | {"scale": partial(bench_scale, passages)}
+        runs = BENCHMARKS | {"documents": bench_documents, "scale": partial(bench_scale, passages)}
         for name in names or NAMES:
             for figure in runs[name]():
                 self.stdout.write(str(figure))

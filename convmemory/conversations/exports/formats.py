@@ -1,0 +1,82 @@
+"""The formats by name, and an export as pieces of text, of which no more than one message is held at a time."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from django.contrib.auth.models import AbstractBaseUser
+
+from convmemory.conversations.exports.html_page import HtmlWriter
+from convmemory.conversations.exports.json_file import JsonWriter
+from convmemory.conversations.exports.markdown_text import MarkdownWriter
+from convmemory.conversations.exports.selection import ExportedMessage, Selection, chosen, messages_of
+from convmemory.conversations.models import Conversation
+from convmemory.core.errors import InvalidInput
+
+PIECE_CHARS = 64 * 1024
+
+
+class Writer(Protocol):
+    """What a format makes of conversations, in the order of these calls."""
+
+    def begin(self) -> str: ...
+
+    def conversation(self, conversation: Conversation) -> str: ...
+
+    def message(self, message: ExportedMessage) -> str: ...
+
+    def end_of_conversation(self) -> str: ...
+
+    def end(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A format: the ending of its files, their media type, and a writer for one export."""
+
+    suffix: str
+    media_type: str
+    writer: Callable[[], Writer]
+
+
+FORMATS: Mapping[str, Format] = {
+    "markdown": Format("md", "text/markdown; charset=utf-8", MarkdownWriter),
+    "json": Format("json", "application/json", JsonWriter),
+    "html": Format("html", "text/html; charset=utf-8", HtmlWriter),
+}
+
+
+def require_format(name: str) -> Format:
+    """Raises: InvalidInput where there is no such format."""
+    if name not in FORMATS:
+        raise InvalidInput(f"Unknown format {name[:40]!r}: give one of {', '.join(FORMATS)}.")
+    return FORMATS[name]
+
+
+def exported(*, owner: AbstractBaseUser, selection: Selection, format: Format) -> Iterator[str]:
+    """The caller's conversations as text, in pieces of some 64 KB. Raises: NotFound, before the first piece is made."""
+    conversations = chosen(owner=owner, selection=selection)
+    return _in_pieces(_texts(conversations, format.writer()))
+
+
+def _texts(conversations: Iterator[Conversation], writer: Writer) -> Iterator[str]:
+    yield writer.begin()
+    for conversation in conversations:
+        yield writer.conversation(conversation)
+        for message in messages_of(conversation):
+            yield writer.message(message)
+        yield writer.end_of_conversation()
+    yield writer.end()
+
+
+def _in_pieces(texts: Iterator[str]) -> Iterator[str]:
+    waiting: list[str] = []
+    size = 0
+    for text in texts:
+        waiting.append(text)
+        size += len(text)
+        if size >= PIECE_CHARS:
+            yield "".join(waiting)
+            waiting, size = [], 0
+    if size:
+        yield "".join(waiting)

@@ -1,0 +1,90 @@
+"""Conversations as one HTML page that needs no other file, runs no script and loads nothing.
+
+What was said passes the same sanitiser as the conversation page; where a file would take too much work, text is
+shown as it is.
+"""
+
+from html import escape
+from importlib.resources import files
+
+from django.utils.html import format_html
+from django.utils.safestring import SafeString, mark_safe
+
+from convmemory.conversations.exports.selection import ExportedMessage
+from convmemory.conversations.models import Conversation
+from convmemory.conversations.parts import ToolCallPart
+from convmemory.conversations.rendering import PartView, message_kind, speaker_name, view_part
+from convmemory.conversations.rendering_work import STEPS, Work
+
+PAGES = 20  # as much work as this many pages of a conversation take
+_HEAD = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="referrer" content="no-referrer">
+<title>Conversations</title>
+<style>
+{style}</style>
+</head>
+<body>
+"""
+
+
+class HtmlWriter:
+    """Writes one page."""
+
+    def __init__(self) -> None:
+        self._work = Work(left=PAGES * STEPS)
+        self._tools: dict[str, str] = {}
+
+    def begin(self) -> str:
+        style = files("convmemory.conversations.exports").joinpath("page.css").read_text(encoding="utf-8")
+        return _HEAD.format(style=style)
+
+    def conversation(self, conversation: Conversation) -> str:
+        self._tools = {}
+        facts = (conversation.agent, conversation.project)
+        return format_html(
+            "<main>\n<h1>{}</h1>\n<p class=facts><time>{}</time>{}</p>\n",
+            conversation.title or "Untitled conversation",
+            f"{conversation.created_at:%Y-%m-%d %H:%M} UTC",
+            "".join(f" · {fact}" for fact in facts if fact),
+        )
+
+    def message(self, message: ExportedMessage) -> str:
+        self._tools |= {part.id: part.name for part in message.parts if isinstance(part, ToolCallPart)}
+        row, kind = message.row, message_kind(message.row, message.parts)
+        turn = "" if row.turn_number is None else f"turn {row.turn_number + 1}"
+        at = f"{row.created_at:%Y-%m-%d %H:%M}" if row.created_at else ""
+        facts = " · ".join(filter(None, (turn, at, row.model, "superseded" if row.superseded else "")))
+        body = [self._part(view_part(part, index, tools=self._tools, whole=True, work=self._work))
+                for index, part in enumerate(message.parts)]  # fmt: skip
+        return format_html(
+            '<section class="{}">\n<h2>{} <small>{}</small></h2>\n{}</section>\n',
+            f"{kind} superseded" if row.superseded else kind,
+            speaker_name(row, kind),
+            facts,
+            mark_safe("".join(body)),  # noqa: S308 - made below of what is escaped or sanitised
+        )
+
+    def end_of_conversation(self) -> str:
+        return "</main>\n"
+
+    def end(self) -> str:
+        return "</body>\n</html>\n"
+
+    def _part(self, view: PartView) -> str:
+        if view.type == "text":
+            return format_html("<div class=said>{}</div>\n", view.html) if view.html else _plain(view.text)
+        label = {"thinking": "Thinking", "tool_call": f"Calls {view.label}", "attachment": f"Attached: {view.label}"}
+        title = label.get(view.type) or f"{'Error' if view.is_error else 'Output'} {view.label}"
+        inner: str = view.html or "".join(f"<h3>{escape(f.name)}</h3>{_plain(f.text)}" for f in view.fields)
+        body = mark_safe(inner or (_plain(view.text) if view.text else ""))  # noqa: S308 - escaped or sanitised
+        return format_html("<details><summary>{} <small>{}</small></summary>{}</details>\n", title, view.gist, body)
+
+
+def _plain(text: str) -> SafeString:
+    return format_html("<pre>{}</pre>\n", text)

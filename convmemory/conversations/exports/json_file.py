@@ -1,0 +1,75 @@
+"""Conversations as one JSON document, which `importers/own_json.py` reads back: the same messages, the same turns.
+
+A long conversation is written in several entries, so that whoever reads it need not hold all of it.
+"""
+
+import json
+from datetime import datetime
+from typing import Any
+
+from convmemory.conversations.exports.selection import ExportedMessage
+from convmemory.conversations.importers.own_json import FORMAT, VERSION
+from convmemory.conversations.models import Conversation
+from convmemory.conversations.parts import part_to_json
+
+ENTRY_CHARS = 8 * 1024**2
+
+
+class JsonWriter:
+    """Writes one document, a message a line."""
+
+    def __init__(self) -> None:
+        self._head = ""
+        self._written = 0
+        self._is_first = True
+
+    def begin(self) -> str:
+        return f'{{"format": "{FORMAT}", "version": {VERSION}, "conversations": ['
+
+    def conversation(self, conversation: Conversation) -> str:
+        self._head = _dumped(_facts(conversation))[:-1]
+        return self._begun()
+
+    def message(self, message: ExportedMessage) -> str:
+        text = _dumped(_message(message))
+        between = "" if self._written == 0 else ","
+        if self._written and self._written + len(text) > ENTRY_CHARS:
+            between = f"\n]}}{self._begun()}"
+        self._written += len(text)
+        return f"{between}\n{text}"
+
+    def end_of_conversation(self) -> str:
+        return "\n]}"
+
+    def end(self) -> str:
+        return "\n]}\n"
+
+    def _begun(self) -> str:
+        between, self._is_first, self._written = "\n" if self._is_first else ",\n", False, 0
+        return f'{between}{self._head}, "messages": ['
+
+
+def _facts(conversation: Conversation) -> dict[str, Any]:
+    plain = ("id", "source", "source_id", "title", "agent", "project", "parent_source_id")
+    times = ("created_at", "updated_at", "archived_at")
+    return {
+        **{name: getattr(conversation, name) for name in plain},
+        **{name: _time(getattr(conversation, name)) for name in times},
+    }
+
+
+def _message(message: ExportedMessage) -> dict[str, Any]:
+    plain = ("position", "role", "is_real_user", "superseded", "name", "model", "turn_number", "source_key")
+    return {
+        **{name: getattr(message.row, name) for name in plain},
+        "created_at": _time(message.row.created_at),
+        "parts": [part_to_json(part) for part in message.parts],
+    }
+
+
+def _time(value: datetime | None) -> str | None:
+    return None if value is None else value.isoformat()
+
+
+def _dumped(value: dict[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False)

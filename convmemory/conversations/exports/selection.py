@@ -1,0 +1,64 @@
+"""Which conversations are exported, and their messages in order, a few rows at a time. Reads the database."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from django.contrib.auth.models import AbstractBaseUser
+from django.db.models import QuerySet
+
+from convmemory.conversations.hidden_keys import parts_without_keys, text_without_keys
+from convmemory.conversations.models import Conversation, Message
+from convmemory.conversations.parts import Part
+from convmemory.conversations.reading import EVERYTHING, Filters, get_conversation, visible_conversations
+
+CONVERSATIONS_AT_ONCE = 100
+MESSAGES_AT_ONCE = 50
+MAX_NAMED = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What to export: the conversations with these ids, or all that pass the filters where none is given."""
+
+    ids: tuple[int, ...] = ()
+    filters: Filters = EVERYTHING
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedMessage:
+    """A message as a file shows it: keys that were stored as they came stand masked in `parts`."""
+
+    row: Message
+    parts: tuple[Part, ...]
+
+
+def chosen(*, owner: AbstractBaseUser, selection: Selection) -> Iterator[Conversation]:
+    """The caller's conversations of the selection, oldest first. Raises: NotFound, before the first one."""
+    if selection.ids:
+        for number in selection.ids:
+            get_conversation(owner=owner, conversation_id=number)
+        rows = Conversation.objects.filter(owner_id=owner.pk, pk__in=selection.ids)
+    else:
+        rows = visible_conversations(owner, selection.filters)
+    return _in_batches(rows.order_by("pk"))
+
+
+def messages_of(conversation: Conversation) -> Iterator[ExportedMessage]:
+    """Its messages in order, keys masked."""
+    position = -1
+    while True:
+        rows = list(conversation.messages.filter(position__gt=position).order_by("position")[:MESSAGES_AT_ONCE])
+        for row in rows:
+            position = row.position
+            yield ExportedMessage(row, parts_without_keys(row.typed_parts))
+        if len(rows) < MESSAGES_AT_ONCE:
+            return
+
+
+def _in_batches(rows: QuerySet[Conversation]) -> Iterator[Conversation]:
+    last = 0
+    while batch := list(rows.filter(pk__gt=last)[:CONVERSATIONS_AT_ONCE]):
+        for row in batch:
+            last = row.pk
+            row.title = text_without_keys(row.title)
+            yield row

@@ -1,0 +1,45 @@
+"""Conversations that begin with a copy of another one: of those only what is their own is stored, linked to the other.
+
+A message is known by its source key, which a copy keeps. Where the other one is not here, the copy is stored whole.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import chain
+
+from django.contrib.auth.models import AbstractBaseUser
+
+from convmemory.conversations.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.message_rows import source_key_of
+from convmemory.conversations.models import Conversation, Message
+from convmemory.core.text import storable
+
+
+def without_copies(*, owner: AbstractBaseUser, draft: ConversationDraft) -> ConversationDraft:
+    """The draft without what it repeats of the conversation that it was forked from, if that one is stored."""
+    messages = iter(draft.messages)
+    first = next(messages, None)
+    if first is None:
+        return replace(draft, messages=())
+    whole = chain([first], messages)
+    original = _original(owner, draft, source_key_of(first))
+    if original is None:
+        return replace(draft, messages=whole)
+    return replace(
+        draft,
+        messages=_own(whole, original),
+        parent_source_id=draft.parent_source_id or original.source_id,
+    )
+
+
+def _original(owner: AbstractBaseUser, draft: ConversationDraft, key: str) -> Conversation | None:
+    """The oldest conversation of the same source that holds this message, unless it is the draft's own."""
+    of_source = Conversation.objects.filter(owner_id=owner.pk, source=draft.source)
+    others = of_source.exclude(source_id=storable(draft.source_id)[:300])
+    held = Message.objects.filter(owner_id=owner.pk, source_key=key) if key else Message.objects.none()
+    return others.filter(pk__in=held.values("conversation_id")).order_by("pk").first()
+
+
+def _own(messages: Iterable[MessageDraft], original: Conversation) -> Iterator[MessageDraft]:
+    held = set(original.messages.exclude(source_key="").values_list("source_key", flat=True))
+    return (message for message in messages if source_key_of(message) not in held)

@@ -1,0 +1,50 @@
+"""Hiding the keys in all that a person has stored, conversation by conversation; twice does no more than once."""
+
+from dataclasses import dataclass
+
+from django.contrib.auth.models import AbstractBaseUser
+from django.db import transaction
+
+from convmemory.conversations.ingest import announce_rewritten, lock_conversation, require_idle
+from convmemory.conversations.models import Conversation
+from convmemory.conversations.options import HidingOptions
+from convmemory.conversations.stored_keys import hide_beside_messages, hide_in_messages
+from convmemory.core.errors import ConversationBusy, NotFound, SwitchedOff
+
+
+@dataclass(slots=True)
+class HidingReport:
+    """What was gone through and what changed; `busy` are conversations that were being answered."""
+
+    conversations: int = 0
+    messages: int = 0
+    others: int = 0  # titles and events
+    busy: int = 0
+
+
+def hide_stored_keys(*, owner: AbstractBaseUser) -> HidingReport:
+    """Hide the keys in all of the owner's conversations. Raises: SwitchedOff."""
+    if not HidingOptions.from_settings().hide_keys:
+        raise SwitchedOff("HIDE_KEYS=0 says that keys stay where they are: set it to 1 first.")
+    report = HidingReport()
+    numbers = Conversation.objects.filter(owner_id=owner.pk).order_by("pk").values_list("pk", flat=True)
+    for number in list(numbers):
+        try:
+            _hide(owner, number, report)
+        except ConversationBusy:
+            report.busy += 1
+        except NotFound:  # deleted meanwhile
+            continue
+    return report
+
+
+def _hide(owner: AbstractBaseUser, conversation_id: int, report: HidingReport) -> None:
+    with transaction.atomic():
+        conversation = lock_conversation(owner=owner, conversation_id=conversation_id)
+        require_idle(conversation)
+        changed = hide_in_messages(conversation)
+        report.others += hide_beside_messages(conversation)
+        if changed:
+            announce_rewritten(conversation, from_position=changed[0])
+    report.conversations += 1
+    report.messages += len(changed)

@@ -1,0 +1,85 @@
+"""Which lines of a Claude Code session a rewind took back: its thread went on from an earlier line without them.
+
+Each line names the one before it. A rewind shows as a prompt that stands behind the same message as an older prompt
+that was answered: what hangs on the older one is superseded, unless it is there that the session was last written.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+NOTHING = -1
+
+
+class Kind(IntEnum):
+    """What a line is to a thread."""
+
+    BESIDE = 0  # no message, or one that the harness wrote
+    PROMPT = 1
+    ANSWER = 2
+    OTHER = 3  # a tool's result
+
+
+@dataclass(slots=True)
+class RewindTracker:
+    """Fed with the lines of a session in order; holds numbers alone, some 150 bytes a line."""
+
+    _places: dict[int, int] = field(default_factory=dict)  # a line's number by the hash of its uuid
+    _uuids: list[int] = field(default_factory=list)
+    _parents: list[int] = field(default_factory=list)  # numbers of lines that stand further up
+    _kinds: bytearray = field(default_factory=bytearray)
+
+    def line(self, uuid: str, parent: str, kind: Kind) -> None:
+        """Take a line into account; one without a uuid, or one that comes again, is passed over."""
+        name = hash(uuid)
+        if not uuid or name in self._places:
+            return
+        self._places[name] = len(self._uuids)
+        self._uuids.append(name)
+        self._parents.append(self._places.get(hash(parent), NOTHING) if parent else NOTHING)
+        self._kinds.append(kind)
+        if self._parents[-1] == self._places[name]:
+            self._parents[-1] = NOTHING
+
+    def superseded(self) -> frozenset[int]:
+        """The hashes of the uuids of the lines that were taken back."""
+        gone = bytearray(len(self._uuids))
+        for prompt in self._taken_back():
+            gone[prompt] = 1
+        for number, parent in enumerate(self._parents):
+            if parent != NOTHING and gone[parent]:
+                gone[number] = 1
+        return frozenset(self._uuids[number] for number, is_gone in enumerate(gone) if is_gone)
+
+    def _taken_back(self) -> list[int]:
+        """The prompts in whose place another one was given."""
+        last, answered = self._reach()
+        found: list[int] = []
+        for prompts in self._rivals():
+            kept = max(prompts, key=last.__getitem__)
+            found += [prompt for prompt in prompts if prompt != kept and answered[prompt]]
+        return found
+
+    def _rivals(self) -> list[list[int]]:
+        """Prompts that stand behind the same message, where there are several."""
+        before: list[int] = []  # the nearest message above each line
+        behind: defaultdict[int, list[int]] = defaultdict(list)
+        for number, parent in enumerate(self._parents):
+            is_beside = parent != NOTHING and self._kinds[parent] == Kind.BESIDE
+            before.append(before[parent] if is_beside else parent)
+            if self._kinds[number] == Kind.PROMPT and before[number] != NOTHING:
+                behind[before[number]].append(number)
+        return [prompts for prompts in behind.values() if len(prompts) > 1]
+
+    def _reach(self) -> tuple[list[int], bytearray]:
+        """For each line the last one that hangs on it, and whether an answer does."""
+        last = list(range(len(self._parents)))
+        answered = bytearray(len(self._parents))
+        for number in range(len(self._parents) - 1, -1, -1):
+            if self._kinds[number] == Kind.ANSWER:
+                answered[number] = 1
+            parent = self._parents[number]
+            if parent != NOTHING:
+                last[parent] = max(last[parent], last[number])
+                answered[parent] |= answered[number]
+        return last, answered

@@ -1,0 +1,58 @@
+"""`manage.py export_conversations FILE --user U --format markdown`: conversations as one file, keys masked."""
+
+from argparse import ArgumentParser
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
+
+from convmemory.conversations.exports.formats import FORMATS, exported, require_format
+from convmemory.conversations.exports.selection import Selection
+from convmemory.conversations.management.commands.import_conversations import owner_named
+from convmemory.conversations.reading import Filters
+from convmemory.core.errors import ConvMemoryError
+from convmemory.core.private_files import new_private_file
+
+
+class Command(BaseCommand):
+    help = "Write conversations to one file: Markdown, JSON that can be imported again, or one HTML page."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("file", type=Path, help="where to write; it must not be there yet")
+        parser.add_argument("--user", required=True, help="whose conversations")
+        parser.add_argument("--format", default="markdown", choices=tuple(FORMATS))
+        parser.add_argument(
+            "--conversation", type=int, action="append", default=[], help="one by its number; repeat it"
+        )
+        for name in ("agent", "project", "source"):
+            parser.add_argument(f"--{name}", default="", help=f"only those of this {name}")
+        for name in ("after", "before"):
+            parser.add_argument(f"--{name}", type=_moment, help=f"only those changed {name} this day (2026-01-31)")
+        parser.add_argument("--archived", action="store_true", help="those that are archived instead of the others")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        owner, path = owner_named(options["user"]), options["file"]
+        names = ("agent", "project", "source", "after", "before", "archived")
+        if path.exists():
+            raise CommandError(f"{path} exists already: name another file.")
+        draft = path.with_name(f"{path.name}.partial")
+        try:
+            filters = Filters(**{name: options[name] for name in names})
+            selection = Selection(ids=tuple(options["conversation"]), filters=filters)
+            with new_private_file(draft) as file:
+                for piece in exported(owner=owner, selection=selection, format=require_format(options["format"])):
+                    file.write(piece.encode("utf-8", "replace"))
+            draft.rename(path)
+        except ConvMemoryError as error:
+            raise CommandError(str(error)) from error
+        except OSError as error:
+            raise CommandError(f"{path} cannot be written: {error.strerror or error}.") from error
+        finally:
+            draft.unlink(missing_ok=True)
+        self.stdout.write(f"Wrote {path}.")
+
+
+def _moment(text: str) -> datetime:
+    return timezone.make_aware(datetime.fromisoformat(text))

@@ -1,0 +1,31 @@
+"""`manage.py hide_keys [--user U]`: take keys out of what was stored before they were hidden on the way in."""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.core.management.base import BaseCommand, CommandError
+
+from convmemory.conversations.hiding import hide_stored_keys
+from convmemory.conversations.management.commands.import_conversations import owner_named
+from convmemory.core.errors import SwitchedOff
+
+
+class Command(BaseCommand):
+    help = "Hide keys, tokens and passwords in what is stored already; their owner can still show them."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--user", help="whose conversations; default: everybody's")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        owners = [owner_named(options["user"])] if options["user"] else list(User.objects.order_by("pk"))
+        for owner in owners:
+            try:
+                report = hide_stored_keys(owner=owner)
+            except SwitchedOff as error:
+                raise CommandError(str(error)) from error
+            self.stdout.write(
+                f"user {owner.pk}: keys hidden in {report.messages} messages, {report.others} titles and events of "
+                f"{report.conversations} conversations"
+                + (f"; {report.busy} are being answered: run it again" if report.busy else "")
+            )

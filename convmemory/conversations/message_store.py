@@ -1,0 +1,84 @@
+"""Writes the rows of messages with their raw sources and hidden keys; `ingest.py` alone calls it, under its lock.
+
+Many rows go in one statement as one JSON array, which costs a fraction of what as many rows of values do.
+"""
+
+import json
+from base64 import b64encode
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from django.db import connection
+
+from convmemory.conversations import hidden_keys
+from convmemory.conversations.drafts import MessageDraft
+from convmemory.conversations.message_rows import row_of
+from convmemory.conversations.models import Conversation, Message, MessageSource
+from convmemory.conversations.turns import TurnCounter, TurnMessage
+from convmemory.core.sql import load_sql
+
+_PLAIN = ("position", "role", "is_real_user", "superseded", "name", "model", "parts", "source_key", "turn_number")
+
+
+def insert_messages(
+    owner_id: int,
+    conversation_id: int,
+    drafts: Sequence[MessageDraft],
+    first_position: int,
+    counter: TurnCounter | None = None,
+) -> list[Message]:
+    """Store new messages at the positions from there on.
+
+    `counter` has numbered all before them: numbers that stand there from the beginning need not be written later.
+    """
+    if not drafts:
+        return []
+    rows = [row_of(draft) for draft in drafts]
+    if counter:
+        told = (
+            TurnMessage(draft.role, row.is_real_user, row.superseded) for draft, row in zip(drafts, rows, strict=True)
+        )
+        for row, number in zip(rows, counter.number(told), strict=True):
+            row.turn_number = number
+    for position, row in enumerate(rows, first_position):
+        row.owner_id, row.conversation_id, row.position = owner_id, conversation_id, position
+    home: dict[str, Any] = {"owner": owner_id, "conversation": conversation_id}
+    with connection.cursor() as cursor:
+        messages = _dumped(map(_values, rows))
+        cursor.execute(load_sql("convmemory.conversations", "insert_messages"), home | {"messages": messages})
+        ids = dict(cursor.fetchall())
+        for row in rows:
+            row.pk = ids[row.position]
+        sources = [
+            {"message": row.pk, "data": b64encode(draft.raw).decode("ascii")}
+            for row, draft in zip(rows, drafts, strict=True)
+            if draft.raw
+        ]
+        if sources:
+            cursor.execute(
+                load_sql("convmemory.conversations", "insert_message_sources"),
+                home | {"sources": _dumped(sources)},
+            )
+    hidden_keys.keep_keys(zip((row.pk for row in rows), drafts, strict=True), owner_id=owner_id)
+    return rows
+
+
+def update_message(conversation: Conversation, pk: int, row: Message, draft: MessageDraft) -> None:
+    """Bring a stored message in line with the draft, which is `row` as a row."""
+    values = ("role", "is_real_user", "superseded", "name", "model", "parts", "content_hash")
+    conversation.messages.filter(pk=pk).update(**{name: getattr(row, name) for name in values})
+    if draft.raw:
+        MessageSource.objects.update_or_create(
+            message_id=pk, owner_id=conversation.owner_id, defaults={"data": draft.raw}
+        )
+    hidden_keys.keep_keys([(pk, draft)], owner_id=conversation.owner_id)
+
+
+def _values(row: Message) -> dict[str, Any]:
+    plain = {name: getattr(row, name) for name in _PLAIN}
+    created_at = row.created_at.isoformat() if row.created_at else None
+    return {**plain, "content_hash": bytes(row.content_hash).hex(), "created_at": created_at}
+
+
+def _dumped(rows: Iterable[dict[str, Any]]) -> str:
+    return json.dumps(list(rows), ensure_ascii=False)

@@ -1,0 +1,70 @@
+"""`manage.py watch` and a worker as processes of their own: what an agent appends to a transcript is found."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings as django_settings
+from django.contrib.auth.models import User
+
+from convmemory.conversations.models import Message
+from search.searching import SearchQuery, search
+from tests.factories import make_user
+from tests.support.importing import let_children_in
+from tests.support.web_process import database_url
+from tests.support.worker import running_worker
+from tests.unit.importers.helpers import assistant_line, user_line, write_lines
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+TIMEOUT_S = 60
+SESSION = ".claude/projects/-bakery/0c5e2b7a-0000-4000-8000-00000000000a.jsonl"
+
+
+@pytest.fixture
+def owner(monkeypatch: pytest.MonkeyPatch, settings: Any) -> User:
+    let_children_in(monkeypatch)
+    return make_user()
+
+
+@contextmanager
+def watching(owner: User, home: Path) -> Iterator[None]:
+    command = [sys.executable, "manage.py", "watch", "--user", owner.username, "--home", str(home), "--yes"]
+    environment = {**os.environ, "DATABASE_URL": database_url(), "CLAUDE_CONFIG_DIR": "", "XDG_DATA_HOME": ""}
+    process = subprocess.Popen(command, cwd=django_settings.BASE_DIR, env=environment)
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def test_a_line_that_is_appended_is_found(owner: User, tmp_path: Path) -> None:
+    path = write_lines(
+        tmp_path / SESSION, [user_line("u1", "How long does rye rise?"), assistant_line("a1", "Overnight.")]
+    )
+    with running_worker({}, tmp_path / "worker.log"), watching(owner, tmp_path):
+        wait_until(lambda: Message.objects.count() == 2)
+        more = write_lines(
+            tmp_path / "more", [user_line("u2", "Which zebrafish tank?"), assistant_line("a2", "The left one.")]
+        )
+        with path.open("ab") as file:
+            file.write(more.read_bytes())
+        wait_until(lambda: any(hit.turn_number == 1 for hit in found(owner, "zebrafish tank")))
+
+
+def found(owner: User, text: str) -> Any:
+    return search(caller=owner, query=SearchQuery(text=text)).hits
+
+
+def wait_until(done: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + TIMEOUT_S
+    while not done():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
