@@ -2,11 +2,12 @@
 
 from django.urls import path
 
-from convmemory.accounts import views
+from convmemory.accounts import design_views, views
 
 urlpatterns = [
     path("settings/account", views.account, name="account"),
     path("settings/keys", views.keys, name="keys"),
     path("settings/keys/<int:key_id>/revoke", views.revoke, name="revoke-key"),
+    path("design", design_views.components, name="components"),
     path("settings/password", views.ChangePassword.as_view(), name="password"),
 ]
