@@ -3,6 +3,8 @@
 Every row is derived from what people wrote and can be made again; every row carries its owner.
 """
 
+from urllib.parse import parse_qsl
+
 from django.conf import settings
 from django.contrib.postgres.search import SearchVectorField
 from django.db import models
@@ -256,3 +258,26 @@ class BinaryCodeBlock(models.Model):
 
     def __str__(self) -> str:
         return f"binary codes {self.number} of source {self.source_id}"
+
+
+class PastSearch(models.Model):
+    """A search that its owner made, as the query of the address that shows it again; `saved_at` where it is kept."""
+
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    address = models.CharField(max_length=1000)
+    text = models.CharField(max_length=500, blank=True)
+    used_at = models.DateTimeField()
+    saved_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        verbose_name_plural = "past searches"
+        constraints = [models.UniqueConstraint(fields=["owner", "address"], name="past_search_unique")]
+        indexes = [models.Index(fields=["owner", "-used_at"], name="past_search_newest")]
+
+    def __str__(self) -> str:
+        return f"search {self.pk} of {self.owner_id}"
+
+    @property
+    def filters(self) -> str:
+        """What it filters by, in one line."""
+        return ", ".join(value for name, value in parse_qsl(self.address) if name != "q")

@@ -13,11 +13,12 @@ from django.views.decorators.http import require_safe
 
 from convmemory.accounts.views import PageRequest, signed_in
 from convmemory.conversations.reading import Filters, get_conversation, questions_of
-from convmemory.conversations.views import SearchBox, whole_number
+from convmemory.conversations.search_box import SearchBox
+from convmemory.conversations.views import whole_number
 from convmemory.core.errors import InvalidInput
 from search.document_search import TURNS_ALONE
+from search.pages.groups import turn_url
 from search.searching import MAX_LIMIT, MIN_QUERY_CHARS, SCOPES, Hit, SearchQuery, search
-from search.views import hit_address
 
 QUESTIONS_SHOWN = 300
 
@@ -55,8 +56,7 @@ def _found(request: PageRequest, conversation_id: int, words: str) -> dict[str, 
     except InvalidInput as error:
         return {"rows": [], "error": str(error)}
     rows = [
-        OutlineRow(hit.turn_number, hit.passage or hit.user_question, hit_address(hit, box), is_hit=True)
-        for hit in hits
+        OutlineRow(hit.turn_number, hit.passage or hit.user_question, turn_url(hit, box), is_hit=True) for hit in hits
     ]
     return {"rows": rows, "is_cut": len(rows) == MAX_LIMIT}
 
@@ -76,7 +76,7 @@ def _questions(request: PageRequest, conversation_id: int, box: SearchBox) -> di
         OutlineRow(
             question.turn_number,
             question.text,
-            hit_address(hits[question.turn_number], box)
+            turn_url(hits[question.turn_number], box)
             if question.turn_number in hits
             else f"{address}{question.turn_number}{keep}#turn-{question.turn_number}",
             question.turn_number in hits,

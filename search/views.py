@@ -1,91 +1,45 @@
-"""The sidebar: search results as you type, the list of conversations, and how far the index is.
+"""The search page and its list: results as you type, the list of conversations, and how far the index is.
 
 `/` and `/search` answer a whole page, the list alone (htmx, while typing), its next page (htmx), or the
-main area's welcome (htmx, coming back from a conversation), all at the same address.
+reading pane's welcome (htmx, coming back from a conversation), all at the same address.
 """
 
+import json
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, time
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from django.http import HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.dateparse import parse_date
-from django.views.decorators.http import require_safe
-from django_htmx.http import replace_url
+from django.views.decorators.http import require_POST, require_safe
+from django_htmx.http import push_url, replace_url
 
 from convmemory.accounts.views import PageRequest, signed_in
 from convmemory.conversations.models import Conversation
-from convmemory.conversations.reading import Filters, page_of_conversations, project_name
-from convmemory.conversations.views import LIST_LIMIT, SearchBox, list_rows
+from convmemory.conversations.reading import Filters, page_of_conversations
+from convmemory.conversations.search_box import SearchBox
+from convmemory.conversations.views import LIST_LIMIT, list_rows
 from convmemory.core.errors import InvalidInput
-from convmemory.core.text import one_line
-from search.document_search import TURNS_ALONE, MixedResults, SectionHit, parse_kinds, search_items
+from search.document_search import TURNS_ALONE, MixedResults, parse_kinds, search_items
 from search.home_page import home_values
 from search.indexing.status import IndexStatus, index_status
-from search.searching import (
-    MAX_LIMIT,
-    MIN_QUERY_CHARS,
-    MODES,
-    SCOPES,
-    Hit,
-    SearchQuery,
-    search,
-)
+from search.pages.chips import choices_of, presets_of, with_full_names
+from search.pages.groups import by_band, group_hits, turn_url
+from search.pages.past_searches import forget_search, past_searches, remember_search, save_search
+from search.searching import MAX_LIMIT, MIN_QUERY_CHARS, SearchQuery, search
 
-RESULTS_LIMIT = 20
-QUESTION_CHARS = 200
-CHOICES_LIMIT = 500
-_WORDS = re.compile(r"\w{3,}")
+RESULTS_LIMIT = 30
+BY_DATE_LIMIT = MAX_LIMIT
+NAMED_BY_TOKENS = frozenset({"agent", "project", "source"})
 _CONVERSATION_PATH = re.compile(r"/(?:conversations|documents)/\d+")
 _TURN = re.compile(r"[0-9]{1,10}")
-_LINE_START = re.compile(r"^\s*+(?:[-*+>]|#{1,6}|\d{1,3}[.)])\s+")
-_EMPHASIS = re.compile(r"`+|\*\*|(?<!\w)__|__(?!\w)|(?<!\S)#{2,6}(?=\s)")
-_UNMARKED = frozenset(
-    _WORDS.findall(
-        "about after all and any are because but can could did does for from had has have how into its just not off "
-        "our out over should some than that the their them then there these they this those use was were what when "
-        "where which who why will with without would you your"
-    )
-)
 _KEPT_PARAMETERS = ("turn", "section")  # of a conversation's or a document's address, when the query in it changes
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """A stretch of a passage; `is_match` where it is a word of the query."""
-
-    text: str
-    is_match: bool
-
-
-@dataclass(frozen=True, slots=True)
-class SectionView:
-    """A hit of a document as the sidebar shows it."""
-
-    section: SectionHit
-    url: str
-    heading: tuple[Piece, ...]
-    passage: tuple[Piece, ...]
-    percent: int
-
-
-@dataclass(frozen=True, slots=True)
-class HitView:
-    """A hit as the sidebar shows it."""
-
-    hit: Hit
-    url: str
-    question: tuple[Piece, ...]
-    passage: tuple[Piece, ...]
-    percent: int
-    project_name: str
 
 
 @require_safe
@@ -94,19 +48,44 @@ def search_page(request: PageRequest) -> HttpResponse:
     """Results of `?q=`, or the newest conversations where there is no query."""
     if request.htmx and request.htmx.target == "main":
         return render(request, "search/search.html#main", _start(request, SearchBox.of(request)))
-    box = SearchBox.of(request)
-    status, context = _sidebar(request, box)
+    step = request.headers.get("X-Search-Step", "")
+    box = _box(request, is_typing=step in ("typed", "goes-on"))
+    status, context = _listing(request, box)
     context |= {"box": box, "keep": box.query_string}
+    if context.get("groups") and (step == "chosen" or not request.htmx):
+        remember_search(owner=request.user, box=box)
     if request.htmx:
-        part = "more" if request.GET.get("cursor") else "results"
-        response = render(request, f"search/search.html#{part}", context, status=status)
-        address = "" if part == "more" else _address(request, box)
-        return replace_url(response, address) if address else response
-    context |= _start(request, box) | _choices(request) | {"modes": MODES, "scopes": SCOPES}
+        return _part(request, box, context, status, step)
+    context |= _start(request, box) | _choices(request, box)
+    context["saved"], context["recent"] = past_searches(request.user)
     return render(request, "search/search.html", context, status=status)
 
 
-def _sidebar(request: PageRequest, box: SearchBox) -> tuple[int, dict[str, Any]]:
+def _box(request: PageRequest, *, is_typing: bool) -> SearchBox:
+    """What is searched for; agents, projects and sources that were typed as tokens by their full names."""
+    box = SearchBox.of(request, is_typing=is_typing)
+    if not box.typed & NAMED_BY_TOKENS:
+        return box
+    return with_full_names(box, choices_of(request.user, replace(box, agent="", project="", source="")))
+
+
+def _part(request: PageRequest, box: SearchBox, context: dict[str, Any], status: int, step: str) -> HttpResponse:
+    """The list alone, or its next page; the address goes along with the list."""
+    if request.GET.get("cursor"):
+        return render(request, "search/search.html#more", context, status=status)
+    address = _address(request, box)
+    context["is_search_page"] = urlsplit(address).path in (reverse("home"), reverse("search"))
+    response = render(request, "search/search.html#results", context, status=status)
+    if box.typed:
+        taken = {"sent": request.GET.get("q", ""), "rest": box.q, "fields": box.typed_fields}
+        response.headers["HX-Trigger-After-Swap"] = json.dumps({"tokens-taken": taken})
+    if not address:
+        return response
+    is_new = step in ("typed", "chosen") and address != request.htmx.current_url_abs_path
+    return push_url(response, address) if is_new else replace_url(response, address)
+
+
+def _listing(request: PageRequest, box: SearchBox) -> tuple[int, dict[str, Any]]:
     """The HTTP status and what the list shows; a query that cannot be searched for is said in its place."""
     cursor = request.GET.get("cursor", "")
     try:
@@ -115,7 +94,7 @@ def _sidebar(request: PageRequest, box: SearchBox) -> tuple[int, dict[str, Any]]
             return 200, _list(request, filters, cursor)
         if len(box.q) < MIN_QUERY_CHARS:
             return 200, {"too_short": MIN_QUERY_CHARS}
-        query = _query(box, filters, RESULTS_LIMIT)
+        query = _query(box, filters, BY_DATE_LIMIT if box.sort else RESULTS_LIMIT)
         return 200, _results(request, box, search_items(caller=request.user, query=query, cursor=cursor), cursor)
     except InvalidInput as error:
         return 422, {"error": str(error)}
@@ -132,6 +111,7 @@ def _filters(box: SearchBox) -> Filters:
     return Filters(
         agent=box.agent,
         project=box.project,
+        source=box.source,
         after=_moment(box.after, time.min),
         before=_moment(box.before, time.max),
         archived=box.archived,
@@ -163,9 +143,19 @@ def _list(request: PageRequest, filters: Filters, cursor: str) -> dict[str, Any]
 
 
 def _results(request: PageRequest, box: SearchBox, results: MixedResults, cursor: str) -> dict[str, Any]:
-    hits = [_section_view(hit, box) if isinstance(hit, SectionHit) else _view(hit, box) for hit in results.hits]
-    context: dict[str, Any] = {"hits": hits, "next_cursor": results.next_cursor, "notes": results.notes}
-    if not hits and not cursor:
+    """The hits in groups: best first, or of the best the newest first."""
+    groups = group_hits(results.hits, box)
+    likely, unlikely = by_band(groups)
+    if box.sort:
+        likely.sort(key=lambda group: group.created_at, reverse=True)
+    context: dict[str, Any] = {
+        "groups": [*likely, *unlikely],
+        "first_unlikely": unlikely[0].key if unlikely and likely else "",
+        "hit_count": len(results.hits),
+        "next_cursor": None if box.sort else results.next_cursor,
+        "notes": results.notes,
+    }
+    if not groups and not cursor:
         context["nothing_imported"] = not _has_conversations(request)
         context["pending"] = index_status(owner=request.user).pending
     return context
@@ -173,67 +163,6 @@ def _results(request: PageRequest, box: SearchBox, results: MixedResults, cursor
 
 def _has_conversations(request: PageRequest) -> bool:
     return Conversation.objects.filter(owner_id=request.user.pk).exists()
-
-
-def _view(hit: Hit, box: SearchBox) -> HitView:
-    question = one_line(hit.user_question, QUESTION_CHARS)
-    is_repeated = hit.passage.rstrip("…") in question
-    return HitView(
-        hit=hit,
-        url=hit_address(hit, box),
-        question=mark_words(question, box.q),
-        passage=() if is_repeated else show_marks(hit.passage, hit.marks),
-        percent=round(hit.similarity * 100),
-        project_name=project_name(hit.project),
-    )
-
-
-def _section_view(hit: SectionHit, box: SearchBox) -> SectionView:
-    heading = one_line(" > ".join(hit.heading_path), QUESTION_CHARS)
-    parameters = {"section": hit.section, "from": hit.passage_start, "to": hit.passage_end} | box.parameters
-    return SectionView(
-        section=hit,
-        url=f"{reverse('document', args=[hit.document_id])}?{urlencode(parameters)}#section-{hit.section}",
-        heading=mark_words(heading, box.q),
-        passage=show_marks(hit.passage, hit.marks),
-        percent=round(hit.similarity * 100),
-    )
-
-
-def hit_address(hit: Hit, box: SearchBox) -> str:
-    """The conversation at the hit's turn, with its passage highlighted."""
-    parameters = {"turn": hit.turn_number} | box.parameters
-    if hit.passage_message_id is not None:
-        parameters |= {
-            "m": hit.passage_message_id,
-            "part": hit.passage_part,
-            "from": hit.passage_start,
-            "to": hit.passage_end,
-        }
-    address = reverse("conversation", args=[hit.conversation_id])
-    return f"{address}?{urlencode(parameters)}#turn-{hit.turn_number}"
-
-
-def show_marks(text: str, marks: Sequence[tuple[int, int]]) -> tuple[Piece, ...]:
-    """A passage of Markdown in pieces as it reads, those at `marks` (start, end; in order) marked."""
-    pieces, end = [], 0
-    for start, stop in marks:
-        pieces += [Piece(text[end:start], is_match=False), Piece(text[start:stop], is_match=True)]
-        end = stop
-    pieces.append(Piece(text[end:], is_match=False))
-    pieces[0] = replace(pieces[0], text=_LINE_START.sub("", pieces[0].text))
-    plain = (replace(piece, text=_EMPHASIS.sub("", piece.text)) for piece in pieces)
-    return tuple(piece for piece in plain if piece.text)
-
-
-def mark_words(text: str, query: str) -> tuple[Piece, ...]:
-    """`text` in pieces, those that are words of the query marked; words that stand everywhere are not."""
-    words = sorted({word.lower() for word in _WORDS.findall(query)} - _UNMARKED, key=len, reverse=True)
-    if not words or not text:
-        return (Piece(text, is_match=False),) if text else ()
-    pattern = re.compile(rf"(\b(?:{'|'.join(map(re.escape, words))})\b)", re.IGNORECASE)
-    pieces = pattern.split(text)
-    return tuple(Piece(piece, is_match=bool(index % 2)) for index, piece in enumerate(pieces) if piece)
 
 
 def _start(request: PageRequest, box: SearchBox) -> dict[str, Any]:
@@ -270,14 +199,15 @@ def hits_in(request: PageRequest) -> HttpResponse:
     hits = sorted((hit for hit in results.hits if str(hit.conversation_id) == number), key=lambda hit: hit.turn_number)
     if not hits:
         return HttpResponse(status=204)
+    remember_search(owner=request.user, box=box)  # one of its results is being read
     turns = [hit.turn_number for hit in hits]
     before = bisect_left(turns, current)
     after = bisect_right(turns, current)
     context = {
         "count": len(hits),
         "place": after if after > before else 0,
-        "previous": hit_address(hits[before - 1], box) if before else "",
-        "next": hit_address(hits[after], box) if after < len(hits) else "",
+        "previous": turn_url(hits[before - 1], box) if before else "",
+        "next": turn_url(hits[after], box) if after < len(hits) else "",
     }
     return render(request, "search/hits_in.html", context)
 
@@ -293,19 +223,36 @@ def _turn(request: PageRequest) -> int:
 @require_safe
 @signed_in
 def filter_choices(request: PageRequest) -> HttpResponse:
-    """The agents and projects to choose from, loaded when the filters are opened."""
-    return render(request, "search/search.html#choices", _choices(request) | {"box": SearchBox.of(request)})
+    """What the chips can be set to, loaded when the first one is opened."""
+    box = SearchBox.of(request)
+    return render(request, "search/search.html#choices", _choices(request, box) | {"box": box})
 
 
-def _choices(request: PageRequest) -> dict[str, Any]:
-    """One query; what an archive of thousands of conversations has in few agents and projects."""
-    own = Conversation.objects.filter(owner_id=request.user.pk).order_by()
-    pairs = list(own.values_list("agent", "project").distinct()[:CHOICES_LIMIT])
-    projects = {project for _, project in pairs if project}
-    return {
-        "agents": sorted({agent for agent, _ in pairs if agent}, key=str.lower),
-        "projects": sorted(projects, key=lambda project: project_name(project).lower()),
-    }
+def _choices(request: PageRequest, box: SearchBox) -> dict[str, Any]:
+    return {"chip_choices": choices_of(request.user, box), "presets": presets_of(box, timezone.localdate())}
+
+
+# --- searches to come back to --------------------------------------------------------------------------
+
+
+@require_POST
+@signed_in
+def keep_search(request: PageRequest) -> HttpResponse:
+    """Save the search of the address's query; back to it."""
+    box = SearchBox.of(request)
+    save_search(owner=request.user, box=box)
+    return redirect(f"{reverse('search')}?{box.query_string}")
+
+
+@require_POST
+@signed_in
+def drop_search(request: PageRequest, search_id: int) -> HttpResponse:
+    """Take one search off the lists."""
+    forget_search(owner=request.user, search_id=search_id)
+    return redirect("search")
+
+
+# --- progress -------------------------------------------------------------------------------------------
 
 
 @require_safe

@@ -17,7 +17,7 @@ from convmemory.accounts.views import PageRequest, signed_in
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.reading import get_conversation
 from convmemory.conversations.rendering import render_markdown
-from convmemory.conversations.views import SearchBox
+from convmemory.conversations.search_box import SearchBox
 from convmemory.core.completions import endpoint_from_settings
 from convmemory.core.errors import InvalidInput, QuotaUsedUp
 from summaries import ordering, reading

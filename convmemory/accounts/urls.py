@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from convmemory.accounts import views
+from convmemory.accounts import design_views, views
 
 urlpatterns = [
     path("settings/account", views.account, name="account"),
@@ -10,5 +10,6 @@ urlpatterns = [
     path("settings/keys/<int:key_id>/use", views.key_use, name="key-use"),
     path("settings/keys", views.keys, name="keys"),
     path("settings/keys/<int:key_id>/revoke", views.revoke, name="revoke-key"),
+    path("design", design_views.components, name="components"),
     path("settings/password", views.ChangePassword.as_view(), name="password"),
 ]

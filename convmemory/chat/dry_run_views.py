@@ -10,7 +10,7 @@ from convmemory.accounts.views import PageRequest, signed_in
 from convmemory.chat.agents import agents_of
 from convmemory.chat.dry_run import dry_run_of_agent
 from convmemory.conversations.reading import get_conversation
-from convmemory.conversations.views import SearchBox
+from convmemory.conversations.search_box import SearchBox
 from convmemory.core.errors import InvalidInput, NoEndpoint, SwitchedOff
 
 MAX_KEY = 2**63 - 1

@@ -27,7 +27,7 @@ from convmemory.chat.models import Agent, Reply
 from convmemory.chat.pages import composer_for, received_parts
 from convmemory.chat.streaming import stream_reply, wait_for_reply
 from convmemory.conversations import reading
-from convmemory.conversations.views import SearchBox
+from convmemory.conversations.search_box import SearchBox
 from convmemory.core.errors import ConvMemoryError, InvalidInput, NotFound
 from convmemory.core.threads import in_thread
 from convmemory.documents.views import Attachments, attachments_page

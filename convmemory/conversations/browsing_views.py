@@ -22,7 +22,7 @@ from convmemory.conversations.curating_views import came_from
 from convmemory.conversations.exports.selection import Selection
 from convmemory.conversations.exports.streaming import export_response
 from convmemory.conversations.models import Conversation
-from convmemory.conversations.views import SearchBox
+from convmemory.conversations.search_box import SearchBox
 from convmemory.core.errors import InvalidInput
 
 UNDO_OF = {"archive": "unarchive", "unarchive": "archive", "tag": "untag", "star": "unstar", "unstar": "star"}

@@ -12,7 +12,8 @@ from django.views.decorators.http import require_safe
 
 from convmemory.accounts.views import PageRequest, signed_in
 from convmemory.conversations import reading
-from convmemory.conversations.views import MAX_KEY, SearchBox, whole_number
+from convmemory.conversations.search_box import SearchBox
+from convmemory.conversations.views import MAX_KEY, whole_number
 from convmemory.core.errors import InvalidInput
 
 EVENTS_PER_PAGE = 100

@@ -19,8 +19,8 @@ from convmemory.conversations.import_links import FILE_CHARS, Links, links_of
 from convmemory.conversations.import_undo import ask_to_undo
 from convmemory.conversations.models import Import
 from convmemory.conversations.options import ImportOptions
+from convmemory.conversations.search_box import SearchBox
 from convmemory.conversations.tasks import enqueue_import, enqueue_undo
-from convmemory.conversations.views import SearchBox
 from convmemory.core.errors import InvalidInput, TooLarge, TooManyAtOnce
 
 if TYPE_CHECKING:

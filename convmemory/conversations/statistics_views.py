@@ -6,9 +6,9 @@ from django.views.decorators.http import require_safe
 
 from convmemory.accounts.views import PageRequest, signed_in
 from convmemory.conversations.reading import project_name
+from convmemory.conversations.search_box import SearchBox
 from convmemory.conversations.statistics import statistics_of
 from convmemory.conversations.tasks import enqueue_count
-from convmemory.conversations.views import SearchBox
 
 
 @require_safe

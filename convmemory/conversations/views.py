@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
@@ -24,6 +24,7 @@ from convmemory.conversations.models import Conversation
 from convmemory.conversations.parts import ToolCallPart
 from convmemory.conversations.reading import project_name
 from convmemory.conversations.rendering import Note, view_messages, view_part
+from convmemory.conversations.search_box import SearchBox
 from convmemory.conversations.signals import PageAddition, conversation_shown
 from convmemory.conversations.steps import Block, fold_steps
 from convmemory.conversations.windows import Window, window_after, window_around, window_before
@@ -31,58 +32,9 @@ from convmemory.core.errors import InvalidInput, NotFound
 
 LIST_LIMIT = 30
 CHILDREN_SHOWN = 50
-SPOKEN = ("user", "assistant")
-SHOWN_KINDS = ("turn", "section")  # of hits; "" for both
 DISPLAYS = {"": "Everything", "no-tools": "No tools", "questions": "Questions only"}
 MAX_POSITION = 2**31 - 1
 MAX_KEY = 2**63 - 1
-
-
-@dataclass(frozen=True, slots=True)
-class SearchBox:
-    """What the search form above the list holds; it travels in the address from page to page."""
-
-    q: str = ""
-    mode: str = "hybrid"
-    scope: tuple[str, ...] = SPOKEN
-    agent: str = ""
-    project: str = ""
-    after: str = ""
-    before: str = ""
-    archived: bool = False
-    kind: str = ""
-
-    @classmethod
-    def of(cls, request: HttpRequest) -> "SearchBox":
-        given = request.GET
-        plain = {name: given.get(name, "").strip() for name in ("agent", "project", "after", "before")}
-        scope = tuple(name for value in given.getlist("scope") for name in value.split(",") if name)
-        return cls(
-            q=given.get("q", "").strip(),
-            mode=given.get("mode") or "hybrid",
-            scope=scope or SPOKEN,
-            archived=given.get("archived") in ("1", "true", "on"),
-            kind=given.get("kind", "") if given.get("kind", "") in SHOWN_KINDS else "",
-            **plain,
-        )
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """What differs from the empty form, for an address."""
-        values: dict[str, Any] = {"q": self.q, "mode": self.mode if self.mode != "hybrid" else ""}
-        values["scope"] = ",".join(self.scope) if set(self.scope) != set(SPOKEN) else ""
-        values |= {name: getattr(self, name) for name in ("agent", "project", "after", "before")}
-        values["archived"] = "1" if self.archived else ""
-        values["kind"] = self.kind
-        return {name: value for name, value in values.items() if value}
-
-    @property
-    def query_string(self) -> str:
-        return urlencode(self.parameters)
-
-    @property
-    def has_filters(self) -> bool:
-        return bool(self.parameters.keys() - {"q"})
 
 
 # --- one conversation -----------------------------------------------------------------------------
@@ -95,7 +47,7 @@ def conversation(request: PageRequest, conversation_id: int) -> HttpResponse:
     found = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
     box = SearchBox.of(request)
     turn = whole_number(request, "turn")
-    passage = _passage(request)
+    passage = passage_of(request)
     window, continues = _window_of(request, found, turn, passage)
     values, notes = _additions(request, found, window, is_whole=not (request.htmx and continues))
     views = view_messages(window.messages, turn_before=window.turn_before, target=turn, passage=passage, notes=notes)
@@ -162,7 +114,7 @@ def _window_of(
     return window_around(found, turn, passage.message_id if passage else None), ""
 
 
-def _passage(request: PageRequest) -> Passage | None:
+def passage_of(request: PageRequest) -> Passage | None:
     """The passage that the address names: `m` is the message, `part` its part, `from` and `to` count characters."""
     message_id, index, span = whole_number(request, "m", MAX_KEY), whole_number(request, "part") or 0, _span(request)
     return Passage(message_id, index, span) if message_id is not None and span else None

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from convmemory.accounts.views import PageRequest, signed_in
 from convmemory.conversations.reading import get_conversation
-from convmemory.conversations.views import SearchBox
+from convmemory.conversations.search_box import SearchBox
 from convmemory.core.errors import InvalidInput, NotFound, TooLarge, TooManyAtOnce
 from convmemory.documents import library
 from convmemory.documents.drawing import picture_file

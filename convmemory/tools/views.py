@@ -19,7 +19,9 @@ from memory.recall import recall
 @signed_in
 def recall_page(request: PageRequest) -> HttpResponse:
     """The form, and for `?query=` what the tool `conversation_recall` would answer."""
-    form = RecallForm(request.GET if "query" in request.GET else None, initial=RecallForm.defaults())
+    usual = RecallForm.defaults()
+    given = {name: value for name, value in request.GET.items() if value}
+    form = RecallForm(usual | given if "query" in request.GET else None, initial=usual)
     context: dict[str, Any] = {"form": form}
     status = HTTPStatus.OK
     if form.is_valid():

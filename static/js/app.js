@@ -10,7 +10,7 @@
 
   /* --- the main area ------------------------------------------------------------------------- */
 
-  /** What scrolls: the main area beside the sidebar, the whole page on a narrow screen. */
+  /** What scrolls: the reading pane beside the list, the whole page on a narrow screen. */
   const scroller = () =>
     getComputedStyle(main()).overflowY === "auto" ? main() : document.scrollingElement;
 
@@ -24,7 +24,7 @@
   /** Scrolls on to the passage that was found where it stands too far below the beginning of its turn. */
   function showPassage() {
     const passage = one("#passage");
-    if (!passage) return;
+    if (!passage || passage.closest("[data-preview]")) return;
     const marks = all("mark.passage");
     if (isInView(passage) && (!marks.length || isInView(marks.at(-1)))) return;
     const room = innerHeight - one(".page-head").offsetHeight;
@@ -35,6 +35,7 @@
 
   /** Shows the turn that the page was opened at and its passage, or the page's top. */
   function showTarget() {
+    if (one("#main [data-preview]")) return;
     const page = one("[data-conversation-page]");
     const turn = page?.dataset.targetTurn;
     const target = turn === undefined ? null : one(`[data-turn="${turn}"]`, page);
@@ -49,9 +50,10 @@
     }
   }
 
-  /** Marks in the sidebar what the main area shows. */
+  /** Marks in the list what the reading pane shows. */
   function markCurrent() {
     const page = one("[data-conversation-page]");
+    if (!page && one("#main [data-preview]")) return;
     for (const item of all(".item")) {
       const isSame = page && item.dataset.conversation === page.dataset.conversationPage;
       const isTurn = !item.dataset.turnLink || item.dataset.turnLink === page?.dataset.targetTurn;
@@ -109,7 +111,7 @@
 
   let wantsFirst = false; // Enter was pressed in the search box: go on to the first result
 
-  const items = () => all("#results .item, #results a.more");
+  const items = () => all("#results .item, #results a.more").filter((item) => item.checkVisibility());
 
   function focusFirst() {
     wantsFirst = false;
@@ -119,8 +121,16 @@
   function step(from, by) {
     const list = items();
     const next = list.indexOf(from) + by;
-    if (next < 0) query().focus();
-    else list[next]?.focus();
+    if (next < 0) return query().focus();
+    list[next]?.focus();
+    list[next]?.dispatchEvent(new Event("convmemory:selected", { bubbles: true }));
+  }
+
+  /** From the selected result to the next one (j) or the one before (k), wherever the focus is. */
+  function stepFromSelected(by) {
+    const active = document.activeElement;
+    const at = active?.closest("#results .item") ?? one('#results .item[aria-current]');
+    if (at || by > 0) step(at, by);
   }
 
   function clearSearch() {
@@ -132,7 +142,7 @@
   }
 
   function onEscape(active) {
-    const open = active.closest("details.menu[open]");
+    const open = active.closest("details.menu[open], details.chip-menu[open], details.why[open]");
     if (open) {
       open.open = false;
       one("summary", open).focus();
@@ -145,12 +155,13 @@
     }
   }
 
+  const stepKeys = { j: 1, k: -1 };
   const hitKeys = { n: "[data-hit=next]", p: "[data-hit=previous]" };
   const isTyping = (element) => element.matches("input, textarea, select, [contenteditable]");
 
   document.addEventListener("keydown", (event) => {
     const active = document.activeElement ?? document.body;
-    if (event.isComposing || event.ctrlKey || event.metaKey || event.altKey || !query()) return;
+    if (event.isComposing || event.ctrlKey || event.metaKey || event.altKey || !query() || one("dialog[open]")) return;
     if (event.key === "/" && !isTyping(active)) {
       query().focus();
       query().select();
@@ -158,6 +169,8 @@
       onEscape(active);
     } else if (hitKeys[event.key] && !isTyping(active) && one(hitKeys[event.key])) {
       one(hitKeys[event.key]).click();
+    } else if (stepKeys[event.key] && !isTyping(active) && one("#results .item")) {
+      stepFromSelected(stepKeys[event.key]);
     } else if (event.key === "ArrowDown" && (active === query() || active.closest("#results"))) {
       step(active === query() ? null : active.closest("a"), 1);
     } else if (event.key === "ArrowUp" && active.closest("#results")) {
@@ -201,8 +214,8 @@
     const form = query()?.form;
     if (!form) return;
     if (queryOf(form) !== listed) htmx.trigger(form, "behind");
-    const filters = one("#filters");
-    if (filters.open) filters.dispatchEvent(new Event("toggle")); // a list of agents and projects that waits for it
+    const chip = one("#filters .chip-menu[open]");
+    if (chip) chip.dispatchEvent(new Event("toggle")); // what it can be set to waits for that
   }
 
   document.addEventListener("htmx:afterRequest", ({ detail }) => {

@@ -279,6 +279,14 @@ ROUTES: dict[str, Surface] = {
     "page progress": lambda _, ask: _page(ask, "/index/progress"),
     "page search": lambda _, ask: _page(ask, "/search", q=ask.question, mode=ask.mode),
     "page home": lambda _, ask: _page(ask, "/"),
+    "page palette": lambda _, ask: _page(ask, "/palette", go=ask.question.split()[-1]),
+    "page palette empty": lambda _, ask: _page(ask, "/palette"),
+    "page preview of a turn": lambda _, ask: _page(
+        ask, f"/search/preview/conversations/{ask.conversation}", turn=ask.turn, q=ask.question
+    ),
+    "page preview of a section": lambda _, ask: _page(
+        ask, f"/search/preview/documents/{ask.document}", section=ask.turn, q=ask.question
+    ),
     "page filters": lambda _, ask: _page(ask, "/search/filters"),
     "page conversation": lambda _, ask: _page(ask, f"/conversations/{ask.conversation}", turn=ask.turn, q=ask.question),
     "page passage": lambda _, ask: _page(

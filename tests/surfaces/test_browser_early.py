@@ -76,12 +76,13 @@ def test_filters_set_before_the_scripts_count(visit: Callable[[Steps], None], co
     def steps(page: Page) -> None:
         with held(page, is_deferred_script):
             page.goto(f"/conversations/{conversation.pk}", wait_until="commit")
-            page.get_by_text("Filters").click()
+            page.get_by_text("Look in").first.click()
             page.get_by_label("archived conversations").check()
         expect(page.locator("#results")).to_contain_text("Nothing is archived")
         page.get_by_label("archived conversations").uncheck()
         expect(page.locator(".item")).to_have_count(2)
-        page.locator("select[name=agent]").select_option("clerk")
+        page.locator("#chip-agent").click()
+        page.get_by_role("radio", name="clerk").check()
         expect(page.locator(".item")).to_have_count(1)
 
     visit(steps)
@@ -107,7 +108,7 @@ def test_opening_the_filters_breaks_no_search_off(visit: Callable[[Steps], None]
             with page.expect_request("**/search?q=sourdough*"):
                 page.get_by_role("searchbox").press_sequentially("sourdough starter alive")
             with page.expect_response("**/search/filters*"):
-                page.get_by_text("Filters").click()
+                page.locator("#chip-agent").click()
             assert waiting
         expect(page.locator(".hit").first).to_contain_text("sourdough starter alive")
 
@@ -118,12 +119,12 @@ def test_filters_that_the_browser_fills_in_again_count(visit: Callable[[Steps], 
     def steps(page: Page) -> None:
         archived = page.get_by_label("archived conversations")
         page.goto("/import")
-        page.get_by_text("Filters").click()
+        page.locator("#chip-places").click()
         archived.check()
         expect(page.locator("#results")).to_contain_text("Nothing is archived")
         page.goto("/recall")
         page.go_back()
-        page.locator("#filters").evaluate("filters => (filters.open = true)")
+        page.locator("#chip-places").locator("xpath=ancestor::details").evaluate("chip => (chip.open = true)")
         expect(archived).to_be_checked()
         expect(page.locator("#results")).to_contain_text("Nothing is archived")
 

@@ -93,6 +93,13 @@ def test_bad_input_is_said_beside_the_form(browser: Client, query: dict[str, str
     assert said in page(browser, status=422, **query)
 
 
+def test_an_empty_question_leaves_the_other_fields_as_they_are(browser: Client) -> None:
+    text = page(browser, status=422, query="", top_k="7", threshold="")
+    assert "This field is required" in text
+    for field in ('name="max_tokens" value="2000"', 'name="top_k" value="7"', 'name="threshold" value="0.'):
+        assert field in text
+
+
 def test_a_server_without_memory_says_so(browser: Client, settings: Any) -> None:
     settings.CONVERSATION_MEMORY_ENABLED = False
     assert "CONVERSATION_MEMORY_ENABLED=0" in page(browser, status=403, query="sourdough")

@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
 from html import unescape
 from typing import Any
 
@@ -14,16 +16,19 @@ from django.utils.html import strip_tags
 
 from convmemory.conversations import ingest
 from convmemory.conversations.models import Conversation
+from convmemory.conversations.search_box import SearchBox
 from convmemory.core.errors import EmbedderUnavailable
 from search.adapters.conversations import index_conversation
+from search.models import PastSearch
+from search.pages.past_searches import KEPT, remember_search
+from search.pages.snippets import Piece, mark_words, show_marks
 from search.retrieval import prepared
 from search.searching import SearchQuery, search
-from search.views import Piece, mark_words, show_marks
 from tests.factories import exchange, make_conversation, make_user
 
 pytestmark = pytest.mark.django_db
 
-TYPING = {"HX-Request": "true", "HX-Target": "results"}
+TYPING = {"HX-Request": "true", "HX-Target": "results", "X-Search-Step": "goes-on"}
 
 
 class Pages:
@@ -60,7 +65,7 @@ PERU = ("what is the capital of Peru?", "The capital is **Lima**, on the coast."
 BREAD = ("why is my sourdough flat?", "The starter was too young.")
 
 
-def test_a_result_shows_title_percentage_question_passage_date_and_agent(owner: User, pages: Pages) -> None:
+def test_a_result_shows_title_band_question_passage_date_and_agent(owner: User, pages: Pages) -> None:
     conversation = indexed(owner, BREAD, PERU, title="Geography", agent="tutor")
     text = pages.get("/search", {"q": "capital of Peru"})
     first = text.split('class="item hit"')[1]
@@ -68,16 +73,28 @@ def test_a_result_shows_title_percentage_question_passage_date_and_agent(owner: 
     place = f"m={question}&amp;part=0&amp;from=0&amp;to={len(PERU[0])}"
     assert f'href="/conversations/{conversation.pk}?turn=1&amp;q=capital+of+Peru&amp;{place}#turn-1"' in first
     for piece in (
-        "Geography",
         "what is the <mark>capital</mark> of <mark>Peru</mark>?",
         "1 Jan 2026",
-        "tutor",
-        "turn 1",
-        '<span class="why">by words',
+        "turn 2",
+        '<span class="band is-strong">strong</span>',
+        "<li>Words of the query stand in it.</li>",
     ):
         assert piece in first
-    percent = int(first.split('class="percent"')[1].split(">")[1].split("<")[0])
-    assert 20 < percent <= 100
+    head = text.split('class="hit-group"')[1].split('class="item hit"')[0]
+    assert "Geography" in head
+    assert "tutor" in head
+
+
+def test_hits_are_grouped_by_conversation_three_at_most(owner: User, pages: Pages) -> None:
+    indexed(owner, *[(f"what about the glacier, part {n}?", "The glacier moves.") for n in range(5)], title="Ice")
+    indexed(owner, ("is the glacier old?", "Very."), title="Age")
+    text = pages.get("/search", {"q": "glacier"})
+    assert text.count('class="hit-group"') == 2
+    ice = text.split(">Ice<")[1].split('class="hit-group"')[0]
+    shown, _, more = ice.partition('class="more-hits"')
+    assert shown.count('class="item hit"') == 3
+    assert more.count('class="item hit"') == 2
+    assert "+2 more here" in more
 
 
 def test_typing_gets_the_list_alone_and_the_address_that_goes_with_it(owner: User, pages: Pages) -> None:
@@ -91,6 +108,12 @@ def test_typing_gets_the_list_alone_and_the_address_that_goes_with_it(owner: Use
     assert pages.response.headers["HX-Replace-Url"] == "/conversations/7?turn=3&q=Peru&mode=full_text"
     pages.get("/search", {"q": ""}, headers={**TYPING, "HX-Current-URL": "http://testserver/search?q=Peru"})
     assert pages.response.headers["HX-Replace-Url"] == "/"
+    begun = {**TYPING, "X-Search-Step": "typed", "HX-Current-URL": "http://testserver/"}
+    pages.get("/search", {"q": "Peru"}, headers=begun)
+    assert pages.response.headers["HX-Push-Url"] == "/search?q=Peru"
+    chosen = {**TYPING, "X-Search-Step": "chosen", "HX-Current-URL": "http://testserver/search?q=Peru"}
+    pages.get("/search", {"q": "Peru"}, headers=chosen)
+    assert pages.response.headers["HX-Replace-Url"] == "/search?q=Peru"
     for elsewhere in ("http://testserver/settings/keys", "https://evil.example/search"):
         pages.get("/search", {"q": "Peru"}, headers={**TYPING, "HX-Current-URL": elsewhere})
         assert "HX-Replace-Url" not in pages.response.headers
@@ -208,13 +231,121 @@ def test_filters_are_in_the_form_and_in_every_link(owner: User, pages: Pages) ->
     text = pages.get("/search", query)
     assert text.count('class="item hit"') == 1
     assert f"/conversations/{conversation.pk}?turn=0&amp;q=Peru&amp;mode=full_text&amp;scope=user%2Ctool" in text
-    assert '<option value="full_text" selected>' in text
-    assert 'value="tool" checked' in text
+    for checked in ('name="mode" value="full_text" checked', 'value="tool" checked', 'value="tutor" checked'):
+        assert checked in text
     assert 'value="assistant" checked' not in text
-    assert '<option value="tutor" selected>' in text
-    assert '<option value="/src/else">' in text
     assert 'name="before" value="2026-12-31"' in text
-    assert '<details class="filters" id="filters" open>' in text
+    assert 'value="/src/geo"' in text
+    assert 'value="/src/else"' not in text, "no conversation of this agent is in that project"
+    assert '<span id="chip-agent">tutor</span>' in text
+    assert 'aria-label="Remove the filter Until 2026-12-31"' in text
+
+
+def test_filters_are_typed_as_tokens(owner: User, pages: Pages) -> None:
+    conversation = indexed(owner, PERU, agent="tutor", project="/src/geo")
+    indexed(owner, PERU, agent="other", project="/src/else")
+    text = pages.get("/search", {"q": "Peru agent:Tutor project:geo after:2025-12 before:2026 in:questions"})
+    assert text.count('class="item hit"') == 1
+    wanted = "q=Peru&amp;scope=user&amp;agent=tutor&amp;project=%2Fsrc%2Fgeo&amp;after=2025-12-01&amp;before=2026-12-31"
+    assert f"/conversations/{conversation.pk}?turn=0&amp;{wanted}" in text
+    assert 'id="q" name="q" type="search" value="Peru"' in text
+    typed = {**TYPING, "X-Search-Step": "chosen", "HX-Current-URL": "http://testserver/search"}
+    pages.get("/search", {"q": "Peru agent:tutor "}, headers=typed)
+    assert pages.response.headers["HX-Push-Url"] == "/search?q=Peru&agent=tutor"
+    assert '"rest": "Peru"' in pages.response.headers["HX-Trigger-After-Swap"]
+    unfinished = pages.get("/search", {"q": "Peru agent:tu"}, headers=TYPING)
+    assert unfinished.count('class="item hit"') == 2, "a token that is still being typed filters nothing yet"
+
+
+def test_newest_first_is_an_order_of_the_best(owner: User, pages: Pages) -> None:
+    for year, title in ((2024, "old"), (2026, "new"), (2025, "middle")):
+        said = exchange(PERU)
+        dated = [replace(message, created_at=datetime(year, 5, 5, tzinfo=UTC)) for message in said]
+        made = make_conversation(owner, dated, title=title)
+        index_conversation(conversation_id=made.pk)
+    text = pages.get("/search", {"q": "capital of Peru", "sort": "date"})
+    assert re.findall(r'class="hit-group-title">(\w+)<', text) == ["new", "middle", "old"]
+    assert "Newest first" in text
+
+
+# --- searches to come back to ----------------------------------------------------------------------
+
+
+def test_a_search_is_remembered_once_and_typing_is_not(owner: User, pages: Pages) -> None:
+    indexed(owner, PERU)
+    pages.get("/search", {"q": "Per"}, headers=TYPING)
+    for _ in range(2):
+        pages.get("/search", {"q": "Peru", "agent": ""})
+    assert [row.address for row in PastSearch.objects.all()] == ["q=Peru"]
+    assert 'href="/search?q=Peru"' in pages.get("/search")
+    assert "q=Peru" not in Pages(make_user()).get("/search")
+
+
+def test_a_saved_search_stays_and_can_be_taken_off(owner: User, pages: Pages) -> None:
+    indexed(owner, PERU)
+    assert pages.client.post("/search/keep?q=Peru&after=2025-01-01").status_code == 302
+    pages.get("/search", {"q": "Peru", "after": "2025-01-01"})
+    row = PastSearch.objects.get()
+    assert row.saved_at
+    assert "Saved searches" in pages.get("/search")
+    stranger = Client()
+    stranger.force_login(make_user())
+    assert stranger.post(f"/search/{row.pk}/drop").status_code == 404
+    assert pages.client.post(f"/search/{row.pk}/drop").status_code == 302
+    assert not PastSearch.objects.exists()
+    assert pages.client.post("/search/keep").status_code == 400
+
+
+def test_recent_searches_are_bounded(owner: User) -> None:
+    for number in range(KEPT + 5):
+        remember_search(owner=owner, box=SearchBox(q=f"query {number}"))
+    assert PastSearch.objects.filter(owner=owner).count() == KEPT
+    assert not PastSearch.objects.filter(text="query 0").exists()
+
+
+# --- preview and palette ------------------------------------------------------------------------------
+
+
+def test_the_preview_shows_the_turn_with_its_passage_and_the_way_to_it(owner: User, pages: Pages) -> None:
+    conversation = indexed(owner, BREAD, PERU, title="Geography")
+    text = pages.get("/search", {"q": "capital of Peru"})
+    address = unescape(text.split('data-preview="')[1].split('"')[0])
+    preview = pages.get(address)
+    assert "<html" not in preview
+    assert "2 / 2" in preview
+    assert "Lima" in preview
+    assert BREAD[0] not in preview
+    assert 'class="passage"' in preview
+    assert f"/conversations/{conversation.pk}?turn=1" in preview
+    Pages(make_user()).get(address, status=404)
+
+
+def test_the_palette_finds_titles_projects_commands_and_searches(owner: User, pages: Pages) -> None:
+    make_conversation(owner, title="Deadlocks in billing", project="/src/payments")
+    make_conversation(make_user(), title="Deadlocks of somebody else")
+    remember_search(owner=owner, box=SearchBox(q="deadlock timeout"))
+    text = pages.get("/palette", {"go": "deadlock"})
+    assert "Deadlocks in billing" in text
+    assert "somebody else" not in text
+    assert "/search?q=deadlock+timeout" in text
+    assert "/search?project=%2Fsrc%2Fpayments" in pages.get("/palette", {"go": "payments"})
+    part = pages.get("/palette", {"go": "import"}, headers={"HX-Request": "true"})
+    assert "<html" not in part
+    assert 'href="/import"' in part
+
+
+def test_the_palette_costs_the_same_for_few_and_many(owner: User, pages: Pages) -> None:
+    counts = []
+    for _ in range(2):
+        for number in range(10):
+            make_conversation(owner, title=f"deadlock {number}", project=f"/src/deadlock{number}")
+        with CaptureQueriesContext(connection) as context:
+            pages.get("/palette", {"go": "deadlock"}, headers={"HX-Request": "true"})
+        counts.append(len(context))
+    assert counts[0] == counts[1] <= 6
+
+
+# --- the rest of the filters ---------------------------------------------------------------------------
 
 
 def test_dates_take_in_the_whole_last_day(owner: User, pages: Pages) -> None:
@@ -253,7 +384,7 @@ def test_hits_in_a_conversation_are_counted_and_linked_in_reading_order(owner: U
     path = f"/conversations/{conversation.pk}"
     middle = pages.get("/search/hits-in", {**query, "turn": 2})
     assert "<html" not in middle
-    assert re.sub(r"\s+", " ", strip_tags(middle)).strip() == "hit 2 of 3 in this conversation"
+    assert re.sub(r"\s+", " ", strip_tags(middle)).strip() == "result 2 of 3 in this conversation"
     links = steps(middle)
     assert links["previous"].startswith(f"{path}?turn=0&q=Peru&mode=full_text&scope=user%2Ctool&m=")
     assert links["next"].endswith("#turn-4")
@@ -261,7 +392,7 @@ def test_hits_in_a_conversation_are_counted_and_linked_in_reading_order(owner: U
     assert steps(pages.get("/search/hits-in", {**query, "turn": 0})).keys() == {"next"}
     assert steps(pages.get("/search/hits-in", {**query, "turn": 4})).keys() == {"previous"}
     between = pages.get("/search/hits-in", {**query, "turn": 3})
-    assert re.sub(r"\s+", " ", strip_tags(between)).strip() == "3 hits in this conversation"
+    assert re.sub(r"\s+", " ", strip_tags(between)).strip() == "3 results in this conversation"
     assert [link.partition("#")[2] for link in steps(between).values()] == ["turn-2", "turn-4"]
 
 
@@ -304,7 +435,7 @@ def test_the_pages_add_few_queries_to_the_search(owner: User, pages: Pages) -> N
     assert len(of_part) == len(of_search) + 2  # session, user
     with CaptureQueriesContext(connection) as of_page:
         pages.get("/search", {"q": "capital of Peru"})
-    assert len(of_page) <= len(of_search) + 5  # and the index's state (with its space), agents and projects
+    assert len(of_page) <= len(of_search) + 8  # and the index's state (with its space), choices, searches
     with CaptureQueriesContext(connection) as of_list:
         pages.get("/search", headers=TYPING)
     assert len(of_list) == 3  # session, user, list
@@ -379,3 +510,19 @@ def test_passages_read_without_markup_and_keep_their_marks() -> None:
     assert marked(pieces) == ["bold", "code"]
     assert show_marks("2 * 3 = 6", []) == (Piece("2 * 3 = 6", is_match=False),)
     assert show_marks("", []) == ()
+
+
+def test_snippets_read_without_table_bars_rules_fences_and_colour_codes() -> None:
+    table = "| city | people |\n|------|-------:|\n| Lima | 10 million |"
+    assert shown(show_marks(table, [])).split() == ["city", "·", "people", "Lima", "·", "10", "million"]
+    assert marked(show_marks(table, [(36, 40)])) == ["Lima"]
+    coloured = "\x1b[31mFAILED\x1b[0m tests/test_pay.py"
+    assert shown(show_marks(coloured, [(5, 11)])) == "FAILED tests/test_pay.py"
+    assert shown(show_marks("```python\nprint(1)\n```", [])).strip() == "print(1)"
+    assert shown(show_marks("if a | b: c = a||b", [])) == "if a | b: c = a||b"
+
+
+def test_a_quoted_phrase_is_what_is_marked() -> None:
+    text = "raise lock_timeout, since a lock without a timeout waits"
+    assert marked(mark_words(text, '"lock_timeout" for a lock')) == ["lock_timeout"]
+    assert marked(mark_words("no such setting, but a lock", '"lock_timeout" lock')) == ["lock"]

@@ -53,6 +53,7 @@ from convmemory.conversations.pictures import _blocks, _payloads
 from convmemory.conversations.reading import StoredMessage
 from convmemory.conversations.rendering import render_markdown, view_part
 from convmemory.conversations.rendering_work import highlight_code
+from convmemory.conversations.search_box import SearchBox
 from convmemory.core.errors import ConvMemoryError, InvalidInput
 from convmemory.core.fence import fenced, quoted, visible
 from convmemory.core.key_shapes import find_keys
@@ -73,6 +74,7 @@ from memory.context import build_memory_context
 from memory.recalled import RecalledMessage, RecalledPassage
 from search.adapters.messages import items_of, split_message
 from search.indexing.chunking import chunk_text
+from search.pages.snippets import mark_words, show_marks
 from search.query_text import parse_query
 from search.ranking.dates import named_period
 from search.ranking.exchanges import is_question, names_in
@@ -81,7 +83,6 @@ from search.results.matching import QueryStems, stem, stems_of
 from search.vectors.asking import is_asking
 from search.vectors.splitting import guess_language
 from search.vectors.texts import head_and_tail, item_texts, parseable, searchable, words_of_tools
-from search.views import mark_words, show_marks
 from summaries.prompts import part_messages
 from summaries.sentences import said_sentences
 from summaries.transcript import RangeMessage, message_text, pieces
@@ -386,7 +387,12 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "search.vectors.texts": lambda text: (searchable(text), parseable(text), head_and_tail(text, 4_000)),
     "search.vectors.texts words of tools": lambda text: words_of_tools([text, text]),
     "search.vectors.texts item": lambda text: [item_texts(item).length for item in items_of([_stored(text)])],
-    "search.views": lambda text: (mark_words(text, "some words of mine"), show_marks(text, [(0, 1)])),
+    "search.pages.snippets": lambda text: (
+        mark_words(text, 'some words of "mine and yours"'),
+        mark_words(text[:200], text[:500]),
+        show_marks(text, [(0, 1)]),
+    ),
+    "convmemory.conversations.search_box": lambda text: SearchBox().with_tokens(text),
     "summaries.prompts": lambda text: part_messages(text, number=1, count=1, max_tokens=100),
     "summaries.sentences": lambda text: said_sentences([_range_message(text)]),
     "summaries.transcript": lambda text: list(

@@ -1,0 +1,188 @@
+"""What the search box holds: the query, its filters and its order, as they travel in the address from page to page.
+
+Filters can be typed into the query, too: `agent:codex after:2026-05`. Such tokens become filters.
+"""
+
+import calendar
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import Any
+from urllib.parse import urlencode
+
+from django.http import HttpRequest
+
+SPOKEN = ("user", "assistant")
+SHOWN_KINDS = ("turn", "section")  # of hits; "" for both
+ORDERS = ("date",)  # "" for the best first
+MAX_TYPED_CHARS = 2_000
+_TOKEN = re.compile(
+    r"(?<!\S)(?P<name>agent|project|source|after|before|in|is|sort|by):"
+    r'(?:"(?P<quoted>[^"]{1,300})"|(?P<plain>[^\s"]\S{0,299}))(?!\S)',
+    re.IGNORECASE,
+)
+_PERIOD = re.compile(r"(\d{4})(?:-(\d{1,2}))?", re.ASCII)
+_SCOPES = {
+    "questions": "user",
+    "question": "user",
+    "user": "user",
+    "answers": "assistant",
+    "answer": "assistant",
+    "assistant": "assistant",
+    "thinking": "thinking",
+    "tools": "tool",
+    "tool": "tool",
+}
+_KINDS = {"conversations": "turn", "documents": "section"}
+_MODES = {"words": "full_text", "meaning": "semantic"}
+_ORDERS = {"date": "date", "newest": "date", "relevance": "", "best": ""}
+
+
+@dataclass(frozen=True, slots=True)
+class SearchBox:
+    """What the search form above the list holds. `typed` names the filters that stood in the query as tokens."""
+
+    q: str = ""
+    mode: str = "hybrid"
+    scope: tuple[str, ...] = SPOKEN
+    agent: str = ""
+    project: str = ""
+    source: str = ""
+    after: str = ""
+    before: str = ""
+    archived: bool = False
+    kind: str = ""
+    sort: str = ""
+    typed: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, request: HttpRequest, *, is_typing: bool = False) -> "SearchBox":
+        """The box that a request's address describes; while somebody types, the token at the very end is not done."""
+        given = request.GET
+        plain: dict[str, Any] = {
+            name: given.get(name, "").strip() for name in ("agent", "project", "source", "after", "before")
+        }
+        scope = tuple(name for value in given.getlist("scope") for name in value.split(",") if name)
+        box = cls(
+            q=given.get("q", "").strip(),
+            mode=given.get("mode") or "hybrid",
+            scope=scope or SPOKEN,
+            archived=given.get("archived") in ("1", "true", "on"),
+            kind=given.get("kind", "") if given.get("kind", "") in SHOWN_KINDS else "",
+            sort=given.get("sort", "") if given.get("sort", "") in ORDERS else "",
+            **plain,
+        )
+        return box.with_tokens(given.get("q", ""), is_typing=is_typing)
+
+    def with_tokens(self, text: str, *, is_typing: bool = False) -> "SearchBox":
+        """The box with the tokens in `text` taken as filters, and the rest of it as the query."""
+        if len(text) > MAX_TYPED_CHARS:
+            return self
+        values: dict[str, Any] = {}
+
+        def take(match: re.Match[str]) -> str:
+            if is_typing and match.end() == len(text):
+                return ""
+            read = _READERS[match["name"].lower()](match["quoted"] or match["plain"], {**values})
+            if read is None:
+                return match[0]
+            values.update(read)
+            return ""
+
+        rest = " ".join(_TOKEN.sub(take, text).split()) if _TOKEN.search(text) else self.q
+        return replace(self, q=rest, typed=frozenset(values), **values)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What differs from the empty form, for an address."""
+        values: dict[str, Any] = {"q": self.q, "mode": self.mode if self.mode != "hybrid" else ""}
+        values["scope"] = ",".join(self.scope) if set(self.scope) != set(SPOKEN) else ""
+        values |= {name: getattr(self, name) for name in ("agent", "project", "source", "after", "before")}
+        values["archived"] = "1" if self.archived else ""
+        values |= {"kind": self.kind, "sort": self.sort}
+        return {name: value for name, value in values.items() if value}
+
+    @property
+    def typed_fields(self) -> dict[str, str]:
+        """What was typed as tokens, as the form's fields hold it."""
+        values = {name: getattr(self, name) for name in self.typed}
+        return {name: _field(value) for name, value in sorted(values.items())}
+
+    @property
+    def query_string(self) -> str:
+        return urlencode(self.parameters)
+
+    def without(self, *names: str) -> str:
+        """The address's query without these parameters."""
+        return urlencode({name: value for name, value in self.parameters.items() if name not in names})
+
+    @property
+    def has_filters(self) -> bool:
+        return bool(self.parameters.keys() - {"q", "sort"})
+
+
+def _field(value: Any) -> str:
+    if isinstance(value, bool):
+        return "1" if value else ""
+    return value if isinstance(value, str) else ",".join(value)
+
+
+# --- what stands behind a token's colon; None where it means nothing, and the text stays text ------------
+
+
+Values = Mapping[str, Any]
+
+
+def _text(name: str) -> Callable[[str, Values], dict[str, Any] | None]:
+    return lambda text, _: {name: text}
+
+
+def _choice(name: str, choices: Mapping[str, str]) -> Callable[[str, Values], dict[str, Any] | None]:
+    return lambda text, _: {name: choices[text.lower()]} if text.lower() in choices else None
+
+
+def _places(text: str, known: Values) -> dict[str, Any] | None:
+    """`in:questions`, `in:tools,thinking`, `in:documents`; several of them add up."""
+    names = text.lower().split(",")
+    if all(name in _KINDS for name in names):
+        return {"kind": _KINDS[names[0]] if len(names) == 1 else ""}
+    if not all(name in _SCOPES for name in names):
+        return None
+    return {"scope": tuple(dict.fromkeys([*known.get("scope", ()), *(_SCOPES[name] for name in names)]))}
+
+
+def _state(text: str, _: Values) -> dict[str, Any] | None:
+    return {"archived": True} if text.lower() == "archived" else None
+
+
+def _first_day(text: str, _: Values) -> dict[str, Any]:
+    return {"after": _day_of(text, is_last=False)}
+
+
+def _last_day(text: str, _: Values) -> dict[str, Any]:
+    return {"before": _day_of(text, is_last=True)}
+
+
+def _day_of(text: str, *, is_last: bool) -> str:
+    """The first or the last day of `2026` or `2026-05`; anything else as it is."""
+    match = _PERIOD.fullmatch(text)
+    if match is None:
+        return text
+    year, month = int(match[1]), int(match[2] or (12 if is_last else 1))
+    if not (1 <= month <= 12 and year):
+        return text
+    return date(year, month, calendar.monthrange(year, month)[1] if is_last else 1).isoformat()
+
+
+_READERS: dict[str, Callable[[str, Values], dict[str, Any] | None]] = {
+    "agent": _text("agent"),
+    "project": _text("project"),
+    "source": _text("source"),
+    "after": _first_day,
+    "before": _last_day,
+    "in": _places,
+    "is": _state,
+    "sort": _choice("sort", _ORDERS),
+    "by": _choice("mode", _MODES),
+}

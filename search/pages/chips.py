@@ -1,0 +1,178 @@
+"""The filter chips under the search box: what each says, what it can be set to, how many conversations have that."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db.models import Count
+
+from convmemory.conversations.models import Conversation
+from convmemory.conversations.reading import project_name
+from convmemory.conversations.search_box import SPOKEN, SearchBox
+
+CHOICES_LIMIT = 500
+SCOPE_NAMES = {"user": "questions", "assistant": "answers", "thinking": "thinking", "tool": "tools"}
+KIND_NAMES = {"turn": "conversations", "section": "documents"}
+MODE_NAMES = {"semantic": "by meaning", "full_text": "by words"}
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """One chip: `clear` is the query of the address without what it filters by, `cleared` the form's fields then."""
+
+    name: str
+    label: str
+    is_on: bool
+    clear: str
+    cleared: str
+    template: str
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A value that a chip can be set to; `count` of conversations with it, among those that the other chips leave."""
+
+    value: str
+    label: str
+    count: int
+    is_chosen: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What the chips can be set to."""
+
+    agents: tuple[Choice, ...]
+    projects: tuple[Choice, ...]
+    sources: tuple[Choice, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """A stretch of time to choose; `query` is that of the address with it, `values` the form's fields."""
+
+    label: str
+    query: str
+    values: str
+
+
+def chips_of(box: SearchBox) -> list[Chip]:
+    """The chips in order; one that filters says by what."""
+    spoken = ",".join(SPOKEN)
+    return [
+        _chip(box, "agent", "Agent", box.agent, {"agent": ""}),
+        _chip(box, "project", "Project", project_name(box.project), {"project": ""}),
+        _chip(box, "time", "Any time", time_label(box), {"after": "", "before": ""}),
+        _chip(box, "places", "Look in", _places_label(box), {"scope": spoken, "kind": "", "archived": ""}),
+        _chip(box, "source", "Source", box.source, {"source": ""}),
+        _chip(box, "order", "Best first", _order_label(box), {"sort": "", "mode": "hybrid"}),
+    ]
+
+
+def _chip(box: SearchBox, name: str, usual: str, label: str, cleared: Mapping[str, str]) -> Chip:
+    return Chip(
+        name=name,
+        label=label or usual,
+        is_on=bool(label),
+        clear=box.without(*cleared),
+        cleared=json.dumps(cleared),
+        template=f"search/chip_{name}.html",
+    )
+
+
+def _places_label(box: SearchBox) -> str:
+    kept = [name for name in SCOPE_NAMES if name in box.scope]
+    said = [SCOPE_NAMES[name] for name in kept] if set(box.scope) != set(SPOKEN) else []
+    where = [KIND_NAMES[box.kind]] if box.kind else []
+    return ", ".join([*where, *said, *(["archived"] if box.archived else [])]).capitalize()
+
+
+def _order_label(box: SearchBox) -> str:
+    return ", ".join(filter(None, ["newest first" if box.sort else "", MODE_NAMES.get(box.mode, "")])).capitalize()
+
+
+def time_label(box: SearchBox) -> str:
+    """The stretch of time that the box is limited to, in words."""
+    if box.after and box.before:
+        return box.after if box.after == box.before else f"{box.after} to {box.before}"
+    return f"Since {box.after}" if box.after else f"Until {box.before}" if box.before else ""
+
+
+def presets_of(box: SearchBox, today: date) -> list[Preset]:
+    """Stretches of time that end today."""
+    starts = (
+        ("Today", today),
+        ("Past 7 days", today - timedelta(days=6)),
+        ("Past 30 days", today - timedelta(days=29)),
+        ("This year", date(today.year, 1, 1)),
+    )
+    since = [
+        Preset(label, replace(box, after=day.isoformat(), before="").query_string, _fields(day.isoformat()))
+        for label, day in starts
+    ]
+    return [Preset("Any time", box.without("after", "before"), _fields("")), *since]
+
+
+def _fields(after: str) -> str:
+    return json.dumps({"after": after, "before": ""})
+
+
+def choices_of(owner: User, box: SearchBox) -> Choices:
+    """The agents, projects and sources of the caller's conversations. One query."""
+    own = Conversation.objects.filter(owner_id=owner.pk, archived_at__isnull=not box.archived).order_by()
+    grouped = own.values("agent", "project", "source").annotate(count=Count("pk"))
+    listed = grouped.values_list("agent", "project", "source", "count")[:CHOICES_LIMIT]
+    rows = [((agent, project, source), count) for agent, project, source, count in listed]
+    chosen = (box.agent, box.project, box.source)
+    found = [_counted(rows, place, chosen) for place in range(3)]
+    return Choices(
+        agents=_choices(found[0], box.agent, lambda name: name),
+        projects=_choices(found[1], box.project, project_name),
+        sources=_choices(found[2], box.source, lambda name: name),
+    )
+
+
+def _counted(rows: Iterable[tuple[tuple[str, ...], int]], place: int, chosen: tuple[str, ...]) -> Counter[str]:
+    """How many conversations have each value at `place`, among those that have what is chosen at the other places."""
+    others = [at for at, wanted in enumerate(chosen) if wanted and at != place]
+    counts: Counter[str] = Counter()
+    for values, count in rows:
+        counts[values[place]] += count if all(values[at] == chosen[at] for at in others) else 0
+    return counts
+
+
+def _choices(counts: Counter[str], chosen: str, label: Callable[[str], str]) -> tuple[Choice, ...]:
+    """The values that any conversation has, most first; the chosen one in any case."""
+    values = {value: count for value, count in counts.items() if value and (count or value == chosen)}
+    if chosen:
+        values.setdefault(chosen, 0)
+    ordered = sorted(values.items(), key=lambda pair: (-pair[1], label(pair[0]).lower()))
+    return tuple(Choice(value, label(value) or value, count, value == chosen) for value, count in ordered)
+
+
+def with_full_names(box: SearchBox, choices: Choices) -> SearchBox:
+    """The box with agent, project and source as people type them: in any case, a project by its last part."""
+    found: dict[str, Any] = {
+        name: full
+        for name, known in (("agent", choices.agents), ("project", choices.projects), ("source", choices.sources))
+        if name in box.typed and (full := _full_name(getattr(box, name), known))
+    }
+    return replace(box, **found)
+
+
+def _full_name(typed: str, known: Iterable[Choice]) -> str:
+    """The known value that is meant; "" where none is."""
+    wanted = typed.lower()
+    values = [choice for choice in known if choice.count or not choice.is_chosen]
+    for matches in (
+        (choice.value for choice in values if choice.value.lower() == wanted),
+        (choice.value for choice in values if choice.label.lower() == wanted),
+        (choice.value for choice in values if choice.label.lower().startswith(wanted)),
+    ):
+        if match := next(matches, ""):
+            return match
+    return ""

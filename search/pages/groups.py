@@ -1,0 +1,163 @@
+"""Hits as the search page shows them: by conversation and document, in the order of each one's best hit."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from urllib.parse import urlencode
+
+from django.urls import reverse
+
+from convmemory.conversations.reading import project_name
+from convmemory.conversations.search_box import SearchBox
+from convmemory.core.text import one_line
+from search.document_search import SectionHit
+from search.pages.bands import Band, band_of
+from search.pages.snippets import Piece, mark_words, show_marks
+from search.results.hits import Hit
+
+QUESTION_CHARS = 200
+SHOWN_PER_GROUP = 3
+REASONS = {
+    "words": "Words of the query stand in it.",
+    "words nearby": "Words of the query stand in the turns beside it.",
+    "passage": "One passage means the same.",
+    "turn": "The whole means the same.",
+    "late interaction": "Word by word, its meaning is near.",
+    "reranker": "The reranker put it here.",
+}
+"""By the name of a feature, what it says of the hit."""
+
+
+@dataclass(frozen=True, slots=True)
+class HitView:
+    """A hit as the list shows it: `key` names it in the page's address, `heading` is its question or its headings."""
+
+    key: str
+    url: str
+    preview_url: str
+    heading: tuple[Piece, ...]
+    passage: tuple[Piece, ...]
+    band: Band
+    reasons: tuple[str, ...]
+    percent: int
+    created_at: datetime
+    place: str
+    object_id: int
+    number: int
+    is_section: bool
+
+
+@dataclass(frozen=True, slots=True)
+class HitGroup:
+    """The hits in one conversation or document, best first: `shown` at once, `more` unfolded."""
+
+    key: str
+    title: str
+    agent: str
+    project: str
+    project_name: str
+    created_at: datetime
+    is_document: bool
+    shown: tuple[HitView, ...]
+    more: tuple[HitView, ...]
+
+    @property
+    def band(self) -> Band:
+        return self.shown[0].band
+
+
+def group_hits(hits: Sequence[Hit | SectionHit], box: SearchBox) -> list[HitGroup]:
+    """The hits by what they stand in; a band never falls from one group to the next but where the best hits do."""
+    best = max((hit.score for hit in hits), default=0.0)
+    by_home: dict[str, list[Hit | SectionHit]] = {}
+    for hit in hits:
+        by_home.setdefault(_home(hit), []).append(hit)
+    return [_group(home, of_home, box, best) for home, of_home in by_home.items()]
+
+
+def by_band(groups: Iterable[HitGroup]) -> tuple[list[HitGroup], list[HitGroup]]:
+    """The groups to show first, and those that are less likely, each in their order."""
+    groups = list(groups)
+    unlikely = [group for group in groups if group.band == "less likely"]
+    return [group for group in groups if group.band != "less likely"], unlikely
+
+
+def _home(hit: Hit | SectionHit) -> str:
+    return f"document-{hit.document_id}" if isinstance(hit, SectionHit) else f"conversation-{hit.conversation_id}"
+
+
+def _group(home: str, hits: Sequence[Hit | SectionHit], box: SearchBox, best: float) -> HitGroup:
+    first = hits[0]
+    views = tuple(view_hit(hit, box, best) for hit in hits)
+    project = "" if isinstance(first, SectionHit) else first.project
+    return HitGroup(
+        key=home,
+        title=first.title if isinstance(first, SectionHit) else first.conversation_title,
+        agent="" if isinstance(first, SectionHit) else first.agent,
+        project=project,
+        project_name=project_name(project),
+        created_at=max(hit.created_at for hit in hits),
+        is_document=isinstance(first, SectionHit),
+        shown=views[:SHOWN_PER_GROUP],
+        more=views[SHOWN_PER_GROUP:],
+    )
+
+
+def view_hit(hit: Hit | SectionHit, box: SearchBox, best: float) -> HitView:
+    """One hit as the list shows it; `best` is the best score of the query."""
+    is_section = isinstance(hit, SectionHit)
+    number = hit.section if isinstance(hit, SectionHit) else hit.turn_number
+    object_id = hit.document_id if isinstance(hit, SectionHit) else hit.conversation_id
+    said = " > ".join(hit.heading_path) if isinstance(hit, SectionHit) else hit.user_question
+    heading = one_line(said, QUESTION_CHARS)
+    is_repeated = not is_section and hit.passage.rstrip("…") in heading
+    url = section_url(hit, box) if isinstance(hit, SectionHit) else turn_url(hit, box)
+    return HitView(
+        key=f"{'s' if is_section else 't'}{object_id}-{number}",
+        url=url,
+        preview_url=_preview_url(url, is_section=is_section, object_id=object_id),
+        heading=mark_words(heading, box.q),
+        passage=() if is_repeated else show_marks(hit.passage, hit.marks),
+        band=band_of(hit, best),
+        reasons=tuple(REASONS.get(name, name) for name in hit.matched),
+        percent=round(hit.similarity * 100),
+        created_at=hit.created_at,
+        place=_place_of(hit),
+        object_id=object_id,
+        number=number,
+        is_section=is_section,
+    )
+
+
+def _place_of(hit: Hit | SectionHit) -> str:
+    """Where in its conversation or document a hit stands, counted as people count."""
+    if isinstance(hit, Hit):
+        return f"turn {hit.turn_number + 1}"
+    return f"page {hit.page}" if hit.page else f"section {hit.section + 1}"
+
+
+def _preview_url(url: str, *, is_section: bool, object_id: int) -> str:
+    """The address of the hit's preview: that of the hit itself, with its query."""
+    query = url.partition("?")[2].partition("#")[0]
+    name = "preview-section" if is_section else "preview-turn"
+    return f"{reverse(name, args=[object_id])}?{query}"
+
+
+def section_url(hit: SectionHit, box: SearchBox) -> str:
+    """The document at the hit's section, with its passage highlighted."""
+    parameters = {"section": hit.section, "from": hit.passage_start, "to": hit.passage_end} | box.parameters
+    return f"{reverse('document', args=[hit.document_id])}?{urlencode(parameters)}#section-{hit.section}"
+
+
+def turn_url(hit: Hit, box: SearchBox) -> str:
+    """The conversation at the hit's turn, with its passage highlighted."""
+    parameters = {"turn": hit.turn_number} | box.parameters
+    if hit.passage_message_id is not None:
+        parameters |= {
+            "m": hit.passage_message_id,
+            "part": hit.passage_part,
+            "from": hit.passage_start,
+            "to": hit.passage_end,
+        }
+    address = reverse("conversation", args=[hit.conversation_id])
+    return f"{address}?{urlencode(parameters)}#turn-{hit.turn_number}"

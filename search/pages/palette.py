@@ -1,0 +1,114 @@
+"""What the palette offers for some typed text: conversations and documents by title, projects, searches, commands."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from django.contrib.auth.models import User
+from django.urls import NoReverseMatch, reverse
+
+from convmemory.conversations.models import Conversation
+from convmemory.conversations.reading import project_name
+from convmemory.documents.models import Document
+from search.pages.past_searches import past_searches
+
+TITLES_LIMIT, DOCUMENTS_LIMIT, PROJECTS_LIMIT, SEARCHES_LIMIT = 8, 4, 4, 4
+MAX_TEXT_CHARS = 200
+
+COMMANDS = (
+    ("New chat", "plus", "new-chat"),
+    ("Import conversations", "upload", "import"),
+    ("Add documents", "note", "documents"),
+    ("Recall: what an agent brings back", "recall", "recall"),
+    ("Statistics", "chart", "statistics"),
+    ("Agents and models", "agent", "agents"),
+    ("API keys", "key", "keys"),
+    ("Connect an agent", "plug", "connect"),
+    ("Account", "person", "account"),
+    ("Password", "lock", "password"),
+)
+"""What is called how, with its icon, and the name of the address that it leads to, where that exists."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of the palette."""
+
+    label: str
+    detail: str
+    icon: str
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Lines of one kind."""
+
+    label: str
+    entries: tuple[Entry, ...]
+
+
+def palette_sections(*, owner: User, text: str) -> list[Section]:
+    """The sections that hold anything, those of the archive first. At most four queries."""
+    words = text[:MAX_TEXT_CHARS].split()
+    found = (
+        Section("Search", tuple(_search_entry(text.strip()) if words else ())),
+        Section("Conversations", tuple(_conversations(owner, words))),
+        Section("Documents", tuple(_documents(owner, words) if words else ())),
+        Section("Projects", tuple(_projects(owner, words) if words else ())),
+        Section("Searches", tuple(_searches(owner, words))),
+        Section("Go to", tuple(_commands(words))),
+    )
+    return [section for section in found if section.entries]
+
+
+def _search_entry(text: str) -> Iterator[Entry]:
+    yield Entry(f"Search for “{text}”", "", "search", f"{reverse('search')}?{urlencode({'q': text})}")
+
+
+def _conversations(owner: User, words: Iterable[str]) -> Iterator[Entry]:
+    """By words of the title; the newest where nothing is typed."""
+    rows = Conversation.objects.filter(owner_id=owner.pk, archived_at=None)
+    for word in words:
+        rows = rows.filter(title__icontains=word)
+    for row in rows.only("title", "agent", "updated_at").order_by("-updated_at", "-pk")[:TITLES_LIMIT]:
+        yield Entry(row.title or "Untitled conversation", row.agent, "chat", row.get_absolute_url())
+
+
+def _documents(owner: User, words: Iterable[str]) -> Iterator[Entry]:
+    rows = Document.objects.filter(owner_id=owner.pk)
+    for word in words:
+        rows = rows.filter(title__icontains=word)
+    for row in rows.only("title", "name").order_by("-pk")[:DOCUMENTS_LIMIT]:
+        yield Entry(row.title or row.name, row.name, "note", row.get_absolute_url())
+
+
+def _projects(owner: User, words: Iterable[str]) -> Iterator[Entry]:
+    rows = Conversation.objects.filter(owner_id=owner.pk, archived_at=None).exclude(project="").order_by()
+    for word in words:
+        rows = rows.filter(project__icontains=word)
+    for project in rows.values_list("project", flat=True).distinct()[:PROJECTS_LIMIT]:
+        yield Entry(project_name(project), project, "library", f"{reverse('search')}?{urlencode({'project': project})}")
+
+
+def _searches(owner: User, words: Iterable[str]) -> list[Entry]:
+    saved, recent = past_searches(owner)
+    matching = [row for row in [*saved, *recent] if all(word.lower() in row.text.lower() for word in words)]
+    return [
+        Entry(
+            row.text or "Filters alone",
+            row.filters,
+            "star" if row.saved_at else "clock",
+            f"{reverse('search')}?{row.address}",
+        )
+        for row in matching[:SEARCHES_LIMIT]
+    ]
+
+
+def _commands(words: Iterable[str]) -> Iterator[Entry]:
+    for label, icon, name in COMMANDS:
+        if all(word.lower() in label.lower() for word in words):
+            try:
+                yield Entry(label, "", icon, reverse(name))
+            except NoReverseMatch:  # a room that this installation does not have
+                continue

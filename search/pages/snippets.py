@@ -1,0 +1,96 @@
+"""Passages as a list shows them: in one line, as they read, with the query's words marked. Pure.
+
+Markdown loses its markup, tables their bars, terminal output its colour codes. What is cut away moves no mark: a mark
+names characters of the passage, and the pieces are cut at marks before anything is taken out.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from search.query_text import parse_query
+
+_WORDS = re.compile(r"\w{3,}")
+_MARKUP = re.compile(
+    r"(?P<colour>\x1b\[[0-9;?]{0,20}[A-Za-z]|\x1b\][^\x07\x1b]{0,200}\x07)"
+    r"|(?P<rule>^[ \t]*+\|?[ \t]*+:?-{3}[-:| \t]*+$)"
+    r"|(?P<fence>^[ \t]*+(?:```|~~~)\w*+$)"
+    r"|(?P<start>^[ \t]*+(?:[-*+>]|#{1,6}|\d{1,3}[.)])[ \t]+)"
+    r"|(?P<edge>^[ \t]*+\||\|[ \t]*+$)"
+    r"|(?P<bar>[ \t]\|[ \t])"
+    r"|(?P<emphasis>`+|\*\*|(?<!\w)__|__(?!\w)|(?<!\S)#{2,6}(?=\s))",
+    re.MULTILINE,
+)
+_PUT_IN = {"bar": " · "}
+_TABLE_ROW = re.compile(r"^[ \t]*+\|", re.MULTILINE)
+_OF_TABLES = frozenset({"edge", "bar"})
+_UNMARKED = frozenset(
+    _WORDS.findall(
+        "about after all and any are because but can could did does for from had has have how into its just not off "
+        "our out over should some than that the their them then there these they this those use was were what when "
+        "where which who why will with without would you your"
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A stretch of a passage; `is_match` where it is a word of the query."""
+
+    text: str
+    is_match: bool
+
+
+def show_marks(text: str, marks: Sequence[tuple[int, int]]) -> tuple[Piece, ...]:
+    """A passage in pieces as it reads, those at `marks` (start, end; in order) marked."""
+    cuts, pieces, end = _cuts(text), [], 0
+    for start, stop in marks:
+        pieces += [Piece(_without(text, cuts, end, start), is_match=False)]
+        pieces += [Piece(_without(text, cuts, start, stop), is_match=True)]
+        end = stop
+    pieces.append(Piece(_without(text, cuts, end, len(text)), is_match=False))
+    return tuple(piece for piece in pieces if piece.text)
+
+
+def _cuts(text: str) -> list[tuple[int, int, str]]:
+    """What of the text is markup: from, to, and what is put in. Bars are markup where lines begin with them."""
+    found = _MARKUP.finditer(text)
+    if not _TABLE_ROW.search(text):
+        found = (match for match in found if match.lastgroup not in _OF_TABLES)
+    return [(match.start(), match.end(), _PUT_IN.get(match.lastgroup or "", "")) for match in found]
+
+
+def _without(text: str, cuts: Sequence[tuple[int, int, str]], start: int, stop: int) -> str:
+    """`text[start:stop]` without what the cuts take out, each with what is put in where it begins."""
+    kept, place = [], start
+    for cut_start, cut_end, put_in in _within(cuts, start, stop):
+        kept += [text[place : max(place, cut_start)], put_in if cut_start >= start else ""]
+        place = max(place, min(cut_end, stop))
+    return "".join([*kept, text[place:stop]])
+
+
+def _within(cuts: Sequence[tuple[int, int, str]], start: int, stop: int) -> list[tuple[int, int, str]]:
+    return [cut for cut in cuts if cut[1] > start and cut[0] < stop]
+
+
+def mark_words(text: str, query: str) -> tuple[Piece, ...]:
+    """`text` in pieces, those that are words of the query marked; words that stand everywhere are not.
+
+    Where the query quotes phrases and the text holds one, the phrases alone are marked.
+    """
+    pattern = _phrases_in(text, query) or _words_of(query)
+    if pattern is None or not text:
+        return (Piece(text, is_match=False),) if text else ()
+    pieces = pattern.split(text)
+    return tuple(Piece(piece, is_match=bool(index % 2)) for index, piece in enumerate(pieces) if piece)
+
+
+def _phrases_in(text: str, query: str) -> re.Pattern[str] | None:
+    phrases = [re.escape(phrase) for phrase in parse_query(query).phrases]
+    pattern = re.compile(f"({'|'.join(phrases)})", re.IGNORECASE) if phrases else None
+    return pattern if pattern and pattern.search(text) else None
+
+
+def _words_of(query: str) -> re.Pattern[str] | None:
+    words = sorted({word.lower() for word in _WORDS.findall(query)} - _UNMARKED, key=len, reverse=True)
+    return re.compile(rf"(\b(?:{'|'.join(map(re.escape, words))})\b)", re.IGNORECASE) if words else None

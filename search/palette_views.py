@@ -1,0 +1,18 @@
+"""The palette: a dialog over every page (htmx), and a page of its own where there are no scripts."""
+
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from convmemory.accounts.views import PageRequest, signed_in
+from convmemory.conversations.search_box import SearchBox
+from search.pages.palette import palette_sections
+
+
+@require_safe
+@signed_in
+def palette(request: PageRequest) -> HttpResponse:
+    """Where `?go=` can lead."""
+    text = request.GET.get("go", "")
+    context = {"sections": palette_sections(owner=request.user, text=text), "text": text, "box": SearchBox()}
+    return render(request, "search/palette.html#entries" if request.htmx else "search/palette.html", context)

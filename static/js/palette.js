@@ -1,0 +1,97 @@
+/* The palette (Ctrl K) and the list of keys (?), as dialogs over every page. Without this file the palette is a page. */
+(() => {
+  "use strict";
+
+  const one = (selector, root = document) => root.querySelector(selector);
+  const DELAY_MS = 120;
+  const palette = () => one("[data-palette]");
+  const box = () => one("input", palette());
+  const entries = () => [...palette().querySelectorAll(".palette-entry")];
+  let waiting;
+  let asked;
+  let filledFor; // the text that the entries answer
+
+  function choose(index) {
+    const list = entries();
+    const chosen = list[Math.max(0, Math.min(index, list.length - 1))];
+    list.forEach((entry, place) => {
+      entry.id = `palette-entry-${place}`;
+      entry.classList.toggle("is-chosen", entry === chosen);
+    });
+    if (!chosen) return box().removeAttribute("aria-activedescendant");
+    box().setAttribute("aria-activedescendant", chosen.id);
+    chosen.scrollIntoView({ block: "nearest" });
+  }
+
+  const chosenIndex = () => entries().findIndex((entry) => entry.classList.contains("is-chosen"));
+
+  async function fill() {
+    asked?.abort();
+    asked = new AbortController();
+    const { signal } = asked;
+    const text = box().value;
+    const address = `${palette().dataset.address}?go=${encodeURIComponent(text)}`;
+    try {
+      const response = await fetch(address, { headers: { "HX-Request": "true" }, signal });
+      if (response.headers.has("HX-Redirect")) return location.assign(response.headers.get("HX-Redirect"));
+      if (!response.ok || signal.aborted) return;
+      one("#palette-entries").innerHTML = await response.text();
+      filledFor = text;
+      choose(0);
+    } catch (error) {
+      if (error.name !== "AbortError") htmx.trigger(document.body, "htmx:sendError");
+    }
+  }
+
+  /** Goes to the chosen entry, of what has been typed by now. */
+  async function go() {
+    clearTimeout(waiting);
+    if (filledFor !== box().value) await fill();
+    entries()[chosenIndex()]?.click();
+  }
+
+  function open() {
+    if (palette().open) return palette().close();
+    box().value = "";
+    palette().showModal();
+    box().focus();
+    fill();
+  }
+
+  const isTyping = (element) => element.matches("input, textarea, select, [contenteditable]");
+
+  document.addEventListener("keydown", (event) => {
+    if (!palette() || event.isComposing) return;
+    if (event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey) {
+      open();
+    } else if (event.key === "?" && !event.ctrlKey && !event.metaKey && !isTyping(document.activeElement ?? document.body)) {
+      one("#keys-dialog").showModal();
+    } else if (palette().open && event.key === "ArrowDown") {
+      choose(chosenIndex() + 1);
+    } else if (palette().open && event.key === "ArrowUp") {
+      choose(chosenIndex() - 1);
+    } else if (palette().open && event.key === "Enter") {
+      go();
+    } else {
+      return;
+    }
+    event.preventDefault();
+    event.stopImmediatePropagation();
+  });
+
+  document.addEventListener("input", (event) => {
+    if (!palette() || event.target !== box()) return;
+    clearTimeout(waiting);
+    waiting = setTimeout(fill, DELAY_MS);
+  });
+
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("[data-palette-open]");
+    if (link && !event.ctrlKey && !event.metaKey) {
+      event.preventDefault();
+      open();
+    } else if (event.target.matches("dialog[open]")) {
+      event.target.close(); // beside the dialog, on its backdrop
+    }
+  });
+})();

@@ -1,0 +1,226 @@
+"""The search page in a real browser: preview, filters, history and palette, by keyboard, at the widths people have."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+from django.contrib.auth.models import User
+from playwright.sync_api import Page, expect
+from pytest_django.live_server_helper import LiveServer
+
+from search.adapters.conversations import index_conversation
+from tests.factories import exchange, make_conversation, make_user
+from tests.surfaces.browser import Chromium
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+WIDE = (1440, 1024, 768)
+PHONE = 390
+RYE = ("is rye flour sour?", "Rye sourdough starters are lively.")
+STARTER = ("how do I keep a sourdough starter alive?", "Feed the starter once a week.")
+FLAT = ("why is my sourdough flat?", "The starter was too young.")
+INVOICE = ("where is invoice 7?", "It was paid in May.")
+Steps = Callable[[Page], None]
+
+
+@pytest.fixture
+def owner() -> User:
+    owner = make_user("ada")
+    for title, agent, project, pairs in (
+        ("Bread", "baker", "/home/kitchen", (STARTER, FLAT, ("and the oven?", "Hot, with sourdough."), RYE, FLAT)),
+        ("Rye", "chef", "/home/kitchen", (RYE,)),
+        ("Invoices", "clerk", "/src/billing", (INVOICE,)),
+    ):
+        made = make_conversation(owner, exchange(*pairs), title=title, agent=agent, project=project, source="codex")
+        index_conversation(conversation_id=made.pk)
+    return owner
+
+
+@pytest.fixture
+def visit(chromium: Chromium, live_server: LiveServer, owner: User) -> Callable[..., None]:
+    """Runs steps on a page where `ada` has just signed in."""
+
+    def visit_signed_in(steps: Steps, *, width: int = 1440, javascript: bool = True) -> None:
+        def sign_in_first(page: Page) -> None:
+            page.goto("/login")
+            page.get_by_label("Name").fill("ada")
+            page.get_by_label("Password").fill("correct horse")
+            page.get_by_role("button", name="Sign in").click()
+            expect(page.get_by_role("searchbox")).to_be_visible()
+            steps(page)
+
+        chromium.visit(live_server.url, sign_in_first, width=width, javascript=javascript)
+
+    return visit_signed_in
+
+
+def preview(page: Page, text: str) -> None:
+    expect(page.locator("#main .preview")).to_contain_text(text)
+
+
+@pytest.mark.parametrize("width", WIDE)
+def test_the_preview_follows_the_selection_and_enter_opens(visit: Callable[..., None], width: int) -> None:
+    def steps(page: Page) -> None:
+        page.get_by_role("searchbox").press_sequentially("keep a sourdough starter alive")
+        preview(page, STARTER[1])
+        assert page.url.endswith("/search?q=keep+a+sourdough+starter+alive")
+        page.keyboard.press("ArrowDown")
+        page.keyboard.press("j")
+        second = page.locator(".hit").nth(1)
+        expect(second).to_be_focused()
+        expect(second).to_have_attribute("aria-current", "true")
+        expect(page).to_have_url(re.compile(rf"&at={second.get_attribute('data-key')}$"))
+        preview(page, str(second.locator(".item-question").text_content()))
+        page.keyboard.press("k")
+        expect(page.locator(".hit").first).to_be_focused()
+        preview(page, STARTER[1])
+        page.keyboard.press("Enter")
+        expect(page.locator("[data-conversation-page]")).to_contain_text(STARTER[1])
+        expect(page).to_have_url(re.compile(r"/conversations/\d+\?turn=0&q=keep"))
+
+    visit(steps, width=width)
+
+
+def test_a_phone_opens_what_is_tapped(visit: Callable[..., None]) -> None:
+    def steps(page: Page) -> None:
+        page.get_by_role("searchbox").press_sequentially("sourdough starter")
+        page.locator(".hit").first.click()
+        expect(page.locator("[data-conversation-page]")).to_be_visible()
+        expect(page.locator("#list")).to_be_hidden()
+
+    visit(steps, width=PHONE)
+
+
+def test_an_address_shows_what_was_selected_again(visit: Callable[..., None]) -> None:
+    def steps(page: Page) -> None:
+        page.goto("/search?q=sourdough+starter")
+        third = page.locator(".hit").nth(2)
+        key, question = third.get_attribute("data-key"), str(third.locator(".item-question").text_content())
+        page.goto(f"/search?q=sourdough+starter&at={key}")
+        expect(page.locator(f'[data-key="{key}"]')).to_have_attribute("aria-current", "true")
+        preview(page, question)
+        page.reload()
+        preview(page, question)
+
+    visit(steps)
+
+
+def test_back_brings_box_list_and_preview_together(visit: Callable[..., None]) -> None:
+    def steps(page: Page) -> None:
+        box = page.get_by_role("searchbox")
+        box.press_sequentially("sourdough")
+        preview(page, "sourdough")
+        page.keyboard.press("Enter")
+        box.fill("")
+        box.press_sequentially("invoice")
+        preview(page, INVOICE[1])
+        page.go_back()
+        expect(box).to_have_value("sourdough")
+        preview(page, "sourdough")
+        expect(page.locator(".hit-group-title").first).to_have_text("Bread")
+        page.go_forward()
+        expect(box).to_have_value("invoice")
+        expect(page.locator(".hit-group-title").first).to_have_text("Invoices")
+
+    visit(steps)
+
+
+@pytest.mark.parametrize("width", [*WIDE, PHONE])
+def test_chips_filter_at_once_and_say_so(visit: Callable[..., None], width: int) -> None:
+    def steps(page: Page) -> None:
+        page.goto("/search?q=sourdough")
+        groups = page.locator(".hit-group")
+        expect(groups).not_to_have_count(1)
+        page.locator("#chip-agent").click()
+        page.get_by_role("radio", name="chef 1").check()
+        expect(groups).to_have_count(1)
+        expect(page.locator("#chip-agent")).to_have_text("chef")
+        expect(page).to_have_url(re.compile(r"/search\?q=sourdough&agent=chef"))
+        page.get_by_label("Remove the filter chef").click()
+        expect(groups).not_to_have_count(1)
+        expect(page.locator("#chip-agent")).to_have_text("Agent")
+        page.locator("#chip-time").click()
+        page.get_by_role("link", name="Past 30 days").click()
+        expect(page.locator("#clear-time a")).to_be_visible()
+        page.go_back()
+        expect(page.locator("#clear-time a")).to_have_count(0)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+    visit(steps, width=width)
+
+
+def test_tokens_become_chips(visit: Callable[..., None]) -> None:
+    def steps(page: Page) -> None:
+        page.goto("/search")
+        box = page.get_by_role("searchbox")
+        box.press_sequentially("sourdough agent:chef ")
+        expect(page.locator("#chip-agent")).to_have_text("chef")
+        expect(box).to_have_value("sourdough ")
+        expect(page.locator(".hit-group")).to_have_count(1)
+        box.press_sequentially("rye")
+        expect(page).to_have_url(re.compile(r"/search\?q=sourdough\+rye&agent=chef"))
+        page.reload()
+        expect(page.locator("#chip-agent")).to_have_text("chef")
+        expect(box).to_have_value("sourdough rye")
+
+    visit(steps)
+
+
+def test_filters_without_javascript(visit: Callable[..., None]) -> None:
+    def steps(page: Page) -> None:
+        page.goto("/search?q=sourdough")
+        page.locator("#chip-agent").click()
+        page.get_by_role("radio", name="chef 1").check()
+        page.get_by_role("button", name="Search").first.click()
+        expect(page.locator(".hit-group")).to_have_count(1)
+        page.get_by_label("Remove the filter chef").click()
+        expect(page.locator(".hit-group")).not_to_have_count(1)
+        page.goto("/palette?go=invoices")
+        page.get_by_role("link", name="Invoices clerk").click()
+        expect(page.get_by_role("heading", name="Invoices")).to_be_visible()
+
+    visit(steps, javascript=False)
+
+
+def test_why_says_why(visit: Callable[..., None]) -> None:
+    def steps(page: Page) -> None:
+        page.goto("/search?q=sourdough+starter")
+        page.get_by_text("Why?").first.click()
+        expect(page.locator(".why-body").first).to_contain_text("Words of the query stand in it.")
+        page.keyboard.press("Escape")
+        expect(page.locator(".why-body").first).to_be_hidden()
+
+    visit(steps)
+
+
+@pytest.mark.parametrize("width", [*WIDE, PHONE])
+def test_the_palette_goes_anywhere(visit: Callable[..., None], width: int) -> None:
+    def steps(page: Page) -> None:
+        page.keyboard.press("Control+k")
+        dialog = page.get_by_role("dialog", name="Go anywhere")
+        expect(dialog).to_be_visible()
+        page.keyboard.type("invoi")
+        expect(dialog.get_by_role("link", name="Invoices clerk")).to_be_visible()
+        page.keyboard.press("ArrowDown")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("heading", name="Invoices")).to_be_visible()
+        page.keyboard.press("Control+k")
+        page.keyboard.type("api keys")
+        expect(dialog.locator(".is-chosen")).to_contain_text("Search for “api keys”")
+        page.keyboard.press("ArrowDown")
+        expect(dialog.locator(".is-chosen")).to_contain_text("API keys")
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/settings/keys")
+
+    visit(steps, width=width)
+
+
+def test_a_question_mark_lists_the_keys(visit: Callable[..., None]) -> None:
+    def steps(page: Page) -> None:
+        page.locator("#results").focus()
+        page.keyboard.press("?")
+        expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+        page.keyboard.press("Escape")
+        expect(page.get_by_role("dialog", name="Keys")).to_be_hidden()
+
+    visit(steps)

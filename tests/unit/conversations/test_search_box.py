@@ -1,0 +1,57 @@
+"""Filters that are typed into the search box."""
+
+import pytest
+
+from convmemory.conversations.search_box import SearchBox
+
+
+def read(text: str, *, is_typing: bool = False) -> dict[str, str]:
+    return SearchBox(q=text.strip()).with_tokens(text, is_typing=is_typing).parameters
+
+
+@pytest.mark.parametrize(
+    ("text", "parameters"),
+    [
+        ("deadlock", {"q": "deadlock"}),
+        ("deadlock agent:codex", {"q": "deadlock", "agent": "codex"}),
+        ("agent:codex deadlock project:/src/x", {"q": "deadlock", "agent": "codex", "project": "/src/x"}),
+        ('project:"my notes" rye', {"q": "rye", "project": "my notes"}),
+        ("AGENT:codex", {"agent": "codex"}),
+        ("after:2026-05", {"after": "2026-05-01"}),
+        ("before:2026-02", {"before": "2026-02-28"}),
+        ("after:2025 before:2025", {"after": "2025-01-01", "before": "2025-12-31"}),
+        ("after:2026-05-03", {"after": "2026-05-03"}),
+        ("after:soon", {"after": "soon"}),
+        ("in:tools", {"scope": "tool"}),
+        ("in:tools in:questions", {"scope": "tool,user"}),
+        ("in:thinking,tools", {"scope": "thinking,tool"}),
+        ("in:documents", {"kind": "section"}),
+        ("is:archived", {"archived": "1"}),
+        ("sort:date by:words", {"sort": "date", "mode": "full_text"}),
+    ],
+)
+def test_tokens_become_filters(text: str, parameters: dict[str, str]) -> None:
+    assert read(text) == parameters
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["in:front", "is:it", "sort:me", "by:hand", "http://agent:80", "reagent:x", 'agent:"', "agent:", "in:tools,x"],
+)
+def test_what_means_nothing_stays_text(text: str) -> None:
+    assert read(text) == {"q": text}
+
+
+def test_the_token_that_is_being_typed_does_nothing_yet() -> None:
+    assert read("rye agent:cod", is_typing=True) == {"q": "rye"}
+    assert read("rye agent:cod ", is_typing=True) == {"q": "rye", "agent": "cod"}
+
+
+def test_a_form_can_hold_what_was_typed() -> None:
+    box = SearchBox().with_tokens("in:tools is:archived agent:codex")
+    assert box.typed_fields == {"agent": "codex", "archived": "1", "scope": "tool"}
+
+
+def test_an_address_without_some_of_its_filters() -> None:
+    box = SearchBox(q="rye", agent="codex", after="2026-01-01", before="2026-02-01")
+    assert box.without("after", "before") == "q=rye&agent=codex"

@@ -1,0 +1,42 @@
+"""How likely a hit answers, in three words."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from search.pages.bands import BANDS, band_of
+
+
+@dataclass(frozen=True)
+class Found:
+    similarity: float
+    score: float
+    matched: tuple[str, ...] = ()
+
+
+@pytest.mark.parametrize(
+    ("hit", "band"),
+    [
+        (Found(0.8, 1.0, ("words", "passage")), "strong"),
+        (Found(0.6, 1.0), "strong"),
+        (Found(0.2, 1.0), "less likely"),
+        (Found(0.2, 1.0, ("words",)), "strong"),
+        (Found(0.4, 0.6), "related"),
+        (Found(0.1, 0.1, ("words",)), "related"),
+        (Found(0.4, 0.2), "less likely"),
+        (Found(0.1, 0.6), "less likely"),
+    ],
+)
+def test_a_band_is_of_score_meaning_and_words(hit: Found, band: str) -> None:
+    assert band_of(hit, best_score=1.0) == band
+
+
+def test_a_band_never_rises_while_the_score_falls() -> None:
+    for matched in ((), ("words",)):
+        for cosine in (0.0, 0.31, 0.5, 0.9):
+            places = [BANDS.index(band_of(Found(cosine, step / 20, matched), 1.0)) for step in range(20, -1, -1)]
+            assert places == sorted(places)
+
+
+def test_without_any_score_nothing_is_strong() -> None:
+    assert band_of(Found(0.9, 0.0), best_score=0.0) == "less likely"
