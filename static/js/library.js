@@ -69,7 +69,7 @@
     values.set("csrfmiddlewaretoken", form().elements.csrfmiddlewaretoken.value);
     values.set("chosen", chosen().map((box) => box.value).join(","));
     const rows = chosen().map((box) => box.closest("li"));
-    return { address: form().action, values, rows, count: rows.length };
+    return { address: form().getAttribute("action"), values, rows, count: rows.length };
   }
 
   function carryOut() {

@@ -202,7 +202,7 @@ def test_an_endpoint_is_tried_and_its_models_are_listed(visit: Callable[..., Non
         page.goto("/agents/new")
         page.get_by_role("button", name="Test the endpoint").click()
         expect(page.locator("#endpoint-check")).to_contain_text("The endpoint answers with")
-        page.get_by_text("Its models").click()
+        page.get_by_text("Its models", exact=True).click()
         page.locator("[data-model]").first.click()
         expect(page.get_by_label("Model", exact=True)).to_have_value("test-model")
         page.get_by_label("Endpoint", exact=True).fill("http://192.0.2.1/v1")
