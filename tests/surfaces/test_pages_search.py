@@ -515,7 +515,7 @@ def test_passages_read_without_markup_and_keep_their_marks() -> None:
 def test_snippets_read_without_table_bars_rules_fences_and_colour_codes() -> None:
     table = "| city | people |\n|------|-------:|\n| Lima | 10 million |"
     assert shown(show_marks(table, [])).split() == ["city", "·", "people", "Lima", "·", "10", "million"]
-    assert marked(show_marks(table, [(36, 40)])) == ["Lima"]
+    assert marked(show_marks(table, [(38, 42)])) == ["Lima"]
     coloured = "\x1b[31mFAILED\x1b[0m tests/test_pay.py"
     assert shown(show_marks(coloured, [(5, 11)])) == "FAILED tests/test_pay.py"
     assert shown(show_marks("```python\nprint(1)\n```", [])).strip() == "print(1)"
