@@ -6,9 +6,10 @@ from django.views.decorators.http import require_safe
 
 from convmemory.accounts.views import PageRequest, signed_in
 from convmemory.conversations import reading
+from convmemory.conversations.reading import project_name
 from convmemory.conversations.rendering import view_messages
 from convmemory.conversations.search_box import SearchBox
-from convmemory.conversations.views import passage_of, project_name, whole_number
+from convmemory.conversations.views import passage_of, whole_number
 from convmemory.conversations.windows import window_around
 from convmemory.documents.library import get_document
 from convmemory.documents.viewing import Place, view_sections

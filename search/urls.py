@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from search import palette_views, preview_views, views
+from search import outline_views, palette_views, preview_views, views
 
 urlpatterns = [
     path("", views.search_page, name="home"),
@@ -14,5 +14,6 @@ urlpatterns = [
     path("search/preview/documents/<int:document_id>", preview_views.preview_section, name="preview-section"),
     path("palette", palette_views.palette, name="palette"),
     path("search/hits-in", views.hits_in, name="hits-in"),
+    path("conversations/<int:conversation_id>/outline", outline_views.outline, name="outline"),
     path("index/progress", views.index_progress, name="index-progress"),
 ]

@@ -27,6 +27,7 @@ from convmemory.conversations.search_box import SearchBox
 from convmemory.conversations.views import LIST_LIMIT, list_rows
 from convmemory.core.errors import InvalidInput
 from search.document_search import TURNS_ALONE, MixedResults, parse_kinds, search_items
+from search.home_page import home_values
 from search.indexing.status import IndexStatus, index_status
 from search.pages.chips import choices_of, presets_of, with_full_names
 from search.pages.groups import by_band, group_hits, turn_url
@@ -46,7 +47,7 @@ _KEPT_PARAMETERS = ("turn", "section")  # of a conversation's or a document's ad
 def search_page(request: PageRequest) -> HttpResponse:
     """Results of `?q=`, or the newest conversations where there is no query."""
     if request.htmx and request.htmx.target == "main":
-        return render(request, "search/search.html#main", _welcome(request))
+        return render(request, "search/search.html#main", _start(request, SearchBox.of(request)))
     step = request.headers.get("X-Search-Step", "")
     box = _box(request, is_typing=step in ("typed", "goes-on"))
     status, context = _listing(request, box)
@@ -55,7 +56,7 @@ def search_page(request: PageRequest) -> HttpResponse:
         remember_search(owner=request.user, box=box)
     if request.htmx:
         return _part(request, box, context, status, step)
-    context |= _welcome(request) | _choices(request, box)
+    context |= _start(request, box) | _choices(request, box)
     context["saved"], context["recent"] = past_searches(request.user)
     return render(request, "search/search.html", context, status=status)
 
@@ -164,18 +165,9 @@ def _has_conversations(request: PageRequest) -> bool:
     return Conversation.objects.filter(owner_id=request.user.pk).exists()
 
 
-def _welcome(request: PageRequest) -> dict[str, Any]:
-    status = index_status(owner=request.user)
-    return {
-        "has_messages": status.messages > 0,
-        "figures": {
-            "turns": f"{status.turns:,}",
-            "messages": f"{status.messages:,}",
-            "indexed": f"{_percent_done(status)}%",
-        },
-        "username": request.user.get_username(),
-        "upload_address": request.build_absolute_uri(reverse("api:upload")),
-    }
+def _start(request: PageRequest, box: SearchBox) -> dict[str, Any]:
+    """What the main area shows beside the list: the home page, or while somebody searches a hint."""
+    return {"box": box} if box.parameters and _has_conversations(request) else {"box": box} | home_values(request)
 
 
 def _address(request: PageRequest, box: SearchBox) -> str:

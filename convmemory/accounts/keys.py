@@ -40,6 +40,16 @@ def create_key(*, owner: AbstractBaseUser, name: str = "", days: int | None = No
     return key
 
 
+def row_of_key(*, owner: AbstractBaseUser, key: str) -> ApiKey:
+    """The row of a key of `owner`. Raises: ApiKey.DoesNotExist."""
+    return ApiKey.objects.get(owner_id=owner.pk, key_hash=content_hash(key))
+
+
+def active_keys(*, owner: AbstractBaseUser) -> list[ApiKey]:
+    """The owner's keys that were not revoked, newest first."""
+    return list(ApiKey.objects.filter(owner_id=owner.pk, revoked_at=None).order_by("-created_at"))
+
+
 def revoke_key(*, owner: AbstractBaseUser, key_id: int) -> None:
     """Raises: NotFound."""
     keys = ApiKey.objects.filter(owner_id=owner.pk, pk=key_id, revoked_at=None)

@@ -6,6 +6,8 @@ from convmemory.accounts import design_views, views
 
 urlpatterns = [
     path("settings/account", views.account, name="account"),
+    path("settings/appearance", views.appearance, name="appearance"),
+    path("settings/keys/<int:key_id>/use", views.key_use, name="key-use"),
     path("settings/keys", views.keys, name="keys"),
     path("settings/keys/<int:key_id>/revoke", views.revoke, name="revoke-key"),
     path("design", design_views.components, name="components"),

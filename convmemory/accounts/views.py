@@ -6,13 +6,14 @@ Domain errors become pages here as they become problem JSON at the edge of the A
 import logging
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, cast
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from django.contrib import messages
 from django.contrib.auth.models import User
 from django.contrib.auth.views import PasswordChangeView, redirect_to_login
 from django.db import InterfaceError, OperationalError, transaction
 from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse_lazy
 from django.utils.cache import patch_vary_headers
@@ -21,14 +22,16 @@ from django_htmx.http import HttpResponseClientRedirect
 from django_htmx.middleware import HtmxDetails
 
 from convmemory.accounts.forms import ChangePasswordForm, NewKeyForm
-from convmemory.accounts.keys import create_key, revoke_key
+from convmemory.accounts.keys import active_keys, create_key, revoke_key
 from convmemory.accounts.models import ApiKey
 from convmemory.accounts.quota import use_today
+from convmemory.core.appearance import DENSITIES, THEMES, Appearance, remember
 from convmemory.core.completions import endpoint_from_settings
 from convmemory.core.errors import ConversationBusy, InvalidInput, NotFound, QuotaUsedUp
 
 logger = logging.getLogger(__name__)
 P = ParamSpec("P")
+R = TypeVar("R", bound=HttpResponseBase)
 
 
 class PageRequest(HttpRequest):
@@ -38,11 +41,11 @@ class PageRequest(HttpRequest):
     user: User
 
 
-def signed_in(view: Callable[Concatenate[PageRequest, P], HttpResponse]) -> Callable[..., HttpResponse]:
+def signed_in(view: Callable[Concatenate[PageRequest, P], R]) -> Callable[..., R | HttpResponse]:
     """Lets only signed-in people in, keeps pages out of shared caches, and shows domain errors as pages."""
 
     @wraps(view)
-    def wrapper(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
+    def wrapper(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> R | HttpResponse:
         caller = cast("PageRequest", request)
         try:
             if not request.user.is_authenticated:
@@ -83,6 +86,31 @@ def account(request: PageRequest) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @signed_in
+def appearance(request: PageRequest) -> HttpResponse:
+    """Light, dark or as the system has it, and how dense pages are."""
+    if request.method != "POST":
+        return render(request, "accounts/appearance.html", {"themes": THEMES, "densities": DENSITIES})
+    chosen = Appearance(request.POST.get("theme", ""), request.POST.get("density", ""))
+    if chosen.theme not in THEMES or chosen.density not in DENSITIES:
+        raise InvalidInput("There is no such appearance.")
+    messages.success(request, "Saved.")
+    response = redirect("appearance")
+    remember(response, chosen, is_secure=request.is_secure())
+    return response
+
+
+@require_safe
+@signed_in
+def key_use(request: PageRequest, key_id: int) -> HttpResponse:
+    """Whether a key was used yet: the line below a new one asks every two seconds until it was."""
+    found = ApiKey.objects.filter(owner_id=request.user.pk, pk=key_id).first()
+    if found is None:
+        raise NotFound(f"There is no API key {key_id}.")
+    return render(request, "accounts/key_use.html", {"key": found})
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@signed_in
 def keys(request: PageRequest) -> HttpResponse:
     """The caller's keys, and a form for a new one. A new key is in the answer to its POST and nowhere else."""
     new_key = ""
@@ -90,9 +118,8 @@ def keys(request: PageRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         new_key = create_key(owner=request.user, **form.values())
         form = NewKeyForm()
-    active = list(ApiKey.objects.filter(owner_id=request.user.pk, revoked_at=None).order_by("-created_at"))
     context = {
-        "keys": active,
+        "keys": active_keys(owner=request.user),
         "form": form,
         "new_key": new_key,
         "search_address": request.build_absolute_uri("/api/v1/conversations/search"),

@@ -1,5 +1,6 @@
 """The form of an agent. What its values may be is decided in `agents.py`."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django import forms
@@ -7,6 +8,15 @@ from django import forms
 from convmemory.chat.models import Agent
 from convmemory.context.strategies import STRATEGIES
 from convmemory.tools.registry import TOOLS, tool_definitions
+
+STRATEGY_LABELS: Mapping[str, str] = {
+    "none": "Leave everything in, and fail where it does not fit",
+    "token_budget": "Leave the oldest messages out",
+    "summary_boundary": "Put summaries in the place of what they sum up",
+    "sliding_window": "Keep only the latest turns",
+    "tool_output_trim": "Shorten the output of tools",
+    "resurrection": "Bring back what matters for the question",
+}
 
 
 class AgentForm(forms.Form):
@@ -26,13 +36,21 @@ class AgentForm(forms.Form):
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
         help_text="Stored encrypted, never shown. Empty: unchanged, or deleted where the endpoint is another server.",
     )
-    model = forms.CharField(required=False, max_length=200, help_text="Empty: the server's own.")
+    model = forms.CharField(
+        required=False,
+        max_length=200,
+        help_text="Empty: the server's own.",
+        widget=forms.TextInput(attrs={"list": "endpoint-models", "autocomplete": "off"}),
+    )
     context_window = forms.IntegerField(required=False, help_text="In tokens. Empty: the server's own.")
     reply_tokens = forms.IntegerField(required=False, label="Reply limit", help_text="The longest reply, in tokens.")
     temperature = forms.FloatField(required=False, help_text="0 to 2. Empty: the endpoint's own.")
     tools = forms.MultipleChoiceField(required=False, widget=forms.CheckboxSelectMultiple)
-    context_strategies = forms.CharField(
-        required=False, help_text="Names in the order they run, with commas between. Empty: token_budget."
+    context_strategies = forms.MultipleChoiceField(
+        required=False,
+        label="When a conversation grows too long",
+        widget=forms.CheckboxSelectMultiple,
+        help_text="They run in this order. None: the oldest messages are left out until the rest fits.",
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -41,13 +59,13 @@ class AgentForm(forms.Form):
         offered |= set(self.initial.get("tools", ()))  # what a setting turns off now, the agent keeps for later
         choices = [(tool.name, tool.name) for tool in TOOLS if tool.name in offered]
         self.fields["tools"].choices = choices  # type: ignore[attr-defined]
-        names = f"Any of {', '.join(STRATEGIES)}."
-        self.fields["context_strategies"].help_text = f"{self.fields['context_strategies'].help_text} {names}"
+        self.fields["context_strategies"].choices = _strategy_choices(  # type: ignore[attr-defined]
+            self.initial.get("context_strategies", ())
+        )
 
     def values(self) -> dict[str, Any]:
         """What `agents.create_agent` and `change_agent` take."""
         values = dict(self.cleaned_data)
-        values["context_strategies"] = [n for name in values["context_strategies"].split(",") if (n := name.strip())]
         if not values["api_key"]:
             del values["api_key"]
         return values
@@ -56,4 +74,10 @@ class AgentForm(forms.Form):
 def initial_of(agent: Agent) -> dict[str, Any]:
     """The agent's values as the form shows them."""
     names = ("name", "system_prompt", "base_url", "model", "context_window", "reply_tokens", "temperature", "tools")
-    return {name: getattr(agent, name) for name in names} | {"context_strategies": ", ".join(agent.context_strategies)}
+    return {name: getattr(agent, name) for name in names} | {"context_strategies": list(agent.context_strategies)}
+
+
+def _strategy_choices(chosen: Sequence[str]) -> list[tuple[str, str]]:
+    """What can be ticked, those of the agent first and in its order, which a form keeps."""
+    names = [*chosen, *(name for name in STRATEGIES if name not in chosen)]
+    return [(name, STRATEGY_LABELS.get(name, name)) for name in names if name in STRATEGIES]

@@ -21,6 +21,7 @@ from convmemory.accounts.async_authentication import user_of_session
 from convmemory.accounts.views import PageRequest, signed_in
 from convmemory.chat import agent_documents, agents, live, replies
 from convmemory.chat.agents import HOW_TO_SET_UP
+from convmemory.chat.endpoint_check import Trial, list_models
 from convmemory.chat.forms import AgentForm, initial_of
 from convmemory.chat.models import Agent, Reply
 from convmemory.chat.pages import composer_for, received_parts
@@ -32,6 +33,7 @@ from convmemory.core.threads import in_thread
 from convmemory.documents.views import Attachments, attachments_page
 
 EVENTS = "text/event-stream"
+OF_A_NEW_AGENT = {"tools": ["ConversationSearch"]}  # an agent of this archive can look things up in it
 KEY_DROPPED = (
     "The endpoint is another server now. The stored key was for the one before and is deleted: enter the key again."
 )
@@ -140,10 +142,27 @@ def list_agents(request: PageRequest) -> HttpResponse:
     context = {
         "agents": own,
         "server_endpoint": agents.has_endpoint(None, owner=request.user),
+        "can_chat": any(agents.has_endpoint(agent, owner=request.user) for agent in [None, *own]),
         "how_to_set_up": HOW_TO_SET_UP,
         "box": SearchBox(),
     }
     return render(request, "chat/agents.html", context)
+
+
+@require_POST
+async def check_endpoint(request: HttpRequest, agent_id: int | None = None) -> HttpResponseBase:
+    """Which models the form's endpoint names, or what is wrong with it; a part of the agent's page."""
+    caller = await user_of_session(request)
+    if caller is None:
+        return redirect_to_login("/agents")
+    given = request.POST
+    trial = Trial(given.get("base_url", ""), given.get("api_key", ""), given.get("model", ""), agent_id)
+    context: dict[str, Any] = {"model": trial.model.strip(), "models": None}
+    try:
+        context["models"] = await list_models(owner=caller, trial=trial)
+    except ConvMemoryError as error:
+        context["problem"] = str(error)
+    return await in_thread(render, request, "chat/endpoint_check.html", context)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -151,7 +170,7 @@ def list_agents(request: PageRequest) -> HttpResponse:
 def edit_agent(request: PageRequest, agent_id: int | None = None) -> HttpResponse:
     """The form of a new agent, or of one there is."""
     agent = agents.get_agent(owner=request.user, agent_id=agent_id) if agent_id is not None else None
-    form = AgentForm(request.POST or None, initial=initial_of(agent) if agent else None)
+    form = AgentForm(request.POST or None, initial=initial_of(agent) if agent else OF_A_NEW_AGENT)
     if request.method == "POST" and form.is_valid() and _save(request, form, agent):
         return redirect("agents")
     status = 422 if request.method == "POST" else 200

@@ -43,8 +43,9 @@ def _hide(owner: AbstractBaseUser, conversation_id: int, report: HidingReport) -
         conversation = lock_conversation(owner=owner, conversation_id=conversation_id)
         require_idle(conversation)
         changed = hide_in_messages(conversation)
-        report.others += hide_beside_messages(conversation)
-        if changed:
-            announce_rewritten(conversation, from_position=changed[0])
+        others = hide_beside_messages(conversation)
+        if changed or others:
+            announce_rewritten(conversation, from_position=changed[0] if changed else None)
     report.conversations += 1
     report.messages += len(changed)
+    report.others += others

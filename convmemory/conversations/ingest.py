@@ -21,7 +21,7 @@ from convmemory.conversations.drafts import ConversationDraft, MessageDraft, Tur
 from convmemory.conversations.event_log import add_events
 from convmemory.conversations.merging import merge_order
 from convmemory.conversations.message_rows import row_of, source_key_of
-from convmemory.conversations.message_store import insert_messages, update_message
+from convmemory.conversations.message_store import insert_messages, is_older_copy, update_message
 from convmemory.conversations.models import Conversation, Message
 from convmemory.conversations.parts import Role, spoken_text
 from convmemory.conversations.signals import (
@@ -270,8 +270,11 @@ def finish_removal(conversation: Conversation, *, from_position: int, message_co
     _finish(conversation, _Merged(first_position=from_position), message_count)
 
 
-def announce_rewritten(conversation: Conversation, *, from_position: int) -> None:
-    """Announce a locked conversation whose messages from there on read otherwise now; its dates stay."""
+def announce_rewritten(conversation: Conversation, *, from_position: int | None) -> None:
+    """Announce a locked conversation whose messages from there on (None: none) read otherwise now; its dates stay."""
+    if from_position is None:
+        _announce(conversation)
+        return
     last_active = conversation.updated_at
     _finish(conversation, _Merged(first_position=from_position), conversation.message_count)
     Conversation.objects.filter(pk=conversation.pk, owner_id=conversation.owner_id).update(updated_at=last_active)
@@ -449,7 +452,7 @@ def _split_batch(
             continue
         position, pk, digest = found
         row = row_of(draft)
-        if row.content_hash == digest:
+        if row.content_hash == digest or is_older_copy(conversation, pk, row):
             merged.unchanged += 1
         else:
             update_message(conversation, pk, row, draft)

@@ -63,6 +63,13 @@ def insert_messages(
     return rows
 
 
+def is_older_copy(conversation: Conversation, pk: int, row: Message) -> bool:
+    """Whether the stored message begins as `row` does and goes on: an older file of a thread takes nothing away."""
+    same = {name: getattr(row, name) for name in ("role", "is_real_user", "superseded", "name")}
+    stored: list[Any] = conversation.messages.filter(pk=pk, **same).values_list("parts", flat=True).first() or []
+    return 0 < len(row.parts) < len(stored) and stored[: len(row.parts)] == row.parts
+
+
 def update_message(conversation: Conversation, pk: int, row: Message, draft: MessageDraft) -> None:
     """Bring a stored message in line with the draft, which is `row` as a row."""
     values = ("role", "is_real_user", "superseded", "name", "model", "parts", "content_hash")

@@ -38,6 +38,8 @@ class Conversation(models.Model):
     created_at = models.DateTimeField()
     updated_at = models.DateTimeField()
     archived_at = models.DateTimeField(null=True, blank=True)
+    starred_at = models.DateTimeField(null=True, blank=True)
+    pinned_at = models.DateTimeField(null=True, blank=True, help_text="Stands on top of the library.")
     message_count = models.PositiveIntegerField(default=0)
     turn_count = models.PositiveIntegerField(default=0)
     turns_version = models.PositiveBigIntegerField(default=0, help_text="Grows whenever any turn changes.")
@@ -56,6 +58,10 @@ class Conversation(models.Model):
         ]
         indexes = [
             models.Index(fields=["owner", "-updated_at", "-id"], name="conversation_recent"),
+            models.Index(
+                fields=["owner", "-starred_at"], condition=Q(starred_at__isnull=False), name="conversation_star"
+            ),
+            models.Index(fields=["owner", "-pinned_at"], condition=Q(pinned_at__isnull=False), name="conversation_pin"),
         ]
 
     def __str__(self) -> str:
@@ -68,6 +74,47 @@ class Conversation(models.Model):
     def messages(self) -> "models.QuerySet[Message]":
         """Its messages, looked up by owner and conversation."""
         return Message.objects.filter(owner_id=self.owner_id, conversation_id=self.pk)
+
+
+class Tag(models.Model):
+    """A word that its owner put on a conversation; one row a conversation and word."""
+
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="tags")
+    name = models.CharField(max_length=50)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["owner", "name", "conversation"], name="tag_once_a_conversation"),
+        ]
+
+    def __str__(self) -> str:
+        return f"tag {self.pk}"  # no name: it is the owner's own text
+
+
+class Figures(models.Model):
+    """What was counted of a conversation for its owner's statistics, when it had this version and this length.
+
+    `days` holds messages and characters by day ("2026-05-01": [12, 3400]), `spoken_by` messages by model, `tools`
+    calls by name.
+    """
+
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
+    conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="figures")
+    turns_version = models.PositiveBigIntegerField()
+    message_count = models.PositiveIntegerField()
+    days = models.JSONField(default=dict)
+    tools = models.JSONField(default=dict)
+    spoken_by = models.JSONField(default=dict, db_column="models")
+
+    class Meta:
+        verbose_name_plural = "figures"
+        constraints = [
+            models.UniqueConstraint(fields=["owner", "conversation"], name="figures_once_a_conversation"),
+        ]
+
+    def __str__(self) -> str:
+        return f"figures of conversation {self.conversation_id}"
 
 
 class Message(models.Model):

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, cast
 
 from django.contrib.auth.models import AbstractBaseUser
+from django.db import connection
 from django.db.models import Case, F, IntegerField, OuterRef, Q, QuerySet, Subquery, When
 from django.db.models.expressions import RawSQL
 
@@ -15,10 +16,11 @@ from convmemory.conversations.parts import Part, Role
 from convmemory.core.cursors import decode_moment, encode_cursor
 from convmemory.core.errors import InvalidInput, NotFound
 from convmemory.core.sql import load_sql
-from convmemory.core.text import storable
+from convmemory.core.text import one_line, storable
 
 MAX_EVENT_QUERY_CHARS = 500
 SOURCE_ID_CHARS = 300
+QUESTION_CHARS = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +136,11 @@ def visible_conversations(owner: AbstractBaseUser, filters: Filters = EVERYTHING
     return query
 
 
+def project_name(project: str) -> str:
+    """The last component of a project's path."""
+    return project.replace("\\", "/").rstrip("/").rpartition("/")[2]
+
+
 def get_conversation(*, owner: AbstractBaseUser, conversation_id: int) -> Conversation:
     """Raises: NotFound for an unknown and for a foreign conversation alike."""
     found = Conversation.objects.filter(owner_id=owner.pk, pk=conversation_id).first()
@@ -187,6 +194,27 @@ def messages_of(
         first, last = turns
         rows = with_home_turns(rows).filter(home_turn__gte=first, **({} if last is None else {"home_turn__lte": last}))
     return list(rows.order_by("position")[:limit])
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What opens a turn, in one line."""
+
+    turn_number: int
+    text: str
+
+
+def questions_of(
+    *, owner: AbstractBaseUser, conversation_id: int, from_turn: int = 0, limit: int
+) -> tuple[list[Question], int | None]:
+    """The questions of a conversation from a turn on, and the turn that follows them. Raises: NotFound."""
+    found = get_conversation(owner=owner, conversation_id=conversation_id)
+    statement = load_sql("convmemory.conversations", "outline")
+    with connection.cursor() as cursor:
+        cursor.execute(statement, [owner.pk, found.pk, from_turn, limit + 1])
+        rows = cursor.fetchall()
+    following = rows[limit][0] if len(rows) > limit else None
+    return [Question(number, one_line(text, QUESTION_CHARS)) for number, text in rows[:limit]], following
 
 
 @dataclass(frozen=True, slots=True)

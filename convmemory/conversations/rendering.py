@@ -1,8 +1,8 @@
 """Turning messages into what the conversation page shows. Messages in, safe HTML and plain values out.
 
 Transcripts are untrusted. Raw HTML in them is shown as text; what Markdown makes of the rest passes a
-sanitiser that knows only the tags below. Links leave without telling where from; images are never
-loaded, they become links; addresses that mean nothing here (relative, `file:`, `javascript:`) become text.
+sanitiser that knows only the tags below. Links leave without telling where from, or lead to a turn or section of the
+archive; images are never loaded, they become links; other addresses (relative, `file:`, `javascript:`) become text.
 """
 
 import json
@@ -22,6 +22,8 @@ from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 from pygments.token import STANDARD_TYPES  # type: ignore[import-untyped]
 
+from convmemory.conversations.ansi import ansi_html, has_sequences, without_sequences
+from convmemory.conversations.diffs import Diff, diff_of
 from convmemory.conversations.highlighting import (
     MarkedSpan,
     Passage,
@@ -47,6 +49,8 @@ TEXT_CHARS = 12_000
 TOOL_CHARS = 3_000
 WHOLE_MARKDOWN_CHARS = 200_000
 GIST_CHARS = 120
+GIST_SOURCE_CHARS = GIST_CHARS * 8
+SHOWN_IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 SHOWN_AS_IT_IS = "Shown as it is: to lay out all of this page's Markdown would take too long."
 SHORT_FIELD_CHARS = 100
 AROUND_PASSAGE_CHARS = 600
@@ -76,6 +80,9 @@ _CLASSES = {
     "div": {"code", "table"},
     **{cell: {"left", "center", "right"} for cell in ("th", "td")},
 }
+_OWN_PLACE = re.compile(
+    r"/conversations/[0-9]{1,18}(?:\?turn=[0-9]{1,9})?(?:#turn-[0-9]{1,9})?|/documents/[0-9]{1,18}(?:\?section=[0-9]{1,9})?"
+)
 _BARE_ADDRESS = re.compile(r"https?://[^\s<>\"'`]+[^\s<>\"'`.,;:!?*_]")
 
 
@@ -97,7 +104,7 @@ def _sanitised(text: str, work: Work) -> str:
         attributes=_ATTRIBUTES,
         allowed_classes=_CLASSES,
         url_schemes=_SCHEMES,
-        url_relative="deny",
+        url_relative="pass_through",  # the renderer makes links of addresses in this archive alone
         link_rel="noopener noreferrer nofollow",
     )
 
@@ -130,7 +137,7 @@ class _Renderer(RendererHTML):
 
     def link_open(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         address = str(tokens[idx].attrs.get("href", ""))
-        env.setdefault("links", []).append(_leads_out(address))
+        env.setdefault("links", []).append(_leads_out(address) or _is_own_place(address))
         if env["links"][-1]:
             return f'<a href="{escape(address)}">'
         return f'<span class="reference" title="{escape(address[:200])}">'
@@ -162,6 +169,11 @@ def _with_links(text: str) -> str:
         pieces += [escape(text[end : match.start()]), f'<a href="{escape(unmarked(address))}">{escape(address)}</a>']
         end = match.start() + len(address)
     return "".join([*pieces, escape(text[end:])])
+
+
+def _is_own_place(address: str) -> bool:
+    """Whether the address is a turn or a section of this archive, as models cite what they found."""
+    return len(address) < 100 and _OWN_PLACE.fullmatch(address) is not None
 
 
 def _leads_out(address: str) -> bool:
@@ -198,7 +210,8 @@ class Field:
 class PartView:
     """One part as the page shows it. `index` is its place in the message; `left_out` counts cut characters.
 
-    `passage` is the passage that it holds, `is_marked` whether that stands marked in it.
+    `passage` is the passage that it holds, `is_marked` whether that stands marked in it. `call_id` is a call's and its
+    result's, `diff` what a call changes in a file, `is_image` says that the part has a picture to show.
     """
 
     index: int
@@ -213,6 +226,9 @@ class PartView:
     passage: MarkedSpan | None = None
     is_marked: bool = False
     remark: str = ""
+    call_id: str = ""
+    diff: Diff | None = None
+    is_image: bool = False
 
 
 def view_part(
@@ -237,12 +253,14 @@ def view_part(
             index,
             part.type,
             label=part.name or tools.get(part.call_id, ""),
-            gist=_first_line(part.text),
+            gist=_first_line(without_sequences(part.text[:GIST_SOURCE_CHARS])),
             is_error=part.is_error,
+            call_id=part.call_id,
         )
     else:
         facts = [part.media_type, _size(part.size_bytes) if part.size_bytes else ""]
-        view = PartView(index, part.type, label=part.name, gist=", ".join(filter(None, facts)))
+        is_image = part.media_type in SHOWN_IMAGES and part.size_bytes > 0
+        view = PartView(index, part.type, label=part.name, gist=", ".join(filter(None, facts)), is_image=is_image)
     return _with_output(view, part.text, whole=whole, passage=passage)
 
 
@@ -250,7 +268,7 @@ def _with_output(view: PartView, full: str, *, whole: bool, passage: MarkedSpan 
     """The view with plain text; where a passage stands far down, with the head and what is around it."""
     if passage is None:
         text, left_out = _cut(full, TOOL_CHARS, whole=whole)
-        return replace(view, text=text, left_out=left_out)
+        return replace(view, text=ansi_html(text) if has_sequences(text) else text, left_out=left_out)
     if whole or passage.end <= TOOL_CHARS + AROUND_PASSAGE_CHARS or passage.start >= len(full):
         text, left_out = _cut(full, TOOL_CHARS, whole=whole, keep=passage.end)
         marked = highlight_text(text, passage)
@@ -282,6 +300,9 @@ def _view_text(
 
 
 def _view_call(part: ToolCallPart, index: int, *, whole: bool, passage: MarkedSpan | None) -> PartView:
+    diff = None if passage else diff_of(part.name, part.input)
+    if diff:
+        return _view_diff(part, index, diff, whole=whole)
     fields: list[Field] = []
     left_out, room = 0, TOOL_CHARS
     spans = _spans_of_parameters(part, passage) if passage else {}
@@ -295,8 +316,16 @@ def _view_call(part: ToolCallPart, index: int, *, whole: bool, passage: MarkedSp
         is_marked = is_marked or marked is not None
         if text or not cut_off:
             fields.append(Field(str(name), text, marked))
-    view = PartView(index, part.type, fields=tuple(fields), label=part.name, gist=_call_gist(part.input))
+    gist = _call_gist(part.input)
+    view = PartView(index, part.type, fields=tuple(fields), label=part.name, gist=gist, call_id=part.id)
     return replace(view, left_out=left_out, passage=passage, is_marked=is_marked)
+
+
+def _view_diff(part: ToolCallPart, index: int, diff: Diff, *, whole: bool) -> PartView:
+    """A call that edits a file, as the lines that it takes out and puts in."""
+    gist = f"{one_line(diff.path, GIST_CHARS)} +{diff.added} -{diff.removed}".strip()
+    shown, left_out = (diff, 0) if whole else diff.cut(TOOL_CHARS)
+    return PartView(index, part.type, label=part.name, gist=gist, call_id=part.id, diff=shown, left_out=left_out)
 
 
 def _spans_of_parameters(part: ToolCallPart, passage: MarkedSpan) -> dict[str, MarkedSpan]:
@@ -341,7 +370,7 @@ def _plain(value: Any) -> str:
 
 
 def _first_line(text: str) -> str:
-    start = text[: GIST_CHARS * 8].lstrip()
+    start = text[:GIST_SOURCE_CHARS].lstrip()
     return one_line(start.split("\n", 1)[0], GIST_CHARS)
 
 

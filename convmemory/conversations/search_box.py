@@ -60,7 +60,9 @@ class SearchBox:
     def of(cls, request: HttpRequest, *, is_typing: bool = False) -> "SearchBox":
         """The box that a request's address describes; while somebody types, the token at the very end is not done."""
         given = request.GET
-        plain = {name: given.get(name, "").strip() for name in ("agent", "project", "source", "after", "before")}
+        plain: dict[str, Any] = {
+            name: given.get(name, "").strip() for name in ("agent", "project", "source", "after", "before")
+        }
         scope = tuple(name for value in given.getlist("scope") for name in value.split(",") if name)
         box = cls(
             q=given.get("q", "").strip(),

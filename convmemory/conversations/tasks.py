@@ -1,5 +1,6 @@
-"""Background tasks of imports: each loads by id, calls one function and returns a small dict."""
+"""Background tasks of imports and statistics: each loads by id, calls one function and returns a small dict."""
 
+import time
 from typing import Any
 
 from convmemory.conversations import import_queue
@@ -7,6 +8,7 @@ from convmemory.conversations.import_process import run_import
 from convmemory.conversations.import_undo import undo
 from convmemory.conversations.models import Import
 from convmemory.conversations.options import ImportOptions
+from convmemory.conversations.statistics import count_changed
 from convmemory.core.child_process import GRACE_S
 from convmemory.core.fair_queue import enqueue_for, owner_task, slice_end
 from convmemory.core.queueing import enqueue
@@ -37,6 +39,22 @@ def undo_import(import_id: int, *, owner_id: int) -> dict[str, Any]:
     row = Import.objects.select_related("owner").filter(pk=import_id, owner_id=owner_id).first()
     finished = row is None or undo(owner=row.owner, import_id=import_id, deadline=slice_end())
     return {"finished": True} if finished else {"again_in_s": 0.0}
+
+
+def enqueue_count(owner_id: int) -> None:
+    """Ask a worker to count what changed since somebody last looked at their statistics."""
+    enqueue_for(owner_id, "convmemory.conversations.tasks.count_for_statistics", group="statistics")
+
+
+@owner_task
+def count_for_statistics(*, owner_id: int) -> dict[str, Any]:
+    """Count conversations for a slice."""
+    end, counted = slice_end(), 0
+    while batch := count_changed(owner_id=owner_id):
+        counted += batch
+        if time.monotonic() > end:
+            return {"counted": counted, "again_in_s": 0.0}
+    return {"counted": counted}
 
 
 def sweep() -> dict[str, Any]:

@@ -2,11 +2,31 @@
 
 from django.urls import path
 
-from convmemory.conversations import event_views, import_views, views
+from convmemory.conversations import (
+    browsing_views,
+    curating_views,
+    event_views,
+    import_views,
+    message_views,
+    statistics_views,
+    views,
+)
 
 urlpatterns = [
+    path("library", browsing_views.library, name="library"),
+    path("statistics", statistics_views.statistics, name="statistics"),
+    path("library/change", browsing_views.change, name="change-library"),
     path("conversations/<int:conversation_id>", views.conversation, name="conversation"),
     path("conversations/<int:conversation_id>/messages/<int:position>/parts/<int:index>", views.part, name="part"),
+    path(
+        "conversations/<int:conversation_id>/messages/<int:position>/parts/<int:index>/picture",
+        message_views.picture,
+        name="picture",
+    ),
+    path("conversations/<int:conversation_id>/messages/<int:position>/text", message_views.text, name="message-text"),
+    path("conversations/<int:conversation_id>/star", curating_views.star, name="star-conversation"),
+    path("conversations/<int:conversation_id>/pin", curating_views.pin, name="pin-conversation"),
+    path("conversations/<int:conversation_id>/tags", curating_views.change_tags, name="tag-conversation"),
     path("conversations/<int:conversation_id>/events", event_views.events, name="events"),
     path("conversations/<int:conversation_id>/rename", views.rename, name="rename-conversation"),
     path("conversations/<int:conversation_id>/archive", views.archive, name="archive-conversation"),

@@ -5,8 +5,9 @@ messages (htmx, while scrolling), all at the same address. Everything works with
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.http import HttpResponse
@@ -16,19 +17,22 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from convmemory.accounts.views import PageRequest, signed_in
-from convmemory.conversations import ingest, reading
+from convmemory.conversations import curating, ingest, reading
 from convmemory.conversations.hidden_keys import count_keys, keys_of, reveal_key
 from convmemory.conversations.highlighting import MarkedSpan, Passage
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.parts import ToolCallPart
+from convmemory.conversations.reading import project_name
 from convmemory.conversations.rendering import Note, view_messages, view_part
 from convmemory.conversations.search_box import SearchBox
 from convmemory.conversations.signals import PageAddition, conversation_shown
+from convmemory.conversations.steps import Block, fold_steps
 from convmemory.conversations.windows import Window, window_after, window_around, window_before
 from convmemory.core.errors import InvalidInput, NotFound
 
 LIST_LIMIT = 30
 CHILDREN_SHOWN = 50
+DISPLAYS = {"": "Everything", "no-tools": "No tools", "questions": "Questions only"}
 MAX_POSITION = 2**31 - 1
 MAX_KEY = 2**63 - 1
 
@@ -46,16 +50,18 @@ def conversation(request: PageRequest, conversation_id: int) -> HttpResponse:
     passage = passage_of(request)
     window, continues = _window_of(request, found, turn, passage)
     values, notes = _additions(request, found, window, is_whole=not (request.htmx and continues))
+    views = view_messages(window.messages, turn_before=window.turn_before, target=turn, passage=passage, notes=notes)
+    display = request.GET.get("show", "") if request.GET.get("show", "") in DISPLAYS else ""
     context = values | {
         "conversation": found,
         "window": window,
-        "views": view_messages(
-            window.messages, turn_before=window.turn_before, target=turn, passage=passage, notes=notes
-        ),
+        "blocks": _displayed(fold_steps(views), display),
         "turn": turn,
         "passage": passage,
         "box": box,
         "keep": box.query_string,
+        "keep_here": urlencode(box.parameters | ({"show": display} if display else {})),
+        "display": display,
     }
     if request.htmx and continues:
         context["continues"] = continues
@@ -67,6 +73,16 @@ def conversation(request: PageRequest, conversation_id: int) -> HttpResponse:
     if request.htmx:
         return render(request, "conversations/conversation.html#main", context)
     return render(request, "conversations/conversation.html", context | _recent(request, box))
+
+
+def _displayed(blocks: list[Block], display: str) -> list[Block]:
+    """The blocks that the display switch lets through."""
+    if display == "questions":
+        return [block for block in blocks if block.view.kind == "user"]
+    if display == "no-tools":
+        spoken = (replace(block, run=None) for block in blocks)
+        return [block for block in spoken if block.view.parts and block.view.kind in ("user", "assistant")]
+    return blocks
 
 
 def _additions(
@@ -128,7 +144,8 @@ def _head(request: PageRequest, found: Conversation, turn: int | None) -> dict[s
         "children": children[:CHILDREN_SHOWN],
         "more_children": len(children) > CHILDREN_SHOWN,
         "project_name": project_name(found.project),
-        "last_turn": found.turn_count - 1,
+        "tags": curating.tags_of(owner=request.user, conversation_ids=[found.pk]).get(found.pk, []),
+        "displays": DISPLAYS,
         "previous_turn": turn - 1 if turn else None,
         "next_turn": turn + 1 if turn is not None and turn + 1 < found.turn_count else None,
     }
@@ -153,11 +170,6 @@ class ListRow:
 def list_rows(rows: list[Conversation]) -> list[ListRow]:
     """The conversations as the sidebar lists them."""
     return [ListRow(row, project_name(row.project)) for row in rows]
-
-
-def project_name(project: str) -> str:
-    """The last component of a project's path."""
-    return project.replace("\\", "/").rstrip("/").rpartition("/")[2]
 
 
 @require_safe

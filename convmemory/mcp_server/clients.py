@@ -21,17 +21,23 @@ class Setup:
     note: str = ""
 
 
-def setups(*, address: str, command: Sequence[str]) -> tuple[Setup, ...]:
-    """The set-ups for a server at `address` (with `/mcp`); `command` starts it over standard input and output."""
-    bearer = {"Authorization": f"Bearer {KEY_PLACE}"}
+def setups(*, address: str, command: Sequence[str], key: str = "") -> tuple[Setup, ...]:
+    """The set-ups for a server at `address` (with `/mcp`); `command` starts it over standard input and output.
+
+    `key` stands where a key belongs; without one, `KEY_PLACE` does.
+    """
+    shown = key or KEY_PLACE
+    bearer = {"Authorization": f"Bearer {shown}"}
     return (
-        Setup("claude-code", "Claude Code", "In a terminal", _claude_code(address), "/mcp in a session shows it."),
+        Setup(
+            "claude-code", "Claude Code", "In a terminal", _claude_code(address, shown), "/mcp in a session shows it."
+        ),
         Setup(
             "codex",
             "Codex",
             "~/.codex/config.toml",
             f'[mcp_servers.convmemory]\nurl = "{address}"\nbearer_token_env_var = "{KEY_VARIABLE}"',
-            f"Start Codex where {KEY_VARIABLE} holds your key.",
+            f"Start Codex where {KEY_VARIABLE} holds your key: export {KEY_VARIABLE}={shown}",
         ),
         Setup(
             "claude-desktop",
@@ -51,10 +57,10 @@ def setups(*, address: str, command: Sequence[str]) -> tuple[Setup, ...]:
     )
 
 
-def _claude_code(address: str) -> str:
+def _claude_code(address: str, key: str) -> str:
     return (
         f"claude mcp add --transport http convmemory {shlex.quote(address)} \\\n"
-        f'  --header "Authorization: Bearer {KEY_PLACE}"'
+        f'  --header "Authorization: Bearer {key}"'
     )
 
 

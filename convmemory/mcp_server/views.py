@@ -5,21 +5,37 @@ from pathlib import Path
 
 from django.http import HttpResponse
 from django.shortcuts import render
-from django.views.decorators.http import require_safe
+from django.views.decorators.http import require_http_methods
 
+from convmemory.accounts.keys import active_keys, create_key, row_of_key
 from convmemory.accounts.views import PageRequest, signed_in
 from convmemory.core.options import PathOptions
 from convmemory.mcp_server.clients import setups
 from convmemory.mcp_server.http import PATH
 from convmemory.tools.registry import tool_definitions
 
+KEY_DAYS = 365
 
-@require_safe
+
+@require_http_methods(["GET", "HEAD", "POST"])
 @signed_in
 def connect(request: PageRequest) -> HttpResponse:
-    """Set-up lines for the agents that people use, and the tools they get."""
+    """Set-up lines for the agents that people use, and the tools they get; a POST fills them with a new key."""
+    new_key = ""
+    if request.method == "POST":
+        name = request.POST.get("name", "").strip()[:100] or "agents"
+        new_key = create_key(owner=request.user, name=name, days=KEY_DAYS, read_only=True)
     manage = str(Path(PathOptions.from_settings().base_dir) / "manage.py")
     command = [sys.executable, manage, "mcp", "--user", request.user.get_username()]
     address = request.build_absolute_uri(PATH)
-    context = {"address": address, "setups": setups(address=address, command=command), "tools": tool_definitions()}
-    return render(request, "mcp/connect.html", context)
+    context = {
+        "address": address,
+        "setups": setups(address=address, command=command, key=new_key),
+        "tools": tool_definitions(),
+        "new_key": new_key,
+        "key": row_of_key(owner=request.user, key=new_key) if new_key else None,
+        "keys": active_keys(owner=request.user),
+    }
+    response = render(request, "mcp/connect.html", context)
+    response.headers["Cache-Control"] = "private, no-store"
+    return response

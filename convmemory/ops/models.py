@@ -3,7 +3,9 @@
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
+from django.db.models import Q
 
+from convmemory.documents.storage import document_storage
 from convmemory.embeddings.models import EmbeddingSpace
 
 
@@ -89,3 +91,38 @@ class Erasure(models.Model):
 
     def __str__(self) -> str:
         return f"erasure of user {self.user_id}"
+
+
+class OwnArchive(models.Model):
+    """An archive of everything that its owner asked for; `own_archives.py` writes and removes it."""
+
+    class State(models.TextChoices):
+        QUEUED = "queued", "waiting"
+        RUNNING = "running", "being written"
+        DONE = "done", "complete"
+        FAILED = "failed", "failed"
+
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    state = models.CharField(max_length=10, choices=State, default=State.QUEUED)
+    file = models.FileField(storage=document_storage, max_length=200, blank=True, default="")
+    size = models.PositiveBigIntegerField(default=0)
+    error = models.CharField(max_length=500, blank=True, default="")
+    created_at = models.DateTimeField(auto_now_add=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(state__in=["queued", "running", "done", "failed"]), name="own_archive_state"
+            ),
+            models.UniqueConstraint(
+                fields=["owner"], condition=Q(state__in=["queued", "running"]), name="own_archive_one_at_a_time"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"archive {self.pk}"
+
+    @property
+    def is_unfinished(self) -> bool:
+        return self.state in (self.State.QUEUED, self.State.RUNNING)

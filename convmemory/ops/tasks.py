@@ -4,9 +4,11 @@ from typing import Any
 
 from django.contrib.auth.models import User
 
-from convmemory.core.fair_queue import slice_end
+from convmemory.core.fair_queue import enqueue_for, owner_task, slice_end
 from convmemory.core.queueing import enqueue
+from convmemory.ops.models import OwnArchive
 from convmemory.ops.observability import measures
+from convmemory.ops.privacy import own_archives
 from convmemory.ops.privacy.erasing import erase_user, unfinished
 
 
@@ -40,3 +42,19 @@ def finish_erasures() -> dict[str, Any]:
 def prune_measures() -> dict[str, Any]:
     """Delete hourly counts that nobody charts any more; scheduled daily."""
     return {"deleted": measures.prune()}
+
+
+def enqueue_archive(row: OwnArchive) -> None:
+    """Ask a worker to write an archive of everything that its owner has."""
+    enqueue_for(row.owner_id, "convmemory.ops.tasks.write_own_archive", row.pk, group="archive", is_long=True)
+
+
+@owner_task
+def write_own_archive(own_archive_id: int, *, owner_id: int) -> dict[str, Any]:
+    """Write one archive; a worker that died half way left a file that nobody finds, and another writes it again."""
+    return {"state": own_archives.write_archive(owner_id=owner_id, archive_id=own_archive_id) or "gone"}
+
+
+def remove_old_archives() -> dict[str, Any]:
+    """Delete archives whose time is over; scheduled daily."""
+    return {"deleted": own_archives.remove_old()}

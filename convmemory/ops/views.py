@@ -60,7 +60,7 @@ def delete_account(request: PageRequest) -> HttpResponse:
     """What would be deleted, and the form; after the POST, the receipt."""
     form = DeleteAccountForm(request)
     if request.method != "POST" or not form.is_valid():
-        context = {"form": form, "rows": _named(count_rows(request.user))}
+        context = {"form": form, "rows": named_counts(count_rows(request.user))}
         return render(request, "ops/delete_account.html", context, status=422 if form.errors else 200)
     user = request.user
     logout(request)
@@ -70,7 +70,7 @@ def delete_account(request: PageRequest) -> HttpResponse:
     return render(request, "ops/account_deleted.html", _receipt(receipt))
 
 
-def _named(counts: dict[str, int]) -> list[tuple[str, int]]:
+def named_counts(counts: dict[str, int]) -> list[tuple[str, int]]:
     """Counts with the names that people know, those first; the rest in one line."""
     known = [(name, counts[table]) for table, name in NAMES.items() if counts.get(table)]
     others = sum(count for table, count in counts.items() if table not in NAMES)
@@ -78,7 +78,7 @@ def _named(counts: dict[str, int]) -> list[tuple[str, int]]:
 
 
 def _receipt(receipt: Receipt) -> dict[str, object]:
-    return {"receipt": receipt, "rows": _named(receipt.deleted), "tables": sorted(receipt.deleted.items())}
+    return {"receipt": receipt, "rows": named_counts(receipt.deleted), "tables": sorted(receipt.deleted.items())}
 
 
 @require_safe

@@ -5,13 +5,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
+from typing import Any
 
 from django.contrib.auth.models import User
 from django.db.models import Count
 
 from convmemory.conversations.models import Conversation
+from convmemory.conversations.reading import project_name
 from convmemory.conversations.search_box import SPOKEN, SearchBox
-from convmemory.conversations.views import project_name
 
 CHOICES_LIMIT = 500
 SCOPE_NAMES = {"user": "questions", "assistant": "answers", "thinking": "thinking", "tool": "tools"}
@@ -155,7 +156,7 @@ def _choices(counts: Counter[str], chosen: str, label: Callable[[str], str]) -> 
 
 def with_full_names(box: SearchBox, choices: Choices) -> SearchBox:
     """The box with agent, project and source as people type them: in any case, a project by its last part."""
-    found = {
+    found: dict[str, Any] = {
         name: full
         for name, known in (("agent", choices.agents), ("project", choices.projects), ("source", choices.sources))
         if name in box.typed and (full := _full_name(getattr(box, name), known))

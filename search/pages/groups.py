@@ -7,8 +7,8 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
+from convmemory.conversations.reading import project_name
 from convmemory.conversations.search_box import SearchBox
-from convmemory.conversations.views import project_name
 from convmemory.core.text import one_line
 from search.document_search import SectionHit
 from search.pages.bands import Band, band_of

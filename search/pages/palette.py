@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.urls import NoReverseMatch, reverse
 
 from convmemory.conversations.models import Conversation
-from convmemory.conversations.views import project_name
+from convmemory.conversations.reading import project_name
 from convmemory.documents.models import Document
 from search.pages.past_searches import past_searches
 

@@ -24,8 +24,9 @@ def room_at(place: int) -> int:
 
 
 def marked_runs(scored: Sequence[Scored], *, room: int) -> list[PassagePlace]:
-    """The best run of sentences in `room` characters, then up to `FURTHER` of what is left, best first."""
-    left = sorted(scored, key=lambda passage: passage[1][:3])
+    """The best run of sentences in `room` characters, then up to `FURTHER` of the rest; each sentence counts once."""
+    distinct = {passage[1][:4]: passage for passage in scored}
+    left = sorted(distinct.values(), key=lambda passage: passage[1][:3])
     least, most = min(left)[0], max(left)[0]
     runs = [_take_best(left, room, least + GROW_SHARE * (most - least))]
     while left and len(runs) <= FURTHER:

@@ -4,7 +4,8 @@ What PostgreSQL is asked for is little: the sources that the filters leave out, 
 the items that pass them.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,10 @@ class Eligibility:
     @property
     def admits_all(self) -> bool:
         return not len(self.left_out) and self.turns is None and self.matching is None and self.excepted is None
+
+    def without(self, sources: Sequence[int]) -> "Eligibility":
+        """The same, with further sources left out."""
+        return replace(self, left_out=np.concatenate([self.left_out, np.asarray(sources, np.int64)]))
 
     def admitted(self, keys: ItemKeys) -> Mask:
         """Which of the items pass."""

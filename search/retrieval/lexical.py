@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from convmemory.core.sql import PendingQuery, load_sql
-from search.models import PostingBlock, Source
+from search.models import PostingBlock
 from search.postings.held import NOTHING, Postings, ask_digest, current_postings
 from search.retrieval.candidates import ItemKeys, item_keys
 from search.retrieval.corpus import Corpus, PendingCorpus
@@ -82,12 +82,12 @@ class PendingWords:
         answers = {column: pending.rows()[0] for column, pending in self.digests.items()}
         eligibility = self.eligibility.read()
         found = []
-        for column, (count, digest, is_behind) in answers.items():
+        for column, (count, digest, unpacked) in answers.items():
             letters = _letters(column, query.scope)
             postings = current_postings(query.owner_id, HOMES[column], (count, digest)) or NOTHING
-            found.append(_packed_counts(postings, self.terms, letters, eligibility))
-            if is_behind:
-                rows = PendingQuery(*unpacked_statement(column, self.terms, query)).rows()
+            found.append(_packed_counts(postings, self.terms, letters, eligibility.without(unpacked or [])))
+            if unpacked:
+                rows = PendingQuery(*unpacked_statement(column, self.terms, query, unpacked)).rows()
                 found.append(_ranked_counts(rows, eligibility))
         return joined_counts(found, len(self.terms))
 
@@ -133,13 +133,15 @@ def _packed_counts(postings: Postings, terms: Sequence[str], letters: str, eligi
 # --- counts of what is not packed yet --------------------------------------------------------------
 
 
-def unpacked_statement(column: str, terms: Sequence[str], query: PreparedQuery) -> tuple[str, dict[str, Any]]:
-    """The SQL that finds the items which hold the terms in one column of sources without postings."""
+def unpacked_statement(
+    column: str, terms: Sequence[str], query: PreparedQuery, sources: Sequence[int]
+) -> tuple[str, dict[str, Any]]:
+    """The SQL that finds the items which hold the terms in one column of `sources`, whose postings are not packed."""
     letters = _letters(column, query.scope)
     mask = "" if len(letters) == 2 else f":{letters}"
     return load_sql("search", "lexical_matches").replace("{column}", column), {
         "owner": query.owner_id,
-        "layout": Source.LAYOUT,
+        "sources": list(sources),
         "queries": [_quoted(term) + mask for term in terms],
         "weights": [float(letter in letters) for letter in "DCBA"],
     }

@@ -10,5 +10,5 @@ FROM unnest(%(queries)s::tsquery[]) WITH ORDINALITY AS term (query, number)
 INNER JOIN search_item AS d ON d.{column} @@ term.query
 WHERE
     d.owner_id = %(owner)s
-    AND d.source_id IN (SELECT s.id FROM search_source AS s WHERE s.owner_id = %(owner)s AND s.layout < %(layout)s)
+    AND d.source_id = ANY(%(sources)s::bigint[])
 GROUP BY term.number

@@ -1,7 +1,7 @@
--- What tells whether a process holds an owner's postings of one column as they are now, and whether all are packed yet.
+-- What tells whether a process holds an owner's postings of one column as they are now, and the sources not packed yet.
 SELECT
     count(*),
     coalesce(bit_xor(hashint8extended(b.id, 0)), 0),
-    EXISTS (SELECT FROM search_source AS s WHERE s.owner_id = %(owner)s AND s.layout < %(layout)s)
+    (SELECT array_agg(s.id) FROM search_source AS s WHERE s.owner_id = %(owner)s AND s.layout < %(layout)s)
 FROM search_postingblock AS b
 WHERE b.owner_id = %(owner)s AND b.home = %(home)s

@@ -1,6 +1,8 @@
 /* The composer with JavaScript: the reply appears as it is written. Without this file the form waits for it.
    What the model says is put in as text; the server renders it once it is stored. */
 
+import { renderMarkdown } from "./markdown.js";
+
 const one = (selector, root = document) => root.querySelector(selector);
 
 /** The events of a stream, as {name, data}. */
@@ -55,11 +57,23 @@ class Draft {
   /** Adds to the part of this kind if it is the last one, else begins one. */
   say(kind, text) {
     if (this.last?.kind !== kind) {
-      const body = kind === "thinking" ? this.fold("thought", "Thinking", "thinking") : make("div", "part draft-text");
+      const body = kind === "thinking" ? this.fold("thought", "Thinking", "thinking") : make("div", "part prose");
       if (kind !== "thinking") this.element.append(body);
-      this.last = { kind, body };
+      this.last = { kind, body, text: "" };
     }
-    this.last.body.append(text);
+    this.last.text += text;
+    if (kind === "thinking") this.last.body.append(text);
+    else this.draw(this.last);
+  }
+
+  /** Lays the text out as Markdown, at most once a frame however fast it comes. */
+  draw(part) {
+    if (part.waits) return;
+    part.waits = true;
+    requestAnimationFrame(() => {
+      part.waits = false;
+      following(() => part.body.replaceChildren(renderMarkdown(part.text)));
+    });
   }
 
   fold(iconName, label, className, gist = "") {
@@ -163,13 +177,12 @@ class Exchange {
     this.id = data.conversation_id;
     this.stopAddress = `${data.url}/stop`;
     one("[data-stop]", this.form).hidden = false;
-    if (data.agent) one(".speaker", this.answer.element).textContent = data.agent;
     if (this.isNew) history.replaceState(null, "", data.url);
   }
 
+  /** The stored reply says so itself, once it is shown; until then, and where nothing was stored, the composer does. */
   fail(detail) {
-    this.failed = true;
-    showError(this.form, detail);
+    this.failure = detail;
   }
 
   refuse(reason) {
@@ -180,10 +193,12 @@ class Exchange {
   /** Puts what the server has stored and rendered in the place of the drafts. */
   async settle() {
     if (!this.url) return;
-    this.status.textContent = this.failed ? "" : "The reply is complete.";
+    this.status.textContent = this.failure || this.isStopped ? "" : "The reply is complete.";
     if (this.isNew || one("[data-later]", this.messages)) {
       const address = this.turn && !this.isNew ? this.turn.url : this.url;
       await htmx.ajax("GET", address, { target: "#main" });
+      this.tell(one("[data-messages]"));
+      refreshList();
       return;
     }
     const stored = [...this.messages.querySelectorAll("[data-position]")].at(-1);
@@ -197,10 +212,21 @@ class Exchange {
       this.messages.insertAdjacentHTML("beforeend", html);
       htmx.process(this.messages);
     });
+    this.tell(this.messages);
+    refreshList();
+  }
+
+  /** Says what failed where the stored reply does not. */
+  tell(messages) {
+    const said = [...messages.querySelectorAll(".message-note.is-warning")].at(-1)?.textContent ?? "";
+    const form = one("[data-composer]");
+    if (this.failure && form && !said.includes(this.failure)) showError(form, this.failure);
+    offerRetry();
   }
 
   async stop() {
     if (!this.stopAddress) return;
+    this.isStopped = true;
     this.status.textContent = "Stopping…";
     const token = this.form.elements.csrfmiddlewaretoken.value;
     await fetch(this.stopAddress, { method: "POST", headers: { "X-CSRFToken": token }, redirect: "manual" });
@@ -227,6 +253,36 @@ function showError(form, text) {
   place.hidden = !text;
 }
 
+/* --- after an exchange ------------------------------------------------------------------------------ */
+
+/** Loads the list of conversations again where it shows no search: a new chat has come, or another has moved up. */
+function refreshList() {
+  const list = one("#results"), box = one("#q");
+  if (list && box && !box.value) htmx.ajax("GET", box.form.action, { target: "#results", swap: "innerHTML" });
+}
+
+/** Below a reply that failed or was stopped: the question again, as it is or to be changed. */
+function offerRetry() {
+  const note = [...document.querySelectorAll("[data-messages] > .message:last-of-type .message-note")].at(-1);
+  if (!note || !one("[data-composer]") || one("[data-retry]", note)) return;
+  for (const [label, name] of [["Retry", "retry"], ["Edit", "edit"]]) {
+    const button = make("button", "button small quiet", label);
+    button.type = "button";
+    button.dataset[name] = "";
+    note.append(button);
+  }
+}
+
+/** The last question, as it was written, put into the composer. */
+async function askAgain(isSent) {
+  const address = [...document.querySelectorAll(".message.is-user [data-copy-text]")].at(-1)?.href;
+  const form = one("[data-composer]");
+  if (!address || !form || form.hasAttribute("aria-busy")) return;
+  form.elements.message.value = await (await fetch(address)).text();
+  form.elements.message.focus();
+  if (isSent) form.requestSubmit();
+}
+
 const running = new WeakMap();
 
 document.addEventListener("submit", (event) => {
@@ -243,4 +299,11 @@ document.addEventListener("submit", (event) => {
 document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-stop]");
   if (button) running.get(button.form)?.stop();
+  if (event.target.closest("[data-retry]")) askAgain(true);
+  if (event.target.closest("[data-edit]")) askAgain(false);
+  const model = event.target.closest("[data-model]");
+  if (model) one("[name=model]", model.closest("form")).value = model.dataset.model;
 });
+
+offerRetry();
+document.addEventListener("htmx:afterSwap", offerRetry);

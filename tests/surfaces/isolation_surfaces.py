@@ -25,6 +25,7 @@ NEVER_SHOW_TEXT = {
     "POST summaries", "POST turn by source", "page account", "page connect", "page hits in", "page keys", "GET tools",
     "POST stop", "page running", "page progress", "page document page",
     "page document picture", "GET hidden keys", "POST reveal", "page hidden keys",
+    "page picture", "page library by tool", "page data", "POST check endpoint",
 }  # fmt: skip
 
 
@@ -46,6 +47,8 @@ class Ask:
     summary: str
     reply: str
     import_id: int
+    archive: int
+    key_id: int
     document: int
     mode: str
     arguments: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -72,6 +75,8 @@ def draw_ask(town: Town, draw: st.DataObject, surfaces: Iterable[str]) -> Ask:
         summary="/conversations/{}/summaries/{}".format(*draw.draw(st.sampled_from(victim.summaries))),
         reply="/conversations/{}/replies/{}".format(*draw.draw(st.sampled_from(victim.replies))),
         import_id=draw.draw(st.sampled_from(victim.imports)),
+        archive=draw.draw(st.sampled_from(victim.archives)),
+        key_id=victim.key_id,
         document=draw.draw(st.sampled_from(victim.documents)),
         mode=draw.draw(st.sampled_from(["hybrid", "semantic", "full_text"])),
     )
@@ -157,6 +162,17 @@ def _api(ask: Ask, method: str, path: str, body: Any = "", **query: Any) -> Answ
 def _page(ask: Ask, path: str, **query: Any) -> Answer:
     response = ask.caller.browser.get(path, query)
     return response.status_code, response.content
+
+
+def _file(ask: Ask, path: str) -> Answer:
+    response = ask.caller.browser.get(path)
+    return response.status_code, response.getvalue() if response.streaming else response.content
+
+
+def _post(ask: Ask, path: str, **values: Any) -> Answer:
+    """A form of a page, with the page that it leads to."""
+    response = ask.caller.browser.post(path, values, follow=True)
+    return response.status_code, response.getvalue() if response.streaming else response.content
 
 
 def _delete(ask: Ask, path: str) -> Answer:
@@ -277,12 +293,34 @@ ROUTES: dict[str, Surface] = {
         ask, f"/conversations/{ask.conversation}", turn=ask.turn, m=ask.message, part=0, **{"from": 0, "to": 9}
     ),
     "page part": lambda _, ask: _page(ask, f"/conversations/{ask.conversation}/messages/{ask.turn}/parts/0"),
+    "page library": lambda _, ask: _page(ask, "/library", agent=ask.agent),
+    "page library by tag": lambda _, ask: _page(ask, "/library", tag=ask.victim.tag),
+    "page library by tool": lambda _, ask: _page(ask, "/library", tool=ask.victim.tag, model=ask.victim.tag),
+    "page data": lambda _, ask: _page(ask, "/settings/data"),
+    "page archive": lambda _, ask: _file(ask, f"/settings/data/archives/{ask.archive}"),
+    "page key use": lambda _, ask: _page(ask, f"/settings/keys/{ask.key_id}/use"),
+    "page statistics": lambda _, ask: _page(ask, "/statistics"),
+    "page outline": lambda _, ask: _page(ask, f"/conversations/{ask.conversation}/outline", q=ask.question),
+    "page find": lambda _, ask: _page(ask, f"/conversations/{ask.conversation}/outline", find=ask.question),
+    "page message text": lambda _, ask: _page(ask, f"/conversations/{ask.conversation}/messages/{ask.turn}/text"),
+    "page picture": lambda _, ask: _page(ask, f"/conversations/{ask.conversation}/messages/{ask.turn}/parts/0/picture"),
+    "POST star": lambda _, ask: _post(ask, f"/conversations/{ask.conversation}/star"),
+    "POST pin": lambda _, ask: _post(ask, f"/conversations/{ask.conversation}/pin"),
+    "POST tag": lambda _, ask: _post(ask, f"/conversations/{ask.conversation}/tags", add=ask.question[:50]),
+    "POST library change": lambda _, ask: _post(
+        ask, "/library/change", chosen=ask.conversation, action="tag", tag=ask.caller.tag
+    ),
+    "POST library export": lambda _, ask: _post(ask, "/library/change", chosen=ask.conversation, action="export"),
+    "POST library delete": lambda _, ask: _post(ask, "/library/change", chosen=ask.conversation, action="delete"),
     "page hits in": lambda _, ask: _page(ask, "/search/hits-in", q=ask.question, conversation=ask.conversation),
     "page delete": lambda _, ask: _page(ask, f"/conversations/{ask.conversation}/delete"),
     "page summaries": lambda _, ask: _page(ask, f"/conversations/{ask.conversation}/summaries"),
     "page summary": lambda _, ask: _page(ask, ask.summary),
     "page agents": lambda _, ask: _page(ask, "/agents"),
     "page agent": lambda _, ask: _page(ask, f"/agents/{ask.agent_id}"),
+    "POST check endpoint": lambda _, ask: _post(
+        ask, f"/agents/{ask.agent_id}/check", base_url="http://127.0.0.1:9/v1", model=ask.caller.secret
+    ),
     "page new chat": lambda _, ask: _page(ask, "/chat"),
     "page reply": lambda _, ask: _page(ask, ask.reply),
     "page context": lambda _, ask: _page(ask, f"/conversations/{ask.conversation}/context", agent=ask.agent_id),

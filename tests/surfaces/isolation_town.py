@@ -9,14 +9,18 @@ from dataclasses import dataclass, field
 
 import httpx2
 from django.contrib.auth.models import User
+from django.core.files.base import ContentFile
 from django.test import Client
 from django.utils import timezone
 
-from convmemory.accounts.keys import create_key
+from convmemory.accounts.keys import create_key, row_of_key
 from convmemory.chat.agents import create_agent
 from convmemory.chat.models import Reply
+from convmemory.conversations.curating import add_tag
 from convmemory.conversations.models import Conversation, Import, Message
 from convmemory.documents.library import attach
+from convmemory.documents.storage import document_storage
+from convmemory.ops.models import OwnArchive
 from search.adapters.conversations import index_conversation
 from summaries.models import ConversationSummary
 from tests.factories import exchange, make_conversation, make_user
@@ -59,6 +63,11 @@ class Person:
     replies: list[tuple[int, int]] = field(default_factory=list)
     imports: list[int] = field(default_factory=list)
     documents: list[int] = field(default_factory=list)
+    archives: list[int] = field(default_factory=list)
+
+    @property
+    def key_id(self) -> int:
+        return row_of_key(owner=self.user, key=self.key).pk
 
     @property
     def source_id(self) -> str:
@@ -97,11 +106,15 @@ def _settle(draw: random.Random, tag: str, secret: str) -> Person:
             source="api", source_id="" if number else person.source_id,
         )  # fmt: skip
         index_conversation(conversation_id=made.pk)
+        add_tag(owner=user, conversation_ids=[made.pk], name=words)
         person.conversations.append(made.pk)
         _talk(person, made, words)
     report = {"files": [{"path": f"{words}.jsonl", "errors": [words]}], "total": {}}
     row = Import.objects.create(owner=user, name=f"{words}.zip", size=1, state="failed", error=words, report=report)
     person.imports.append(row.pk)
+    archive = OwnArchive.objects.create(owner=user, state="done", file=f"archives/{user.pk}/{secret}.zip")
+    document_storage().save(archive.file.name, ContentFile(words.encode()))
+    person.archives.append(archive.pk)
     _add_document(draw, person, words)
     person.messages = list(Message.objects.filter(owner=user).values_list("pk", flat=True))
     return person

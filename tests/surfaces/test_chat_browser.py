@@ -69,8 +69,8 @@ def test_a_new_chat_streams_calls_a_tool_and_is_found(
         page.get_by_role("link", name="New chat").click()
         send(page, "How often do I feed the starter?")
         expect(page.locator(".message.is-user")).to_contain_text("How often do I feed")
-        expect(page.locator(".call .fold-label")).to_have_text("ConversationSearch")
-        expect(page.locator(".result .fold-label")).to_have_text("Result of ConversationSearch")
+        expect(page.locator(".is-draft .call .fold-label")).to_have_text("ConversationSearch")
+        expect(page.locator(".is-draft .result .fold-label")).to_have_text("Result of ConversationSearch")
         expect(page.locator(".is-draft.is-assistant")).to_contain_text("Feed it **once")
         expect(page.get_by_role("button", name="Stop")).to_be_visible()
         release.set()
@@ -105,6 +105,7 @@ def test_a_reply_is_stopped_and_the_chat_goes_on(visit: Callable[..., None], end
         expect(page.locator(".is-draft.is-assistant")).to_contain_text("Once")
         page.get_by_role("button", name="Stop").click()
         expect(page.locator(".message-note")).to_contain_text("The reply was stopped.")
+        expect(page.locator(".message.is-assistant .speaker").last).to_have_text("Assistant")
         send(page, "Go on")
         expect(page.locator(".message.is-assistant").last).to_contain_text("Second answer.")
         expect(page.locator(".is-draft")).to_have_count(0)
@@ -122,8 +123,8 @@ def test_a_failure_is_told_where_it_happened(visit: Callable[..., None], endpoin
     def steps(page: Page) -> None:
         page.goto(f"/conversations/{conversation.pk}")
         send(page, "Hello?")
-        expect(page.get_by_role("alert").filter(has_text="out of memory")).to_be_visible()
         expect(page.locator(".message-note.is-warning")).to_contain_text("out of memory")
+        expect(page.get_by_text("out of memory")).to_have_count(1)
         send(page, "Again")
         expect(page.locator(".message.is-assistant").last).to_contain_text("You said: Again")
 
@@ -183,7 +184,8 @@ def test_agents_are_made_changed_and_chosen(visit: Callable[..., None], endpoint
         page.goto("/agents/new")
         page.get_by_label("Name").fill("Baker")
         page.get_by_label("System prompt").fill("You bake.")
-        page.get_by_label("Context strategies").fill("tool_output_trim, token_budget")
+        page.get_by_label("Leave the oldest messages out").check()
+        page.get_by_label("Shorten the output of tools").check()
         page.get_by_role("button", name="Save").click()
         page.goto("/chat")
         page.get_by_label("Who answers").select_option(label="Baker")
@@ -192,7 +194,65 @@ def test_agents_are_made_changed_and_chosen(visit: Callable[..., None], endpoint
 
     visit(steps, **PHONE)
     assert endpoint.requests[0]["messages"][0] == {"role": "system", "content": "You bake."}
-    assert "tools" not in endpoint.requests[0]
+    assert [tool["function"]["name"] for tool in endpoint.requests[0]["tools"]] == ["ConversationSearch"]
+
+
+def test_an_endpoint_is_tried_and_its_models_are_listed(visit: Callable[..., None], endpoint: ChatServer) -> None:
+    def steps(page: Page) -> None:
+        page.goto("/agents/new")
+        page.get_by_role("button", name="Test the endpoint").click()
+        expect(page.locator("#endpoint-check")).to_contain_text("The endpoint answers with")
+        page.get_by_text("Its models").click()
+        page.locator("[data-model]").first.click()
+        expect(page.get_by_label("Model", exact=True)).to_have_value("test-model")
+        page.get_by_label("Endpoint", exact=True).fill("http://192.0.2.1/v1")
+        page.get_by_role("button", name="Test the endpoint").click()
+        expect(page.locator("#endpoint-check .error")).to_contain_text("Your account may not use the endpoint")
+
+    visit(steps)
+
+
+def test_a_new_chat_stands_in_the_list_at_once(visit: Callable[..., None], endpoint: ChatServer) -> None:
+    endpoint.scripts.append(says("The first answer."))
+
+    def steps(page: Page) -> None:
+        page.goto("/chat")
+        send(page, "Which flour for rye bread?")
+        expect(page.locator("#results .item-title").first).to_have_text("Which flour for rye bread?")
+
+    visit(steps)
+
+
+def test_a_failed_question_is_asked_again(visit: Callable[..., None], endpoint: ChatServer) -> None:
+    endpoint.scripts.extend([fails(500, "out of memory"), says("Now it works.")])
+
+    def steps(page: Page) -> None:
+        page.goto("/chat")
+        send(page, "Hello?")
+        expect(page.get_by_text("out of memory")).to_have_count(1)
+        page.get_by_role("button", name="Retry").click()
+        expect(page.locator(".message.is-assistant").last).to_contain_text("Now it works.")
+
+    visit(steps)
+
+
+def test_markdown_is_laid_out_while_it_comes(visit: Callable[..., None], endpoint: ChatServer) -> None:
+    release = threading.Event()
+    text = "# Plan\n\n- **one**\n- `two` <b>\n\n```python\nprint(1)"
+    endpoint.scripts.append(Script((Say(text), Hold(release), Say("\n```\n"))))
+
+    def steps(page: Page) -> None:
+        page.goto("/chat")
+        send(page, "A plan?")
+        draft = page.locator(".is-draft.is-assistant")
+        expect(draft.get_by_role("heading", name="Plan")).to_be_visible()
+        expect(draft.locator("li strong")).to_have_text("one")
+        expect(draft.locator("li").last).to_have_text("two <b>")
+        expect(draft.locator(".code pre")).to_have_text("print(1)")
+        release.set()
+        expect(page.locator(".is-draft")).to_have_count(0)
+
+    visit(steps)
 
 
 def test_a_message_sent_before_the_scripts_are_there_is_answered(

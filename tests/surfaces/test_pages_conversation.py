@@ -139,10 +139,10 @@ def test_opening_a_conversation_of_ten_thousand_messages_takes_few_queries(
     client = Client()
     client.force_login(owner)
     path = f"/conversations/{conversation.pk}?turn=2500"
-    # session, user, conversation, place of the turn, messages, children, list; agents, the usual one, replies
-    with django_assert_num_queries(11):
+    # session, user, conversation, place of the turn, messages, children, tags, list; agents, the usual one, replies
+    with django_assert_num_queries(12):
         assert client.get(path).status_code == 200
-    with django_assert_num_queries(10):  # no list
+    with django_assert_num_queries(11):  # no list
         assert client.get(path, headers=IN_MAIN).status_code == 200
     with django_assert_num_queries(5):  # session, user, conversation, messages, replies
         client.get(f"/conversations/{conversation.pk}?after=7000", headers=HTMX)
@@ -187,7 +187,7 @@ def test_a_query_in_the_address_leads_back_to_its_results(owner: User, page: Cal
 def test_a_turn_that_does_not_exist_is_said(owner: User, page: Callable[..., str], turn: str) -> None:
     conversation = long_conversation(owner, 2)
     text = page(f"/conversations/{conversation.pk}?turn={turn}")
-    assert f"has no turn {turn}" in text
+    assert f"has no turn {int(turn) + 1}" in text
     assert "question 0" in text
 
 
@@ -213,8 +213,8 @@ def test_thinking_and_tools_are_folded(owner: User, page: Callable[..., str]) ->
     conversation = make_conversation(owner, [user_says("go"), work, answer, assistant_says("so")])
     path = f"/conversations/{conversation.pk}"
     text = page(path)
-    assert text.count('<details class="part fold') == 3
-    assert "Result of Bash" in text
+    assert text.count('<details class="part fold') == 2  # the thought, and the call with its result
+    assert '<p class="step-label">Result</p>' in text
     assert "Show the other" in text
     whole = page(f"{path}/messages/2/parts/0")
     assert whole.count("total 0") == 2_000

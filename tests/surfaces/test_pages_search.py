@@ -450,7 +450,7 @@ def test_the_list_costs_the_same_for_few_and_many(owner: User, pages: Pages) -> 
         with CaptureQueriesContext(connection) as context:
             pages.get("/")
         counts.append(len(context))
-    assert counts[0] == counts[1] <= 7
+    assert counts[0] == counts[1] <= 14  # the list, and what the home page shows beside it
 
 
 # --- progress -------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ the persons that it makes are erased at the end.
 
 import argparse
 import json
+import os
 import shutil
 import sys
 import tempfile
@@ -84,9 +85,10 @@ def _copy_cut(folder: Path, copy: Path) -> None:
         if path.is_dir():
             path.chmod(0o700)
         elif path.suffix in LINES:
-            lines = path.read_bytes().splitlines(keepends=True)
+            lines, status = path.read_bytes().splitlines(keepends=True), path.stat()
             path.chmod(0o600)
             path.write_bytes(b"".join(lines[: (len(lines) + 1) // 2]))
+            os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))  # the date of what has none
 
 
 def _rows(owner: Any) -> dict[str, list[str]]:

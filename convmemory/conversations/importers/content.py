@@ -87,7 +87,7 @@ def role_of(value: Mapping[str, Any]) -> Role:
     given = value.get("role")
     if given is None and value.get("type") in ("function_call", "reasoning", "custom_tool_call"):
         return "assistant"
-    if given is None and value.get("type") in RESULT_TYPES:
+    if given is None and text_of(value.get("type")) in RESULT_TYPES:
         return "tool"
     role = ROLES_BY_NAME.get(given.strip().lower()) if isinstance(given, str) else None
     if role is None:
@@ -224,11 +224,11 @@ def _result_piece(item: object) -> str:
     if isinstance(item, str):
         return clean(without_payloads(item))
     if isinstance(item, Mapping):
-        kind = item.get("type")
+        kind = text_of(item.get("type"))
         if kind in TEXT_TYPES:
-            return clean(without_payloads(_text_value(item, str(kind))))
+            return clean(without_payloads(_text_value(item, kind)))
         if kind in ATTACHMENT_TYPES:
-            part = attachment_of(item, str(kind))
+            part = attachment_of(item, kind)
             return part.text or marker(part.media_type or part.name, part.size_bytes)
     return clean(json.dumps(value_without_payloads(item), ensure_ascii=False, default=str))
 

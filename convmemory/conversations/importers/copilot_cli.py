@@ -96,7 +96,7 @@ def _taken_back(path: Path) -> set[str]:
     for item in read_objects(path):
         if item.value.get("type") == _REWIND:
             timeline.rewind_to(text_of(mapping_of(item.value.get("data")).get("upToEventId")))
-        elif item.value.get("type") in _MESSAGES:
+        elif text_of(item.value.get("type")) in _MESSAGES:
             timeline.add(_key(item))
     return timeline.superseded
 

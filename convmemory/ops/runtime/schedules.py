@@ -15,6 +15,7 @@ SCHEDULES: dict[str, tuple[str, int]] = {  # name: (function, minutes between tw
     "vector index": ("search.tasks.build_vector_index", 60),
     "index sample": ("convmemory.ops.dashboard_tasks.sample_index", 10),
     "erasures": ("convmemory.ops.tasks.finish_erasures", 10),
+    "old archives": ("convmemory.ops.tasks.remove_old_archives", 24 * 60),
     "old measures": ("convmemory.ops.tasks.prune_measures", 24 * 60),
 }
 

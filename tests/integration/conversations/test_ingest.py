@@ -76,6 +76,22 @@ def test_numbering_one_more_turn_reads_only_the_end() -> None:
     assert len(queries) <= 16, [q["sql"] for q in queries]
 
 
+def test_an_older_file_of_a_thread_takes_nothing_away() -> None:
+    owner = make_user()
+    older = assistant_says("I look it up.", source_key="a")
+    newer = replace(older, parts=(*older.parts, ToolCallPart("t", "look", {"at": "sky"})))
+    results = [
+        ingest.sync_conversation(owner=owner, draft=draft_of([user_says("what?", source_key="u"), answer]))
+        for answer in (older, newer, older, newer)
+    ]
+    assert [(result.added, result.updated, result.unchanged) for result in results] == [
+        (2, 0, 0), (0, 1, 1), (0, 0, 2), (0, 0, 2)
+    ]  # fmt: skip
+    stored = Conversation.objects.get().messages.order_by("position").last()
+    assert stored
+    assert stored.typed_parts == newer.parts
+
+
 def test_importing_again_adds_nothing_and_tells_nobody() -> None:
     owner = make_user()
     first = ingest.sync_conversation(owner=owner, draft=draft_of(exchange(*GREETING)))

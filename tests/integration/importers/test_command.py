@@ -38,7 +38,7 @@ def test_the_report_names_counts_and_places() -> None:
     assert "WARNING: 1 entry is of a type that this importer, last checked against Claude Code" in report
     assert "12 of 12 files imported: 15 conversations, 83 messages new" in report
     again = run(*folders, "--user", "mira")
-    assert "0 messages new, 0 updated, 82 unchanged" in again
+    assert "0 messages new, 0 updated, 83 unchanged" in again
 
 
 def test_json_is_one_document() -> None:

@@ -194,6 +194,14 @@ def test_after_an_upgrade_searches_are_right_and_the_sweep_packs_what_is_missing
     assert new.pk != old.pk
 
 
+def test_nothing_counts_twice_that_is_to_be_packed_again() -> None:
+    owner = make_user()
+    indexed(owner, EGGS, TRAINS)
+    expected = found(owner, "egg train water")
+    pack_again(list(Source.objects.filter(owner=owner).values_list("pk", flat=True)))
+    assert_same(found(owner, "egg train water"), expected)
+
+
 @pytest.mark.parametrize("damage", ["gone", "another's", "half"])
 def test_lost_postings_are_found_and_packed_again(damage: str) -> None:
     owner = make_user()

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from convmemory.conversations.highlighting import MarkedSpan
 from convmemory.conversations.models import Message
 from convmemory.conversations.parts import (
     AttachmentPart,
@@ -206,7 +207,7 @@ def test_a_call_says_its_gist(parameters: dict[str, Any], gist: str) -> None:
 
 
 def test_a_call_with_huge_parameters_is_cut_in_all() -> None:
-    call = ToolCallPart("t1", "Write", {"content": "x" * 50_000, "path": "a.py", "other": "y" * 50_000})
+    call = ToolCallPart("t1", "Post", {"content": "x" * 50_000, "path": "a.py", "other": "y" * 50_000})
     view = view_part(call, 0, tools={})
     assert sum(len(field.text) for field in view.fields) <= TOOL_CHARS
     assert view.left_out >= 100_000 - TOOL_CHARS
@@ -299,3 +300,34 @@ def test_long_code_keeps_every_character_and_its_colours() -> None:
     shown = highlight_code(code, "python")
     assert shown.count(">def</span>") == 300
     assert re.sub("<[^>]*>", "", shown) == code
+
+
+def test_an_edit_is_shown_as_the_lines_it_changes() -> None:
+    call = ToolCallPart("t1", "Edit", {"file_path": "a.py", "old_string": "one\ntwo", "new_string": "one\n2"})
+    view = view_part(call, 0, tools={})
+    assert view.diff is not None
+    assert [line.sign + line.text for line in view.diff.lines] == [" one", "-two", "+2"]
+    assert (view.gist, view.call_id) == ("a.py +1 -1", "t1")
+    long = ToolCallPart("t1", "Write", {"path": "a.py", "content": "line\n" * 5_000})
+    assert view_part(long, 0, tools={}).left_out > 0
+    assert view_part(long, 0, tools={}, whole=True).left_out == 0
+
+
+def test_terminal_colours_of_output_are_classes() -> None:
+    view = view_part(ToolResultPart("t1", "\x1b[32m3 passed\x1b[0m <b>"), 0, tools={})
+    assert view.text == '<span class="ansi-2">3 passed</span> &lt;b&gt;'
+    assert view.gist == "3 passed <b>"
+
+
+def test_a_passage_in_an_edit_is_marked_in_its_parameters() -> None:
+    call = ToolCallPart("t1", "Edit", {"old_string": "one", "new_string": "two"})
+    view = view_part(call, 0, tools={}, passage=MarkedSpan(5, 20))
+    assert view.diff is None
+    assert view.is_marked
+
+
+def test_places_of_the_archive_are_links_and_other_relative_addresses_are_not() -> None:
+    assert 'href="/conversations/12?turn=3"' in render_markdown("[there](/conversations/12?turn=3)")
+    assert 'href="/documents/4?section=0"' in render_markdown("[there](/documents/4?section=0)")
+    for address in ("/logout", "/conversations/1/delete", "//evil.example", "/conversations/1?turn=1&x", "../x"):
+        assert "href" not in render_markdown(f"[there]({address})"), address

@@ -173,3 +173,13 @@ def test_an_older_chat_is_left_to_its_log() -> None:
     [found] = read(IMPORTERS["vscode-copilot"], path)
     assert found.prompts == ["What is a primary key?"]
     assert IMPORTERS["vscode-copilot"].sniff(Source(path)) == 85
+
+
+@pytest.mark.parametrize("kind", [["user.message"], {"a": 1}, None, 7])
+def test_a_type_that_is_no_text_costs_its_line_alone(kind: object, tmp_path: Path) -> None:
+    original = FIXTURES / "copilot-cli/7a1c-session/events.jsonl"
+    path = tmp_path / "7a1c-session/events.jsonl"
+    lines = original.read_text().splitlines()
+    write_lines(path, [*lines[:2], {"type": kind, "data": {}}, *lines[2:]])
+    expected, found = (read(IMPORTERS["copilot-cli"], each)[0].texts for each in (original, path))
+    assert found == expected

@@ -13,6 +13,7 @@ from convmemory.conversations.parts import (
     ThinkingPart,
     ToolCallPart,
     ToolResultPart,
+    part_text,
     spoken_text,
 )
 from convmemory.core.errors import InvalidInput
@@ -228,3 +229,12 @@ def test_items_of_the_responses_api() -> None:
 def test_text_is_storable() -> None:
     assert content_parts("a\0b\ud800") == [TextPart("ab\ufffd")]
     assert content_parts("\0") == []
+
+
+@pytest.mark.parametrize("kind", [["text"], {"a": 1}, None, 7])
+def test_types_that_are_no_text_are_no_type(kind: object) -> None:
+    result = {"type": "tool_result", "content": [{"type": kind, "note": "warm"}]}
+    [part] = content_parts([result])
+    assert "warm" in part_text(part)
+    draft = kept_message({"type": kind, "note": "warm"}, unknown=lambda _: None, refused=lambda *_, **__: None)
+    assert "warm" in part_text(draft.parts[0])

@@ -6,6 +6,7 @@ A module that uses regular expressions or a library that reads text must have a 
 
 import json
 import tempfile
+import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -14,7 +15,9 @@ from typing import Any
 import tiktoken
 
 from convmemory.chat.deltas import CompletionDraft
+from convmemory.conversations.ansi import ansi_html, without_sequences
 from convmemory.conversations.archives import _archive_stem, _safe_parts
+from convmemory.conversations.diffs import diff_of
 from convmemory.conversations.drafts import MessageDraft
 from convmemory.conversations.event_words import event_words, words_query
 from convmemory.conversations.exports.markdown_text import part_as_markdown
@@ -30,7 +33,7 @@ from convmemory.conversations.importers.content import content_parts
 from convmemory.conversations.importers.json_arrays import read_elements
 from convmemory.conversations.importers.lines import objects_of_line
 from convmemory.conversations.importers.openwebui import _without_details
-from convmemory.conversations.importers.payloads import value_without_payloads, without_payloads
+from convmemory.conversations.importers.payloads import base64_size, value_without_payloads, without_payloads
 from convmemory.conversations.importers.plain import PlainImporter
 from convmemory.conversations.importers.projects import project_of
 from convmemory.conversations.importers.refusals import why_refused
@@ -38,7 +41,15 @@ from convmemory.conversations.importers.takeout import _plain
 from convmemory.conversations.importers.threads import MessageKeys, Node, Timeline, order_thread
 from convmemory.conversations.importers.values import clean, key_of, packed, time_of
 from convmemory.conversations.importers.versions import is_newer
-from convmemory.conversations.parts import TextPart, ThinkingPart, ToolCallPart, ToolResultPart, part_to_json
+from convmemory.conversations.parts import (
+    AttachmentPart,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResultPart,
+    part_to_json,
+)
+from convmemory.conversations.pictures import _blocks, _payloads
 from convmemory.conversations.reading import StoredMessage
 from convmemory.conversations.rendering import render_markdown, view_part
 from convmemory.conversations.rendering_work import highlight_code
@@ -229,6 +240,25 @@ def _part_views(text: str) -> object:
     return [view_part(part, 0, tools={}, whole=True, passage=MarkedSpan(5, len(text))) for part in parts]
 
 
+def _edits(text: str) -> object:
+    """The text as a file that changes at its middle, as a patch, and as a file that is written."""
+    changed = text[: len(text) // 2] + "x" + text[len(text) // 2 :]
+    calls = (
+        {"path": "a", "old_string": text, "new_string": changed},
+        {"input": f"*** Begin Patch\n{text}"},
+        {"path": "a", "edits": [{"old_str": line, "new_str": text[:10]} for line in text.split("\n")]},
+    )
+    return [diff_of("Edit", call) for call in calls], diff_of("Write", {"path": "a", "content": text})
+
+
+def _raw_pictures(text: str) -> object:
+    """The text as a raw source: as it is, as a picture's payload, and as many objects."""
+    block = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": text}}
+    lines = (text.encode("utf-8", "replace"), json.dumps([block, [text], {"a": list(text)}]).encode())
+    part = AttachmentPart("image", "image/png", base64_size(text))
+    return [(list(_blocks(raw)), list(_payloads(raw, part))) for raw in map(zlib.compress, lines)]
+
+
 def _code(language: str) -> TextFunction:
     return lambda text: highlight_code(text[:20_000], language)
 
@@ -307,6 +337,10 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "convmemory.conversations.importers.payloads value": lambda text: value_without_payloads([text, {text: text}]),
     "convmemory.conversations.importers.plain": _plain_messages,
     "convmemory.conversations.importers.values": lambda text: (clean(text), key_of(text), time_of(text)),
+    "convmemory.conversations.ansi": lambda text: (ansi_html(text), without_sequences(text)),
+    "convmemory.conversations.ansi sequences": lambda text: ansi_html("\x1b[1m".join(text) + "\x1b]".join(text)),
+    "convmemory.conversations.diffs": _edits,
+    "convmemory.conversations.pictures": _raw_pictures,
     "convmemory.conversations.rendering": render_markdown,
     "convmemory.conversations.rendering passage": _rendered_passage,
     "convmemory.conversations.rendering parts": _part_views,

@@ -46,6 +46,10 @@ def test_nothing_is_joined_over_a_gap_or_over_two_parts() -> None:
     assert spans(marked_runs(two_parts, room=1_000)) == [(0, LENGTH), (0, LENGTH)]
 
 
+def test_a_sentence_that_is_there_twice_counts_once() -> None:
+    assert spans(marked_runs([*sentences(0.4), *sentences(0.5)], room=10)) == [(0, LENGTH)]
+
+
 def test_one_sentence_is_one_run() -> None:
     assert spans(marked_runs(sentences(0.4), room=10)) == [(0, LENGTH)]
 

@@ -1,0 +1,128 @@
+"""Terminal colours in what tools print, as HTML. Text in, safe HTML out; linear in the text's length.
+
+Of escape sequences those that set colours and weight become classes (`ansi-*`); all others are left out.
+Source: ECMA-48, "Select Graphic Rendition".
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from html import escape
+
+from django.utils.safestring import SafeString, mark_safe
+
+_SEQUENCE = re.compile(
+    r"\x1b(?:\[([0-9;:]{0,60})m"  # colours and weight
+    r"|\[[0-9;:<=>?!]{0,60}[ -/]{0,4}[@-~]"  # the cursor, erasing
+    r"|\][^\x07\x1b]{0,2000}(?:\x07|\x1b\\)"  # titles and links
+    r"|[()][0-9A-Za-z]|[=>78cDEHM])"
+)
+_PALETTE = (
+    (0, 0, 0), (205, 49, 49), (13, 188, 121), (229, 229, 16), (36, 114, 200), (188, 63, 188), (17, 168, 205),
+    (229, 229, 229), (102, 102, 102), (241, 76, 76), (35, 209, 139), (245, 245, 67), (59, 142, 234), (214, 112, 214),
+    (41, 184, 219), (255, 255, 255),
+)  # fmt: skip
+_CUBE = (0, 95, 135, 175, 215, 255)
+_ON = {1: "bold", 2: "dim", 3: "italic", 4: "underline", 7: "inverse", 9: "struck"}
+_OFF = {22: {"bold", "dim"}, 23: {"italic"}, 24: {"underline"}, 27: {"inverse"}, 29: {"struck"}}
+
+
+@dataclass(frozen=True, slots=True)
+class _Style:
+    """How the text that follows is shown; colours are numbers of the palette."""
+
+    colour: int | None = None
+    background: int | None = None
+    weights: frozenset[str] = frozenset()
+
+    @property
+    def classes(self) -> str:
+        names = [f"ansi-{name}" for name in sorted(self.weights)]
+        names += [] if self.colour is None else [f"ansi-{self.colour}"]
+        names += [] if self.background is None else [f"ansi-on-{self.background}"]
+        return " ".join(names)
+
+
+def has_sequences(text: str) -> bool:
+    return "\x1b" in text
+
+
+def ansi_html(text: str) -> SafeString:
+    """`text` as HTML, its colours as classes, all else escaped."""
+    pieces, style, end = [], _Style(), 0
+    for match in _SEQUENCE.finditer(text):
+        pieces.append(_shown(text[end : match.start()], style))
+        style = style if match[1] is None else _styled(style, match[1])
+        end = match.end()
+    pieces.append(_shown(text[end:], style))
+    return mark_safe("".join(pieces))  # noqa: S308 - escaped, with classes of this module alone
+
+
+def without_sequences(text: str) -> str:
+    """`text` without escape sequences."""
+    return _SEQUENCE.sub("", text) if has_sequences(text) else text
+
+
+def _shown(text: str, style: _Style) -> str:
+    said = escape(text.replace("\x1b", ""))
+    return f'<span class="{style.classes}">{said}</span>' if said and style.classes else said
+
+
+def _styled(style: _Style, parameters: str) -> _Style:
+    """The style after one sequence; codes that mean nothing here are passed over."""
+    codes = iter([int(code) if code else 0 for code in parameters.replace(":", ";").split(";")])
+    for code in codes:
+        if code == 0:
+            style = _Style()
+        elif code in _ON:
+            style = replace(style, weights=style.weights | {_ON[code]})
+        elif code in _OFF:
+            style = replace(style, weights=style.weights - _OFF[code])
+        else:
+            style = _coloured(style, code, codes)
+    return style
+
+
+def _coloured(style: _Style, code: int, codes: Iterator[int]) -> _Style:
+    """The style with the colour that `code`, and where it takes more those after it, stand for."""
+    if code in (38, 48):
+        colour = _extended(codes)
+        return style if colour is None else _with_colour(style, colour, is_background=code == 48)
+    if code in (39, 49):
+        return _with_colour(style, None, is_background=code == 49)
+    for first, start in ((30, 0), (90, 8)):
+        if first <= code < first + 8:
+            return _with_colour(style, code - first + start, is_background=False)
+        if first + 10 <= code < first + 18:
+            return _with_colour(style, code - first - 10 + start, is_background=True)
+    return style
+
+
+def _with_colour(style: _Style, colour: int | None, *, is_background: bool) -> _Style:
+    return replace(style, background=colour) if is_background else replace(style, colour=colour)
+
+
+def _extended(codes: Iterator[int]) -> int | None:
+    """The nearest colour of the palette to one of 256 (`5;n`) or of 16 million (`2;r;g;b`)."""
+    kind = next(codes, None)
+    if kind == 5:
+        number = min(next(codes, 0), 255)
+        return number if number < 16 else _nearest(_of_256(number))
+    if kind == 2:
+        red, green, blue = (min(next(codes, 0), 255) for _ in range(3))
+        return _nearest((red, green, blue))
+    return None
+
+
+def _of_256(number: int) -> tuple[int, int, int]:
+    if number >= 232:
+        return (8 + 10 * (number - 232),) * 3
+    place = number - 16
+    return _CUBE[place // 36], _CUBE[place // 6 % 6], _CUBE[place % 6]
+
+
+def _nearest(colour: tuple[int, int, int]) -> int:
+    def distance(number: int) -> int:
+        return sum((a - b) ** 2 for a, b in zip(_PALETTE[number], colour, strict=True))
+
+    return min(range(len(_PALETTE)), key=distance)

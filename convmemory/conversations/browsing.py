@@ -1,0 +1,187 @@
+"""The archive by itself, without a search: conversations by day and month, pinned ones on top, and what to choose by.
+
+Every function takes the caller. One page costs the same few queries however large the archive is.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from datetime import date, timedelta
+from itertools import groupby
+
+from django.contrib.auth.models import AbstractBaseUser
+from django.db.models import Count, Q, QuerySet
+from django.utils import timezone
+from django.utils.dateformat import format as format_date
+
+from convmemory.conversations import curating
+from convmemory.conversations.models import Conversation, Figures, Tag
+from convmemory.conversations.reading import Filters, project_name, visible_conversations
+from convmemory.core.cursors import decode_moment, encode_cursor
+
+PAGE_ROWS = 60
+PINNED_SHOWN = 30
+CHILDREN_SHOWN = 300
+CHOICES_SHOWN = 300
+PINNED = "Pinned"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which conversations are listed; "" and False mean: any. `project` takes in the folders below it."""
+
+    agent: str = ""
+    project: str = ""
+    tag: str = ""
+    model: str = ""
+    tool: str = ""
+    starred: bool = False
+    archived: bool = False
+
+    @property
+    def is_everything(self) -> bool:
+        return self == Choice()
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A conversation in the list, and those that it started."""
+
+    conversation: Conversation
+    tags: tuple[str, ...] = ()
+    children: tuple["Row", ...] = ()
+
+    @property
+    def project_name(self) -> str:
+        return project_name(self.conversation.project)
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """Rows under one heading: "Pinned", "Today", "Yesterday" or a month."""
+
+    label: str
+    rows: tuple[Row, ...]
+
+
+def page_of_shelves(
+    *, owner: AbstractBaseUser, choice: Choice, cursor: str = "", today: date | None = None
+) -> tuple[list[Shelf], str | None]:
+    """The conversations of a page on their shelves, and the cursor of the next page. Raises: InvalidInput."""
+    query = {"list": "library", "choice": repr(choice)}
+    rows = _chosen(owner, choice).order_by("-updated_at", "-id")
+    shelves: list[Shelf] = []
+    if choice.is_everything:
+        pinned = [] if cursor else list(_chosen(owner, choice, is_pinned=True).order_by("-pinned_at")[:PINNED_SHOWN])
+        shelves = [Shelf(PINNED, tuple(_rows(owner, pinned, has_children=True)))] if pinned else []
+        rows = rows.filter(pinned_at__isnull=True)
+    if cursor:
+        at, pk = decode_moment(query, cursor)
+        rows = rows.filter(Q(updated_at__lt=at) | Q(updated_at=at, pk__lt=pk))
+    page = list(rows[: PAGE_ROWS + 1])
+    shown = _rows(owner, page[:PAGE_ROWS], has_children=choice.is_everything)
+    shelves += _by_time(shown, today or timezone.localdate())
+    if len(page) <= PAGE_ROWS:
+        return shelves, None
+    last = page[PAGE_ROWS - 1]
+    return shelves, encode_cursor(query, [last.updated_at.isoformat(), last.pk])
+
+
+def _chosen(owner: AbstractBaseUser, choice: Choice, *, is_pinned: bool = False) -> QuerySet[Conversation]:
+    """What is chosen; where that is everything, those that others started are left to the row of their parent."""
+    rows = visible_conversations(owner, Filters(agent=choice.agent, archived=choice.archived))
+    if is_pinned:
+        return rows.filter(pinned_at__isnull=False)
+    if choice.is_everything:
+        return rows.filter(Q(parent__isnull=True) | Q(parent__archived_at__isnull=False))
+    if choice.project:
+        rows = rows.filter(Q(project=choice.project) | Q(project__startswith=f"{choice.project.rstrip('/')}/"))
+    if choice.tag:
+        tags = Tag.objects.filter(owner_id=owner.pk, name=choice.tag)
+        rows = rows.filter(pk__in=tags.values("conversation_id"))
+    for counts, name in (("spoken_by", choice.model), ("tools", choice.tool)):
+        if name:
+            counted = Figures.objects.filter(owner_id=owner.pk, **{f"{counts}__has_key": name})
+            rows = rows.filter(pk__in=counted.values("conversation_id"))
+    return rows.filter(starred_at__isnull=False) if choice.starred else rows
+
+
+def _rows(owner: AbstractBaseUser, page: list[Conversation], *, has_children: bool) -> list[Row]:
+    """The conversations with their tags and with what they started; two queries."""
+    children: dict[int, list[Conversation]] = {}
+    if has_children and page:
+        own = visible_conversations(owner).filter(parent_id__in=[row.pk for row in page], pinned_at__isnull=True)
+        for child in own.order_by("created_at", "pk")[:CHILDREN_SHOWN]:
+            children.setdefault(child.parent_id or 0, []).append(child)
+    everyone = [row.pk for row in page] + [child.pk for group in children.values() for child in group]
+    tags = curating.tags_of(owner=owner, conversation_ids=everyone) if everyone else {}
+
+    def row_of(conversation: Conversation) -> Row:
+        return Row(conversation, tuple(tags.get(conversation.pk, ())))
+
+    return [replace(row_of(row), children=tuple(map(row_of, children.get(row.pk, ())))) for row in page]
+
+
+def _by_time(rows: Iterable[Row], today: date) -> list[Shelf]:
+    """Rows, which stand newest first, by day where that is recent, else by month."""
+    groups = groupby(rows, key=lambda row: shelf_label(timezone.localtime(row.conversation.updated_at).date(), today))
+    return [Shelf(label, tuple(group)) for label, group in groups]
+
+
+def shelf_label(day: date, today: date) -> str:
+    """The heading that a conversation of this day stands under."""
+    if day >= today:
+        return "Today"
+    return "Yesterday" if day == today - timedelta(days=1) else format_date(day, "F Y")
+
+
+# --- what to choose by ------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Folder:
+    """A folder of the project tree: `path` chooses it, `count` takes in what is below."""
+
+    name: str
+    path: str
+    count: int = 0
+    folders: list["Folder"] = field(default_factory=list)
+
+
+def agent_counts(*, owner: AbstractBaseUser) -> list[tuple[str, int]]:
+    """The agents of the caller's conversations with their numbers, the most frequent first."""
+    rows = visible_conversations(owner).exclude(agent="").values_list("agent").annotate(count=Count("pk"))
+    return list(rows.order_by("-count", "agent")[:CHOICES_SHOWN])
+
+
+def project_tree(*, owner: AbstractBaseUser) -> list[Folder]:
+    """The caller's projects as folders in folders; a folder that holds nothing but one other is joined with it."""
+    rows = visible_conversations(owner).exclude(project="").values_list("project").annotate(count=Count("pk"))
+    root = Folder("", "")
+    for project, count in rows.order_by("-count", "project")[:CHOICES_SHOWN]:
+        _put(root, project, count)
+    joined = [_joined(folder) for folder in root.folders]
+    return sorted(joined, key=lambda folder: folder.name.lower())
+
+
+def _put(root: Folder, project: str, count: int) -> None:
+    """Add the project at its place; what stands before its first folder belongs to that folder's name."""
+    at, path = root, ""
+    names = project.replace("\\", "/").rstrip("/").split("/")
+    for number, name in enumerate(names):
+        path = f"{path}/{name}" if number else name
+        if not name:
+            continue
+        found = next((folder for folder in at.folders if folder.path == path), None)
+        if found is None:
+            found = Folder(name, path)
+            at.folders.append(found)
+        found.count += count
+        at = found
+
+
+def _joined(folder: Folder) -> Folder:
+    """The folder, or the one below it where that holds all that it does; its own folders in the same way."""
+    while len(folder.folders) == 1 and folder.folders[0].count == folder.count:
+        folder = folder.folders[0]
+    inside = sorted((_joined(below) for below in folder.folders), key=lambda below: below.name.lower())
+    return Folder(folder.name, folder.path, folder.count, inside)

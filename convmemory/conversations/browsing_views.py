@@ -1,0 +1,139 @@
+"""The library: all conversations by day and month, and what is done to many of them at once.
+
+`/library` answers a page or, for htmx, the next shelves. Its form posts what was chosen to `/library/change`, which
+leads back with an Undo; deleting asks on a page of its own, and the page's script asks by an Undo instead.
+"""
+
+from dataclasses import asdict
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.http import HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_POST, require_safe
+
+from convmemory.accounts.views import PageRequest, signed_in
+from convmemory.conversations import browsing, curating
+from convmemory.conversations.browsing import Choice
+from convmemory.conversations.curating_views import came_from
+from convmemory.conversations.exports.selection import Selection
+from convmemory.conversations.exports.streaming import export_response
+from convmemory.conversations.models import Conversation
+from convmemory.conversations.search_box import SearchBox
+from convmemory.core.errors import InvalidInput
+
+UNDO_OF = {"archive": "unarchive", "unarchive": "archive", "tag": "untag", "star": "unstar", "unstar": "star"}
+DONE = {
+    "archive": "archived", "unarchive": "back in lists and search", "tag": "tagged", "untag": "no longer tagged",
+    "star": "starred", "unstar": "no longer starred",
+}  # fmt: skip
+
+
+@require_safe
+@signed_in
+def library(request: PageRequest) -> HttpResponse:
+    """The conversations that the address chooses."""
+    choice, cursor = _choice(request), request.GET.get("cursor", "")
+    shelves, following = browsing.page_of_shelves(owner=request.user, choice=choice, cursor=cursor)
+    context: dict[str, Any] = {
+        "shelves": shelves,
+        "next_cursor": following,
+        "choice": choice,
+        "keep": urlencode({name: value for name, value in asdict(choice).items() if value}).replace("True", "1"),
+        "last_shelf": request.GET.get("shelf", ""),
+        "box": SearchBox(),
+    }
+    if request.htmx and cursor:
+        return render(request, "conversations/library.html#more", context)
+    context |= {
+        "folders": browsing.project_tree(owner=request.user),
+        "agents": browsing.agent_counts(owner=request.user),
+        "tags": curating.tag_counts(owner=request.user),
+        "undo": _undo(request),
+    }
+    return render(request, "conversations/library.html", context)
+
+
+def _choice(request: PageRequest) -> Choice:
+    given = request.GET
+    plain = {name: given.get(name, "").strip()[:300] for name in ("agent", "project", "tag", "model", "tool")}
+    return Choice(starred=given.get("starred") == "1", archived=given.get("archived") == "1", **plain)
+
+
+@require_POST
+@signed_in
+def change(request: PageRequest) -> HttpResponseBase:
+    """Do one thing to the chosen conversations, or give them out as a file. Raises: InvalidInput."""
+    chosen, action = _chosen(request), request.POST.get("action", "")
+    back = came_from(request) or reverse("library")
+    if not chosen:
+        messages.warning(request, "Nothing was chosen: tick the conversations first.")
+        return redirect(back)
+    if action == "delete":
+        return _delete(request, chosen, back)
+    if action == "export":
+        own = curating.own_conversations(owner=request.user, conversation_ids=chosen)
+        selection = Selection(ids=tuple(own) or tuple(chosen[:1]))
+        format = request.POST.get("format", "markdown")
+        return export_response(request, owner=request.user, selection=selection, format=format)
+    name = request.POST.get("tag", "")
+    changed = _changed(request, action, chosen, name)
+    if request.POST.get("undoes"):
+        messages.success(request, "Undone.")
+        return redirect(back)
+    done = {"done": action, "chosen": ",".join(map(str, changed)), "name": curating.clean_tag(name)}
+    return redirect(
+        f"{back}{'&' if '?' in back else '?'}{urlencode({key: text for key, text in done.items() if text})}"
+    )
+
+
+def _changed(request: PageRequest, action: str, chosen: list[int], name: str) -> list[int]:
+    """Which conversations the action changed. Raises: InvalidInput."""
+    owner = request.user
+    if action in ("archive", "unarchive"):
+        return curating.archive_all(owner=owner, conversation_ids=chosen, archived=action == "archive")
+    if action in ("star", "unstar"):
+        return curating.star_all(owner=owner, conversation_ids=chosen, starred=action == "star")
+    if action == "tag":
+        return curating.add_tag(owner=owner, conversation_ids=chosen, name=name)
+    if action == "untag":
+        curating.remove_tag(owner=owner, conversation_ids=chosen, name=name)
+        return chosen
+    raise InvalidInput(f"There is nothing called {action[:40]!r} to do.")
+
+
+def _delete(request: PageRequest, chosen: list[int], back: str) -> HttpResponse:
+    """Ask first; the page's script, which gave time to undo, says that it has."""
+    if request.POST.get("confirmed") != "1":
+        rows = Conversation.objects.filter(owner_id=request.user.pk, pk__in=chosen).order_by("-updated_at")
+        context = {"rows": rows, "back": back, "box": SearchBox()}
+        return render(request, "conversations/delete_many.html", context)
+    count = curating.delete_all(owner=request.user, conversation_ids=chosen)
+    messages.success(request, f"{count} conversation{'s are' if count != 1 else ' is'} deleted.")
+    return redirect(back)
+
+
+def _chosen(request: PageRequest) -> list[int]:
+    """The numbers in `chosen`, each by itself or several with commas. Raises: InvalidInput."""
+    words = [word for text in request.POST.getlist("chosen") for word in text.split(",") if word]
+    if not all(word.isascii() and word.isdigit() and len(word) < 19 for word in words):
+        raise InvalidInput("What was chosen are no numbers of conversations.")
+    return sorted({int(word) for word in words})
+
+
+def _undo(request: PageRequest) -> dict[str, Any] | None:
+    """What was just done, as the address says, and what takes it back."""
+    action, chosen = request.GET.get("done", ""), request.GET.get("chosen", "")
+    if action not in DONE or not all(word.isdigit() for word in chosen.split(",") if word):
+        return None
+    count = len([word for word in chosen.split(",") if word])
+    name = curating.clean_tag(request.GET.get("name", ""))
+    return {
+        "said": f"{count} conversation{'s' if count != 1 else ''} {DONE[action]}{f' #{name}' if name else ''}.",
+        "action": UNDO_OF.get(action, "") if count else "",
+        "chosen": chosen,
+        "name": name,
+    }

@@ -1,0 +1,122 @@
+"""What people put on their conversations to find them again: stars, pins, tags, and the archive; on one or on many.
+
+Every function takes the caller and changes only what is theirs. Nothing here touches messages or turns; what search
+has to know is announced by `ingest`.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from django.contrib.auth.models import AbstractBaseUser
+from django.db import transaction
+from django.db.models import Count
+from django.utils import timezone
+
+from convmemory.conversations import ingest
+from convmemory.conversations.models import Conversation, Tag
+from convmemory.conversations.reading import get_conversation
+from convmemory.core.errors import InvalidInput
+from convmemory.core.text import one_line, storable
+
+TAG_CHARS = 50
+MAX_TAGS = 20
+MAX_CHOSEN = 200
+TAGS_LISTED = 100
+
+
+def set_star(*, owner: AbstractBaseUser, conversation_id: int, starred: bool) -> None:
+    """Raises: NotFound."""
+    _mark(owner, [conversation_id], "starred_at", is_set=starred)
+
+
+def set_pin(*, owner: AbstractBaseUser, conversation_id: int, pinned: bool) -> None:
+    """Raises: NotFound."""
+    _mark(owner, [conversation_id], "pinned_at", is_set=pinned)
+
+
+def star_all(*, owner: AbstractBaseUser, conversation_ids: Sequence[int], starred: bool) -> list[int]:
+    """Those of the caller's among the conversations, which have the star now, or no longer."""
+    return _mark(owner, own_conversations(owner=owner, conversation_ids=conversation_ids), "starred_at", is_set=starred)
+
+
+def _mark(owner: AbstractBaseUser, conversation_ids: Sequence[int], field: str, *, is_set: bool) -> list[int]:
+    """Set the moment where it is not set yet, or unset it."""
+    if len(conversation_ids) == 1:
+        get_conversation(owner=owner, conversation_id=conversation_ids[0])
+    rows = Conversation.objects.filter(owner_id=owner.pk, pk__in=conversation_ids)
+    rows.filter(**{f"{field}__isnull": is_set}).update(**{field: timezone.now() if is_set else None})
+    return list(conversation_ids)
+
+
+def archive_all(*, owner: AbstractBaseUser, conversation_ids: Sequence[int], archived: bool) -> list[int]:
+    """Archive the caller's among the conversations, or take them out again; those that changed."""
+    own = own_conversations(owner=owner, conversation_ids=conversation_ids)
+    wanted = Conversation.objects.filter(owner_id=owner.pk, pk__in=own, archived_at__isnull=archived)
+    changed = list(wanted.order_by("pk").values_list("pk", flat=True))
+    values = {"archived_at": timezone.now() if archived else None}
+    for number in changed:
+        ingest.change_conversation(owner=owner, conversation_id=number, values=values)
+    return changed
+
+
+def delete_all(*, owner: AbstractBaseUser, conversation_ids: Sequence[int]) -> int:
+    """Delete the caller's among the conversations for good; how many."""
+    chosen = own_conversations(owner=owner, conversation_ids=conversation_ids)
+    for number in chosen:
+        ingest.delete_conversation(owner=owner, conversation_id=number)
+    return len(chosen)
+
+
+def add_tag(*, owner: AbstractBaseUser, conversation_ids: Sequence[int], name: str) -> list[int]:
+    """Put the tag on the caller's among the conversations; those that did not have it. Raises: InvalidInput."""
+    word = clean_tag(name)
+    if not word:
+        raise InvalidInput("A tag cannot be empty: write at least one character.")
+    with transaction.atomic():
+        chosen = own_conversations(owner=owner, conversation_ids=conversation_ids)
+        tags = Tag.objects.filter(owner_id=owner.pk, conversation_id__in=chosen)
+        have = set(tags.filter(name=word).values_list("conversation_id", flat=True))
+        counts = tags.values_list("conversation_id").annotate(count=Count("pk"))
+        if full := [number for number, count in counts if count >= MAX_TAGS and number not in have]:
+            raise InvalidInput(
+                f"A conversation has at most {MAX_TAGS} tags; take one off first ({len(full)} are full)."
+            )
+        missing = [number for number in chosen if number not in have]
+        rows = [Tag(owner_id=owner.pk, conversation_id=number, name=word) for number in missing]
+        Tag.objects.bulk_create(rows, ignore_conflicts=True)
+    return missing
+
+
+def remove_tag(*, owner: AbstractBaseUser, conversation_ids: Sequence[int], name: str) -> int:
+    """Take the tag off the caller's among the conversations; from how many."""
+    removed, _ = Tag.objects.filter(
+        owner_id=owner.pk, conversation_id__in=conversation_ids[:MAX_CHOSEN], name=clean_tag(name)
+    ).delete()
+    return removed
+
+
+def clean_tag(name: str) -> str:
+    """The tag as it is kept: one line, without the sign that people write before it."""
+    return one_line(storable(name).strip().lstrip("#"), TAG_CHARS)
+
+
+def tags_of(*, owner: AbstractBaseUser, conversation_ids: Iterable[int]) -> dict[int, list[str]]:
+    """The tags of the caller's conversations, in the order of the alphabet, by conversation. One query."""
+    rows = Tag.objects.filter(owner_id=owner.pk, conversation_id__in=list(conversation_ids)).order_by("name")
+    found: dict[int, list[str]] = {}
+    for number, name in rows.values_list("conversation_id", "name"):
+        found.setdefault(number, []).append(name)
+    return found
+
+
+def tag_counts(*, owner: AbstractBaseUser) -> list[tuple[str, int]]:
+    """The caller's tags with the number of their conversations, the most used first."""
+    rows = Tag.objects.filter(owner_id=owner.pk).values_list("name").annotate(count=Count("pk"))
+    return list(rows.order_by("-count", "name")[:TAGS_LISTED])
+
+
+def own_conversations(*, owner: AbstractBaseUser, conversation_ids: Sequence[int]) -> list[int]:
+    """Those of the numbers that are the caller's conversations. Raises: InvalidInput where there are too many."""
+    if len(conversation_ids) > MAX_CHOSEN:
+        raise InvalidInput(f"At most {MAX_CHOSEN} conversations are changed at once.")
+    own = Conversation.objects.filter(owner_id=owner.pk, pk__in=conversation_ids).order_by("pk")
+    return list(own.values_list("pk", flat=True))

@@ -1,0 +1,138 @@
+"""What a tool call changes in a file, as lines that were taken out and put in. Parameters in, plain values out.
+
+Known by their parameters, not by the tool's name: an old and a new text, several of them, a patch, or a whole file.
+Lines that both texts share at their ends are left out but for a few; nothing is compared beyond that, so the work
+is linear in the length of the texts.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import takewhile
+from typing import Any, Literal
+
+LineKind = Literal["added", "removed", "same", "heading"]
+
+CONTEXT_LINES = 3
+_OLD_AND_NEW = (
+    ("old_string", "new_string"),
+    ("old_str", "new_str"),
+    ("oldString", "newString"),
+    ("oldText", "newText"),
+)
+_PATHS = ("file_path", "path", "filePath", "target_file", "filename", "notebook_path")
+_PATCHES = ("patch", "diff", "input", "command", "patchText")
+_WHOLE_FILES = ("content", "file_text", "contents")
+_WRITING_TOOLS = frozenset({"write", "write_file", "create_file", "write_to_file", "str_replace_editor", "create"})
+_PATCH_STARTS = ("*** Begin Patch", "diff --git ", "--- a/", "--- /dev/null")
+_HEADINGS = ("*** ", "diff --git ", "--- ", "+++ ", "@@", "index ")
+_NO_NEW_LINE = "\\ No newline at end of file"
+
+
+@dataclass(frozen=True, slots=True)
+class DiffLine:
+    """One line, without the sign in front of it."""
+
+    kind: LineKind
+    text: str
+
+    @property
+    def sign(self) -> str:
+        return {"added": "+", "removed": "-", "same": " ", "heading": ""}[self.kind]
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """What a call changes in the file at `path`, which is empty where the lines name their files."""
+
+    path: str
+    lines: tuple[DiffLine, ...]
+
+    @property
+    def added(self) -> int:
+        return sum(line.kind == "added" for line in self.lines)
+
+    @property
+    def removed(self) -> int:
+        return sum(line.kind == "removed" for line in self.lines)
+
+    def cut(self, max_chars: int) -> tuple["Diff", int]:
+        """The first `max_chars` characters of it, the last line cut where it must be; how many were left out."""
+        kept: list[DiffLine] = []
+        room = max_chars
+        for line in self.lines:
+            if room <= 0:
+                break
+            kept.append(replace(line, text=line.text[:room]))
+            room -= len(line.text) + 1
+        left_out = sum(len(line.text) for line in self.lines) - sum(len(line.text) for line in kept)
+        return Diff(self.path, tuple(kept)), left_out
+
+
+def diff_of(tool: str, parameters: Mapping[str, Any]) -> Diff | None:
+    """What the call changes; None where it is no edit of a file."""
+    path = next((text for name in _PATHS if (text := _text(parameters.get(name)))), "")
+    lines = [line for edit in _edits(parameters) for line in edit]
+    if not lines and (patch := _patch(parameters)):
+        lines = list(_patch_lines(patch))
+    if not lines and path and tool.lower() in _WRITING_TOOLS:
+        content = next((text for name in _WHOLE_FILES if (text := _text(parameters.get(name)))), "")
+        lines = [DiffLine("added", line) for line in content.splitlines()]
+    return Diff(path, tuple(lines)) if lines else None
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _edits(parameters: Mapping[str, Any]) -> Iterator[list[DiffLine]]:
+    """The lines of each edit that the call asks for."""
+    many = parameters.get("edits")
+    for edit in [parameters, *(many if isinstance(many, list) else [])]:
+        if not isinstance(edit, Mapping):
+            continue
+        for old, new in _OLD_AND_NEW:
+            if isinstance(edit.get(old), str) and isinstance(edit.get(new), str):
+                yield list(compare(edit[old], edit[new]))
+                break
+
+
+def _patch(parameters: Mapping[str, Any]) -> str:
+    """A patch among the parameters, however its tool names it."""
+    for name in _PATCHES:
+        value = parameters.get(name)
+        for text in value if isinstance(value, list) else [value]:
+            if isinstance(text, str) and text.lstrip().startswith(_PATCH_STARTS):
+                return text.strip()
+    return ""
+
+
+def _patch_lines(patch: str) -> Iterator[DiffLine]:
+    for line in patch.splitlines():
+        if line.startswith(_HEADINGS):
+            yield DiffLine("heading", line)
+        elif line.startswith("+"):
+            yield DiffLine("added", line[1:])
+        elif line.startswith("-"):
+            yield DiffLine("removed", line[1:])
+        elif line != _NO_NEW_LINE:
+            yield DiffLine("same", line.removeprefix(" "))
+
+
+def compare(old: str, new: str) -> Iterator[DiffLine]:
+    """The lines that differ, with some of those that both texts share before and after them."""
+    before, after = old.splitlines(), new.splitlines()
+    head = _shared(before, after)
+    tail = _shared(before[head:][::-1], after[head:][::-1])
+    yield from _same(before[max(0, head - CONTEXT_LINES) : head])
+    yield from (DiffLine("removed", line) for line in before[head : len(before) - tail])
+    yield from (DiffLine("added", line) for line in after[head : len(after) - tail])
+    yield from _same(before[len(before) - tail :][:CONTEXT_LINES])
+
+
+def _shared(one: Sequence[str], other: Sequence[str]) -> int:
+    """How many lines are the same at the beginning of both."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+
+
+def _same(lines: Iterable[str]) -> Iterator[DiffLine]:
+    return (DiffLine("same", line) for line in lines)

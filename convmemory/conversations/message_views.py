@@ -1,0 +1,44 @@
+"""What is given out of one message by itself: its text as it was written, and the pictures that came with it."""
+
+from django.http import HttpResponse
+from django.views.decorators.http import require_safe
+
+from convmemory.accounts.views import PageRequest, signed_in
+from convmemory.conversations import reading
+from convmemory.conversations.parts import spoken_text
+from convmemory.conversations.pictures import picture_of
+from convmemory.conversations.views import MAX_POSITION
+from convmemory.core.errors import NotFound
+
+NOTHING_RUNS = "default-src 'none'; sandbox"
+
+
+@require_safe
+@signed_in
+def text(request: PageRequest, conversation_id: int, position: int) -> HttpResponse:
+    """What the message says, as Markdown: what *Copy message* puts on the clipboard."""
+    found = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
+    message = found.messages.filter(position=min(position, MAX_POSITION)).first()
+    if message is None:
+        raise NotFound(f"Conversation {conversation_id} has no message {position}.")
+    answer = HttpResponse(spoken_text(message.typed_parts), content_type="text/plain; charset=utf-8")
+    return _harmless(answer)
+
+
+@require_safe
+@signed_in
+def picture(request: PageRequest, conversation_id: int, position: int, index: int) -> HttpResponse:
+    """A picture that came with the message; what it is was told by its first bytes."""
+    found = picture_of(
+        owner=request.user, conversation_id=conversation_id, position=min(position, MAX_POSITION), index=index
+    )
+    answer = _harmless(HttpResponse(found.data, content_type=found.media_type))
+    answer.headers["Cache-Control"] = "private, max-age=86400"
+    return answer
+
+
+def _harmless(answer: HttpResponse) -> HttpResponse:
+    """The answer with headers that let nothing in it run, whatever a browser takes it for."""
+    answer.headers["Content-Security-Policy"] = NOTHING_RUNS
+    answer.headers["X-Content-Type-Options"] = "nosniff"
+    return answer

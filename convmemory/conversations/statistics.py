@@ -1,0 +1,200 @@
+"""Statistics of one's own archive: when, with which agents, in which projects, with which models and tools.
+
+What is in messages is counted once for each conversation (`count_changed`, in the background) and kept in `Figures`;
+the page adds those up, so that it costs the same few queries however many messages there are.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+from django.contrib.auth.models import AbstractBaseUser
+from django.db import connection
+from django.db.models import Count, F, Q, Sum
+from django.utils import timezone
+from django.utils.dateformat import format as format_date
+
+from convmemory.conversations.models import Conversation
+from convmemory.core.sql import load_sql
+
+BATCH = 20  # conversations that are counted by one statement
+SHOWN = 12  # bars of agents, projects, models and tools
+MONTHS_SHOWN = 18
+CHARACTERS_A_TOKEN = 4
+WEEKS_SHOWN = 53
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A name and how often it occurs; `share` is that of the most frequent one, 0 to 100."""
+
+    name: str
+    count: int
+    share: int
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """What was said on a day; `level` is 0 for nothing to 4 for the busiest quarter of days."""
+
+    day: date
+    messages: int
+    level: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Month:
+    """What was said in a month that begins with `first` and ends with `last`; shares are of the largest, 0 to 100."""
+
+    first: date
+    last: date
+    label: str
+    messages: int
+    tokens: int
+    message_share: int
+    token_share: int
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """The whole page. `uncounted` conversations are not in what was counted of messages yet."""
+
+    conversations: int
+    turns: int
+    messages: int
+    tokens: int
+    uncounted: int
+    months: Sequence[Month]
+    agents: Sequence[Named]
+    projects: Sequence[Named]
+    models: Sequence[Named]
+    tools: Sequence[Named]
+
+
+# --- counting -------------------------------------------------------------------------------------
+
+
+def count_changed(*, owner_id: int) -> int:
+    """Count some of the conversations that changed since they were counted; how many. One statement."""
+    parameters: dict[str, int | str] = {"owner": owner_id, "limit": BATCH, "zone": timezone.get_default_timezone_name()}
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("convmemory.conversations", "count_figures"), parameters)
+        counted: int = cursor.rowcount
+    return counted
+
+
+def uncounted(*, owner: AbstractBaseUser) -> int:
+    """How many of the caller's conversations changed since they were counted."""
+    same = Q(figures__turns_version=F("turns_version"), figures__message_count=F("message_count"))
+    own = Conversation.objects.filter(owner_id=owner.pk)
+    return own.count() - own.filter(same).count()
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def statistics_of(*, owner: AbstractBaseUser, today: date | None = None) -> Statistics:
+    """The caller's statistics. Seven queries."""
+    own = Conversation.objects.filter(owner_id=owner.pk).order_by()
+    totals = own.aggregate(count=Count("pk"), turns=Sum("turn_count"), messages=Sum("message_count"))
+    activity = _activity(owner)
+    return Statistics(
+        conversations=totals["count"],
+        turns=totals["turns"] or 0,
+        messages=totals["messages"] or 0,
+        tokens=sum(characters for _, _, characters in activity) // CHARACTERS_A_TOKEN,
+        uncounted=uncounted(owner=owner),
+        months=_months(activity, today or timezone.localdate()),
+        agents=_named(
+            own.exclude(agent="").values_list("agent").annotate(n=Count("pk")).order_by("-n", "agent")[:SHOWN]
+        ),
+        projects=top_projects(owner=owner, limit=SHOWN),
+        models=_named(_sums(owner, "models_of_owner")),
+        tools=_named(_sums(owner, "tools_of_owner")),
+    )
+
+
+def top_projects(*, owner: AbstractBaseUser, limit: int) -> list[Named]:
+    """The projects with the most conversations of the caller's."""
+    return _most_frequent(owner, "project", limit)
+
+
+def _most_frequent(owner: AbstractBaseUser, column: str, limit: int) -> list[Named]:
+    """The values of a column with the most conversations of the caller's."""
+    own = Conversation.objects.filter(owner_id=owner.pk).exclude(**{column: ""})
+    return _named(own.order_by().values_list(column).annotate(n=Count("pk")).order_by("-n", column)[:limit])
+
+
+def days_of(*, owner: AbstractBaseUser, today: date | None = None) -> list[list[Day]]:
+    """The days of the last year, in weeks that begin with Monday; the last week ends today. One query."""
+    end = today or timezone.localdate()
+    start = end - timedelta(days=end.weekday(), weeks=WEEKS_SHOWN - 1)
+    messages = {day: count for day, count, _ in _activity(owner) if day >= start}
+    busy = sorted(messages.values())
+    limits = [busy[len(busy) * quarter // 4] for quarter in (1, 2, 3)] if busy else []
+    days = [start + timedelta(days=number) for number in range((end - start).days + 1)]
+    rows = [Day(day, messages.get(day, 0), _level(messages.get(day, 0), limits)) for day in days]
+    return [rows[at : at + 7] for at in range(0, len(rows), 7)]
+
+
+def _level(messages: int, limits: Sequence[int]) -> int:
+    return 1 + sum(messages > limit for limit in limits) if messages else 0
+
+
+def _activity(owner: AbstractBaseUser) -> list[tuple[date, int, int]]:
+    """Days in order with their messages and characters; what is dated before or after all calendars is left out."""
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("convmemory.conversations", "activity_of_owner"), [owner.pk])
+        return [(day, messages, characters) for text, messages, characters in cursor.fetchall() if (day := _day(text))]
+
+
+def _day(text: str) -> date | None:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def _sums(owner: AbstractBaseUser, statement: str) -> list[tuple[str, int]]:
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("convmemory.conversations", statement), [owner.pk, SHOWN])
+        return list(cursor.fetchall())
+
+
+def _named(rows: Iterable[tuple[str, int]]) -> list[Named]:
+    pairs = list(rows)
+    most = max((count for _, count in pairs), default=0)
+    return [Named(name, count, _share(count, most)) for name, count in pairs]
+
+
+def _share(count: int, most: int) -> int:
+    return max(1, round(100 * count / most)) if count and most else 0
+
+
+def _months(activity: Iterable[tuple[date, int, int]], today: date) -> list[Month]:
+    """The last months up to today, those without a word as well."""
+    sums: dict[tuple[int, int], tuple[int, int]] = {}
+    for day, messages, characters in activity:
+        before = sums.get((day.year, day.month), (0, 0))
+        sums[day.year, day.month] = before[0] + messages, before[1] + characters
+    number = today.year * 12 + today.month - 1
+    months = [divmod(number - back, 12) for back in reversed(range(MONTHS_SHOWN))]
+    found = [sums.get((year, month + 1), (0, 0)) for year, month in months]
+    most_messages, most_characters = (max(counts[at] for counts in found) for at in (0, 1))
+    return [
+        Month(
+            first=date(year, month + 1, 1),
+            last=_month_end(year, month + 1),
+            label=format_date(date(year, month + 1, 1), "M Y"),
+            messages=messages,
+            tokens=characters // CHARACTERS_A_TOKEN,
+            message_share=_share(messages, most_messages),
+            token_share=_share(characters, most_characters),
+        )
+        for (year, month), (messages, characters) in zip(months, found, strict=True)
+    ]
+
+
+def _month_end(year: int, month: int) -> date:
+    following = date(year + month // 12, month % 12 + 1, 1)
+    return following - timedelta(days=1)

@@ -1,0 +1,161 @@
+"""Folding what an agent did between its words. Views of messages in, blocks of the page out.
+
+Tool calls that follow each other are a run, which the page folds into one line ("12 steps: 8 Bash, 3 Read, 1 Edit"),
+whatever messages they came in. A call and its result are one step.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+
+from convmemory.conversations.rendering import MessageView, Note, PartView
+
+TOOLS_NAMED = 4
+_TOOL_PARTS = ("tool_call", "tool_result")
+_IN_RUNS = ("assistant", "tool")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A call with its result, a result whose call is not on the page, or a thought between calls.
+
+    `position` and `result_position` are those of the messages that `part` and `result` stand in.
+    """
+
+    position: int
+    part: PartView
+    result: PartView | None = None
+    result_position: int = 0
+
+    @property
+    def is_error(self) -> bool:
+        return self.part.is_error or (self.result is not None and self.result.is_error)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it holds the passage that was searched for."""
+        return self.part.passage is not None or (self.result is not None and self.result.passage is not None)
+
+    @property
+    def is_thought(self) -> bool:
+        return self.part.type == "thinking"
+
+
+@dataclass(frozen=True, slots=True)
+class StepRun:
+    """Steps in order."""
+
+    steps: tuple[Step, ...]
+
+    @property
+    def count(self) -> int:
+        return sum(not step.is_thought for step in self.steps)
+
+    @property
+    def failed(self) -> int:
+        return sum(step.is_error for step in self.steps)
+
+    @property
+    def is_open(self) -> bool:
+        return any(step.is_open for step in self.steps)
+
+    @property
+    def is_folded(self) -> bool:
+        return self.count > 1
+
+    @property
+    def gist(self) -> str:
+        """Which tools, the most used first: "8 Bash, 3 Read, 1 Edit"."""
+        tools = Counter(step.part.label or "tool" for step in self.steps if not step.is_thought)
+        named = [f"{count} {name}" for name, count in tools.most_common(TOOLS_NAMED)]
+        others = tools.total() - sum(count for _, count in tools.most_common(TOOLS_NAMED))
+        return ", ".join([*named, f"{others} other{'s' if others > 1 else ''}"] if others else named)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A message, or a stretch of one, and the run of steps that follows it; `last_position` is the last message's."""
+
+    view: MessageView
+    run: StepRun | None
+    last_position: int
+
+
+def fold_steps(views: Iterable[MessageView]) -> list[Block]:
+    """The messages of a page with their tool calls in runs."""
+    folding = _Folding()
+    for view in views:
+        folding.take(view)
+    return [draft.block() for draft in folding.drafts]
+
+
+@dataclass(slots=True)
+class _Draft:
+    view: MessageView
+    last_position: int
+    steps: list[Step] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+
+    def block(self) -> Block:
+        run = StepRun(tuple(self.steps)) if self.steps else None
+        return Block(replace(self.view, notes=tuple(self.notes)), run, self.last_position)
+
+
+class _Folding:
+    """The blocks so far, and where the calls stand that wait for a result."""
+
+    def __init__(self) -> None:
+        self.drafts: list[_Draft] = []
+        self._waiting: dict[str, tuple[_Draft, int]] = {}
+
+    def take(self, view: MessageView) -> None:
+        is_first = True
+        for has_steps, parts in self._stretches(view):
+            if has_steps:
+                self._take_steps(view, parts, is_first=is_first)
+            else:
+                self._begin(view, parts, is_first=is_first)
+            is_first = False
+        if is_first:
+            self._begin(view, (), is_first=True)
+        self.drafts[-1].last_position = view.position
+        self.drafts[-1].notes += view.notes
+
+    def _stretches(self, view: MessageView) -> Iterator[tuple[bool, tuple[PartView, ...]]]:
+        """The message's parts, cut where steps begin and end; a thought is a step where one stands before it."""
+        if view.superseded or view.kind not in _IN_RUNS:
+            yield False, view.parts
+            return
+        is_step, kinds = bool(self.drafts and self.drafts[-1].steps and self._goes_on(view)), []
+        for part in view.parts:
+            is_step = part.type in _TOOL_PARTS or (is_step and part.type == "thinking")
+            kinds.append((is_step, part))
+        for has_steps, stretch in groupby(kinds, key=lambda pair: pair[0]):
+            yield has_steps, tuple(part for _, part in stretch)
+
+    def _goes_on(self, view: MessageView) -> bool:
+        """Whether the steps of this message belong to the last block."""
+        if not self.drafts:
+            return False
+        last = self.drafts[-1].view
+        is_same = last.message_id == view.message_id
+        may = last.kind in _IN_RUNS and not last.superseded and last.turn == view.turn
+        return is_same or (may and not view.headed and not view.opens_turn)
+
+    def _begin(self, view: MessageView, parts: tuple[PartView, ...], *, is_first: bool) -> _Draft:
+        begun = view if is_first else replace(view, headed=False, opens_turn=False)
+        draft = _Draft(replace(begun, parts=parts), view.position)
+        self.drafts.append(draft)
+        return draft
+
+    def _take_steps(self, view: MessageView, parts: tuple[PartView, ...], *, is_first: bool) -> None:
+        for part in parts:
+            if part.type == "tool_result" and part.call_id in self._waiting:
+                draft, index = self._waiting.pop(part.call_id)
+                draft.steps[index] = replace(draft.steps[index], result=part, result_position=view.position)
+                continue
+            draft = self.drafts[-1] if self._goes_on(view) else self._begin(view, (), is_first=is_first)
+            if part.type == "tool_call" and part.call_id:
+                self._waiting[part.call_id] = draft, len(draft.steps)
+            draft.steps.append(Step(view.position, part))

@@ -1,0 +1,87 @@
+"""Archives of everything that a person asks for on the settings page: written in the background, fetched, then gone.
+
+One at a time for each person. A file lies in `MEDIA_ROOT`, where nobody but the server's user can read it, for
+`KEPT`, and goes with the person.
+"""
+
+import secrets
+from datetime import timedelta
+from pathlib import Path
+
+from django.contrib.auth.models import User
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from convmemory.core.errors import ConvMemoryError, InvalidInput, NotFound
+from convmemory.documents.storage import document_storage
+from convmemory.ops.models import OwnArchive
+from convmemory.ops.privacy.exporting import export_user
+
+KEPT = timedelta(days=7)
+SHOWN = 5
+WORKING = (OwnArchive.State.QUEUED, OwnArchive.State.RUNNING)
+
+
+def ask_for_archive(*, owner: User) -> OwnArchive:
+    """A row that waits for a worker; the caller enqueues it. Raises: InvalidInput while one is being written."""
+    try:
+        with transaction.atomic():
+            return OwnArchive.objects.create(owner=owner)
+    except IntegrityError:
+        raise InvalidInput("Your archive is being written already: wait until it is complete.") from None
+
+
+def archives_of(*, owner: User) -> list[OwnArchive]:
+    """The person's archives, newest first."""
+    return list(OwnArchive.objects.filter(owner_id=owner.pk).order_by("-pk")[:SHOWN])
+
+
+def get_archive(*, owner: User, archive_id: int) -> OwnArchive:
+    """Raises: NotFound."""
+    found = OwnArchive.objects.filter(owner_id=owner.pk, pk=archive_id).first()
+    if found is None:
+        raise NotFound(f"There is no archive {archive_id}.")
+    return found
+
+
+def write_archive(*, owner_id: int, archive_id: int) -> str:
+    """Write the archive; its state afterwards, "" where somebody else has written or removed it."""
+    row = OwnArchive.objects.select_related("owner").filter(owner_id=owner_id, pk=archive_id, state__in=WORKING).first()
+    if row is None:
+        return ""
+    OwnArchive.objects.filter(pk=row.pk).update(state=OwnArchive.State.RUNNING)
+    place = f"archives/{row.owner_id}/{secrets.token_hex(16)}.zip"
+    path = Path(document_storage().path(place))
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        size = export_user(user=row.owner, path=path).size
+    except ConvMemoryError as error:
+        return _end(row, OwnArchive.State.FAILED, error=str(error))
+    state = _end(row, OwnArchive.State.DONE, file=place, size=size)
+    if not state:
+        path.unlink(missing_ok=True)  # the person, or the archive, went meanwhile
+    return state
+
+
+def _end(row: OwnArchive, state: str, **values: object) -> str:
+    ended = OwnArchive.objects.filter(pk=row.pk, state__in=WORKING)
+    return state if ended.update(state=state, ended_at=timezone.now(), **values) else ""
+
+
+def remove_archive(*, owner: User, archive_id: int) -> None:
+    """Delete an archive before its time. Raises: NotFound."""
+    _remove(get_archive(owner=owner, archive_id=archive_id))
+
+
+def remove_old() -> int:
+    """Delete the archives whose time is over; how many."""
+    old = list(OwnArchive.objects.filter(created_at__lt=timezone.now() - KEPT))
+    for row in old:
+        _remove(row)
+    return len(old)
+
+
+def _remove(row: OwnArchive) -> None:
+    if row.file.name and document_storage().exists(row.file.name):
+        document_storage().delete(row.file.name)
+    row.delete()

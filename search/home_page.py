@@ -1,0 +1,21 @@
+"""The home page's values: what `home.py` finds, and the addresses that somebody new needs."""
+
+from typing import Any
+
+from django.urls import reverse
+
+from convmemory.accounts.views import PageRequest
+from convmemory.conversations.tasks import enqueue_count
+from search.home import home_of
+
+
+def home_values(request: PageRequest) -> dict[str, Any]:
+    """For the template `home/home.html`. Asks a worker to count what changed, where something did."""
+    home = home_of(owner=request.user)
+    if home.uncounted:
+        enqueue_count(request.user.pk)
+    return {
+        "home": home,
+        "username": request.user.get_username(),
+        "upload_address": request.build_absolute_uri(reverse("api:upload")),
+    }

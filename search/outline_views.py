@@ -1,0 +1,96 @@
+"""The outline beside a conversation: its questions, which of them a search found, and finding words in it.
+
+`/conversations/{id}/outline` answers a page, or the panel alone (htmx). With `find` it lists the turns that hold the
+words, in the order of the conversation; else all questions, those marked that the search in `q` found.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from convmemory.accounts.views import PageRequest, signed_in
+from convmemory.conversations.reading import Filters, get_conversation, questions_of
+from convmemory.conversations.search_box import SearchBox
+from convmemory.conversations.views import whole_number
+from convmemory.core.errors import InvalidInput
+from search.document_search import TURNS_ALONE
+from search.pages.groups import turn_url
+from search.searching import MAX_LIMIT, MIN_QUERY_CHARS, SCOPES, Hit, SearchQuery, search
+
+QUESTIONS_SHOWN = 300
+
+
+@dataclass(frozen=True, slots=True)
+class OutlineRow:
+    """A turn in the outline; `url` leads to it, at the passage where one was found."""
+
+    turn_number: int
+    text: str
+    url: str
+    is_hit: bool = False
+
+
+@require_safe
+@signed_in
+def outline(request: PageRequest, conversation_id: int) -> HttpResponse:
+    """The questions of a conversation, or the turns in which `find` stands."""
+    found = get_conversation(owner=request.user, conversation_id=conversation_id)
+    box, words = SearchBox.of(request), request.GET.get("find", "").strip()
+    context: dict[str, Any] = {"conversation": found, "box": box, "keep": box.query_string, "find": words}
+    context["current"] = whole_number(request, "turn")
+    context |= _found(request, found.pk, words) if words else _questions(request, found.pk, box)
+    is_panel = request.htmx and request.htmx.target != "main"
+    return render(request, "conversations/outline.html#panel" if is_panel else "conversations/outline.html", context)
+
+
+def _found(request: PageRequest, conversation_id: int, words: str) -> dict[str, Any]:
+    """The turns that hold the words, wherever in the turn they stand."""
+    if len(words) < MIN_QUERY_CHARS:
+        return {"rows": [], "error": f"Write at least {MIN_QUERY_CHARS} characters."}
+    box = SearchBox(q=words, mode="full_text", scope=SCOPES)
+    try:
+        hits = _hits(request, conversation_id, box)
+    except InvalidInput as error:
+        return {"rows": [], "error": str(error)}
+    rows = [
+        OutlineRow(hit.turn_number, hit.passage or hit.user_question, turn_url(hit, box), is_hit=True) for hit in hits
+    ]
+    return {"rows": rows, "is_cut": len(rows) == MAX_LIMIT}
+
+
+def _questions(request: PageRequest, conversation_id: int, box: SearchBox) -> dict[str, Any]:
+    start = whole_number(request, "from_turn") or 0
+    questions, following = questions_of(
+        owner=request.user, conversation_id=conversation_id, from_turn=start, limit=QUESTIONS_SHOWN
+    )
+    try:
+        hits = {hit.turn_number: hit for hit in _hits(request, conversation_id, box)} if box.q else {}
+    except InvalidInput:
+        hits = {}
+    address = f"/conversations/{conversation_id}?turn="
+    keep = f"&{box.query_string}" if box.parameters else ""
+    rows = [
+        OutlineRow(
+            question.turn_number,
+            question.text,
+            turn_url(hits[question.turn_number], box)
+            if question.turn_number in hits
+            else f"{address}{question.turn_number}{keep}#turn-{question.turn_number}",
+            question.turn_number in hits,
+        )
+        for question in questions
+    ]
+    return {"rows": rows, "next_turn": following}
+
+
+def _hits(request: PageRequest, conversation_id: int, box: SearchBox) -> list[Hit]:
+    """The hits of a search in this conversation alone, in reading order. Raises: InvalidInput."""
+    filters = replace(Filters(archived=None, conversation_id=conversation_id), kinds=TURNS_ALONE)
+    query = SearchQuery(
+        text=box.q, limit=MAX_LIMIT, mode=box.mode, scope=frozenset(box.scope), filters=filters, has_operators=True
+    )
+    results = search(caller=request.user, query=query, may_rerank=False)
+    return sorted(results.hits, key=lambda hit: hit.turn_number)

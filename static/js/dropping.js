@@ -1,0 +1,34 @@
+/* Files dropped anywhere on a page that takes them go into its form, which is sent at once. Without this file they are
+   chosen with the form's own button. */
+(() => {
+  "use strict";
+
+  const form = () => document.querySelector("[data-drop-form]");
+  const holdsFiles = (event) => form() && [...(event.dataTransfer?.types ?? [])].includes("Files");
+  let depth = 0; // dragging over an element inside leaves the one around it
+
+  function show(isShown) {
+    document.body.classList.toggle("is-dropping", isShown);
+    if (!isShown) depth = 0;
+  }
+
+  document.addEventListener("dragenter", (event) => {
+    if (holdsFiles(event)) show(++depth > 0);
+  });
+
+  document.addEventListener("dragleave", (event) => {
+    if (holdsFiles(event) && --depth <= 0) show(false);
+  });
+
+  document.addEventListener("dragover", (event) => {
+    if (holdsFiles(event)) event.preventDefault();
+  });
+
+  document.addEventListener("drop", (event) => {
+    if (!holdsFiles(event)) return;
+    event.preventDefault();
+    show(false);
+    form().querySelector("[data-drop-input]").files = event.dataTransfer.files;
+    form().requestSubmit();
+  });
+})();

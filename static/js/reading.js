@@ -1,0 +1,205 @@
+/* Reading a conversation: its title edited in place, copying links, messages and code, the outline beside it, and the
+   words that were looked for marked. Without this file titles are changed in the menu and the outline is a page. */
+(() => {
+  "use strict";
+
+  const one = (selector, root = document) => root.querySelector(selector);
+  const all = (selector, root = document) => [...root.querySelectorAll(selector)];
+
+  /** Says something for a moment where the page's own messages are said. */
+  function say(text) {
+    const toast = one("#toast");
+    toast.textContent = text;
+    toast.hidden = false;
+    clearTimeout(say.timer);
+    say.timer = setTimeout(() => (toast.hidden = true), 2500);
+  }
+
+  /* --- the title ------------------------------------------------------------------------------- */
+
+  function editTitle(isEdited) {
+    const form = one("[data-title-form]");
+    form.hidden = !isEdited;
+    one("[data-title]").hidden = isEdited;
+    one("[data-edit-title]").hidden = isEdited;
+    if (isEdited) {
+      form.elements.title.value = one("[data-title]").title;
+      form.elements.title.select();
+    } else {
+      one("[data-edit-title]").focus();
+    }
+  }
+
+  async function saveTitle(form) {
+    const title = form.elements.title.value.trim();
+    const response = await fetch(form.action, { method: "POST", body: new FormData(form), redirect: "manual" });
+    if (response.type !== "opaqueredirect") return say("The title could not be saved.");
+    const head = one("[data-title]");
+    head.textContent = head.title = title;
+    document.title = `${title} · convmemory`;
+    const number = one("[data-conversation-page]").dataset.conversationPage;
+    for (const item of all(`.item[data-conversation="${number}"]:not(.hit) .item-title`)) item.textContent = title;
+    editTitle(false);
+  }
+
+  /* --- copying --------------------------------------------------------------------------------- */
+
+  async function copy(text, what) {
+    try {
+      await navigator.clipboard.writeText(await text);
+      say(`${what} copied`);
+    } catch {
+      say("This browser lets nothing be copied here: it wants HTTPS.");
+    }
+  }
+
+  const textOf = async (address) => (await fetch(address)).text();
+
+  /** A button in each block of code; it cannot be in the HTML, which is the transcript's own. */
+  function addCodeButtons() {
+    for (const block of all(".code:not(:has(.copy-code))")) {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.className = "copy-code";
+      button.textContent = "Copy";
+      button.setAttribute("aria-label", "Copy this code");
+      block.append(button);
+    }
+  }
+
+  /* --- the outline ----------------------------------------------------------------------------- */
+
+  const panel = () => one(".outline-panel");
+  const KEY = "convmemory.outline";
+
+  function remember(isOpen) {
+    try {
+      localStorage.setItem(KEY, isOpen ? "open" : "");
+    } catch {
+      // no storage: it is closed on the next page
+    }
+  }
+
+  function wasOpen() {
+    try {
+      return localStorage.getItem(KEY) === "open";
+    } catch {
+      return false;
+    }
+  }
+
+  function closeOutline() {
+    panel().hidden = true;
+    remember(false);
+    one("[data-outline-link]").focus();
+  }
+
+  /** The panel has been filled: show it, with the present turn in view. */
+  function openOutline() {
+    panel().hidden = false;
+    remember(true);
+    one("[aria-current]", panel())?.scrollIntoView({ block: "center" });
+  }
+
+  /** Fills the panel of a page on which it was left open, where there is room for both. */
+  function reopenOutline() {
+    if (panel()?.hidden && !panel().children.length && wasOpen() && matchMedia("(min-width: 1280px)").matches) {
+      one("[data-outline-link]").click();
+    }
+  }
+
+  /* --- the words that were looked for -------------------------------------------------------------- */
+
+  /** Marks the words in the messages, which stay as they are. */
+  function markWords() {
+    const words = one("[data-found]")?.dataset.found.match(/[\p{L}\p{N}_]{2,}/gu) ?? [];
+    if (!globalThis.CSS?.highlights) return;
+    CSS.highlights.delete("found-words");
+    if (!words.length || !one("[data-messages]")) return;
+    const wanted = words.map((word) => word.toLowerCase());
+    const ranges = [];
+    const walker = document.createTreeWalker(one("[data-messages]"), NodeFilter.SHOW_TEXT);
+    for (let node = walker.nextNode(); node && ranges.length < 2000; node = walker.nextNode()) {
+      const text = node.data.toLowerCase();
+      for (const word of wanted) {
+        for (let at = text.indexOf(word); at >= 0; at = text.indexOf(word, at + word.length)) {
+          const range = new Range();
+          range.setStart(node, at);
+          range.setEnd(node, Math.min(at + word.length, node.length));
+          ranges.push(range);
+        }
+      }
+    }
+    CSS.highlights.set("found-words", new Highlight(...ranges));
+  }
+
+  /* --- what happens ------------------------------------------------------------------------------ */
+
+  document.addEventListener("click", (event) => {
+    const found = (selector) => event.target.closest(selector);
+    if (found("[data-edit-title]")) return editTitle(true);
+    if (found("[data-close-outline]")) return closeOutline();
+    const address = found("[data-copy-address]");
+    if (address) return void copy(new URL(address.dataset.copyAddress, location.href).href, "Link");
+    const code = found(".copy-code");
+    if (code) return void copy(one("pre", code.parentElement).textContent, "Code");
+    const text = found("[data-copy-text]");
+    if (text && !event.ctrlKey && !event.metaKey) {
+      event.preventDefault();
+      copy(textOf(text.href), "Message");
+    }
+  });
+
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("[data-outline-link]");
+    if (!link || panel().hidden) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+    closeOutline();
+  }, true);
+
+  document.addEventListener("submit", (event) => {
+    if (!event.target.matches("[data-title-form]")) return;
+    event.preventDefault();
+    saveTitle(event.target);
+  });
+
+  document.addEventListener("keydown", (event) => {
+    const active = document.activeElement ?? document.body;
+    if (event.key === "Escape" && active.closest("[data-title-form]")) {
+      editTitle(false);
+      event.stopImmediatePropagation();
+    } else if (event.key === "Escape" && active.closest(".outline-panel")) {
+      closeOutline();
+      event.stopImmediatePropagation();
+    } else if (event.key === "f" && !event.ctrlKey && !event.metaKey && !event.altKey && one("[data-outline-link]") &&
+      !active.matches("input, textarea, select, [contenteditable]")) {
+      event.preventDefault();
+      if (panel().hidden) one("[data-outline-link]").click();
+      else one("[data-find]", panel())?.focus();
+    }
+  }, true);
+
+  /* A picture whose bytes were not kept leaves no hole. */
+  document.addEventListener("error", (event) => {
+    if (event.target.matches?.(".picture img")) event.target.closest(".picture").classList.add("is-missing");
+  }, true);
+
+  document.addEventListener("htmx:afterSwap", (event) => {
+    if (event.detail.target?.id === "outline") {
+      openOutline();
+      if (one("[data-found]")) markWords();
+      else one("[data-find]", panel())?.focus({ preventScroll: true });
+    }
+    addCodeButtons();
+  });
+
+  document.addEventListener("htmx:afterSettle", (event) => {
+    if (event.detail.target?.id === "main") reopenOutline(); // the link is htmx's only now
+  });
+
+  document.addEventListener("DOMContentLoaded", () => {
+    addCodeButtons();
+    reopenOutline();
+  });
+})();

@@ -1,0 +1,124 @@
+"""Statistics: what is counted of messages, when it is counted again, and what the page adds up."""
+
+from datetime import UTC, date, datetime
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from pytest_django import DjangoAssertNumQueries
+
+from convmemory.conversations import ingest
+from convmemory.conversations.browsing import Choice, page_of_shelves
+from convmemory.conversations.drafts import MessageDraft
+from convmemory.conversations.models import Figures
+from convmemory.conversations.parts import TextPart, ToolCallPart
+from convmemory.conversations.statistics import count_changed, days_of, statistics_of, uncounted
+from convmemory.conversations.tasks import count_for_statistics
+from convmemory.core.fair_queue import asked_for
+from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
+
+pytestmark = pytest.mark.django_db
+
+TODAY = date(2026, 3, 4)  # a Wednesday
+
+
+def said(day: int, text: str = "twelve chars", **values: str) -> list[MessageDraft]:
+    at = datetime(2026, 3, day, 12, tzinfo=UTC)
+    call = ToolCallPart("c", "Bash", {"a": "b"})
+    parts = (TextPart(text), call)
+    return [user_says(text, created_at=at), MessageDraft("assistant", parts, created_at=at, **values)]  # type: ignore[arg-type]
+
+
+def test_messages_models_and_tools_are_counted_and_added_up(owner: User) -> None:
+    make_conversation(owner, [*said(1, model="large"), *said(2, model="small")], agent="codex", project="/src/mill")
+    make_conversation(owner, said(2, model="large"), agent="codex")
+    make_conversation(make_user(), said(3, model="foreign"), agent="foreign", project="foreign")
+    assert uncounted(owner=owner) == 2
+    assert count_changed(owner_id=owner.pk) == 2
+    found = statistics_of(owner=owner, today=TODAY)
+    assert (found.conversations, found.turns, found.messages, found.uncounted) == (2, 3, 6, 0)
+    assert [(row.name, row.count, row.share) for row in found.models] == [("large", 2, 100), ("small", 1, 50)]
+    assert [(row.name, row.count) for row in found.tools] == [("Bash", 3)]
+    assert [(row.name, row.count) for row in found.agents] == [("codex", 2)]
+    assert [(row.name, row.count) for row in found.projects] == [("/src/mill", 1)]
+    characters = 6 * len("twelve chars") + 3 * len('{"a": "b"}')
+    assert found.tokens == characters // 4
+    march = found.months[-1]
+    assert (march.label, march.messages, march.first, march.last) == (
+        "Mar 2026",
+        6,
+        date(2026, 3, 1),
+        date(2026, 3, 31),
+    )
+    assert found.months[-2].messages == 0
+
+
+def test_what_changed_alone_is_counted_again(owner: User) -> None:
+    one = make_conversation(owner, exchange(("q", "a")))
+    make_conversation(owner, exchange(("q", "a")))
+    count_changed(owner_id=owner.pk)
+    assert count_changed(owner_id=owner.pk) == 0
+    ingest.append_messages(owner=owner, conversation_id=one.pk, drafts=[user_says("more"), assistant_says("yes")])
+    assert uncounted(owner=owner) == 1
+    assert count_changed(owner_id=owner.pk) == 1
+    assert Figures.objects.get(conversation=one).message_count == 4
+    assert Figures.objects.count() == 2
+    ingest.delete_conversation(owner=owner, conversation_id=one.pk)
+    assert Figures.objects.count() == 1
+
+
+def test_the_task_counts_everything_and_can_run_twice(owner: User) -> None:
+    for _ in range(25):
+        make_conversation(owner, exchange(("q", "a")))
+    assert count_for_statistics(owner_id=owner.pk) == {"counted": 25}
+    assert count_for_statistics(owner_id=owner.pk) == {"counted": 0}
+
+
+def test_damaged_dates_and_empty_conversations_do_no_harm(owner: User) -> None:
+    make_conversation(owner)
+    make_conversation(owner, [MessageDraft("user", (TextPart("q"),), created_at=datetime(1, 1, 1, tzinfo=UTC))])
+    count_changed(owner_id=owner.pk)
+    assert statistics_of(owner=owner, today=TODAY).months[-1].messages == 0
+    assert sum(day.messages for week in days_of(owner=owner, today=TODAY) for day in week) == 0
+
+
+def test_days_stand_in_weeks_up_to_today(owner: User) -> None:
+    make_conversation(owner, [*said(1), *said(3), *said(3)])
+    count_changed(owner_id=owner.pk)
+    weeks = days_of(owner=owner, today=TODAY)
+    assert len(weeks) == 53
+    assert [day.day for day in weeks[-1]] == [date(2026, 3, 2), date(2026, 3, 3), date(2026, 3, 4)]
+    assert [day.messages for day in weeks[-1]] == [0, 4, 0]
+    assert weeks[-2][-1].messages == 2
+    assert weeks[-1][1].level > 0
+    assert weeks[-1][0].level == 0
+
+
+def test_conversations_are_chosen_by_model_and_tool(owner: User) -> None:
+    one = make_conversation(owner, said(1, model="large"), title="one")
+    make_conversation(owner, exchange(("q", "a")), title="two")
+    count_changed(owner_id=owner.pk)
+    for choice in (Choice(model="large"), Choice(tool="Bash")):
+        (shelf,) = page_of_shelves(owner=owner, choice=choice)[0]
+        assert [row.conversation.pk for row in shelf.rows] == [one.pk]
+
+
+def test_the_page_takes_few_queries_and_asks_for_what_is_not_counted(
+    owner: User, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    client = Client()
+    client.force_login(owner)
+    assert "Nothing to count yet" in client.get("/statistics").content.decode()
+    make_conversation(owner, said(1, model="<b>large</b>"), agent="codex & co")
+    page = client.get("/statistics").content.decode()
+    assert "is being counted" in page
+    assert asked_for("convmemory.conversations.tasks.count_for_statistics").count() == 1
+    count_for_statistics(owner_id=owner.pk)
+    with django_assert_max_num_queries(12):
+        page = client.get("/statistics").content.decode()
+    assert "being counted" not in page
+    assert 'href="/library?model=%3Cb%3Elarge%3C%2Fb%3E"' in page
+    assert 'href="/search?agent=codex%20%26%20co"' in page
+    assert "/search?after=2026-03-01&amp;before=2026-03-31" in page
+    part = client.get("/statistics", headers={"HX-Request": "true", "HX-Target": "figures"}).content.decode()
+    assert "<html" not in part

@@ -1,0 +1,70 @@
+"""The home page: where to go on, the year, projects and health; and what somebody new sees."""
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
+
+from convmemory.conversations.models import Import, Message
+from convmemory.conversations.statistics import count_changed
+from convmemory.core.fair_queue import asked_for
+from search.adapters.conversations import index_conversation
+from tests.factories import exchange, make_conversation, make_user
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def client(owner: User) -> Client:
+    client = Client()
+    client.force_login(owner)
+    return client
+
+
+def test_somebody_new_sees_a_drop_zone_and_where_to_get_files(owner: User, client: Client) -> None:
+    make_conversation(make_user(), exchange(("q", "a")), title="secret")
+    page = client.get("/").content.decode()
+    assert "data-drop-form" in page
+    assert 'action="/import"' in page
+    for product in ("ChatGPT", "Claude Code", "Codex", "Gemini", "Cursor"):
+        assert product in page
+    assert f"--user {owner.get_username()}" in page
+    assert "secret" not in page
+
+
+def test_home_shows_where_to_go_on_and_whether_all_is_found(owner: User, client: Client) -> None:
+    one = make_conversation(
+        owner, exchange(("first", "1"), ("second", "2")), title="The <oven>", agent="codex", project="/src/mill"
+    )
+    Import.objects.create(owner=owner, name="broken.zip", size=1, state="failed", error="no")
+    page = client.get("/").content.decode()
+    assert f'href="/conversations/{one.pk}?turn=1#turn-1"' in page
+    assert "The &lt;oven&gt;" in page
+    assert 'href="/library?project=' in page
+    assert "wait to be indexed" in page
+    assert "broken.zip</a>, failed." in page
+    assert "still to be counted" in page
+    assert asked_for("convmemory.conversations.tasks.count_for_statistics").count() == 1
+
+
+def test_days_of_the_year_lead_to_what_was_said(owner: User, client: Client) -> None:
+    one = make_conversation(owner, exchange(("first", "1")))
+    index_conversation(conversation_id=one.pk)
+    today = timezone.localdate()
+    Message.objects.filter(conversation=one).update(created_at=timezone.now())
+    count_changed(owner_id=owner.pk)
+    page = client.get("/").content.decode()
+    assert f"/search?after={today}&amp;before={today}" in page
+    assert "1 active day" in page
+    assert "All 1 turns are indexed." in page
+
+
+def test_home_takes_few_queries_however_much_there_is(
+    owner: User, client: Client, django_assert_max_num_queries: DjangoAssertNumQueries
+) -> None:
+    for number in range(40):
+        make_conversation(owner, exchange(("q", "a")), title=f"{number}", project=f"/src/{number}")
+    client.get("/")
+    with django_assert_max_num_queries(18):
+        client.get("/")

@@ -1,0 +1,150 @@
+"""The library page, what is done to many conversations, and stars, pins and tags on a conversation's page."""
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from convmemory.conversations import browsing, curating
+from convmemory.conversations.models import Conversation, Tag
+from tests.factories import exchange, make_conversation, make_user
+
+pytestmark = pytest.mark.django_db
+
+HTMX = {"HX-Request": "true"}
+
+
+@pytest.fixture
+def client(owner: User) -> Client:
+    client = Client()
+    client.force_login(owner)
+    return client
+
+
+def text(client: Client, path: str, **values: Any) -> str:
+    response = client.get(path, **values)
+    assert response.status_code == 200, response.content
+    return str(response.content.decode())
+
+
+def test_the_library_lists_by_time_and_offers_what_to_choose_by(owner: User, client: Client) -> None:
+    one = make_conversation(owner, exchange(("q", "a")), title="Bread", agent="codex", project="/src/mill")
+    curating.add_tag(owner=owner, conversation_ids=[one.pk], name="a&b")
+    curating.set_pin(owner=owner, conversation_id=one.pk, pinned=True)
+    make_conversation(owner, title="Other", agent="claude-code")
+    page = text(client, "/library")
+    assert page.index(">Pinned<") < page.index("Bread") < page.index("Other")
+    assert 'href="/library?tag=a%26b"' in page
+    assert 'href="/library?project=/src/mill"' in page or "%2Fsrc%2Fmill" in page
+    chosen = text(client, "/library", data={"tag": "a&b"})
+    assert "Bread" in chosen
+    assert "Other" not in chosen
+    assert "Other" in text(client, "/library", data={"agent": "claude-code"})
+    assert "Nothing is archived" in text(client, "/library", data={"archived": "1"})
+
+
+def test_the_next_page_comes_alone_and_does_not_repeat_its_heading(owner: User, client: Client) -> None:
+    for number in range(browsing.PAGE_ROWS + 2):
+        make_conversation(owner, title=f"row {number}")
+    page = text(client, "/library")
+    address = page.split('hx-get="/library?')[1].split('"')[0].replace("&amp;", "&")
+    more = text(client, f"/library?{address}", headers=HTMX)
+    assert more.count('class="library-row"') == 2
+    assert "shelf-title" not in more
+    assert "<html" not in more
+    assert client.get("/library?cursor=nonsense").status_code == 400
+
+
+@pytest.mark.parametrize(("action", "field"), [("archive", "archived_at"), ("star", "starred_at")])
+def test_many_are_changed_at_once_and_taken_back(owner: User, client: Client, action: str, field: str) -> None:
+    numbers = [make_conversation(owner).pk for _ in range(3)]
+    answer = client.post(
+        "/library/change", {"chosen": numbers[:2], "action": action, "next": "/library?agent="}, follow=True
+    )
+    page = answer.content.decode()
+    assert "2 conversations " in page
+    assert Conversation.objects.filter(**{f"{field}__isnull": False}).count() == 2
+    form = page.split('class="notice undo-notice"')[1].split("</form>")[0]
+    values = {name: form.split(f'name="{name}" value="')[1].split('"')[0] for name in ("chosen", "action", "undoes")}
+    assert "Undone." in client.post("/library/change", values, follow=True).content.decode()
+    assert Conversation.objects.filter(**{f"{field}__isnull": False}).count() == 0
+
+
+def test_tags_are_put_on_many_and_taken_off_again(owner: User, client: Client) -> None:
+    numbers = [make_conversation(owner).pk for _ in range(2)]
+    page = client.post("/library/change", {"chosen": numbers, "action": "tag", "tag": "bake"}, follow=True)
+    assert "2 conversations tagged #bake." in page.content.decode()
+    client.post("/library/change", {"chosen": ",".join(map(str, numbers)), "action": "untag", "tag": "bake"})
+    assert not Tag.objects.exists()
+    assert client.post("/library/change", {"chosen": numbers, "action": "tag", "tag": " "}).status_code == 400
+
+
+def test_deleting_many_asks_first(owner: User, client: Client) -> None:
+    rows = [make_conversation(owner, title=f"gone {number}") for number in range(2)]
+    numbers = [row.pk for row in rows]
+    asked = client.post("/library/change", {"chosen": numbers, "action": "delete"}).content.decode()
+    assert "Delete 2 conversations?" in asked
+    assert "gone 0" in asked
+    assert Conversation.objects.count() == 2
+    done = client.post("/library/change", {"chosen": numbers, "action": "delete", "confirmed": "1"}, follow=True)
+    assert "2 conversations are deleted." in done.content.decode()
+    assert not Conversation.objects.exists()
+
+
+@pytest.mark.parametrize("values", [{"action": "explode"}, {"action": "archive", "chosen": "1 OR 1"}])
+def test_what_makes_no_sense_is_refused(owner: User, client: Client, values: dict[str, str]) -> None:
+    number = make_conversation(owner).pk
+    assert client.post("/library/change", {"chosen": number} | values).status_code == 400
+
+
+def test_many_are_exported_as_one_file(owner: User, client: Client) -> None:
+    rows = [make_conversation(owner, exchange((f"question {n}", "a")), title=f"row {n}") for n in range(3)]
+    foreign = make_conversation(make_user(), exchange(("secret", "a")))
+    values = {"chosen": [rows[0].pk, rows[2].pk, foreign.pk], "action": "export", "format": "markdown"}
+    answer = client.post("/library/change", values)
+    said = answer.getvalue().decode()
+    assert answer.headers["Content-Disposition"].startswith("attachment")
+    assert "question 0" in said
+    assert "question 2" in said
+    assert "question 1" not in said
+    assert "secret" not in said
+    assert client.post("/library/change", values | {"format": "odd"}).status_code == 400
+    assert client.post("/library/change", values | {"chosen": foreign.pk}).status_code == 404
+
+
+def test_nothing_of_another_is_listed_or_changed(owner: User, client: Client) -> None:
+    other = make_user()
+    foreign = make_conversation(other, title="secret", agent="secret-agent", project="/secret")
+    curating.add_tag(owner=other, conversation_ids=[foreign.pk], name="secret tag")
+    assert "secret" not in text(client, "/library")
+    for action in ("archive", "star", "tag", "delete"):
+        values = {"chosen": foreign.pk, "action": action, "tag": "mine", "confirmed": "1"}
+        answer = client.post("/library/change", values, follow=True)
+        assert "secret" not in answer.content.decode()
+    for name in ("star", "pin", "tags"):
+        assert client.post(f"/conversations/{foreign.pk}/{name}", {"add": "x"}).status_code == 404
+    foreign.refresh_from_db()
+    assert (foreign.archived_at, foreign.starred_at, foreign.pinned_at) == (None, None, None)
+    assert list(Tag.objects.values_list("name", flat=True)) == ["secret tag"]
+
+
+def test_a_star_answers_itself_or_leads_back(owner: User, client: Client) -> None:
+    number = make_conversation(owner).pk
+    part = client.post(f"/conversations/{number}/star", {"starred": "1"}, headers=HTMX).content.decode()
+    assert 'aria-pressed="true"' in part
+    assert "<html" not in part
+    back = client.post(f"/conversations/{number}/pin", {"pinned": "1", "next": "/library"})
+    assert back.headers["Location"] == "/library"
+    away = client.post(f"/conversations/{number}/pin", {"pinned": "0", "next": "//evil.example/"})
+    assert away.headers["Location"] == f"/conversations/{number}"
+
+
+def test_tags_of_a_conversation_are_changed_on_its_page(owner: User, client: Client) -> None:
+    number = make_conversation(owner).pk
+    path = f"/conversations/{number}/tags"
+    part = client.post(path, {"add": "<b>bread</b>"}, headers=HTMX).content.decode()
+    assert "#&lt;b&gt;bread&lt;/b&gt;" in part
+    assert "#&lt;b&gt;" in text(client, f"/conversations/{number}")
+    client.post(path, {"remove": "<b>bread</b>"})
+    assert not Tag.objects.exists()

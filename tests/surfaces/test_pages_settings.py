@@ -1,0 +1,161 @@
+"""Settings: appearance, keys filled into set-ups with their first use shown, and one's own data."""
+
+import io
+import json
+import zipfile
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.utils import timezone
+from pytest_django import Settings
+
+from convmemory.accounts.keys import create_key, row_of_key, user_of_key
+from convmemory.core.errors import InvalidInput
+from convmemory.core.fair_queue import asked_for
+from convmemory.documents.storage import document_storage
+from convmemory.ops.models import OwnArchive
+from convmemory.ops.privacy import own_archives
+from convmemory.ops.privacy.erasing import erase_user
+from convmemory.ops.tasks import remove_old_archives, write_own_archive
+from tests.factories import exchange, make_conversation, make_user
+
+pytestmark = pytest.mark.django_db
+
+HTMX = {"HX-Request": "true"}
+
+
+@pytest.fixture
+def client(owner: User) -> Client:
+    client = Client()
+    client.force_login(owner)
+    return client
+
+
+@pytest.fixture(autouse=True)
+def _media(tmp_path: Path, settings: Settings) -> None:
+    settings.MEDIA_ROOT = str(tmp_path / "media")
+
+
+def text(client: Client, path: str, **values: object) -> str:
+    response = client.get(path, **values)  # type: ignore[arg-type]
+    assert response.status_code == 200, response.content
+    return str(response.content.decode())
+
+
+def test_the_settings_lead_to_each_other(client: Client) -> None:
+    for path in ("account", "appearance", "connect", "keys", "data"):
+        page = text(client, f"/settings/{path}")
+        assert page.count('class="settings-nav"') == 1
+        assert page.count('aria-current="page"') >= 1
+
+
+# --- appearance ---------------------------------------------------------------------------------------
+
+
+def test_appearance_is_kept_in_cookies_and_taken_back(client: Client) -> None:
+    answer = client.post("/settings/appearance", {"theme": "dark", "density": "compact"})
+    assert answer.status_code == 302
+    assert client.cookies["theme"]["httponly"]
+    page = text(client, "/settings/appearance")
+    assert 'data-theme="dark"' in page
+    assert 'data-density="compact"' in page
+    client.post("/settings/appearance", {"theme": "", "density": ""})
+    assert "data-theme" not in text(client, "/settings/appearance")
+
+
+def test_what_nobody_offered_is_no_appearance(client: Client) -> None:
+    assert client.post("/settings/appearance", {"theme": "pink"}).status_code == 400
+    client.cookies["theme"] = '"><script>'
+    assert "<script>" not in text(client, "/settings/appearance").replace("<script src", "")
+
+
+# --- keys and connections -------------------------------------------------------------------------------
+
+
+def test_a_new_key_is_filled_in_and_its_first_use_is_shown(owner: User, client: Client) -> None:
+    assert "PASTE-YOUR-KEY" in text(client, "/settings/connect")
+    answer = client.post("/settings/connect", {"name": "Laptop"})
+    page = answer.content.decode()
+    assert "no-store" in answer.headers["Cache-Control"]
+    key = page.split('<code id="new-key">')[1].split("<")[0]
+    assert "PASTE-YOUR-KEY" not in page
+    assert page.count(key) >= 4
+    row = row_of_key(owner=owner, key=key)
+    assert (row.name, row.read_only) == ("Laptop", True)
+    path = f"/settings/keys/{row.pk}/use"
+    assert "Waiting for the first use" in text(client, path)
+    assert user_of_key(key, writes=False) == owner
+    assert "Connected: “Laptop”" in text(client, path)
+    assert key not in text(client, "/settings/connect")
+
+
+def test_the_use_of_foreign_keys_is_not_shown(client: Client) -> None:
+    other = make_user()
+    row = row_of_key(owner=other, key=create_key(owner=other, name="secret"))
+    assert client.get(f"/settings/keys/{row.pk}/use").status_code == 404
+
+
+# --- one's own data -------------------------------------------------------------------------------------
+
+
+def archive_of(owner: User) -> OwnArchive:
+    return OwnArchive.objects.get(owner=owner)
+
+
+def test_an_archive_is_written_in_the_background_and_fetched(owner: User, client: Client) -> None:
+    make_conversation(owner, exchange(("what?", "that")), title="Mine")
+    client.post("/settings/data/archives")
+    row = archive_of(owner)
+    assert asked_for("convmemory.ops.tasks.write_own_archive").count() == 1
+    assert "Waiting for a worker" in text(client, "/settings/data")
+    assert client.post("/settings/data/archives").status_code == 400
+    assert client.get(f"/settings/data/archives/{row.pk}").status_code == 404
+    assert write_own_archive(row.pk, owner_id=row.owner_id) == {"state": "done"}
+    part = text(client, "/settings/data", headers=HTMX | {"HX-Target": "archives"})
+    assert f'href="/settings/data/archives/{row.pk}"' in part
+    assert "<html" not in part
+    assert "hx-get" not in part
+    answer = client.get(f"/settings/data/archives/{row.pk}")
+    assert answer.headers["Content-Disposition"].startswith('attachment; filename="convmemory-')
+    archive = zipfile.ZipFile(io.BytesIO(answer.getvalue()))
+    (line,) = archive.read("tables/conversations_conversation.jsonl").splitlines()
+    assert json.loads(line)["title"] == "Mine"
+    assert write_own_archive(row.pk, owner_id=row.owner_id) == {"state": "gone"}, "written twice"
+
+
+def test_archives_go_by_hand_with_time_and_with_the_person(owner: User, client: Client) -> None:
+    places = []
+    for _ in range(3):
+        row = own_archives.ask_for_archive(owner=owner)
+        write_own_archive(row.pk, owner_id=row.owner_id)
+        row.refresh_from_db()
+        places.append(str(row.file.name))
+    one, two, _ = OwnArchive.objects.order_by("pk")
+    client.post(f"/settings/data/archives/{one.pk}/remove")
+    OwnArchive.objects.filter(pk=two.pk).update(created_at=timezone.now() - timedelta(days=8))
+    assert remove_old_archives() == {"deleted": 1}
+    assert [document_storage().exists(place) for place in places] == [False, False, True]
+    erase_user(user=owner)
+    assert not document_storage().exists(places[2])
+
+
+def test_archives_of_others_are_neither_fetched_nor_removed(client: Client) -> None:
+    row = own_archives.ask_for_archive(owner=make_user())
+    write_own_archive(row.pk, owner_id=row.owner_id)
+    assert client.get(f"/settings/data/archives/{row.pk}").status_code == 404
+    assert client.post(f"/settings/data/archives/{row.pk}/remove").status_code == 404
+    assert OwnArchive.objects.filter(pk=row.pk).exists()
+
+
+def test_an_archive_that_fails_says_why(owner: User, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(**values: object) -> None:
+        raise InvalidInput("The disk is full.")
+
+    monkeypatch.setattr(own_archives, "export_user", refuse)
+    row = own_archives.ask_for_archive(owner=owner)
+    assert write_own_archive(row.pk, owner_id=row.owner_id) == {"state": "failed"}
+    assert "The disk is full." in text(client, "/settings/data")
+    assert client.post("/settings/data/archives").status_code == 302

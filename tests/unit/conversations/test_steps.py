@@ -1,0 +1,120 @@
+"""Runs of tool calls as the page folds them: what is counted, what belongs together, what stays outside."""
+
+from typing import Any
+
+from convmemory.conversations.models import Message
+from convmemory.conversations.parts import (
+    Part,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResultPart,
+    part_to_json,
+)
+from convmemory.conversations.rendering import Note, view_messages
+from convmemory.conversations.steps import Block, fold_steps
+
+
+def message(position: int, role: str, *parts: Part, **values: Any) -> Message:
+    is_person = role == "user" and any(isinstance(part, TextPart) for part in parts)
+    return Message(
+        pk=position + 1, position=position, role=role, is_real_user=is_person, turn_number=0,
+        parts=[part_to_json(part) for part in parts], **values,
+    )  # fmt: skip
+
+
+def call(number: int, name: str = "Bash") -> ToolCallPart:
+    return ToolCallPart(f"c{number}", name, {"command": f"step {number}"})
+
+
+def result(number: int, *, is_error: bool = False) -> ToolResultPart:
+    return ToolResultPart(f"c{number}", f"printed {number}", is_error=is_error)
+
+
+def folded(*messages: Message, **values: Any) -> list[Block]:
+    return fold_steps(view_messages(messages, **values))
+
+
+def test_calls_and_results_of_many_messages_are_one_run() -> None:
+    names = ["Bash"] * 8 + ["Read"] * 3 + ["Edit"]
+    messages = [message(0, "user", TextPart("go"))]
+    for number, name in enumerate(names):
+        messages.append(message(2 * number + 1, "assistant", call(number, name)))
+        messages.append(message(2 * number + 2, "user", result(number)))
+    messages.append(message(25, "assistant", TextPart("done")))
+    blocks = folded(*messages)
+    assert [block.view.kind for block in blocks] == ["user", "assistant", "assistant"]
+    run = blocks[1].run
+    assert run is not None
+    assert (run.count, run.gist) == (12, "8 Bash, 3 Read, 1 Edit")
+    assert run.is_folded
+    assert all(step.result is not None and step.result.text.startswith("printed") for step in run.steps)
+    assert [(step.position, step.result_position) for step in run.steps[:2]] == [(1, 2), (3, 4)]
+    assert [block.last_position for block in blocks] == [0, 24, 25]
+
+
+def test_what_is_said_before_calls_heads_their_run() -> None:
+    blocks = folded(
+        message(0, "user", TextPart("go")),
+        message(1, "assistant", TextPart("I look."), call(1), call(2)),
+        message(2, "tool", result(1), result(2)),
+        message(3, "assistant", TextPart("I change."), call(3)),
+        message(4, "tool", result(3)),
+    )
+    assert [[part.text or part.html for part in block.view.parts] for block in blocks[1:]] == [
+        ["<p>I look.</p>\n"],
+        ["<p>I change.</p>\n"],
+    ]
+    assert [block.run.count if block.run else 0 for block in blocks] == [0, 2, 1]
+    assert blocks[2].run is not None
+    assert not blocks[2].run.is_folded
+
+
+def test_a_thought_between_calls_is_in_the_run_and_not_counted() -> None:
+    blocks = folded(
+        message(0, "assistant", ThinkingPart("first"), call(1)),
+        message(1, "tool", result(1)),
+        message(2, "assistant", ThinkingPart("then"), call(2)),
+    )
+    (block,) = blocks
+    assert block.run is not None
+    assert [part.type for part in block.view.parts] == ["thinking"]
+    assert [step.part.type for step in block.run.steps] == ["tool_call", "thinking", "tool_call"]
+    assert block.run.gist == "2 Bash"
+
+
+def test_a_result_without_its_call_stands_by_itself() -> None:
+    (block,) = folded(message(4, "tool", result(1), result(2, is_error=True)))
+    assert block.run is not None
+    assert [step.part.type for step in block.run.steps] == ["tool_result", "tool_result"]
+    assert block.run.failed == 1
+
+
+def test_a_run_ends_with_its_turn_and_with_another_speaker() -> None:
+    one = message(0, "assistant", call(1), name="Ada")
+    two = message(1, "assistant", call(2), name="Bob")
+    assert len(folded(one, two)) == 2
+    later = message(2, "assistant", call(3), name="Bob")
+    later.turn_number = 1
+    assert len(folded(two, later)) == 2
+
+
+def test_what_was_superseded_is_left_alone() -> None:
+    gone = message(0, "assistant", call(1), superseded=True)
+    (block,) = folded(gone)
+    assert block.run is None
+    assert len(block.view.parts) == 1
+
+
+def test_notes_and_positions_are_those_of_the_last_message() -> None:
+    note = Note("The reply was stopped.")
+    (block,) = folded(message(0, "assistant", call(1)), message(1, "tool", result(1)), notes={2: (note,)})
+    assert block.view.notes == (note,)
+    assert block.last_position == 1
+
+
+def test_many_tools_are_named_by_the_most_used() -> None:
+    calls = [call(number, f"tool{number % 6}") for number in range(13)]
+    (block,) = folded(message(0, "assistant", *calls))
+    assert block.run is not None
+    assert block.run.gist == "3 tool0, 2 tool1, 2 tool2, 2 tool3, 4 others"
