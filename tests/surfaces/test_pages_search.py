@@ -15,7 +15,9 @@ from django.test.utils import CaptureQueriesContext
 from django.utils.html import strip_tags
 
 from convmemory.conversations import ingest
+from convmemory.conversations.drafts import MessageDraft
 from convmemory.conversations.models import Conversation
+from convmemory.conversations.parts import ToolCallPart, ToolResultPart
 from convmemory.conversations.search_box import SearchBox
 from convmemory.core.errors import EmbedderUnavailable
 from search.adapters.conversations import index_conversation
@@ -24,7 +26,7 @@ from search.pages.past_searches import KEPT, remember_search
 from search.pages.snippets import Piece, mark_words, show_marks
 from search.retrieval import prepared
 from search.searching import SearchQuery, search
-from tests.factories import exchange, make_conversation, make_user
+from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
 
 pytestmark = pytest.mark.django_db
 
@@ -318,6 +320,16 @@ def test_the_preview_shows_the_turn_with_its_passage_and_the_way_to_it(owner: Us
     assert 'class="passage"' in preview
     assert f"/conversations/{conversation.pk}?turn=1" in preview
     Pages(make_user()).get(address, status=404)
+
+
+def test_the_preview_shows_what_tools_did(owner: User, pages: Pages) -> None:
+    call = MessageDraft("assistant", (ToolCallPart("t1", "Bash", {"command": "ls the-attic"}),))
+    result = MessageDraft("tool", (ToolResultPart("t1", "a trunk and a lamp"),))
+    said = [user_says("what is up there?"), call, result, assistant_says("A trunk.")]
+    conversation = make_conversation(owner, said, title="Attic")
+    preview = pages.get(f"/search/preview/conversations/{conversation.pk}", {"turn": 0})
+    for piece in ("what is up there?", "ls the-attic", "a trunk and a lamp", "A trunk."):
+        assert piece in preview
 
 
 def test_the_palette_finds_titles_projects_commands_and_searches(owner: User, pages: Pages) -> None:
