@@ -9,6 +9,7 @@ from convmemory.conversations import reading
 from convmemory.conversations.reading import project_name
 from convmemory.conversations.rendering import view_messages
 from convmemory.conversations.search_box import SearchBox
+from convmemory.conversations.steps import fold_steps
 from convmemory.conversations.views import passage_of, whole_number
 from convmemory.conversations.windows import window_around
 from convmemory.documents.library import get_document
@@ -25,11 +26,11 @@ def preview_turn(request: PageRequest, conversation_id: int) -> HttpResponse:
     turn, passage = whole_number(request, "turn") or 0, passage_of(request)
     window = window_around(found, turn, passage.message_id if passage else None)
     shown = [message for message in window.messages if message.turn_number == turn] or window.messages
-    views = view_messages(shown, turn_before=None, target=turn, passage=passage)
+    blocks = fold_steps(view_messages(shown, turn_before=None, target=turn, passage=passage))
     context = {
         "conversation": found,
         "window": window,
-        "views": views,
+        "blocks": blocks,
         "address": f"{found.get_absolute_url()}?{request.GET.urlencode()}#turn-{turn}",
         "keep": SearchBox.of(request).query_string,
         "turn": turn,

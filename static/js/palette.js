@@ -58,6 +58,13 @@
     fill();
   }
 
+  /** The list of keys, which is in the page from the first time that it is asked for. */
+  function showKeys() {
+    const dialog = one("#keys-dialog"), template = one("template", dialog);
+    template?.replaceWith(template.content);
+    if (!dialog.open) dialog.showModal();
+  }
+
   const isTyping = (element) => element.matches("input, textarea, select, [contenteditable]");
 
   document.addEventListener("keydown", (event) => {
@@ -65,7 +72,7 @@
     if (event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey) {
       open();
     } else if (event.key === "?" && !event.ctrlKey && !event.metaKey && !isTyping(document.activeElement ?? document.body)) {
-      one("#keys-dialog").showModal();
+      showKeys();
     } else if (palette().open && event.key === "ArrowDown") {
       choose(chosenIndex() + 1);
     } else if (palette().open && event.key === "ArrowUp") {

@@ -160,14 +160,27 @@
     if (event.detail && event.target.matches(".chip-menu input[type=radio]")) event.target.closest("details").open = false;
   });
 
-  /* The first chip that is opened fetches what the chips can be set to. */
+  /* A chip that is opened fetches what the chips can be set to, unless that was fetched for the same filters; a choice
+     that is made meanwhile counts, so what is on its way then is not waited for. */
+  let choicesOf;
+
+  const filtersOf = (form) => [...new FormData(form)].filter(([name]) => name !== "q").join("&");
+
+  document.addEventListener("change", (event) => {
+    if (event.target.closest("#filters")) htmx.trigger(one("[data-choices]"), "htmx:abort");
+  });
+
+  document.addEventListener("htmx:historyRestore", () => (choicesOf = undefined));
+
   document.addEventListener(
     "toggle",
     (event) => {
-      if (!event.target.matches(".chip-menu[open]")) return;
+      if (!event.target.matches("#filters .chip-menu[open]")) return;
       for (const other of all("details.chip-menu[open]")) if (other !== event.target) other.open = false;
-      const choices = one("[data-choices]");
-      if (choices) htmx.trigger(choices, "wanted");
+      const filters = filtersOf(event.target.closest("form"));
+      if (filters === choicesOf) return;
+      choicesOf = filters;
+      htmx.trigger(one("[data-choices]"), "wanted");
     },
     true,
   );

@@ -69,6 +69,7 @@ def visit(chromium: Chromium, live_server: LiveServer, archive: Archive) -> Call
 
 def expect_turn_in_view(page: Page, turn: int = TURN) -> None:
     """The turn's first message is in view below the page's head, and marked; no other turn is."""
+    expect(page.locator("[data-conversation-page]")).to_be_visible()
     first = page.locator(f'[data-turn="{turn}"]').first
     expect(first).to_be_in_viewport(ratio=0.9)
     expect(first).to_have_class(re.compile(r"\bis-target\b"))
@@ -161,15 +162,16 @@ def test_far_below_and_from_hit_to_hit(visit: Callable[..., None], archive: Arch
 def test_the_browser_s_back_button(visit: Callable[..., None], archive: Archive) -> None:
     def steps(page: Page) -> None:
         search_for(page, "sourdough starter")
-        page.locator(".hit", has_text="Invoices").first.click()
+        page.locator(".hit-group", has_text="Invoices").locator(".hit").first.click()
         expect_turn_in_view(page)
-        page.locator(".hit", has_text="Rye").first.click()
+        page.locator(".hit-group", has_text="Rye").locator(".hit").first.click()
         expect_turn_in_view(page, 0)
         expect(page.get_by_role("heading", name="Rye")).to_be_visible()
         page.go_back()
         expect(page.get_by_role("heading", name="Invoices and bread")).to_be_visible()
         expect_turn_in_view(page)
-        expect(page.locator(".hit", has_text="Invoices").first).to_have_attribute("aria-current", "page")
+        shown = page.locator(".hit-group", has_text="Invoices").locator(".hit").first
+        expect(shown).to_have_attribute("aria-current", "page")
         assert page.locator("aside").count() == 1
         page.go_back()
         expect(page.locator(".preview")).to_be_visible()

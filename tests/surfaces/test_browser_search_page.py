@@ -47,6 +47,7 @@ def visit(chromium: Chromium, live_server: LiveServer, owner: User) -> Callable[
             page.get_by_label("Password").fill("correct horse")
             page.get_by_role("button", name="Sign in").click()
             expect(page.get_by_role("searchbox")).to_be_visible()
+            page.wait_for_load_state()
             steps(page)
 
         chromium.visit(live_server.url, sign_in_first, width=width, javascript=javascript)
@@ -204,6 +205,7 @@ def test_the_palette_goes_anywhere(visit: Callable[..., None], width: int) -> No
         page.keyboard.press("ArrowDown")
         page.keyboard.press("Enter")
         expect(page.get_by_role("heading", name="Invoices")).to_be_visible()
+        page.wait_for_load_state()
         page.keyboard.press("Control+k")
         page.keyboard.type("api keys")
         expect(dialog.locator(".is-chosen")).to_contain_text("Search for “api keys”")

@@ -15,7 +15,9 @@ from django.test.utils import CaptureQueriesContext
 from django.utils.html import strip_tags
 
 from convmemory.conversations import ingest
+from convmemory.conversations.drafts import MessageDraft
 from convmemory.conversations.models import Conversation
+from convmemory.conversations.parts import ToolCallPart, ToolResultPart
 from convmemory.conversations.search_box import SearchBox
 from convmemory.core.errors import EmbedderUnavailable
 from search.adapters.conversations import index_conversation
@@ -24,7 +26,7 @@ from search.pages.past_searches import KEPT, remember_search
 from search.pages.snippets import Piece, mark_words, show_marks
 from search.retrieval import prepared
 from search.searching import SearchQuery, search
-from tests.factories import exchange, make_conversation, make_user
+from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
 
 pytestmark = pytest.mark.django_db
 
@@ -320,6 +322,16 @@ def test_the_preview_shows_the_turn_with_its_passage_and_the_way_to_it(owner: Us
     Pages(make_user()).get(address, status=404)
 
 
+def test_the_preview_shows_what_tools_did(owner: User, pages: Pages) -> None:
+    call = MessageDraft("assistant", (ToolCallPart("t1", "Bash", {"command": "ls the-attic"}),))
+    result = MessageDraft("tool", (ToolResultPart("t1", "a trunk and a lamp"),))
+    said = [user_says("what is up there?"), call, result, assistant_says("A trunk.")]
+    conversation = make_conversation(owner, said, title="Attic")
+    preview = pages.get(f"/search/preview/conversations/{conversation.pk}", {"turn": 0})
+    for piece in ("what is up there?", "ls the-attic", "a trunk and a lamp", "A trunk."):
+        assert piece in preview
+
+
 def test_the_palette_finds_titles_projects_commands_and_searches(owner: User, pages: Pages) -> None:
     make_conversation(owner, title="Deadlocks in billing", project="/src/payments")
     make_conversation(make_user(), title="Deadlocks of somebody else")
@@ -515,7 +527,7 @@ def test_passages_read_without_markup_and_keep_their_marks() -> None:
 def test_snippets_read_without_table_bars_rules_fences_and_colour_codes() -> None:
     table = "| city | people |\n|------|-------:|\n| Lima | 10 million |"
     assert shown(show_marks(table, [])).split() == ["city", "·", "people", "Lima", "·", "10", "million"]
-    assert marked(show_marks(table, [(36, 40)])) == ["Lima"]
+    assert marked(show_marks(table, [(38, 42)])) == ["Lima"]
     coloured = "\x1b[31mFAILED\x1b[0m tests/test_pay.py"
     assert shown(show_marks(coloured, [(5, 11)])) == "FAILED tests/test_pay.py"
     assert shown(show_marks("```python\nprint(1)\n```", [])).strip() == "print(1)"
