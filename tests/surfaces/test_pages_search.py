@@ -425,13 +425,18 @@ def test_nobody_sees_another_s_conversations(owner: User, pages: Pages) -> None:
     indexed(owner, PERU, title="mine")
     stranger = make_user()
     indexed(
-        stranger, PERU, ("and the secret?", "It is hidden."), title="secret", agent="secret-agent", project="/secret"
+        stranger,
+        PERU,
+        ("and the secret?", "It is hidden."),
+        title="secret",
+        agent="secret-agent",
+        project="/secret-project",
     )
     for mode in ("hybrid", "semantic", "full_text"):
         text = pages.get("/search", {"q": "capital of Peru", "mode": mode, "scope": "user,assistant,thinking,tool"})
         assert text.count('class="item hit"') == 1
         assert "secret" not in text
-    for query in ({}, {"agent": "secret-agent"}, {"project": "/secret"}, {"archived": "1"}):
+    for query in ({}, {"agent": "secret-agent"}, {"project": "/secret-project"}, {"archived": "1"}):
         assert ">secret<" not in pages.get("/", query)
     assert ">mine<" not in Pages(stranger).get("/search", {"q": "Peru"})
 
