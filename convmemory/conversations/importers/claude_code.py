@@ -71,8 +71,9 @@ class ClaudeCodeImporter:
         if scan.messages or plan:
             lines = read_objects(path, until=scan.end)
             main = lines if subagent else (item for item in lines if item.value.get("isSidechain") is not True)
+            reader = MessageReader(report, plan, superseded=scan.rewinds.superseded(), queued_at=scan.queued_at)
             yield ConversationDraft(
-                messages=MessageReader(report, plan, superseded=scan.rewinds.superseded()).read(main),
+                messages=reader.read(main),
                 source=self.name,
                 source_id=own_id,
                 title=scan.title,

@@ -71,6 +71,7 @@ class MessageReader:
     report: FileReport
     plan: Mapping[Place, list[Segment]] = field(default_factory=dict)
     superseded: Collection[int] = ()
+    queued_at: Mapping[str, datetime] = field(default_factory=dict)  # of prompts by their keys
     _seen: set[int] = field(default_factory=set)
     _tool_names: dict[str, str] = field(default_factory=dict)
     _answer: _Answer | None = None
@@ -168,7 +169,12 @@ class MessageReader:
         for number, (key, text) in enumerate(segments):
             own_key = f"{draft.source_key}:{number}" if number else draft.source_key
             parts: tuple[Part, ...] = (_text_part(text), *files)
-            yield replace(draft, parts=parts if number == 0 else parts[:1], source_key=key_of(key or own_key))
+            yield replace(
+                draft,
+                parts=parts if number == 0 else parts[:1],
+                source_key=key_of(key or own_key),
+                created_at=self.queued_at.get(key, draft.created_at),
+            )
 
     def _queued(self, item: JsonObject, parts: Iterable[Part]) -> list[MessageDraft]:
         """A queue entry or an attachment, where the plan says that it is the prompt's place."""

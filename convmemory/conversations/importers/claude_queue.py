@@ -41,13 +41,14 @@ class QueueTracker:
     _rests: dict[Place, list[tuple[int, str]]] = field(default_factory=dict)
     _counts: Counter[str] = field(default_factory=Counter)
 
-    def enqueue(self, place: Place, text: str) -> None:
+    def enqueue(self, place: Place, text: str) -> str:
+        """An entry came into the queue; the key of its message, "" where it is no prompt."""
         text = _normal(text)
         if len(self._waiting) >= MAX_OPEN:
             self._waiting.pop(0)
         if not is_queued_prompt(text):
             self._waiting.append(None)
-            return
+            return ""
         name = short_hash(text, 16)
         entry = _Entry(text, f"queue:{name}:{self._counts[name]}", place)
         self._counts[name] += 1
@@ -55,6 +56,7 @@ class QueueTracker:
         self._waiting.append(entry)
         if len(self._open) > MAX_OPEN:
             self._settled.append(self._open.pop(0))
+        return entry.key
 
     def remove(self, text: str) -> None:
         """An entry left the queue for the model, in mid-turn; which one is said only sometimes."""

@@ -72,6 +72,7 @@ class Scan:
     summaries: dict[str, str] = field(default_factory=dict)  # by the uuid they are about
     uuids: set[int] = field(default_factory=set)  # hashes of the uuids of this file's messages
     queue: QueueTracker = field(default_factory=QueueTracker)
+    queued_at: dict[str, datetime] = field(default_factory=dict)  # when queued prompts were written, by their keys
     rewinds: RewindTracker = field(default_factory=RewindTracker)
     is_fork: bool = False
     side_lines: list[_SideLine] = field(default_factory=list)
@@ -132,7 +133,7 @@ def _scan_line(scan: Scan, item: JsonObject, kind: str) -> None:
         return
     scan.rewinds.line(text_of(value.get("uuid")), text_of(value.get("parentUuid")), Kind.BESIDE)
     if kind == "queue-operation":
-        _scan_queue_operation(scan.queue, item)
+        _scan_queue_operation(scan, item)
     elif kind == "attachment":
         text, key = queued_command(value)
         if text:
@@ -172,11 +173,12 @@ def _kind(value: Mapping[str, Any], kind: str, prompt: Prompt) -> Kind:
     return Kind.OTHER if holds_tool_results(mapping_of(value.get("message")).get("content")) else Kind.BESIDE
 
 
-def _scan_queue_operation(queue: QueueTracker, item: JsonObject) -> None:
-    operation, text = item.value.get("operation"), queue_text(item.value)
+def _scan_queue_operation(scan: Scan, item: JsonObject) -> None:
+    queue, operation, text = scan.queue, item.value.get("operation"), queue_text(item.value)
     if operation == "enqueue":
-        if text:
-            queue.enqueue(item.place, text)
+        written_at = time_of(item.value.get("timestamp"))
+        if text and (key := queue.enqueue(item.place, text)) and written_at:
+            scan.queued_at[key] = written_at
     elif operation == "remove":
         queue.remove(text)
     elif operation == "dequeue":

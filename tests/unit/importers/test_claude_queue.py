@@ -1,4 +1,5 @@
 import hashlib
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,14 @@ def test_a_prompt_that_comes_back_keeps_the_queues_key_and_stands_where_it_came_
     after = read_lines(tmp_path, *queued, queue_line("dequeue"), user_line("u2", "also this"), END)
     assert before.keys == ["u1", "a1", queue_key("also this"), "a2"]
     assert after.keys == ["u1", "a1", "a2", queue_key("also this"), "a9"]
+
+
+def test_a_queued_prompt_has_the_time_at_which_it_was_written(tmp_path: Path) -> None:
+    queued = (*START, {**queue_line("enqueue", "also this"), "timestamp": "2026-02-03T09:00:00Z"})
+    before = read_lines(tmp_path, *queued)
+    after = read_lines(tmp_path, *queued, queue_line("dequeue"), user_line("u2", "also this"), END)
+    times = [found.messages[found.keys.index(queue_key("also this"))].created_at for found in (before, after)]
+    assert times == [datetime(2026, 2, 3, 9, tzinfo=UTC)] * 2
 
 
 def test_two_prompts_that_come_back_joined_stay_two_messages(tmp_path: Path) -> None:
