@@ -6,6 +6,7 @@ less. Source: docs/adr/0045-the-question-before.md.
 """
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -67,11 +68,11 @@ def is_question(text: str) -> bool:
 
 def named_share(utterances: Iterable[Utterance]) -> float:
     """How far these are people with names, 0 to 1 without a step: 0 where all have one name or hardly any has one."""
-    names = [said.name for said in utterances]
-    counts = sorted((names.count(name) for name in set(names) if name), reverse=True)
+    by_name = Counter(said.name for said in utterances)
+    counts = sorted((count for name, count in by_name.items() if name), reverse=True)
     if len(counts) < 2:
         return 0.0
-    share = sum(counts) / len(names) * min(1.0, 3 * sum(counts[1:]) / sum(counts))
+    share = sum(counts) / by_name.total() * min(1.0, 3 * sum(counts[1:]) / sum(counts))
     return float(share**STEEPNESS / (share**STEEPNESS + SHARE_MIDDLE**STEEPNESS))
 
 
