@@ -152,7 +152,7 @@
       link.closest("details")?.removeAttribute("open");
       changed();
     }
-    for (const chip of all("details.chip-menu[open]")) if (!chip.contains(event.target)) chip.open = false;
+    for (const chip of all("details.chip-menu[open], details.why[open]")) if (!chip.contains(event.target)) chip.open = false;
   });
 
   // A choice made with the mouse closes its chip; with the arrow keys it is still being looked for.

@@ -120,7 +120,7 @@ def test_others_recall_nothing_of_it(archive: None) -> None:
 def test_the_number_of_queries_does_not_grow_with_what_is_found(
     browser: Client, archive: None, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
-    with django_assert_max_num_queries(14):
+    with django_assert_max_num_queries(17):  # two for the page, the others as recall itself
         page(browser, query="how do I feed a sourdough starter?", threshold="0", top_k="50")
 
 
