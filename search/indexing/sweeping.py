@@ -16,6 +16,7 @@ from convmemory.core.retrying import EMBEDDING
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
+from search.indexing.layouts import find_lost_postings, pack_again
 from search.models import Source
 from search.sources import registered
 
@@ -71,12 +72,14 @@ def count_orphans() -> dict[str, int]:
 
 
 def delete_orphans() -> int:
-    """Delete orphaned rows; how many. What is missing then is found as damage and made again."""
+    """Delete orphaned rows; how many. What is missing then is found as damage and made again, postings by the sweep."""
     deleted = 0
     with connection.cursor() as cursor:
         for table, number in DERIVED_TABLES.items():
             cursor.execute(_statement("delete_orphans", table, number), {"space": active_space().pk})
             deleted += cursor.rowcount
+    if deleted:
+        pack_again(find_lost_postings())
     return deleted
 
 

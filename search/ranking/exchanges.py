@@ -22,10 +22,11 @@ LEAST_SPREAD = 0.02  # of the scores of a query's items, below which a differenc
 STRICT_QUANTILE = 0.9
 SHARE_MIDDLE, STEEPNESS = 0.4, 4  # a share of named elements that lies half way to "people talk here"
 _WORD = re.compile(r"\w+")
-_OPENS_QUESTION = re.compile(
-    r"\W*(?:what|when|where|who|whom|whose|which|why|how|is|are|was|were|do|does|did|can|could|will|would|should|has"
-    r"|have|had|wer|wann|wo|wie|warum|welche[rs]?|qui|que|quand|comment|pourquoi|qui\u00e9n|qu\u00e9|cu\u00e1ndo|c\u00f3mo)\b",
-    re.IGNORECASE,
+_OPEN_QUESTIONS = frozenset(
+    _WORD.findall(
+        "what when where who whom whose which why how is are was were do does did can could will would should has have had "
+        "wer wann wo wie warum welche welcher welches qui que quand comment pourquoi quién qué cuándo cómo"
+    )
 )
 
 NOBODY = Utterance(place=-1)
@@ -63,7 +64,8 @@ def names_in(text: str, names: Iterable[str]) -> frozenset[str]:
 
 def is_question(text: str) -> bool:
     """Whether a query is put as a question."""
-    return text.rstrip().endswith("?") or _OPENS_QUESTION.match(text) is not None
+    first_word = _WORD.search(text)
+    return text.rstrip().endswith("?") or (first_word is not None and first_word[0].lower() in _OPEN_QUESTIONS)
 
 
 def named_share(utterances: Iterable[Utterance]) -> float:
