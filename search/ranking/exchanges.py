@@ -24,8 +24,8 @@ SHARE_MIDDLE, STEEPNESS = 0.4, 4  # a share of named elements that lies half way
 _WORD = re.compile(r"\w+")
 _OPEN_QUESTIONS = frozenset(
     _WORD.findall(
-        "what when where who whom whose which why how is are was were do does did can could will would should has have had "
-        "wer wann wo wie warum welche welcher welches qui que quand comment pourquoi quién qué cuándo cómo"
+        "what when where who whom whose which why how is are was were do does did can could will would should has have "
+        "had wer wann wo wie warum welche welcher welches qui que quand comment pourquoi quién qué cuándo cómo"
     )
 )
 
