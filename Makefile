@@ -25,10 +25,10 @@ test: lint ## Check style, types and layers, then run all tests, in two halves s
 	@$(MAKE) --no-print-directory --jobs 2 test-units test-surfaces
 
 test-units:
-	$(BIN)/pytest tests/unit tests/contracts tests/architecture tests/retrieval
+	$(BIN)/pytest tests/unit tests/contracts tests/architecture tests/retrieval tests/integration
 
 test-surfaces:
-	$(BIN)/pytest tests/surfaces tests/integration
+	$(BIN)/pytest tests/surfaces
 
 isolation: $(READY_DEV) ## Ask 10,000 random questions of every surface: nobody gets what is another's
 	ISOLATION_CASES=10000 $(BIN)/pytest tests/surfaces/test_isolation.py
