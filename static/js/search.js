@@ -101,14 +101,21 @@
   /* --- what a search adds to the history --------------------------------------------------------- */
 
   let isBurst = false; // typing that has begun an entry of its own goes on in it
+  let wasTyped = false;
 
   document.addEventListener("htmx:configRequest", ({ detail }) => {
     const form = one("[data-search]");
     if (!form || detail.elt !== form) return;
     const event = detail.triggeringEvent?.type;
-    const isTyping = event === "input";
-    detail.headers["X-Search-Step"] = event === "behind" || (isTyping && isBurst) ? "goes-on" : isTyping ? "typed" : "chosen";
-    isBurst = isTyping;
+    /* What was typed before the scripts were there is typed, too; what the browser filled in after a step back is not. */
+    wasTyped = event === "input" || (event === "behind" && document.activeElement?.id === "q");
+    if (!wasTyped) isBurst = false;
+    detail.headers["X-Search-Step"] = wasTyped ? (isBurst ? "goes-on" : "typed") : event === "behind" ? "goes-on" : "chosen";
+  });
+
+  /* Only an answer adds an entry: a search that the next letter has cut short has not. */
+  document.addEventListener("htmx:afterOnLoad", ({ detail }) => {
+    if (detail.requestConfig?.elt?.matches?.("[data-search]")) isBurst = wasTyped;
   });
 
   document.addEventListener("focusout", (event) => {
