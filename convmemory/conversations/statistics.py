@@ -105,9 +105,7 @@ def statistics_of(*, owner: AbstractBaseUser, today: date | None = None) -> Stat
         tokens=sum(characters for _, _, characters in activity) // CHARACTERS_A_TOKEN,
         uncounted=uncounted(owner=owner),
         months=_months(activity, today or timezone.localdate()),
-        agents=_named(
-            own.exclude(agent="").values_list("agent").annotate(n=Count("pk")).order_by("-n", "agent")[:SHOWN]
-        ),
+        agents=_most_frequent(owner, "agent", SHOWN),
         projects=top_projects(owner=owner, limit=SHOWN),
         models=_named(_sums(owner, "models_of_owner")),
         tools=_named(_sums(owner, "tools_of_owner")),
