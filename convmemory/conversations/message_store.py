@@ -14,6 +14,7 @@ from convmemory.conversations import hidden_keys
 from convmemory.conversations.drafts import MessageDraft
 from convmemory.conversations.message_rows import MessageRow, row_of
 from convmemory.conversations.models import Conversation, MessageSource
+from convmemory.conversations.source_lines import pack_lines
 from convmemory.conversations.turns import TurnCounter, TurnMessage
 from convmemory.core.sql import load_sql
 
@@ -48,7 +49,7 @@ def insert_messages(
         for row in rows:
             row.pk = ids[row.position]
         sources = [
-            {"message": row.pk, "data": b64encode(draft.raw).decode("ascii")}
+            {"message": row.pk, "data": b64encode(pack_lines(draft.raw)).decode("ascii")}
             for row, draft in zip(rows, drafts, strict=True)
             if draft.raw
         ]
@@ -74,6 +75,6 @@ def update_message(conversation: Conversation, pk: int, row: MessageRow, draft: 
     conversation.messages.filter(pk=pk).update(**{name: getattr(row, name) for name in values})
     if draft.raw:
         MessageSource.objects.update_or_create(
-            message_id=pk, owner_id=conversation.owner_id, defaults={"data": draft.raw}
+            message_id=pk, owner_id=conversation.owner_id, defaults={"data": pack_lines(draft.raw)}
         )
     hidden_keys.keep_keys([(pk, draft)], owner_id=conversation.owner_id)
