@@ -17,7 +17,7 @@ from search.indexing.sweeping import sources_behind
 from search.models import Item, ItemEmbedding, Source, SourceIndex
 from search.results.headings import headings_of
 from search.tasks import enqueue_sources
-from search.vector_admin import SourceFilter, item_link, neighbour_section, object_link, reading_link, vector_section
+from search.vector_admin import SourceFilter, item_label, neighbour_section, object_link, reading_link, vector_section
 from search.vectors.neighbours import item_neighbours
 
 MAX_BEHIND = 200  # sources
@@ -139,7 +139,7 @@ class ItemEmbeddingAdmin(ContentAdmin, ReindexingAdmin, DeletableAdmin):
 
     @admin.display(description="item")
     def item(self, obj: ItemEmbedding) -> str:
-        return item_link(obj.source.kind, obj.source.object_id, obj.item_number)
+        return item_label(obj.source.kind, obj.source.object_id, obj.item_number)
 
     @admin.display(description="space")
     def short_space(self, obj: ItemEmbedding) -> str:
@@ -165,7 +165,7 @@ class ItemEmbeddingAdmin(ContentAdmin, ReindexingAdmin, DeletableAdmin):
         rows = [
             (
                 object_link("search_itemembedding", found.pk),
-                item_link(found.kind, found.object_id, found.item_number),
+                item_label(found.kind, found.object_id, found.item_number),
                 found.number,
                 f"{found.similarity:.4f}",
                 reading_link(found.kind, found.object_id, found.item_number) if is_readable else "",
@@ -181,7 +181,7 @@ class ItemEmbeddingAdmin(ContentAdmin, ReindexingAdmin, DeletableAdmin):
         headings = headings_of((found.kind, found.object_id, found.item_number) for found in neighbours)
         rows = [
             (
-                item_link(found.kind, found.object_id, found.item_number),
+                item_label(found.kind, found.object_id, found.item_number),
                 headings.get((found.kind, found.object_id, found.item_number), ""),
                 f"{found.similarity:.4f}",
             )
@@ -207,7 +207,7 @@ class ItemAdmin(ContentAdmin, ReindexingAdmin):
 
     @admin.display(description="item")
     def item(self, obj: Item) -> str:
-        return item_link(obj.source.kind, obj.source.object_id, obj.number)
+        return item_label(obj.source.kind, obj.source.object_id, obj.number)
 
     @admin.display(description="content hash")
     def hash(self, obj: Item) -> str:

@@ -50,7 +50,7 @@ class PassageAdmin(ContentAdmin):
 
     @admin.display(description="item")
     def item(self, obj: Passage) -> str:
-        return item_link(obj.source.kind, obj.source.object_id, obj.item_number)
+        return item_label(obj.source.kind, obj.source.object_id, obj.item_number)
 
     @admin.display(description="space")
     def short_space(self, obj: Passage) -> str:
@@ -61,7 +61,7 @@ class PassageAdmin(ContentAdmin):
         rows = [
             (
                 object_link("search_passage", found.pk),
-                item_link(found.kind, found.object_id, found.item_number),
+                item_label(found.kind, found.object_id, found.item_number),
                 Passage.Kind(found.number).label,
                 f"{found.similarity:.4f}",
             )
@@ -92,10 +92,9 @@ def object_link(page: str, pk: int) -> str:
     return format_html('<a href="{}">{}</a>', reverse(f"admin:{page}_change", args=[pk]), pk)
 
 
-def item_link(kind: str, object_id: int, number: int) -> str:
-    """The product's own link to the item."""
-    adapter = adapter_of(kind)
-    return format_html('<a href="{}">{} {}</a>', adapter.url(object_id, number), adapter.item_name, number)
+def item_label(kind: str, object_id: int, number: int) -> str:
+    """What the item is, without a link: its own page opens for its owner only."""
+    return f"{adapter_of(kind).item_name} {number} of {kind} {object_id}"
 
 
 def reading_link(kind: str, object_id: int, number: int) -> str:

@@ -48,7 +48,8 @@ class ConversationAdmin(ContentAdmin, DeletableAdmin):
 
     def sections(self, request: HttpRequest, obj: Conversation) -> list[Section]:
         is_readable = may_read_content(reader=request.user, owner_id=obj.owner_id)
-        return [turns_section(obj, first=whole_number(request.GET.get("turn", "")), is_readable=is_readable)]
+        first, is_own = whole_number(request.GET.get("turn", "")), request.user.pk == obj.owner_id
+        return [turns_section(obj, first=first, is_readable=is_readable, is_own=is_own)]
 
     def tools(self, request: HttpRequest, obj: Conversation) -> list[tuple[str, str]]:
         return [*super().tools(request, obj), *related_links(obj)]
@@ -66,6 +67,7 @@ class ConversationAdmin(ContentAdmin, DeletableAdmin):
         more = found[MESSAGES_PER_PAGE].position if len(found) > MESSAGES_PER_PAGE else None
         return {
             "conversation": obj,
+            "is_own": request.user.pk == obj.owner_id,
             "turn": turn,
             "messages_shown": said_in(found[:MESSAGES_PER_PAGE]),
             "more_from": more,
@@ -188,7 +190,7 @@ class EventAdmin(ContentAdmin):
         return {"messages_shown": [said]}
 
 
-def turns_section(conversation: Conversation, *, first: int, is_readable: bool) -> Section:
+def turns_section(conversation: Conversation, *, first: int, is_readable: bool, is_own: bool) -> Section:
     """The turns from number `first` on, a page of them, without what was said."""
     rows = (
         conversation.messages.filter(turn_number__gte=first, turn_number__lt=first + TURNS_PER_PAGE)
@@ -207,7 +209,7 @@ def turns_section(conversation: Conversation, *, first: int, is_readable: bool) 
         columns=("Turn", "Messages", "From the assistant", "Begun", "Read"),
         rows=[
             (
-                turn_link(conversation.pk, row["turn_number"]),
+                turn_link(conversation.pk, row["turn_number"]) if is_own else f"turn {row['turn_number']}",
                 row["messages"],
                 row["answers"],
                 row["at"] or "",
@@ -216,7 +218,7 @@ def turns_section(conversation: Conversation, *, first: int, is_readable: bool) 
             for row in rows
             if row["turn_number"] is not None
         ],
-        note="A turn's link opens for its owner only; reading here needs the permission and is recorded.",
+        note="A turn's own page opens for its owner only; reading here needs the permission and is recorded.",
         links=links,
     )
 

@@ -339,6 +339,18 @@ def test_the_conversation_page_itself_stays_the_owner_s(house: House) -> None:
     assert client_of(house.reader).get(page).status_code == 404
 
 
+def test_the_admin_links_no_page_that_does_not_open(house: House) -> None:
+    house.ada.is_staff = house.ada.is_superuser = True
+    house.ada.save()
+    house.root.user_permissions.add(read_content_permission())
+    page = f"/admin/conversations/conversation/{house.conversation.pk}"
+    for reader, is_linked in ((house.ada, True), (house.root, False)):
+        client = client_of(reader)
+        for answer in (client.get(f"{page}/change/"), client.post(f"{page}/content/")):
+            assert answer.status_code == 200
+            assert (f'href="/conversations/{house.conversation.pk}' in answer.content.decode()) is is_linked
+
+
 @pytest.mark.parametrize(
     "query",
     [
@@ -431,8 +443,9 @@ def test_an_embedding_s_page_shows_its_neighbours_of_the_same_owner(house: House
     text = client_of(house.staff).get(reverse("admin:search_itemembedding_change", args=[row.pk])).content.decode()
     assert bytes(row.content_hash).hex() in text
     assert reverse("admin:search_itemembedding_change", args=[other.pk]) in text
-    assert f"/conversations/{house.conversation.pk}?turn=0" in text
-    assert f"/conversations/{stranger.pk}?" not in text
+    assert f"turn 0 of conversation {house.conversation.pk}" in text
+    assert f"/conversations/{house.conversation.pk}" not in text.replace("/admin/conversations", "")
+    assert f"conversation {stranger.pk}" not in text
     assert "1.0000" in text or "0.9999" in text or "1.0001" in text
 
 
