@@ -19,7 +19,7 @@ from search.ranking.fusion import best_first, diversify
 from search.ranking.late_interaction import PassageMatches, match_passages, max_sim_features
 from search.ranking.rankers import BlendedRanker, LinearRanker, Ranker
 from search.ranking.weights import weights_of
-from search.retrieval.candidates import ITEM_MASK, Scores, distinct, item_keys, split_keys, spread
+from search.retrieval.candidates import ITEM_MASK, Scores, distinct, item_keys, split_keys, spread, spread_all
 from search.retrieval.dense import PendingItemVectors
 from search.retrieval.features import EXCHANGES, LATE_INTERACTION, Feature, FeatureTable
 from search.retrieval.prepared import PreparedQuery
@@ -133,8 +133,7 @@ def _with_late_features(retrieved: Retrieved, table: FeatureTable, best: Order) 
     utterances = _utterances(retrieved.query.owner_id, matches)
     found |= exchange_features(keys, wide_keys, matches, utterances, retrieved.query.text.text)
     table = replace(table, named_share=named_share(utterances.values()))
-    spread_out = {name: spread(table.keys, keys, scores) for name, scores in found.items()}
-    return table.with_columns(spread_out, of=LATE_INTERACTION | EXCHANGES)
+    return table.with_columns(spread_all(table.keys, keys, found), of=LATE_INTERACTION | EXCHANGES)
 
 
 def _utterances(owner_id: int, matches: PassageMatches) -> dict[int, Utterance]:
