@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from html import escape
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import nh3
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext_lazy, pgettext_lazy
 from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
@@ -45,6 +46,9 @@ from convmemory.conversations.parts import (
 from convmemory.conversations.rendering_work import TooMuchWork, Work, count_work, highlight_code
 from convmemory.core.text import one_line
 
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
+
 TEXT_CHARS = 12_000
 TOOL_CHARS = 3_000
 WHOLE_MARKDOWN_CHARS = 200_000
@@ -58,12 +62,12 @@ EVERYTHING = MarkedSpan(0, 2**31)
 _GIST_FIELDS = ("command", "file_path", "path", "pattern", "query", "url", "description", "prompt", "title")
 
 MessageKind = Literal["user", "assistant", "tool", "system", "injected"]
-_SPEAKERS: Mapping[MessageKind, str] = {
-    "user": "You",
-    "assistant": "Assistant",
-    "tool": "Tool output",
-    "system": "System",
-    "injected": "Added by the agent",
+_SPEAKERS: Mapping[MessageKind, "StrOrPromise"] = {
+    "user": pgettext_lazy("speaker", "You"),
+    "assistant": gettext_lazy("Assistant"),
+    "tool": gettext_lazy("Tool output"),
+    "system": gettext_lazy("System"),
+    "injected": gettext_lazy("Added by the agent"),
 }
 
 # --- Markdown -------------------------------------------------------------------------------------
@@ -481,7 +485,7 @@ def message_kind(message: Message, parts: Sequence[Part]) -> MessageKind:
 
 def speaker_name(message: Message, kind: MessageKind) -> str:
     """Who speaks in the message, for people."""
-    return message.name or _SPEAKERS[kind]
+    return message.name or str(_SPEAKERS[kind])
 
 
 def _continues(kind: MessageKind, speaker: str, views: Sequence[MessageView]) -> bool:

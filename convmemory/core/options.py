@@ -38,6 +38,15 @@ class PathOptions(FromSettings):
 
 
 @dataclass(frozen=True, slots=True)
+class LanguageOptions(FromSettings):
+    """The languages that pages are written in, as pairs of code and name, and the cookie that holds a chosen one."""
+
+    language_code: str
+    languages: list[tuple[str, str]]
+    language_cookie_name: str
+
+
+@dataclass(frozen=True, slots=True)
 class QueueOptions(FromSettings):
     """How many tasks are worked on at once, and for how long."""
 

@@ -67,7 +67,7 @@ def test_a_summary_appears_by_itself(visit: Callable[..., None], worker: threadi
     def steps(page: Page) -> None:
         page.get_by_label("What to do with this conversation").click()
         page.get_by_role("link", name="Summaries…").click()
-        page.get_by_label("to turn").fill("0")
+        page.get_by_label("to turn").fill("1")
         page.get_by_role("button", name="Summarise").click()
         card = page.locator(".summary")
         expect(card).to_contain_text("waiting")
