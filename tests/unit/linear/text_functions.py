@@ -68,7 +68,7 @@ from convmemory.documents.hiding import masked_keys
 from convmemory.documents.library import clean_name
 from convmemory.documents.sheets import marks_of
 from convmemory.documents.structure import Block, cut_sections
-from convmemory.embeddings.local import _encodable
+from convmemory.embeddings.token_reader import encodable
 from convmemory.evaluation.beam import _without_plan_mark
 from memory.context import build_memory_context
 from memory.recalled import RecalledMessage, RecalledPassage
@@ -362,7 +362,7 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
         [[(word, 0, 0, 1, 1) for word in text.split()]], passage=text[:200], before=text[:100]
     ),
     "convmemory.documents.structure": lambda text: cut_sections([Block(text), Block(text, level=1)]),
-    "convmemory.embeddings.local": _encodable,
+    "convmemory.embeddings.token_reader": encodable,
     "convmemory.evaluation.beam": _without_plan_mark,
     "memory.context": _recalled,
     "search.indexing.chunking": lambda text: chunk_text(
