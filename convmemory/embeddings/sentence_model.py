@@ -31,6 +31,9 @@ GRAPH_MAX_SEQUENCE = 512
 
 BATCH_SIZE = 32
 BATCH_TOKENS = 8_192
+RUN_TOKENS = 24
+"""What a run of the model costs beside its tokens, in tokens: padding less than this is no reason for another run."""
+
 BERT_SPECIAL_TOKENS = 2
 _LEARNERS_SEQUENCE = 64
 _POSITIONS_AFTER_PADDING = frozenset({"roberta", "xlm-roberta", "camembert", "mpnet"})
@@ -101,10 +104,11 @@ class SentenceModel:
     def forward(self, sequences: Sequence[TokenSequence]) -> Iterator[Forwarded]:
         """Run the model over all sequences, those of like length together so that little is padded."""
         session = self._runtime().session
-        lengths = [len(sequence.ids) for sequence in sequences]
+        lengths = np.array([len(sequence.ids) for sequence in sequences])
         order = np.argsort(lengths, kind="stable")
-        for rows in _batches(order, lengths, BATCH_SIZE if session.takes_batches else 1):
-            yield self._pass(rows, [sequences[row] for row in rows])
+        at_most = BATCH_SIZE if session.takes_batches else 1
+        for run in runs_of_like_length(lengths[order].tolist(), at_most=at_most):
+            yield self._pass(order[run], [sequences[row] for row in order[run]])
 
     def token_vectors(self, states: Vector) -> Vector:
         """The states (b, t, ·) as token vectors (b, t, dim) of unit length."""
@@ -221,17 +225,24 @@ class SentenceModel:
         return wanted or own
 
 
-def _batches(order: NDArray[np.intp], lengths: Sequence[int], at_most: int) -> Iterator[NDArray[np.intp]]:
-    """`order`, which goes by length, in runs of so many texts and of `BATCH_TOKENS` tokens with the padding."""
-    start = 0
-    while start < len(order):
-        stop = start + 1
-        while (
-            stop < len(order) and stop - start < at_most and lengths[order[stop]] * (stop + 1 - start) <= BATCH_TOKENS
-        ):
-            stop += 1
-        yield order[start:stop]
-        start = stop
+def runs_of_like_length(lengths: Sequence[int], *, at_most: int = BATCH_SIZE) -> list[slice]:
+    """Runs over texts of ascending `lengths` that cost least, each padded to its longest.
+
+    A run has at most so many texts and `BATCH_TOKENS` tokens with the padding, but always one text.
+    """
+    costs, starts = [0], [0]
+    for end, longest in enumerate(lengths, 1):
+        texts = max(1, min(at_most, BATCH_TOKENS // max(longest, 1)))
+        earliest = max(0, end - texts)
+        cost, start = min((costs[start] + (end - start) * longest, start) for start in range(earliest, end))
+        costs.append(cost + RUN_TOKENS)
+        starts.append(start)
+    runs: list[slice] = []
+    end = len(lengths)
+    while end:
+        runs.append(slice(starts[end], end))
+        end = starts[end]
+    return runs[::-1]
 
 
 def _padded(sequences: list[TokenSequence], pad_id: int) -> tuple[TokenIds, TokenIds]:
