@@ -69,6 +69,7 @@ MIDDLEWARE = [
     "convmemory.core.inline_middleware.SecurityMiddleware",
     "convmemory.core.middleware.ContentSecurityPolicyMiddleware",
     "convmemory.core.inline_middleware.SessionMiddleware",
+    "convmemory.core.languages.LanguageMiddleware",
     "convmemory.core.inline_middleware.CommonMiddleware",
     "convmemory.core.inline_middleware.CsrfViewMiddleware",
     "convmemory.edge.nul.NulMiddleware",
@@ -244,9 +245,13 @@ STATICFILES_DIRS = [BASE_DIR / "static"]
 STATIC_ROOT = VAR_DIR / "static"
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = DEBUG
-LANGUAGE_CODE = "en-us"
+LANGUAGE_CODE = "en"
+LANGUAGES = [("en", "English"), ("de", "Deutsch"), ("ja", "日本語")]
+LANGUAGE_COOKIE_NAME = "language"
+LOCALE_PATHS = [BASE_DIR / "locale"]
+FORMAT_MODULE_PATH = ["convmemory.core.formats"]
 TIME_ZONE = conf.env_time_zone("TZ", "UTC")
-USE_I18N = False
+USE_I18N = True
 USE_TZ = True
 
 AUTH_PASSWORD_VALIDATORS = [
