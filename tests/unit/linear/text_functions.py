@@ -70,8 +70,9 @@ from convmemory.documents.hiding import masked_keys
 from convmemory.documents.library import clean_name
 from convmemory.documents.sheets import marks_of
 from convmemory.documents.structure import Block, cut_sections
-from convmemory.embeddings.local import _encodable
+from convmemory.embeddings.token_reader import encodable
 from convmemory.evaluation.beam import _without_plan_mark
+from convmemory.evaluation.own_ranking import Bm25
 from memory.context import build_memory_context
 from memory.recalled import RecalledMessage, RecalledPassage
 from search.adapters.messages import items_of, split_message
@@ -369,8 +370,9 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
         [[(word, 0, 0, 1, 1) for word in text.split()]], passage=text[:200], before=text[:100]
     ),
     "convmemory.documents.structure": lambda text: cut_sections([Block(text), Block(text, level=1)]),
-    "convmemory.embeddings.local": _encodable,
+    "convmemory.embeddings.token_reader": encodable,
     "convmemory.evaluation.beam": _without_plan_mark,
+    "convmemory.evaluation.own_ranking": lambda text: Bm25([text]).scores(text),
     "memory.context": _recalled,
     "search.indexing.chunking": lambda text: chunk_text(
         text, max_tokens=256, token_offsets=lambda text: token_spans(text, encoding=ESTIMATE)

@@ -12,8 +12,9 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 
+from convmemory.accounts.users import user_named
 from convmemory.core.errors import ConvMemoryError
-from convmemory.evaluation import documents, reporting
+from convmemory.evaluation import documents, own, reporting
 from convmemory.evaluation.datasets import DATASETS, read_dataset
 from convmemory.evaluation.haystacks import Haystack
 from convmemory.evaluation.messages import observe_messages
@@ -21,7 +22,7 @@ from convmemory.evaluation.reporting import Figures, Observed
 from convmemory.evaluation.running import Observation, delete_haystacks, load_haystack, observe_haystack, scratch_user
 from search.query import MODES
 
-DOCUMENTS = "documents"
+DOCUMENTS, OWN = "documents", "own"
 COLUMNS = ("hit@1", "hit@5", "recall@1", "recall@5", "recall@10", "recall@20", "mrr", "ndcg@10")
 CONVERSATION_COLUMNS = ("conversation_hit@1", "conversation_hit@5")
 WIDTH = 34
@@ -30,14 +31,14 @@ WIDTH = 34
 class Command(BaseCommand):
     help = (
         "Measure search on evaluation sets that you point to: locomo, longmemeval, beam, coding, samples; or, by "
-        "themselves, documents."
+        "themselves, documents; or compare models on a person's own archive: own."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
-            "dataset", nargs="+", choices=sorted([*DATASETS, DOCUMENTS]), help="one or more, fitted together"
+            "dataset", nargs="+", choices=sorted([*DATASETS, DOCUMENTS, OWN]), help="one or more, fitted together"
         )
-        parser.add_argument("--data", nargs="+", type=Path, required=True, help="the file or folder of each set")
+        parser.add_argument("--data", nargs="+", type=Path, default=[], help="the file or folder of each set")
         parser.add_argument("--mode", choices=MODES, default="hybrid")
         parser.add_argument("--messages", action="store_true", help="measure recall of messages, not search of turns")
         parser.add_argument("--budget", type=int, default=2000, help="tokens of the context that --messages fills")
@@ -48,13 +49,22 @@ class Command(BaseCommand):
         parser.add_argument("--limit", type=int, help="only so many users of each set")
         parser.add_argument("--json", action="store_true", help="print one JSON object")
         parser.add_argument("--keep", action="store_true", help="keep the scratch users for the next run")
+        group = parser.add_argument_group("own: questions made from a person's own turns; nothing is written")
+        group.add_argument("--user", help="whose archive")
+        group.add_argument("--against", nargs="+", default=[], help="models, named as for `reembed --model`")
+        group.add_argument("--turns", type=_count, default=400, help="turns in the sample")
+        group.add_argument("--questions", type=_count, default=150, help="questions of each kind, at most")
+        group.add_argument("--seed", type=int, default=0, help="draws another sample")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        if options["dataset"] == [DOCUMENTS]:
+        if options["dataset"] == [OWN]:
+            self._own(options)
+            return
+        if options["dataset"] == [DOCUMENTS] and len(options["data"]) == 1:
             self._documents(options)
             return
-        if DOCUMENTS in options["dataset"]:
-            raise CommandError("Measure documents by themselves: they are not fitted together with conversations.")
+        if {DOCUMENTS, OWN} & set(options["dataset"]) and len(options["dataset"]) > 1:
+            raise CommandError("Measure documents and own by themselves: they are not fitted together with others.")
         if len(options["dataset"]) != len(options["data"]):
             raise CommandError("Give one --data path for each data set, in the same order.")
         try:
@@ -69,6 +79,23 @@ class Command(BaseCommand):
             self.stdout.write(json.dumps(report))
         else:
             self.stdout.write("\n".join(lines_of(report)))
+
+    def _own(self, options: dict[str, Any]) -> None:
+        """The model in use beside others, on a person's own archive."""
+        if not options["user"]:
+            raise CommandError("Say whose archive: --user NAME.")
+        try:
+            report = own.compare_on_own(
+                user_named(options["user"]),
+                against=options["against"],
+                turns=options["turns"],
+                questions=options["questions"],
+                seed=options["seed"],
+                progress=self.stderr.write,
+            )
+        except ConvMemoryError as error:
+            raise CommandError(str(error)) from error
+        self.stdout.write(json.dumps(report) if options["json"] else "\n".join(own.lines_of(report)))
 
     def _documents(self, options: dict[str, Any]) -> None:
         """Search of documents, in the mode that is asked for, beside a plain splitter."""
@@ -172,6 +199,12 @@ def _share(text: str) -> float:
     if not 0 <= share < 1:
         raise ArgumentTypeError(f"{text} is no share: use 0 up to 0.9.")
     return share
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise ArgumentTypeError(f"{text} is no number above 0.")
+    return int(text)
 
 
 # --- as text --------------------------------------------------------------------------------------
