@@ -80,12 +80,13 @@ _ATTRIBUTES = {"a": {"href", "title"}, "span": {"title"}, "ol": {"start"}, "div"
 _SCHEMES = {"http", "https", "mailto"}
 _CLASSES = {
     "span": {name for name in STANDARD_TYPES.values() if name} | {"reference"},
-    "a": {"image-link"},
+    "a": {"image-link", "citation"},
     "div": {"code", "table"},
     **{cell: {"left", "center", "right"} for cell in ("th", "td")},
 }
 _OWN_PLACE = re.compile(
-    r"/conversations/[0-9]{1,18}(?:\?turn=[0-9]{1,9})?(?:#turn-[0-9]{1,9})?|/documents/[0-9]{1,18}(?:\?section=[0-9]{1,9})?"
+    r"/conversations/[0-9]{1,18}(?:\?turn=[0-9]{1,9})?(?:#turn-[0-9]{1,9})?|/documents/[0-9]{1,18}"
+    r"(?:\?section=[0-9]{1,9}(?:&from=[0-9]{1,9}&to=[0-9]{1,9})?)?(?:#section-[0-9]{1,9})?"
 )
 _BARE_ADDRESS = re.compile(r"https?://[^\s<>\"'`]+[^\s<>\"'`.,;:!?*_]")
 
@@ -143,7 +144,9 @@ class _Renderer(RendererHTML):
         address = str(tokens[idx].attrs.get("href", ""))
         env.setdefault("links", []).append(_leads_out(address) or _is_own_place(address))
         if env["links"][-1]:
-            return f'<a href="{escape(address)}">'
+            is_citation = _is_own_place(address) and tokens[idx + 1].content.isdigit()
+            kind = ' class="citation"' if is_citation else ""
+            return f'<a href="{escape(address)}"{kind}>'
         return f'<span class="reference" title="{escape(address[:200])}">'
 
     def link_close(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:

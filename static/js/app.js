@@ -225,6 +225,12 @@
 
   addEventListener("pageshow", catchUp);
 
+  /* What is kept has changed: the list is loaded again, unless it shows what a search has found. */
+  document.addEventListener("convmemory:changed", () => {
+    const form = query()?.form;
+    if (form && !query().value && one("#results")) htmx.ajax("GET", form.action, { target: "#results", swap: "innerHTML" });
+  });
+
   /* --- menus, copying, failures --------------------------------------------------------------- */
 
   document.addEventListener("click", (event) => {

@@ -367,6 +367,18 @@ def test_the_conversation_page_itself_stays_the_owner_s(house: House) -> None:
     assert client_of(house.reader).get(page).status_code == 404
 
 
+def test_the_admin_links_no_page_that_does_not_open(house: House) -> None:
+    house.ada.is_staff = house.ada.is_superuser = True
+    house.ada.save()
+    house.root.user_permissions.add(read_content_permission())
+    page = f"/admin/conversations/conversation/{house.conversation.pk}"
+    for reader, is_linked in ((house.ada, True), (house.root, False)):
+        client = client_of(reader)
+        for answer in (client.get(f"{page}/change/"), client.post(f"{page}/content/")):
+            assert answer.status_code == 200
+            assert (f'href="/conversations/{house.conversation.pk}' in answer.content.decode()) is is_linked
+
+
 @pytest.mark.parametrize(
     "query",
     [

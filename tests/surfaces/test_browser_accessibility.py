@@ -10,7 +10,7 @@ from pytest_django.live_server_helper import LiveServer
 
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation, make_user
-from tests.surfaces.browser import Chromium
+from tests.surfaces.browser import Chromium, sign_in
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -47,9 +47,7 @@ def test_pages_keep_the_rules(
         page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
         page.goto("/login")
         expect_no_violation(page, "/login")
-        page.get_by_label("Name").fill("ada")
-        page.get_by_label("Password").fill("correct horse")
-        page.get_by_role("button", name="Sign in").click()
+        sign_in(page)
         for address in (*PAGES, *(conversation.get_absolute_url() + rest for rest in OF_A_CONVERSATION)):
             page.goto(address, wait_until="networkidle")
             expect_no_violation(page, address)

@@ -15,7 +15,7 @@ from convmemory.conversations.parts import TextPart, ToolCallPart, ToolResultPar
 from convmemory.conversations.statistics import count_changed
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation, make_user
-from tests.surfaces.browser import Chromium
+from tests.surfaces.browser import Chromium, sign_in
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -65,10 +65,7 @@ def visit(chromium: Chromium, live_server: LiveServer, archive: Archive) -> Call
 
     def visit_signed_in(steps: Steps, *, javascript: bool = True, width: int = 1280, height: int = 800) -> None:
         def sign_in_first(page: Page) -> None:
-            page.goto("/login")
-            page.get_by_label("Name").fill("ada")
-            page.get_by_label("Password").fill("correct horse")
-            page.get_by_role("button", name="Sign in").click()
+            sign_in(page)
             page.context.grant_permissions(["clipboard-read", "clipboard-write"])
             steps(page)
 
@@ -293,7 +290,7 @@ def test_bars_and_days_open_what_is_behind_them(visit: Callable[..., None], arch
         expect(page.locator(".library-row")).to_have_count(1)
         page.go_back()
         page.locator(".bars").get_by_role("link", name=re.compile("codex")).click()
-        assert "agent=codex" in page.url
+        expect(page).to_have_url(re.compile("agent=codex"))
 
     visit(steps, width=width)
 

@@ -14,7 +14,9 @@ from typing import Any
 
 import tiktoken
 
+from convmemory.chat.citations import link_citations, sources_in, with_citations
 from convmemory.chat.deltas import CompletionDraft
+from convmemory.chat.titles import clean_title
 from convmemory.conversations.ansi import ansi_html, without_sequences
 from convmemory.conversations.archives import _archive_stem, _safe_parts
 from convmemory.conversations.diffs import diff_of
@@ -337,6 +339,11 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "convmemory.conversations.importers.payloads value": lambda text: value_without_payloads([text, {text: text}]),
     "convmemory.conversations.importers.plain": _plain_messages,
     "convmemory.conversations.importers.values": lambda text: (clean(text), key_of(text), time_of(text)),
+    "convmemory.chat.citations": lambda text: (link_citations(text, {1: "/conversations/1"}), sources_in([text])),
+    "convmemory.chat.citations of a result": lambda text: with_citations(
+        {"results": [{"url": text, "cite": text}, {"url": f"/conversations/1{text}"}]}, first=1
+    ),
+    "convmemory.chat.titles": clean_title,
     "convmemory.conversations.ansi": lambda text: (ansi_html(text), without_sequences(text)),
     "convmemory.conversations.ansi sequences": lambda text: ansi_html("\x1b[1m".join(text) + "\x1b]".join(text)),
     "convmemory.conversations.diffs": _edits,
