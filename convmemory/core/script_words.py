@@ -18,6 +18,11 @@ SCRIPT_WORDS = (
     gettext_noop("{count} conversations deleted."),
     gettext_noop("Undo"),
     gettext_noop("The title could not be saved."),
+    gettext_noop("Thinking"),
+    gettext_noop("The server does not answer. What was received is kept: load the page again."),
+    gettext_noop("The reply is being written."),
+    gettext_noop("The reply is complete."),
+    gettext_noop("Stopping…"),
     gettext_noop("This browser lets nothing be copied here: it wants HTTPS."),
 )
 

@@ -59,7 +59,7 @@ class Draft {
   /** Adds to the part of this kind if it is the last one, else begins one. */
   say(kind, text) {
     if (this.last?.kind !== kind) {
-      const body = kind === "thinking" ? this.fold("thought", "Thinking", "thinking") : make("div", "part prose");
+      const body = kind === "thinking" ? this.fold("thought", word("Thinking"), "thinking") : make("div", "part prose");
       if (kind !== "thinking") this.element.append(body);
       this.last = { kind, body, text: "" };
     }
@@ -153,7 +153,7 @@ class Exchange {
       }
       await this.settle();
     } catch {
-      if (!this.isOver) this.refuse("The server does not answer. What was received is kept: load the page again.");
+      if (!this.isOver) this.refuse(word("The server does not answer. What was received is kept: load the page again."));
     } finally {
       if (!this.isOver) this.setBusy(false);
     }
@@ -167,7 +167,7 @@ class Exchange {
     this.answer = new Draft("assistant", "Assistant");
     this.messages.append(this.question.element, this.answer.element);
     write(this.form, "");
-    this.status.textContent = "The reply is being written.";
+    this.status.textContent = word("The reply is being written.");
     scroller().scrollTop = scroller().scrollHeight;
   }
 
@@ -217,7 +217,7 @@ class Exchange {
   /** Puts what the server has stored and rendered in the place of the drafts; once. */
   async settle() {
     if (!this.url || this.isOver) return;
-    this.status.textContent = this.failure || this.isStopped ? "" : "The reply is complete.";
+    this.status.textContent = this.failure || this.isStopped ? "" : word("The reply is complete.");
     if (this.isNew || one("[data-later]", this.messages)) {
       const address = this.turn && !this.isNew ? this.turn.url : this.url;
       await htmx.ajax("GET", address, { target: "#main" });
@@ -256,7 +256,7 @@ class Exchange {
   async stop() {
     if (!this.stopAddress) return;
     this.isStopped = true;
-    this.status.textContent = "Stopping…";
+    this.status.textContent = word("Stopping…");
     const token = this.form.elements.csrfmiddlewaretoken.value;
     await fetch(this.stopAddress, { method: "POST", headers: { "X-CSRFToken": token }, redirect: "manual" });
   }

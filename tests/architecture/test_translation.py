@@ -20,12 +20,7 @@ ENGLISH_ALWAYS = {  # the administration, the API documentation, and the page th
     ROOT / "templates/ninja/swagger.html",
     ROOT / "templates/shell/components.html",
 }
-ENGLISH_STILL = {  # chat and import
-    *(ROOT / "templates/chat").glob("*.html"),
-    *(ROOT / "templates/conversations").glob("import*.html"),
-    ROOT / "templates/home/first_time.html",
-}
-TEMPLATES = sorted(set((ROOT / "templates").rglob("*.html")) - ENGLISH_ALWAYS - ENGLISH_STILL)
+TEMPLATES = sorted(set((ROOT / "templates").rglob("*.html")) - ENGLISH_ALWAYS)
 LANGUAGES = [code for code, _ in settings.LANGUAGES if code != "en"]
 SPOKEN_ATTRIBUTES = frozenset({"alt", "aria-label", "placeholder", "title"})
 NOT_WORDS = frozenset({"code", "kbd", "pre", "script", "style"})
