@@ -36,17 +36,30 @@ class Source(models.Model):
     version = models.PositiveBigIntegerField(default=0)
     spoken_length = models.PositiveIntegerField(default=0, help_text="Sum of the lengths of its items.")
     layout = models.PositiveSmallIntegerField(
-        default=1,
-        db_default=1,
+        default=2,
+        db_default=2,
         help_text="The version of what is derived from its items' rows; an old one is brought up to the newest.",
     )
+    languages = models.CharField(
+        max_length=300,
+        default="",
+        db_default="",
+        help_text="Those of its items beside English, as `search/languages.py` names them, with spaces between.",
+    )
 
-    LAYOUT = 1
-    """The newest: postings are packed, and passages say whether they ask."""
+    LAYOUT = 2
+    """The newest: items are indexed in their languages."""
+    PACKED = 1
+    """From this one on postings are packed, and passages say whether they ask."""
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["owner", "kind", "object_id"], name="source_unique")]
-        indexes = [models.Index(fields=["owner"], condition=Q(layout__lt=1), name="source_old_layout")]
+        indexes = [
+            models.Index(fields=["owner"], condition=Q(layout__lt=1), name="source_old_layout"),
+            models.Index(
+                fields=["owner"], include=["kind", "languages"], condition=~Q(languages=""), name="source_languages"
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"{self.kind} {self.object_id}"

@@ -76,13 +76,17 @@ from convmemory.evaluation.own_ranking import Bm25
 from memory.context import build_memory_context
 from memory.recalled import RecalledMessage, RecalledPassage
 from search.adapters.messages import items_of, split_message
+from search.arabic import stems_of_arabic
+from search.compounds import parts_of_compounds
 from search.indexing.chunking import chunk_text
+from search.languages import languages_of
 from search.pages.snippets import mark_words, show_marks
 from search.query_text import parse_query
 from search.ranking.dates import named_period
 from search.ranking.exchanges import is_question, names_in
 from search.ranking.late_interaction import token_weights
 from search.results.matching import QueryStems, stem, stems_of
+from search.unspaced import pairs_of
 from search.vectors.asking import is_asking
 from search.vectors.splitting import guess_language
 from search.vectors.texts import head_and_tail, item_texts, parseable, searchable, words_of_tools
@@ -377,6 +381,10 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "search.indexing.chunking": lambda text: chunk_text(
         text, max_tokens=256, token_offsets=lambda text: token_spans(text, encoding=ESTIMATE)
     ),
+    "search.arabic": lambda text: list(stems_of_arabic(text)),
+    "search.compounds": lambda text: list(parts_of_compounds(text, "german")),
+    "search.languages": lambda text: languages_of({"A": text, "B": text}),
+    "search.unspaced": lambda text: list(pairs_of(text)),
     "search.ranking.dates": _query,
     "search.ranking.late_interaction": lambda text: token_weights(text, [(0, 1)], {"a": 1.0}),
     "convmemory.conversations.event_words": lambda text: (
@@ -393,7 +401,7 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "search.vectors.asking": lambda text: is_asking("user", text),
     "search.vectors.splitting": _split,
     "search.vectors.splitting language": guess_language,
-    "search.vectors.texts": lambda text: (searchable(text), parseable(text), head_and_tail(text, 4_000)),
+    "search.vectors.texts": lambda text: (searchable(text, "german"), parseable(text), head_and_tail(text, 4_000)),
     "search.vectors.texts words of tools": lambda text: words_of_tools([text, text]),
     "search.vectors.texts item": lambda text: [item_texts(item).length for item in items_of([_stored(text)])],
     "search.pages.snippets": lambda text: (
