@@ -69,6 +69,7 @@ MIDDLEWARE = [
     "convmemory.core.inline_middleware.SecurityMiddleware",
     "convmemory.core.middleware.ContentSecurityPolicyMiddleware",
     "convmemory.core.inline_middleware.SessionMiddleware",
+    "convmemory.core.languages.LanguageMiddleware",
     "convmemory.core.inline_middleware.CommonMiddleware",
     "convmemory.core.inline_middleware.CsrfViewMiddleware",
     "convmemory.edge.nul.NulMiddleware",
@@ -190,6 +191,7 @@ IMPORT_MEMORY_MB = conf.env_int("IMPORT_MEMORY_MB", 1_024, minimum=256, maximum=
 MEDIA_ROOT = conf.env_path("MEDIA_ROOT", VAR_DIR / "media")
 MAX_DOCUMENT_MB = conf.env_int("MAX_DOCUMENT_MB", 100, minimum=1, maximum=100_000)
 MAX_LIBRARY_MB = conf.env_int("MAX_LIBRARY_MB", 2_048, minimum=1, maximum=100_000_000)
+MAX_PAGE_PICTURES_MB = conf.env_int("MAX_PAGE_PICTURES_MB", 512, minimum=16, maximum=100_000_000)
 MAX_DOCUMENT_PAGES = conf.env_int("MAX_DOCUMENT_PAGES", 10_000, minimum=1, maximum=1_000_000)
 MAX_DOCUMENT_CHARS = conf.env_int("MAX_DOCUMENT_CHARS", 20_000_000, minimum=10_000, maximum=1_000_000_000)
 DOCUMENT_TIMEOUT_S = conf.env_int("DOCUMENT_TIMEOUT_S", 300, minimum=5, maximum=3_600)
@@ -245,9 +247,13 @@ STATICFILES_DIRS = [BASE_DIR / "static"]
 STATIC_ROOT = VAR_DIR / "static"
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = DEBUG
-LANGUAGE_CODE = "en-us"
+LANGUAGE_CODE = "en"
+LANGUAGES = [("en", "English"), ("de", "Deutsch"), ("ja", "日本語")]
+LANGUAGE_COOKIE_NAME = "language"
+LOCALE_PATHS = [BASE_DIR / "locale"]
+FORMAT_MODULE_PATH = ["convmemory.core.formats"]
 TIME_ZONE = conf.env_time_zone("TZ", "UTC")
-USE_I18N = False
+USE_I18N = True
 USE_TZ = True
 
 AUTH_PASSWORD_VALIDATORS = [

@@ -6,6 +6,7 @@ from urllib.parse import urlencode
 
 from django.http import HttpResponse
 from django.shortcuts import render
+from django.utils.translation import gettext_noop
 from django.views.decorators.http import require_safe
 
 from convmemory.accounts.views import PageRequest, signed_in
@@ -14,6 +15,15 @@ from convmemory.tools.forms import RecallForm
 from convmemory.tools.recall_view import RecallView, view_recall
 from memory.context import build_memory_context
 from memory.recall import recall
+
+SAID = (
+    gettext_noop("Found"),
+    gettext_noop("Its answer"),
+    gettext_noop("Its question"),
+    gettext_noop("Its opening"),
+    gettext_noop("came back above already, costs nothing"),
+)
+"""What `recall_view` says, which knows no languages: the template looks up what it reads there."""
 
 
 @require_safe

@@ -102,6 +102,15 @@ def _note(message: ConsoleMessage, complaints: list[str]) -> None:
         complaints.append(message.text)
 
 
+def sign_in(page: Page, *, at: str = "/login", name: str = "ada") -> None:
+    """Sign in and wait until the page that this leads to is there with its scripts: no step meets the one before."""
+    page.goto(at)
+    page.get_by_label("Name").fill(name)
+    page.get_by_label("Password").fill("correct horse")
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url(lambda url: "/login" not in url)
+
+
 def is_deferred_script(url: str) -> bool:
     return url.endswith(".js") and not url.endswith("/early.js")
 

@@ -14,7 +14,9 @@ from typing import Any
 
 import tiktoken
 
+from convmemory.chat.citations import link_citations, sources_in, with_citations
 from convmemory.chat.deltas import CompletionDraft
+from convmemory.chat.titles import clean_title
 from convmemory.conversations.ansi import ansi_html, without_sequences
 from convmemory.conversations.archives import _archive_stem, _safe_parts
 from convmemory.conversations.diffs import diff_of
@@ -39,7 +41,7 @@ from convmemory.conversations.importers.projects import project_of
 from convmemory.conversations.importers.refusals import why_refused
 from convmemory.conversations.importers.takeout import _plain
 from convmemory.conversations.importers.threads import MessageKeys, Node, Timeline, order_thread
-from convmemory.conversations.importers.values import clean, key_of, packed, time_of
+from convmemory.conversations.importers.values import clean, key_of, time_of
 from convmemory.conversations.importers.versions import is_newer
 from convmemory.conversations.parts import (
     AttachmentPart,
@@ -306,7 +308,7 @@ def _exported(text: str) -> list[str]:
 
 def _without_keys(text: str) -> object:
     parts = (TextPart(text), ToolCallPart("1", "Bash", {"command": [text, {text[:100]: text}]}))
-    return without_keys(MessageDraft("user", parts, raw=packed(text.encode("utf-8", "replace"))))
+    return without_keys(MessageDraft("user", parts, raw=text.encode("utf-8", "replace")))
 
 
 TEXT_FUNCTIONS: dict[str, TextFunction] = {
@@ -337,6 +339,11 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "convmemory.conversations.importers.payloads value": lambda text: value_without_payloads([text, {text: text}]),
     "convmemory.conversations.importers.plain": _plain_messages,
     "convmemory.conversations.importers.values": lambda text: (clean(text), key_of(text), time_of(text)),
+    "convmemory.chat.citations": lambda text: (link_citations(text, {1: "/conversations/1"}), sources_in([text])),
+    "convmemory.chat.citations of a result": lambda text: with_citations(
+        {"results": [{"url": text, "cite": text}, {"url": f"/conversations/1{text}"}]}, first=1
+    ),
+    "convmemory.chat.titles": clean_title,
     "convmemory.conversations.ansi": lambda text: (ansi_html(text), without_sequences(text)),
     "convmemory.conversations.ansi sequences": lambda text: ansi_html("\x1b[1m".join(text) + "\x1b]".join(text)),
     "convmemory.conversations.diffs": _edits,
