@@ -4,9 +4,9 @@ Without an answer are those that a set names as such, its own with the conversat
 those of its other haystacks. Reads what search makes of each.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from string import punctuation
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,6 @@ ELSEWHERE = 200  # questions of other haystacks that are asked of each
 FEW_WORDS = 3
 ANSWERED_SHARE = 0.75  # of what people ask their archive, as far as a calibration supposes
 BINS = np.linspace(0, 1, 11)
-_WORD = re.compile(r"\w+")
 
 EVERYWHERE = Filters(kinds=TURNS_ALONE)
 
@@ -108,7 +107,7 @@ def _of_question(number: int, question: Question, stored: Stored, turns: Mapping
 
 def _few_words(text: str, count: int) -> str:
     """The longest words, as somebody types who looks for a word."""
-    words = list(dict.fromkeys(_WORD.findall(text)))
+    words = list(dict.fromkeys(word.strip(punctuation) for word in text.split()))
     longest = sorted(words, key=len, reverse=True)[:count]
     return " ".join(word for word in words if word in longest and len(word) > FEW_WORDS)
 
