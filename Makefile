@@ -61,6 +61,8 @@ pages: $(READY_DEV) ## Take the pictures of docs/pages.md anew: the samples on a
 
 messages: $(READY_DEV) ## Bring the catalogues of translations up to date; needs GNU gettext
 	$(BIN)/python manage.py makemessages --all --no-location --no-wrap --no-obsolete $(addprefix --ignore=,var tests .venv templates/admin)
+	@for po in locale/*/LC_MESSAGES/django.po; do \
+	  msgcat --sort-output --no-wrap --no-location $$po | sed '/^"\(POT-Creation-Date\|Report-Msgid-Bugs-To\)/d' > $$po.sorted && mv $$po.sorted $$po; done
 	$(BIN)/python manage.py compilemessages --ignore=.venv
 
 setup: $(READY) ## Make .venv and install what is needed to run

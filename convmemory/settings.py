@@ -141,6 +141,7 @@ EMBEDDING_THREADS = conf.env_int("EMBEDDING_THREADS", 0, minimum=0, maximum=1_02
 
 LATE_INTERACTION = conf.env_bool("LATE_INTERACTION", default=True)
 MMR_LAMBDA = conf.env_float("MMR_LAMBDA", 0.97, minimum=0, maximum=1)
+SEARCH_MIN_RELEVANCE = conf.env_float("SEARCH_MIN_RELEVANCE", 0.36, minimum=0, maximum=1)
 RERANK_URL = conf.env_address("RERANK_URL")
 RERANK_API_KEY = conf.env_secret("RERANK_API_KEY")
 RERANK_MODEL = conf.env_str("RERANK_MODEL")
@@ -171,6 +172,7 @@ CONVERSATION_MEMORY_ENABLED = conf.env_bool("CONVERSATION_MEMORY_ENABLED", defau
 MAX_RECALL_TOKENS = conf.env_int("MAX_RECALL_TOKENS", 2000, minimum=1, maximum=20_000)
 RECALL_TOP_K = conf.env_int("RECALL_TOP_K", 5, minimum=1, maximum=50)
 RECALL_THRESHOLD = conf.env_float("RECALL_THRESHOLD", 0.4, minimum=0, maximum=1)
+RECALL_MIN_RELEVANCE = conf.env_float("RECALL_MIN_RELEVANCE", 0.25, minimum=0, maximum=1)
 
 # --- Ingest -----------------------------------------------------------------------------------
 

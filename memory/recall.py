@@ -31,6 +31,7 @@ from search.results.runs import PassagePlace
 MAX_TOP_K = 50
 LEADING_CHARS = 40  # of the white space before a passage
 PASSAGES = 6  # of one message, those nearest to the query
+NOTHING_ANSWERS = "Nothing is recalled: nothing here seems to answer this. A search shows what comes nearest."
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,7 @@ def recall(
     query: str,
     top_k: int | None = None,
     threshold: float | None = None,
+    min_relevance: float | None = None,
     scope: Collection[str] = (),
     conversation_id: int | None = None,
     before_position: int | None = None,
@@ -59,7 +61,8 @@ def recall(
     """The caller's messages that answer the query, best first, each with its passages and its turn's openings.
 
     `threshold` is the least cosine similarity; where no vectors can be compared it is not applied and a
-    note says so. Positions bound the messages of one conversation, both ends left out. Archived
+    note says so. Where it is less likely than `min_relevance` that anything answers, nothing comes, and a note says so.
+    Positions bound the messages of one conversation, both ends left out. Archived
     conversations are read only where one is named. The query is plain text. `alive_message_ids` are messages that
     the model sees already: none of them comes back, and others take their places.
 
@@ -70,7 +73,8 @@ def recall(
         raise SwitchedOff("Conversation memory is switched off on this server (CONVERSATION_MEMORY_ENABLED=0).")
     wanted = options.recall_top_k if top_k is None else top_k
     least = options.recall_threshold if threshold is None else threshold
-    _check(wanted, least)
+    bar = options.recall_min_relevance if min_relevance is None else min_relevance
+    _check(wanted, least, bar)
     if owner is None or not owner.is_authenticated or owner.pk is None:
         return Recall(query, notes=("Nobody is signed in: there is nothing to recall.",))
     positions = _positions(conversation_id, before_position, after_position)
@@ -81,7 +85,10 @@ def recall(
     )
     checked = SearchQuery(text=query, scope=frozenset(scope) or DEFAULT_SCOPE, filters=wanted_turns)
     ranked = rank_messages(owner.pk, checked, positions, alive)
-    return choose_messages(query, ranked, top_k=wanted, threshold=least)
+    answered = ranked.turns.is_answered(bar)
+    if answered is False and ranked.candidates:
+        return Recall(query, notes=(*ranked.turns.query.notes, NOTHING_ANSWERS), answered=False)
+    return replace(choose_messages(query, ranked, top_k=wanted, threshold=least), answered=answered)
 
 
 def rank_messages(
@@ -100,11 +107,13 @@ def rank_messages(
     )
 
 
-def _check(top_k: int, threshold: float) -> None:
+def _check(top_k: int, threshold: float, min_relevance: float) -> None:
     if not 1 <= top_k <= MAX_TOP_K:
         raise InvalidInput(f"top_k={top_k} is out of range: use 1 to {MAX_TOP_K}.")
     if not 0 <= threshold <= 1:
         raise InvalidInput(f"threshold={threshold} is out of range: it is a cosine similarity from 0 to 1.")
+    if not 0 <= min_relevance <= 1:
+        raise InvalidInput(f"min_relevance={min_relevance} is out of range: it is a probability from 0 to 1.")
 
 
 def _positions(conversation_id: int | None, before: int | None, after: int | None) -> Positions:

@@ -77,8 +77,12 @@ class RecalledMessage:
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """The messages that answer a query, best first, and what the caller should know about it."""
+    """The messages that answer a query, best first, and what the caller should know about it.
+
+    `answered` is false where nothing is likely to answer, and so nothing came; None where nobody can tell.
+    """
 
     query: str
     messages: tuple[RecalledMessage, ...] = ()
     notes: tuple[str, ...] = ()
+    answered: bool | None = None

@@ -54,6 +54,7 @@ class SectionHit:
     marks: Marks
     similarity: float
     score: float
+    relevance: float | None
     matched: tuple[str, ...]
     url: str
     created_at: datetime
@@ -67,11 +68,12 @@ class SectionHit:
 
 @dataclass(frozen=True, slots=True)
 class MixedResults:
-    """A page of turns and sections, best first."""
+    """A page of turns and sections, best first; `answered` as in `SearchResults`."""
 
     hits: list[Hit | SectionHit]
     next_cursor: str | None = None
     notes: tuple[str, ...] = ()
+    answered: bool | None = None
 
     @property
     def sections(self) -> list[SectionHit]:
@@ -183,7 +185,7 @@ def _with_places(found: SearchResults, *, owner_id: int | None, notes: tuple[str
             hits.append(hit)
         elif section := sections.get((hit.conversation_id, hit.turn_number)):
             hits.append(_section_hit(hit, section))
-    return MixedResults(hits, found.next_cursor, (*notes, *found.notes))
+    return MixedResults(hits, found.next_cursor, (*notes, *found.notes), found.answered)
 
 
 def sections_by_key(hits: Sequence[Hit], owner_id: int | None) -> dict[tuple[int, int], Section]:
@@ -213,6 +215,7 @@ def _section_hit(hit: Hit, section: Section) -> SectionHit:
         marks=hit.marks,
         similarity=hit.similarity,
         score=hit.score,
+        relevance=hit.relevance,
         matched=hit.matched,
         url=hit.url,
         created_at=hit.created_at,

@@ -32,7 +32,7 @@ from search.indexing.status import IndexStatus, index_status
 from search.pages.chips import choices_of, presets_of, with_full_names
 from search.pages.groups import by_band, group_hits, turn_url
 from search.pages.past_searches import forget_search, past_searches, remember_search, save_search
-from search.searching import MAX_LIMIT, MIN_QUERY_CHARS, SearchQuery, search
+from search.searching import MAX_LIMIT, MIN_QUERY_CHARS, ONLY_NEAREST, SearchQuery, search
 
 RESULTS_LIMIT = 30
 BY_DATE_LIMIT = MAX_LIMIT
@@ -143,8 +143,9 @@ def _list(request: PageRequest, filters: Filters, cursor: str) -> dict[str, Any]
 
 
 def _results(request: PageRequest, box: SearchBox, results: MixedResults, cursor: str) -> dict[str, Any]:
-    """The hits in groups: best first, or of the best the newest first."""
-    groups = group_hits(results.hits, box)
+    """The hits in groups: best first, or of the best the newest first; none where nothing answers, until asked for."""
+    is_silent = bool(results.hits) and results.answered is False and not (box.nearest or cursor)
+    groups = group_hits([] if is_silent else results.hits, box)
     likely, unlikely = by_band(groups)
     if box.sort:
         likely.sort(key=lambda group: group.created_at, reverse=True)
@@ -152,11 +153,12 @@ def _results(request: PageRequest, box: SearchBox, results: MixedResults, cursor
         "groups": [*likely, *unlikely],
         "first_unlikely": unlikely[0].key if unlikely and likely else "",
         "hit_count": len(results.hits),
-        "next_cursor": None if box.sort else results.next_cursor,
-        "notes": results.notes,
+        "is_silent": is_silent,
+        "next_cursor": None if box.sort or is_silent else results.next_cursor,
+        "notes": [note for note in results.notes if not is_silent or note != ONLY_NEAREST],
     }
     if not groups and not cursor:
-        context["nothing_imported"] = not _has_conversations(request)
+        context["nothing_imported"] = not is_silent and not _has_conversations(request)
         context["pending"] = index_status(owner=request.user).pending
     return context
 

@@ -34,8 +34,12 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Haystack:
-    """One user's conversations and questions; `drafts` makes the conversations anew at each call."""
+    """One user's conversations and questions; `drafts` makes the conversations anew at each call.
+
+    Nothing in the conversations answers those `without_answer`.
+    """
 
     name: str
     drafts: Callable[[], Iterable[ConversationDraft]]
     questions: tuple[Question, ...]
+    without_answer: tuple[Question, ...] = ()

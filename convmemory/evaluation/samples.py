@@ -2,6 +2,7 @@
 
 A line has `query`, `conversation` (source id of a sample), `turns` and `kind`. Where `conversations.jsonl` stands
 beside them, its conversations are searched, too: `id`, `title`, `created_at`, `messages` with `role` and `content`.
+Nothing answers what `no_answer.jsonl` asks: `query`, `kind`, and as `fold` the conversation that it nearly asks about.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,6 +23,7 @@ from convmemory.evaluation.files import read_lines
 from convmemory.evaluation.haystacks import SOURCE, Haystack, Question
 
 MORE = "conversations.jsonl"
+NO_ANSWER = "no_answer.jsonl"
 
 
 def read(path: Path) -> Iterator[Haystack]:
@@ -39,8 +41,16 @@ def read(path: Path) -> Iterator[Haystack]:
         for file in files
         for line in read_lines(file)
     ]
-    more = path / MORE if path.is_dir() else path.with_name(MORE)
-    yield Haystack(path.name if more.exists() else "samples", partial(_drafts, more), tuple(questions))
+    folder = path if path.is_dir() else path.parent
+    more = folder / MORE
+    drafts = partial(_drafts, more)
+    yield Haystack(path.name if more.exists() else "samples", drafts, tuple(questions), _without_answer(folder))
+
+
+def _without_answer(folder: Path) -> tuple[Question, ...]:
+    file = folder / NO_ANSWER
+    lines = read_lines(file) if file.exists() else ()
+    return tuple(Question(text=line["query"], category=line["kind"], fold=line["fold"]) for line in lines)
 
 
 def _drafts(more: Path) -> Iterator[ConversationDraft]:

@@ -27,6 +27,13 @@ class RecallForm(forms.Form):
         required=False,
         widget=forms.NumberInput(attrs={"step": "0.05"}),
     )
+    min_relevance = forms.FloatField(
+        label=_("Least likelihood"),
+        min_value=0,
+        max_value=1,
+        required=False,
+        widget=forms.NumberInput(attrs={"step": "0.05"}),
+    )
 
     @staticmethod
     def defaults() -> dict[str, float]:
@@ -35,6 +42,7 @@ class RecallForm(forms.Form):
             "max_tokens": options.max_recall_tokens,
             "top_k": options.recall_top_k,
             "threshold": options.recall_threshold,
+            "min_relevance": options.recall_min_relevance,
         }
 
     def values(self) -> dict[str, float]:

@@ -54,7 +54,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class RecallView:
-    """The whole page."""
+    """The whole page; silent where nothing is likely to answer."""
 
     groups: tuple[GroupView, ...]
     segments: tuple[Segment, ...]
@@ -62,6 +62,7 @@ class RecallView:
     max_tokens: int
     context: str
     notes: tuple[str, ...]
+    is_silent: bool
 
     @property
     def brought(self) -> int:
@@ -87,6 +88,7 @@ def view_recall(found: Recall, context: MemoryContext, max_tokens: int) -> Recal
         max_tokens=max_tokens,
         context=context.text,
         notes=found.notes,
+        is_silent=found.answered is False and not found.messages,
     )
 
 

@@ -2,6 +2,7 @@
 
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import urlencode
 
 from django.http import HttpResponse
 from django.shortcuts import render
@@ -35,6 +36,7 @@ def recall_page(request: PageRequest) -> HttpResponse:
     context: dict[str, Any] = {"form": form}
     status = HTTPStatus.OK
     if form.is_valid():
+        context["nearest"] = urlencode(given | {"min_relevance": 0})
         try:
             context["view"] = _view(request, form)
         except SwitchedOff as error:
@@ -52,5 +54,6 @@ def _view(request: PageRequest, form: RecallForm) -> RecallView:
         query=form.cleaned_data["query"],
         top_k=int(values["top_k"]),
         threshold=values["threshold"],
+        min_relevance=values["min_relevance"],
     )
     return view_recall(found, build_memory_context(found.messages, max_tokens), max_tokens)

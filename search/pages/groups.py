@@ -32,7 +32,10 @@ REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class HitView:
-    """A hit as the list shows it: `key` names it in the page's address, `heading` is its question or its headings."""
+    """A hit as the list shows it: `key` names it in the page's address, `heading` is its question or its headings.
+
+    `percent` is its similarity, `likelihood` in how many of 100 searches such a hit answers, where that is known.
+    """
 
     key: str
     url: str
@@ -43,6 +46,7 @@ class HitView:
     band_name: str
     reasons: tuple[str, ...]
     percent: int
+    likelihood: int | None
     created_at: datetime
     place: str
     object_id: int
@@ -132,6 +136,7 @@ def view_hit(hit: Hit | SectionHit, box: SearchBox, best: float) -> HitView:
         band_name=str(BAND_NAMES[band]),
         reasons=tuple(str(REASONS.get(name, name)) for name in hit.matched),
         percent=round(hit.similarity * 100),
+        likelihood=None if hit.relevance is None else round(hit.relevance * 100),
         created_at=hit.created_at,
         place=_place_of(hit),
         object_id=object_id,

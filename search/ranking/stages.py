@@ -18,6 +18,7 @@ from search.ranking.exchanges import exchange_features, named_share
 from search.ranking.fusion import best_first, diversify
 from search.ranking.late_interaction import PassageMatches, match_passages, max_sim_features
 from search.ranking.rankers import BlendedRanker, LinearRanker, Ranker
+from search.ranking.relevance import Relevance, is_held_whole, relevance_of
 from search.ranking.weights import weights_of
 from search.retrieval.candidates import ITEM_MASK, Scores, distinct, item_keys, split_keys, spread, spread_all
 from search.retrieval.dense import PendingItemVectors
@@ -73,10 +74,34 @@ class RankedItems:
     scores: Scores = field(default_factory=lambda: np.empty(0, np.float32))
     order: Order = field(default_factory=lambda: np.empty(0, np.int64))
     word_weights: Mapping[str, float] = field(default_factory=dict)
+    relevance: Relevance = field(default_factory=Relevance)
+
+    def is_answered(self, bar: float) -> bool | None:
+        """Whether it is likely, by at least `bar`, that anything found answers; None where nobody can tell.
+
+        What holds a phrase that somebody quoted, or every word of the query, is what they looked for.
+        """
+        if not len(self.order):
+            return False
+        if self.relevance.answerable is None:
+            return None
+        if self.query.text.phrases or (self.relevance.evidence and is_held_whole(self.relevance.evidence)):
+            return True
+        return self.relevance.answerable >= bar
 
 
 def rank_candidates(retrieved: Retrieved, *, rankers: Rankers, options: SearchOptions) -> RankedItems:
-    """The candidates in the order of the query's mode. At most three queries, whatever the owner has."""
+    """The candidates in the order of the query's mode, with their relevance. At most three queries."""
+    ranked = _rank(retrieved, rankers, options)
+    if not len(ranked.order):
+        return ranked
+    return replace(
+        ranked,
+        relevance=relevance_of(ranked.query, ranked.table, ranked.scores, ranked.order, ranked.word_weights),
+    )
+
+
+def _rank(retrieved: Retrieved, rankers: Rankers, options: SearchOptions) -> RankedItems:
     query, table = retrieved.query, retrieved.table
     if not len(table.keys):
         return RankedItems(query, table, word_weights=retrieved.word_weights)

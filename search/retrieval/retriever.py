@@ -78,5 +78,6 @@ def merge_candidates(
         word_weights |= candidates.word_weights
         for name, scores in spread_all(keys, candidates.keys, candidates.features).items():
             columns[name] = np.nan_to_num(scores, copy=False, nan=candidates.unseen)
-    table = FeatureTable(keys, mean_item_length=corpus.mean_item_length).with_columns(columns, of=features)
+    table = FeatureTable(keys, mean_item_length=corpus.mean_item_length, item_count=corpus.items)
+    table = table.with_columns(columns, of=features)
     return Retrieved(query, table, word_weights)

@@ -12,6 +12,7 @@ from django.core.management import CommandError, call_command
 from pytest_django import DjangoCaptureOnCommitCallbacks, Settings
 
 from convmemory.documents import processing
+from search.ranking.calibration import read_calibrations
 from tests.support.documents import convert_here
 
 pytestmark = pytest.mark.django_db
@@ -40,6 +41,27 @@ def test_a_set_is_loaded_measured_and_deleted(tmp_path: Path) -> None:
     call_command("evaluate", "locomo", "--data", str(file), "--json", stdout=out, stderr=StringIO())
     report = json.dumps(json.loads(out.getvalue()))
     assert '"hit@1": 1.0' in report
+    assert not User.objects.exists()
+
+
+def test_silence_is_measured_and_a_calibration_fitted(tmp_path: Path) -> None:
+    other = json.loads(
+        json.dumps(SAMPLE).replace("parrot", "dog").replace("D1", "D2").replace("session_1", "session_2")
+    )
+    asked = [*SAMPLE["qa"], {"question": "Which bird did Bob adopt?", "evidence": ["D1:1"], "category": 5}]
+    two_sessions = SAMPLE | {"conversation": SAMPLE["conversation"] | other["conversation"], "qa": asked}
+    file = tmp_path / "locomo.json"
+    file.write_text(json.dumps([two_sessions]), encoding="utf-8")
+    out = StringIO()
+    call_command(
+        "evaluate", "locomo", "--data", str(file), "--silence", "--fit-relevance", stdout=out, stderr=StringIO()
+    )
+    report = json.loads(out.getvalue())
+    silenced = report["locomo"]["silenced"]
+    assert {"answered", "taken away", "adversarial", "few words"} <= set(silenced)
+    assert silenced["answered"] == {"share": 0.0, "from": 0.0, "to": silenced["answered"]["to"], "of": 1}
+    assert set(report["fit"]) == {"hybrid", "left out", "left out, all sets"}
+    read_calibrations({"version": 1, "models": {"some-model": {"hybrid": report["fit"]["hybrid"]}}})
     assert not User.objects.exists()
 
 

@@ -5,6 +5,7 @@ Loads the set into scratch users, indexes it, asks its questions, prints the fig
 
 import json
 from argparse import ArgumentParser, ArgumentTypeError
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import quantiles
 from typing import Any
@@ -18,8 +19,11 @@ from convmemory.evaluation import documents, own, reporting
 from convmemory.evaluation.datasets import DATASETS, read_dataset
 from convmemory.evaluation.haystacks import Haystack
 from convmemory.evaluation.messages import observe_messages
+from convmemory.evaluation.relevance_fitting import fit_calibration
 from convmemory.evaluation.reporting import Figures, Observed
 from convmemory.evaluation.running import Observation, delete_haystacks, load_haystack, observe_haystack, scratch_user
+from convmemory.evaluation.silence import Asked, ask_haystack, silence_figures
+from search.options import SearchOptions
 from search.query import MODES
 
 DOCUMENTS, OWN = "documents", "own"
@@ -42,6 +46,10 @@ class Command(BaseCommand):
         parser.add_argument("--mode", choices=MODES, default="hybrid")
         parser.add_argument("--messages", action="store_true", help="measure recall of messages, not search of turns")
         parser.add_argument("--budget", type=int, default=2000, help="tokens of the context that --messages fills")
+        parser.add_argument("--silence", action="store_true", help="measure how often nothing is said to answer")
+        parser.add_argument(
+            "--fit-relevance", action="store_true", help="with --silence: fit a calibration and show what it gives"
+        )
         parser.add_argument("--features", action="store_true", help="show each feature alone, too")
         parser.add_argument("--fit", action="store_true", help="fit new weights and show what they give")
         parser.add_argument("--ablate", action="store_true", help="fit without each feature in turn")
@@ -67,11 +75,13 @@ class Command(BaseCommand):
             raise CommandError("Measure documents and own by themselves: they are not fitted together with others.")
         if len(options["dataset"]) != len(options["data"]):
             raise CommandError("Give one --data path for each data set, in the same order.")
+        sets = list(zip(options["dataset"], options["data"], strict=True))
         try:
-            observed = {
-                name: self._observe(name, path, options)
-                for name, path in zip(options["dataset"], options["data"], strict=True)
-            }
+            if options["silence"] or options["fit_relevance"]:
+                asked = {name: self._ask_all(name, path, options) for name, path in sets}
+                self.stdout.write(json.dumps(build_silence_report(asked, options), indent=1))
+                return
+            observed = {name: self._observe(name, path, options) for name, path in sets}
         except ConvMemoryError as error:
             raise CommandError(str(error)) from error
         report = build_report(observed, options)
@@ -114,23 +124,38 @@ class Command(BaseCommand):
         self.stdout.write(json.dumps(report, indent=None if options["json"] else 1))
 
     def _observe(self, name: str, path: Path, options: dict[str, Any]) -> list[Observation]:
-        """The set is done user by user, so that of a large one no more than one user is stored at a time."""
         found: list[Observation] = []
+        for owner, haystack in self._loaded(name, read_dataset(name, path, limit=options["limit"]), options):
+            found += self._search(owner, haystack, options)
+        if not found:
+            raise CommandError(f"No question of {name} is answered by a stored turn: is {path} the right one?")
+        return found
+
+    def _ask_all(self, name: str, path: Path, options: dict[str, Any]) -> list[Asked]:
+        haystacks = list(read_dataset(name, path, limit=options["limit"]))
+        asked: list[Asked] = []
+        for owner, haystack in self._loaded(name, haystacks, options):
+            others = [question for other in haystacks if other is not haystack for question in other.questions]
+            bar = SearchOptions.from_settings().min_relevance
+            asked += ask_haystack(owner, haystack, others, mode=options["mode"], bar=bar, progress=self._progress)
+        return asked
+
+    def _loaded(
+        self, name: str, haystacks: Iterable[Haystack], options: dict[str, Any]
+    ) -> Iterator[tuple[User, Haystack]]:
+        """Each haystack once it is indexed; of a large set no more than one is stored at a time."""
         try:
-            for haystack in read_dataset(name, path, limit=options["limit"]):
+            for haystack in haystacks:
                 owner = scratch_user(name, haystack)
                 load_haystack(owner, haystack, self._progress)
-                found += self._ask(owner, haystack, options)
+                yield owner, haystack
                 if not options["keep"]:
                     owner.delete()
         finally:
             if not options["keep"]:
                 delete_haystacks(name)
-        if not found:
-            raise CommandError(f"No question of {name} is answered by a stored turn: is {path} the right one?")
-        return found
 
-    def _ask(self, owner: User, haystack: Haystack, options: dict[str, Any]) -> list[Observation]:
+    def _search(self, owner: User, haystack: Haystack, options: dict[str, Any]) -> list[Observation]:
         if options["messages"]:
             budget = options["budget"]
             return observe_messages(owner, haystack, mode=options["mode"], budget=budget, progress=self._progress)
@@ -139,6 +164,15 @@ class Command(BaseCommand):
     def _progress(self, done: str, number: int, count: int) -> None:
         if self.stderr.isatty():
             self.stderr.write(f"\r{done} {number}{f' of {count}' if count else ''}   ", ending="")
+
+
+def build_silence_report(asked: Mapping[str, Sequence[Asked]], options: dict[str, Any]) -> dict[str, Any]:
+    """The figures of each set, and where asked for a calibration that fits all of them."""
+    bar = SearchOptions.from_settings().min_relevance
+    report: dict[str, Any] = {name: silence_figures(rows, bar) for name, rows in asked.items()}
+    if options["fit_relevance"]:
+        report["fit"] = fit_calibration(asked, options["mode"], bar)
+    return report
 
 
 def build_report(observed: Observed, options: dict[str, Any]) -> dict[str, Any]:
