@@ -6,7 +6,7 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
 from convmemory.embeddings import spaces
@@ -63,3 +63,10 @@ def test_a_person_reads_what_to_do_next(shelf: Path) -> None:
     assert "prompts: 'the cat: ' before questions" in text
     assert f"manage.py reembed --model {shelf / 'prompted'}" in text
     assert "cannot be used" in listed(str(shelf / "broken"))
+
+
+def test_the_default_model_is_written_at_eight_bits_and_listed(tmp_path: Path) -> None:
+    text = listed("--write-quantized", str(tmp_path / "small"))
+    assert f"manage.py reembed --model {tmp_path / 'small'}" in text
+    with pytest.raises(CommandError, match="exists already"):
+        listed("--write-quantized", str(tmp_path / "small"))

@@ -12,9 +12,17 @@ from pathlib import Path
 from convmemory.core.errors import ConvMemoryError
 from convmemory.embeddings.embedder import Embedder, ModelCard
 from convmemory.embeddings.local import LocalSentenceEmbedder
-from convmemory.embeddings.model_folder import BERT_WEIGHTS, DEFAULT_MODEL, GRAPH_FOLDER, GRAPH_SUFFIX
+from convmemory.embeddings.model_folder import (
+    BERT_WEIGHTS,
+    DEFAULT_MODEL,
+    GRAPH_FOLDER,
+    GRAPH_SUFFIX,
+    ModelFiles,
+    default_folder,
+)
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.options import LOCAL, EmbeddingOptions
+from convmemory.embeddings.quantizing import write_int8
 from convmemory.embeddings.spaces import active_space, open_embedder, space_key
 from convmemory.ops.benchmarks import capacity
 from convmemory.ops.benchmarks.synthetic import TextMaker
@@ -65,6 +73,12 @@ def list_choices(paths: Iterable[Path]) -> Iterator[Choice]:
     active = active_space()
     for options in _all_options(active, paths):
         yield _choice(options, active)
+
+
+def write_int8_default(target: Path) -> None:
+    """The default model at eight bits, as a folder. Raises as `write_int8` does."""
+    files = ModelFiles.of_bert(default_folder())
+    write_int8(files, target.expanduser(), cache_folder=EmbeddingOptions.from_settings().cache_folder)
 
 
 def looks_like_a_model(path: Path) -> bool:

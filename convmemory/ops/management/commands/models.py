@@ -8,11 +8,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
 from django.template.defaultfilters import filesizeformat
 
+from convmemory.core.errors import ConvMemoryError
 from convmemory.embeddings.embedder import ModelCard
-from convmemory.ops.benchmarks.model_choices import Choice, list_choices
+from convmemory.ops.benchmarks.model_choices import Choice, list_choices, write_int8_default
 from convmemory.ops.reembed.progress import duration
 
 
@@ -24,9 +25,21 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("path", nargs="*", type=Path)
+        parser.add_argument(
+            "--write-quantized",
+            type=Path,
+            metavar="FOLDER",
+            help="write the model that comes along at eight bits, and list it",
+        )
         parser.add_argument("--json", action="store_true", help="print one JSON array")
 
     def handle(self, *args: Any, path: list[Path], **options: Any) -> None:
+        if target := options["write_quantized"]:
+            try:
+                write_int8_default(target)
+            except ConvMemoryError as error:
+                raise CommandError(str(error)) from error
+            path = [*path, target]
         choices = list_choices(path)
         if options["json"]:
             self.stdout.write(json.dumps([asdict(choice) for choice in choices]))
