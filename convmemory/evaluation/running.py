@@ -82,6 +82,12 @@ def observe_haystack(owner: User, haystack: Haystack, *, mode: str, progress: On
     return found
 
 
+def query_of(question: Question, mode: str, limit: int = 20) -> SearchQuery:
+    """The question as it is searched for: among turns."""
+    text, filters = question.text[:MAX_QUERY_CHARS], Filters(kinds=TURNS_ALONE)
+    return SearchQuery(text=text, limit=limit, mode=mode, filters=filters)
+
+
 def delete_haystacks(dataset: str) -> int:
     """Delete the scratch users of a set with everything of theirs; how many there were."""
     users = User.objects.filter(username__startswith=f"{PREFIX}{dataset}-")
@@ -105,7 +111,7 @@ def _turns_of_messages(owner: User) -> dict[tuple[str, str], tuple[int, int]]:
 def _observe(
     owner: User, question: Question, gold: set[tuple[int, int]], homes: frozenset[int], mode: str
 ) -> Observation:
-    query = SearchQuery(text=question.text[:MAX_QUERY_CHARS], mode=mode, filters=Filters(kinds=TURNS_ALONE))
+    query = query_of(question, mode)
     started = time.perf_counter()
     result = rank_items(owner_id=owner.pk, query=query)
     keys = result.table.keys
