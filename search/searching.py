@@ -16,6 +16,7 @@ from search.pipeline import rank_items
 from search.query import DEFAULT_SCOPE, MAX_LIMIT, MIN_QUERY_CHARS, MODES, SCOPES, Mode, SearchQuery, parse_scope
 from search.ranking.rerank_endpoint import RerankOptions
 from search.ranking.reranking import Placing, key_of, place_hits, put_first, say_placed
+from search.ranking.times.reading import TimeReading
 from search.results.hits import Hit, show_hits
 
 __all__ = [
@@ -37,13 +38,14 @@ __all__ = [
 class SearchResults:
     """A page of hits, the cursor of the next one, and what the caller should know about the search.
 
-    `total` counts every turn that was found, on whatever page.
+    `total` counts every turn that was found, on whatever page. `time` is what the query says about when.
     """
 
     hits: list[Hit]
     next_cursor: str | None = None
     notes: tuple[str, ...] = ()
     total: int = 0
+    time: TimeReading | None = None
 
 
 def search(
@@ -88,4 +90,4 @@ def _find(
     rest = placing.keys if end < len(placing.keys) else ()
     next_cursor = encode_cursor(query.identity, [end, *rest]) if end < len(order) else None
     notes = (*ranked.query.notes, *placing.notes)
-    return SearchResults(say_placed(shown, placing.keys), next_cursor, notes, total=len(order))
+    return SearchResults(say_placed(shown, placing.keys), next_cursor, notes, total=len(order), time=ranked.query.time)

@@ -22,7 +22,7 @@ from django_htmx.http import push_url, replace_url
 
 from convmemory.accounts.views import PageRequest, signed_in
 from convmemory.conversations.models import Conversation
-from convmemory.conversations.reading import Filters, page_of_conversations
+from convmemory.conversations.reading import EVERYTHING, Filters, page_of_conversations
 from convmemory.conversations.search_box import SearchBox
 from convmemory.conversations.views import LIST_LIMIT, list_rows
 from convmemory.core.errors import InvalidInput
@@ -51,7 +51,7 @@ def search_page(request: PageRequest) -> HttpResponse:
     step = request.headers.get("X-Search-Step", "")
     box = _box(request, is_typing=step in ("typed", "goes-on"))
     status, context = _listing(request, box)
-    context |= {"box": box, "keep": box.query_string}
+    context |= {"box": box, "keep": box.query_string, "keep_time": box.without("when")}
     if context.get("groups") and (step == "chosen" or not request.htmx):
         remember_search(owner=request.user, box=box)
     if request.htmx:
@@ -102,8 +102,9 @@ def _listing(request: PageRequest, box: SearchBox) -> tuple[int, dict[str, Any]]
 
 def _query(box: SearchBox, filters: Filters, limit: int) -> SearchQuery:
     return SearchQuery(
-        text=box.q, limit=limit, mode=box.mode, scope=frozenset(box.scope), filters=filters, has_operators=True
-    )
+        text=box.q, limit=limit, mode=box.mode, scope=frozenset(box.scope), filters=filters, has_operators=True,
+        is_timeless=box.when == "any",
+    )  # fmt: skip
 
 
 def _filters(box: SearchBox) -> Filters:
@@ -153,7 +154,9 @@ def _results(request: PageRequest, box: SearchBox, results: MixedResults, cursor
         "first_unlikely": unlikely[0].key if unlikely and likely else "",
         "hit_count": len(results.hits),
         "next_cursor": None if box.sort else results.next_cursor,
-        "notes": results.notes,
+        "notes": [note for note in results.notes if results.time is None or note != results.time.note],
+        "time": results.time,
+        "time_left_out": _query(replace(box, when=""), EVERYTHING, 1).time if box.when else None,
     }
     if not groups and not cursor:
         context["nothing_imported"] = not _has_conversations(request)

@@ -83,9 +83,9 @@ def observe_haystack(owner: User, haystack: Haystack, *, mode: str, progress: On
 
 
 def query_of(question: Question, mode: str, limit: int = 20) -> SearchQuery:
-    """The question as it is searched for: among turns."""
+    """The question as it is searched for: among turns, on the day on which it is asked."""
     text, filters = question.text[:MAX_QUERY_CHARS], Filters(kinds=TURNS_ALONE)
-    return SearchQuery(text=text, limit=limit, mode=mode, filters=filters)
+    return SearchQuery(text=text, limit=limit, mode=mode, filters=filters, today=question.asked_at)
 
 
 def delete_haystacks(dataset: str) -> int:
