@@ -18,6 +18,7 @@ from convmemory.embeddings.spaces import active_space
 from search.adapters.conversations import KIND as TURNS
 from search.adapters.documents import KIND as SECTIONS
 from search.models import Passage, Source
+from search.ranking.times.reading import TimeReading
 from search.results.hits import Hit
 from search.searching import SearchQuery, SearchResults, search
 
@@ -74,6 +75,7 @@ class MixedResults:
     next_cursor: str | None = None
     notes: tuple[str, ...] = ()
     answered: bool | None = None
+    time: TimeReading | None = None
 
     @property
     def sections(self) -> list[SectionHit]:
@@ -185,7 +187,7 @@ def _with_places(found: SearchResults, *, owner_id: int | None, notes: tuple[str
             hits.append(hit)
         elif section := sections.get((hit.conversation_id, hit.turn_number)):
             hits.append(_section_hit(hit, section))
-    return MixedResults(hits, found.next_cursor, (*notes, *found.notes), found.answered)
+    return MixedResults(hits, found.next_cursor, (*notes, *found.notes), found.answered, found.time)
 
 
 def sections_by_key(hits: Sequence[Hit], owner_id: int | None) -> dict[tuple[int, int], Section]:

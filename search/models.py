@@ -294,3 +294,16 @@ class PastSearch(models.Model):
     def filters(self) -> str:
         """What it filters by, in one line."""
         return ", ".join(value for name, value in parse_qsl(self.address) if name != "q")
+
+
+class RerankerWeight(models.Model):
+    """How much a reranker counts in every search of this installation, and what that gained when it was measured."""
+
+    name = models.CharField(max_length=300, unique=True, help_text="The model, or the address where none is named.")
+    weight = models.FloatField(help_text="Of its scaled score, beside 1 of the scaled fused score; 0 leaves it out.")
+    questions = models.PositiveIntegerField(help_text="How many it was measured on.")
+    gain = models.FloatField(help_text="In mean reciprocal rank, on folds that were left out.")
+    fitted_at = models.DateTimeField(auto_now=True)
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.weight}"

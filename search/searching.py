@@ -17,6 +17,7 @@ from search.pipeline import rank_items
 from search.query import DEFAULT_SCOPE, MAX_LIMIT, MIN_QUERY_CHARS, MODES, SCOPES, Mode, SearchQuery, parse_scope
 from search.ranking.rerank_endpoint import RerankOptions
 from search.ranking.reranking import Placing, key_of, place_hits, put_first, say_placed
+from search.ranking.times.reading import TimeReading
 from search.results.hits import Hit, show_hits
 
 __all__ = [
@@ -41,7 +42,8 @@ class SearchResults:
     """A page of hits, the cursor of the next one, and what the caller should know about the search.
 
     `total` counts every turn that was found, on whatever page. `answered` is false where nothing that was found is
-    likely to answer, and the hits are only the nearest; None where nobody can tell.
+    likely to answer, and the hits are only the nearest; None where nobody can tell. `time` is what the query says about
+    when.
     """
 
     hits: list[Hit]
@@ -49,6 +51,7 @@ class SearchResults:
     notes: tuple[str, ...] = ()
     total: int = 0
     answered: bool | None = None
+    time: TimeReading | None = None
 
 
 def search(
@@ -94,4 +97,11 @@ def _find(
     next_cursor = encode_cursor(query.identity, [end, *rest]) if end < len(order) else None
     answered = ranked.is_answered(SearchOptions.from_settings().min_relevance)
     notes = (*ranked.query.notes, *placing.notes, *([ONLY_NEAREST] if answered is False and len(order) else []))
-    return SearchResults(say_placed(shown, placing.keys), next_cursor, notes, total=len(order), answered=answered)
+    return SearchResults(
+        say_placed(shown, placing.keys),
+        next_cursor,
+        notes,
+        total=len(order),
+        answered=answered,
+        time=ranked.query.time,
+    )

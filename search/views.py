@@ -22,7 +22,7 @@ from django_htmx.http import push_url, replace_url
 
 from convmemory.accounts.views import PageRequest, signed_in
 from convmemory.conversations.models import Conversation
-from convmemory.conversations.reading import Filters, page_of_conversations
+from convmemory.conversations.reading import EVERYTHING, Filters, page_of_conversations
 from convmemory.conversations.search_box import SearchBox
 from convmemory.conversations.views import LIST_LIMIT, list_rows
 from convmemory.core.errors import InvalidInput
@@ -51,7 +51,7 @@ def search_page(request: PageRequest) -> HttpResponse:
     step = request.headers.get("X-Search-Step", "")
     box = _box(request, is_typing=step in ("typed", "goes-on"))
     status, context = _listing(request, box)
-    context |= {"box": box, "keep": box.query_string}
+    context |= {"box": box, "keep": box.query_string, "keep_time": box.without("when")}
     if context.get("groups") and (step == "chosen" or not request.htmx):
         remember_search(owner=request.user, box=box)
     if request.htmx:
@@ -102,8 +102,9 @@ def _listing(request: PageRequest, box: SearchBox) -> tuple[int, dict[str, Any]]
 
 def _query(box: SearchBox, filters: Filters, limit: int) -> SearchQuery:
     return SearchQuery(
-        text=box.q, limit=limit, mode=box.mode, scope=frozenset(box.scope), filters=filters, has_operators=True
-    )
+        text=box.q, limit=limit, mode=box.mode, scope=frozenset(box.scope), filters=filters, has_operators=True,
+        is_timeless=box.when == "any",
+    )  # fmt: skip
 
 
 def _filters(box: SearchBox) -> Filters:
@@ -147,6 +148,9 @@ def _results(request: PageRequest, box: SearchBox, results: MixedResults, cursor
     is_silent = bool(results.hits) and results.answered is False and not (box.nearest or cursor)
     groups = group_hits([] if is_silent else results.hits, box)
     likely, unlikely = by_band(groups)
+    said_elsewhere = {ONLY_NEAREST} if is_silent else set()
+    if results.time is not None:
+        said_elsewhere.add(results.time.note)
     if box.sort:
         likely.sort(key=lambda group: group.created_at, reverse=True)
     context: dict[str, Any] = {
@@ -155,7 +159,9 @@ def _results(request: PageRequest, box: SearchBox, results: MixedResults, cursor
         "hit_count": len(results.hits),
         "is_silent": is_silent,
         "next_cursor": None if box.sort or is_silent else results.next_cursor,
-        "notes": [note for note in results.notes if not is_silent or note != ONLY_NEAREST],
+        "notes": [note for note in results.notes if note not in said_elsewhere],
+        "time": results.time,
+        "time_left_out": _query(replace(box, when=""), EVERYTHING, 1).time if box.when else None,
     }
     if not groups and not cursor:
         context["nothing_imported"] = not is_silent and not _has_conversations(request)

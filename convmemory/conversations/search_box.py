@@ -16,6 +16,7 @@ from django.http import HttpRequest
 SPOKEN = ("user", "assistant")
 SHOWN_KINDS = ("turn", "section")  # of hits; "" for both
 ORDERS = ("date",)  # "" for the best first
+TIMES = ("any",)  # words of time are plain words; "" where they count
 MAX_TYPED_CHARS = 2_000
 _TOKEN = re.compile(
     r"(?<!\S)(?P<name>agent|project|source|after|before|in|is|sort|by):"
@@ -58,6 +59,7 @@ class SearchBox:
     kind: str = ""
     sort: str = ""
     nearest: bool = False
+    when: str = ""
     typed: frozenset[str] = frozenset()
 
     @classmethod
@@ -76,6 +78,7 @@ class SearchBox:
             kind=given.get("kind", "") if given.get("kind", "") in SHOWN_KINDS else "",
             sort=given.get("sort", "") if given.get("sort", "") in ORDERS else "",
             nearest=given.get("nearest") == "1",
+            when=given.get("when", "") if given.get("when", "") in TIMES else "",
             **plain,
         )
         return box.with_tokens(given.get("q", ""), is_typing=is_typing)
@@ -105,7 +108,7 @@ class SearchBox:
         values["scope"] = ",".join(self.scope) if set(self.scope) != set(SPOKEN) else ""
         values |= {name: getattr(self, name) for name in ("agent", "project", "source", "after", "before")}
         values["archived"] = "1" if self.archived else ""
-        values |= {"kind": self.kind, "sort": self.sort, "nearest": "1" if self.nearest else ""}
+        values |= {"kind": self.kind, "sort": self.sort, "nearest": "1" if self.nearest else "", "when": self.when}
         return {name: value for name, value in values.items() if value}
 
     @property
@@ -124,7 +127,7 @@ class SearchBox:
 
     @property
     def has_filters(self) -> bool:
-        return bool(self.parameters.keys() - {"q", "sort", "nearest"})
+        return bool(self.parameters.keys() - {"q", "sort", "nearest", "when"})
 
 
 def _field(value: Any) -> str:

@@ -101,6 +101,12 @@ def observe_haystack(owner: User, haystack: Haystack, *, mode: str, progress: On
     return found
 
 
+def query_of(question: Question, mode: str, limit: int = 20) -> SearchQuery:
+    """The question as it is searched for: among turns, on the day on which it is asked."""
+    text, filters = question.text[:MAX_QUERY_CHARS], Filters(kinds=TURNS_ALONE)
+    return SearchQuery(text=text, limit=limit, mode=mode, filters=filters, today=question.asked_at)
+
+
 def delete_haystacks(dataset: str) -> int:
     """Delete the scratch users of a set with everything of theirs; how many there were."""
     users = User.objects.filter(username__startswith=f"{PREFIX}{dataset}-")
@@ -122,7 +128,7 @@ def _turns_of_messages(owner: User) -> dict[MessageRef, tuple[int, int]]:
 
 
 def _observe(owner: User, question: Question, gold: ItemKeys, homes: frozenset[int], mode: str) -> Observation:
-    query = SearchQuery(text=question.text[:MAX_QUERY_CHARS], mode=mode, filters=Filters(kinds=TURNS_ALONE))
+    query = query_of(question, mode)
     started = time.perf_counter()
     result = rank_items(owner_id=owner.pk, query=query)
     keys = result.table.keys

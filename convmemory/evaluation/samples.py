@@ -1,13 +1,14 @@
 """Our own questions over the sample conversations: a folder of `questions*.jsonl`, or one such file.
 
-A line has `query`, `conversation` (source id of a sample), `turns` and `kind`. Where `conversations.jsonl` stands
-beside them, its conversations are searched, too: `id`, `title`, `created_at`, `messages` with `role` and `content`.
-Nothing answers what `no_answer.jsonl` asks: `query`, `kind`, and as `fold` the conversation that it nearly asks about.
+A line has `query`, `conversation` (source id of a sample), `turns` and `kind`, where it matters `asked_at`, a day.
+Where `conversations.jsonl` stands beside them, its conversations are searched, too: `id`, `title`, `created_at`,
+`messages` with `role` and `content`. Nothing answers what `no_answer.jsonl` asks: `query`, `kind`, and as `fold` the
+conversation that it nearly asks about.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from datetime import datetime
+from datetime import date, datetime
 from functools import partial
 from importlib import resources
 from pathlib import Path
@@ -36,6 +37,7 @@ def read(path: Path) -> Iterator[Haystack]:
             text=line["query"],
             category=line["kind"],
             fold=line["conversation"],
+            asked_at=date.fromisoformat(line["asked_at"]) if "asked_at" in line else None,
             turns=frozenset((line["conversation"], turn) for turn in line["turns"]),
         )
         for file in files
@@ -64,6 +66,9 @@ def _drafts(more: Path) -> Iterator[ConversationDraft]:
 
 
 def _draft(line: Mapping[str, Any]) -> ConversationDraft:
-    messages = [MessageDraft(role=said["role"], parts=(TextPart(said["content"]),)) for said in line["messages"]]
+    messages = [
+        MessageDraft(role=said["role"], parts=(TextPart(said["content"]),), source_key=str(number))
+        for number, said in enumerate(line["messages"])
+    ]
     when = datetime.fromisoformat(line["created_at"])
     return ConversationDraft(messages, source=SOURCE, source_id=line["id"], title=line["title"], created_at=when)

@@ -5,22 +5,21 @@ Reads dates, vectors and token vectors of candidates; the scores themselves are 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from convmemory.core.sql import PendingQuery, load_sql, pipelined
+from convmemory.core.sql import pipelined
 from convmemory.embeddings.embedder import Vector
 from search.options import SearchOptions
-from search.ranking.dates import closeness, named_period
 from search.ranking.exchanges import exchange_features, named_share
 from search.ranking.fusion import best_first, diversify
+from search.ranking.in_time import date_features, in_order_of_time, read_moments
 from search.ranking.late_interaction import PassageMatches, match_passages, max_sim_features
 from search.ranking.rankers import BlendedRanker, LinearRanker, Ranker
 from search.ranking.relevance import Relevance, is_held_whole, relevance_of
 from search.ranking.weights import weights_of
-from search.retrieval.candidates import ITEM_MASK, Scores, distinct, item_keys, split_keys, spread, spread_all
+from search.retrieval.candidates import ITEM_MASK, Scores, distinct, spread_all
 from search.retrieval.dense import PendingItemVectors
 from search.retrieval.features import EXCHANGES, LATE_INTERACTION, Feature, FeatureTable
 from search.retrieval.prepared import PreparedQuery
@@ -105,9 +104,10 @@ def _rank(retrieved: Retrieved, rankers: Rankers, options: SearchOptions) -> Ran
     query, table = retrieved.query, retrieved.table
     if not len(table.keys):
         return RankedItems(query, table, word_weights=retrieved.word_weights)
-    table = table.with_columns(_date_features(query, table), of={Feature.DATE})
+    moments = read_moments(query, table.keys) if query.time else None
+    table = table.with_columns(date_features(query, table.keys, moments), of={Feature.DATE})
     if query.space is None:
-        scores = rankers.full_text.score(table)
+        scores = in_order_of_time(query, rankers.full_text.score(table), table.keys, moments)
         return RankedItems(query, table, scores, best_first(scores, table.keys), retrieved.word_weights)
     if query.by_distance:
         scores = table.similarities
@@ -120,6 +120,7 @@ def _rank(retrieved: Retrieved, rankers: Rankers, options: SearchOptions) -> Ran
             table = _with_late_features(retrieved, table, best)
             if Feature.MAX_SIM in table.columns:
                 scores = second_ranker(query, rankers).score(table)
+        scores = in_order_of_time(query, scores, table.keys, moments)
         order = best_first(scores, table.keys)
         if vectors is not None:
             order = _with_diverse_top(order, scores, best, vectors.read(), options.diversity_lambda)
@@ -131,18 +132,6 @@ def second_ranker(query: PreparedQuery, rankers: Rankers) -> Ranker:
     if query.mode != "hybrid":
         return rankers.semantic
     return rankers.sections if query.is_of_documents_alone else rankers.hybrid
-
-
-def _date_features(query: PreparedQuery, table: FeatureTable) -> dict[str, Scores]:
-    """Where the query names a date, how near to it each item was written. One query or none."""
-    period = named_period(query.text.text)
-    if period is None:
-        return {}
-    sources, items = split_keys(table.keys)
-    parameters: dict[str, Any] = {"owner": query.owner_id, "sources": sources, "items": items}
-    ((found, numbers, days),) = PendingQuery(load_sql("search", "item_days"), parameters).rows()
-    near = closeness(period, np.asarray(days or [], np.int64))
-    return {Feature.DATE: np.nan_to_num(spread(table.keys, item_keys(found or [], numbers or []), near))}
 
 
 def _with_late_features(retrieved: Retrieved, table: FeatureTable, best: Order) -> FeatureTable:

@@ -21,6 +21,7 @@ from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
 from search.query import DEFAULT_SCOPE, SearchQuery, kinds_in, shown_kinds_in
 from search.query_text import QueryText
+from search.ranking.times.reading import TimeReading
 from search.retrieval.candidates import ItemKeys, split_keys
 from search.sources import registered
 from search.vectors.passages import KINDS, vector_text
@@ -45,7 +46,7 @@ class QueryWord:
 class PreparedQuery:
     """What every stage reads. `space` is None where no vectors are compared, and then so is `embedding`.
 
-    `notes` say to the caller what could not be done as asked for.
+    `notes` say to the caller what could not be done as asked for. `time` is what the text says about when.
     """
 
     owner_id: int
@@ -60,6 +61,7 @@ class PreparedQuery:
     embedding: TokenEmbedding | None = None
     vector_text: str = field(default="", repr=False)
     notes: tuple[str, ...] = ()
+    time: TimeReading | None = None
 
     @property
     def passage_kinds(self) -> list[int]:
@@ -119,6 +121,8 @@ def prepare_query(*, owner_id: int, query: SearchQuery) -> PreparedQuery:
         filters=query.filters,
         words=words,
         languages=languages,
+        time=query.time,
+        notes=(query.time.note,) if query.time and query.time.note else (),
     )
     if query.mode == "full_text":
         return prepared

@@ -12,8 +12,11 @@ from django.core.management import CommandError, call_command
 from pytest_django import DjangoCaptureOnCommitCallbacks, Settings
 
 from convmemory.documents import processing
+from search.models import RerankerWeight
+from search.ranking import rerank_endpoint
 from search.ranking.calibration import read_calibrations
 from tests.support.documents import convert_here
+from tests.support.rerank_server import running_reranker
 
 pytestmark = pytest.mark.django_db
 
@@ -113,3 +116,59 @@ def test_a_library_is_loaded_measured_and_deleted(
     assert report["section_iou@1"] <= report["passage_iou@1"]
     assert not User.objects.exists()
     assert not [path for path in (tmp_path / "media").rglob("*") if path.is_file()]
+
+
+NAMES = ("Ada", "Bob", "Cy", "Di", "Eve", "Flo", "Gus", "Hal")
+
+
+def is_meant(text: str) -> bool:
+    """Of two lines that answer equally well, whether it is the labelled one: by turns the first and the second."""
+    return any(f"{name} adopted a parrot, parrot number {1 + n % 2}" in text for n, name in enumerate(NAMES))
+
+
+def two_parrots() -> dict[str, Any]:
+    """A set in which the fused order has to guess."""
+    lines = [f"{name} adopted a parrot, parrot number {number}." for name in NAMES for number in (1, 2)]
+    said = [
+        {"speaker": speaker, "dia_id": f"D{number}:{place}", "text": text}
+        for place, line in enumerate(lines, 1)
+        for number, (speaker, text) in enumerate((("Ada", line), ("Bob", "Noted.")), 1)
+    ]
+    questions = [
+        {
+            "question": f"Which parrot did {name} adopt?",
+            "answer": "",
+            "evidence": [f"D1:{2 * n + 1 + n % 2}"],
+            "category": 4,
+        }
+        for n, name in enumerate(NAMES)
+    ]
+    return {"sample_id": "conv-2", "conversation": SAMPLE["conversation"] | {"session_1": said}, "qa": questions}
+
+
+@pytest.mark.parametrize(
+    ("judge", "is_good"), [(is_meant, True), (lambda text: not is_meant(text), False)], ids=["knows", "is wrong"]
+)
+def test_a_reranker_gets_the_weight_that_questions_ask_for(
+    tmp_path: Path, settings: Settings, judge: Any, is_good: bool
+) -> None:
+    file = tmp_path / "locomo.json"
+    file.write_text(json.dumps([two_parrots()]), encoding="utf-8")
+    with running_reranker(scores=lambda documents: [float(judge(text)) for text in documents]) as server:
+        settings.RERANK_URL, settings.RERANK_API_KEY, settings.RERANK_MODEL = server.url, server.key, "judge"
+        out = StringIO()
+        call_command("evaluate", "locomo", "--data", str(file), "--fit-reranker", "--json", stdout=out)
+    rerank_endpoint.close_connections()
+    report = json.loads(out.getvalue())
+    kept = RerankerWeight.objects.get(name="judge")
+    assert report["reranker"] == "judge"
+    assert report["questions"] == kept.questions == 8
+    assert report["weight"] == kept.weight
+    assert (kept.weight > 0) is is_good
+    assert not User.objects.exists()
+
+
+def test_without_a_reranker_there_is_nothing_to_fit(tmp_path: Path, settings: Settings) -> None:
+    settings.RERANK_URL = ""
+    with pytest.raises(CommandError, match="RERANK_URL"):
+        call_command("evaluate", "locomo", "--data", str(tmp_path), "--fit-reranker", stdout=StringIO())

@@ -9,6 +9,7 @@ import tempfile
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,8 @@ from search.query_text import parse_query
 from search.ranking.dates import named_period
 from search.ranking.exchanges import is_question, names_in
 from search.ranking.late_interaction import token_weights
+from search.ranking.times.reading import read_time
+from search.ranking.times.relative import quarter_span, relative_span
 from search.results.matching import QueryStems, stem, stems_of
 from search.unspaced import pairs_of
 from search.vectors.asking import is_asking
@@ -289,6 +292,9 @@ def _content(text: str) -> object:
     return [part_to_json(part) for part in content_parts(blocks, unknown=lambda kind: None)]
 
 
+TODAY = date(2026, 11, 18)
+
+
 def _query(text: str) -> object:
     return parse_query(text), named_period(text)
 
@@ -386,6 +392,8 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "search.languages": lambda text: languages_of({"A": text, "B": text}),
     "search.unspaced": lambda text: list(pairs_of(text)),
     "search.ranking.dates": _query,
+    "search.ranking.times.reading": lambda text: read_time(text, TODAY),
+    "search.ranking.times.relative": lambda text: (relative_span(text, TODAY), quarter_span(text, TODAY)),
     "search.ranking.late_interaction": lambda text: token_weights(text, [(0, 1)], {"a": 1.0}),
     "convmemory.conversations.event_words": lambda text: (
         event_words(text, payload={text[:100]: [text]}),

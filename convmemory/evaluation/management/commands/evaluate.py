@@ -5,17 +5,19 @@ Loads the set into scratch users, indexes it, asks its questions, prints the fig
 
 import json
 from argparse import ArgumentParser, ArgumentTypeError
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from statistics import quantiles
-from typing import Any
+from typing import Any, TypeVar
 
 from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 
 from convmemory.accounts.users import user_named
 from convmemory.core.errors import ConvMemoryError
-from convmemory.evaluation import documents, own, reporting
+from convmemory.evaluation import documents, own, reporting, rerank_fitting
 from convmemory.evaluation.datasets import DATASETS, read_dataset
 from convmemory.evaluation.haystacks import Haystack
 from convmemory.evaluation.messages import observe_messages
@@ -30,6 +32,8 @@ DOCUMENTS, OWN = "documents", "own"
 COLUMNS = ("hit@1", "hit@5", "recall@1", "recall@5", "recall@10", "recall@20", "mrr", "ndcg@10")
 CONVERSATION_COLUMNS = ("conversation_hit@1", "conversation_hit@5")
 WIDTH = 34
+
+Found = TypeVar("Found")
 
 
 class Command(BaseCommand):
@@ -49,6 +53,9 @@ class Command(BaseCommand):
         parser.add_argument("--silence", action="store_true", help="measure how often nothing is said to answer")
         parser.add_argument(
             "--fit-relevance", action="store_true", help="with --silence: fit a calibration and show what it gives"
+        )
+        parser.add_argument(
+            "--fit-reranker", action="store_true", help="find and keep the weight of the reranker at RERANK_URL"
         )
         parser.add_argument("--features", action="store_true", help="show each feature alone, too")
         parser.add_argument("--fit", action="store_true", help="fit new weights and show what they give")
@@ -76,6 +83,9 @@ class Command(BaseCommand):
         if len(options["dataset"]) != len(options["data"]):
             raise CommandError("Give one --data path for each data set, in the same order.")
         sets = list(zip(options["dataset"], options["data"], strict=True))
+        if options["fit_reranker"]:
+            self._fit_reranker(options)
+            return
         try:
             if options["silence"] or options["fit_relevance"]:
                 asked = {name: self._ask_all(name, path, options) for name, path in sets}
@@ -107,6 +117,31 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from error
         self.stdout.write(json.dumps(report) if options["json"] else "\n".join(own.lines_of(report)))
 
+    def _fit_reranker(self, options: dict[str, Any]) -> None:
+        """The weight of the reranker, kept for every search; what it gains goes with it."""
+        try:
+            reranker = rerank_fitting.reranker_in_use()
+            ask = partial(
+                rerank_fitting.rerank_haystack, options=reranker, mode=options["mode"], progress=self._progress
+            )
+            questions = [
+                found
+                for name, path in zip(options["dataset"], options["data"], strict=True)
+                for found in self._of_haystacks(name, path, options, ask)
+            ]
+            fit = rerank_fitting.keep_fitted_weight(reranker, questions)
+        except ConvMemoryError as error:
+            raise CommandError(str(error)) from error
+        if options["json"]:
+            self.stdout.write(json.dumps({"reranker": reranker.name, **asdict(fit)}))
+            return
+        self.stdout.write(
+            f"{reranker.name}: weight {fit.weight:g}. MRR of {fit.questions} questions {fit.before:.4f} without it, "
+            f"{fit.after:.4f} with it (folds left out); 95 % interval of the gain {fit.low:+.4f} to {fit.high:+.4f}."
+        )
+        if not fit.weight:
+            self.stdout.write("The gain is not certain: searches do not ask this reranker.")
+
     def _documents(self, options: dict[str, Any]) -> None:
         """Search of documents, in the mode that is asked for, beside a plain splitter."""
         [folder] = options["data"]
@@ -124,9 +159,14 @@ class Command(BaseCommand):
         self.stdout.write(json.dumps(report, indent=None if options["json"] else 1))
 
     def _observe(self, name: str, path: Path, options: dict[str, Any]) -> list[Observation]:
-        found: list[Observation] = []
-        for owner, haystack in self._loaded(name, read_dataset(name, path, limit=options["limit"]), options):
-            found += self._search(owner, haystack, options)
+        return self._of_haystacks(name, path, options, partial(self._search, options=options))
+
+    def _of_haystacks(
+        self, name: str, path: Path, options: dict[str, Any], ask: Callable[[User, Haystack], list[Found]]
+    ) -> list[Found]:
+        """What `ask` finds in all of the set."""
+        loaded = self._loaded(name, read_dataset(name, path, limit=options["limit"]), options)
+        found = [one for owner, haystack in loaded for one in ask(owner, haystack)]
         if not found:
             raise CommandError(f"No question of {name} is answered by a stored turn: is {path} the right one?")
         return found
