@@ -64,7 +64,8 @@ async def give_title(job: ReplyJob, turn: FirstTurn) -> str:
     try:
         async with asyncio.timeout(TIMEOUT_S):
             title = clean_title(await _ask(job, turn))
-        return title if title and await in_thread(_replace_title, job, turn.title, title) else ""
+        is_replaced = bool(title) and await in_thread(_replace_title, job, turn.title, title)
+        return title if is_replaced else ""
     except (ConvMemoryError, TimeoutError) as error:
         logger.info("Conversation %s keeps its question as its title: %s", job.conversation_id, error)
         return ""

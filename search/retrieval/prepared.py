@@ -150,7 +150,11 @@ def _by_words_only(prepared: PreparedQuery, error: EmbedderUnavailable) -> Prepa
 def _look_up_words(owner_id: int, text: str, kinds: Collection[str]) -> tuple[tuple[QueryWord, ...], tuple[str, ...]]:
     """The words in the order of the query, and the languages beside English of what the owner has of these kinds."""
     with connection.cursor() as cursor:
-        parameters = {"owner": owner_id, "kinds": sorted(kinds), "text": searchable(storable(text))}
+        parameters: dict[str, Any] = {
+            "owner": owner_id,
+            "kinds": sorted(kinds),
+            "text": searchable(storable(text)),
+        }
         cursor.execute(load_sql("search", "query_words"), parameters)
         rows = cursor.fetchall()
     language = _language_of_query([row[4] for row in rows], in_english=sum(row[2] for row in rows))

@@ -6,12 +6,11 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
 from django.db import connection
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import FilePayload, Locator, Page, expect
 from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
@@ -37,7 +36,7 @@ def transcript(*turns: tuple[str, str]) -> bytes:
     return "".join(json.dumps({"role": role, "content": text}) + "\n" for role, text in said).encode()
 
 
-def file_of(name: str, content: bytes) -> dict[str, Any]:
+def file_of(name: str, content: bytes) -> FilePayload:
     return {"name": name, "mimeType": "application/octet-stream", "buffer": content}
 
 
