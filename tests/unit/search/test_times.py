@@ -168,7 +168,7 @@ def test_the_latest_of_equal_answers_counts_most_and_a_poor_one_nothing() -> Non
 
 
 def test_one_answer_alone_is_neither_early_nor_late() -> None:
-    assert not earliness(np.array([5.0, 1.0], np.float32), np.array([1, 2]), order=Order.LATEST).any()
+    assert not earliness(np.array([10.0, 1.0], np.float32), np.array([1, 2]), order=Order.LATEST).any()
 
 
 def test_the_right_side_of_an_event_counts_less_the_further_away() -> None:
