@@ -141,7 +141,7 @@ EMBEDDING_THREADS = conf.env_int("EMBEDDING_THREADS", 0, minimum=0, maximum=1_02
 
 LATE_INTERACTION = conf.env_bool("LATE_INTERACTION", default=True)
 MMR_LAMBDA = conf.env_float("MMR_LAMBDA", 0.97, minimum=0, maximum=1)
-SEARCH_MIN_RELEVANCE = conf.env_float("SEARCH_MIN_RELEVANCE", 0.36, minimum=0, maximum=1)
+SEARCH_MIN_RELEVANCE = conf.env_float("SEARCH_MIN_RELEVANCE", 0.37, minimum=0, maximum=1)
 RERANK_URL = conf.env_address("RERANK_URL")
 RERANK_API_KEY = conf.env_secret("RERANK_API_KEY")
 RERANK_MODEL = conf.env_str("RERANK_MODEL")

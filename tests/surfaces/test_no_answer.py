@@ -32,7 +32,7 @@ PAIRS = [
 
 @pytest.fixture
 def archive(owner: User, settings: Any) -> User:
-    settings.SEARCH_MIN_RELEVANCE, settings.RECALL_MIN_RELEVANCE = 0.36, 0.25
+    settings.SEARCH_MIN_RELEVANCE, settings.RECALL_MIN_RELEVANCE = 0.37, 0.25
     conversation = make_conversation(owner, exchange(*PAIRS), title="House")
     index_conversation(conversation_id=conversation.pk)
     return owner
