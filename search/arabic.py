@@ -39,7 +39,9 @@ def _without_article(word: str) -> str:
 
 
 def _without_endings(word: str) -> str:
-    for ending in _ENDINGS:
-        if word.endswith(ending) and len(word) - len(ending) >= MIN_CORE_CHARS:
-            return word[: -len(ending)]
-    return word
+    """One ending after the other is taken off: that of a plural may stand behind what looks like one."""
+    while True:
+        found = next((end for end in _ENDINGS if word.endswith(end) and len(word) - len(end) >= MIN_CORE_CHARS), "")
+        if not found:
+            return word
+        word = word[: -len(found)]

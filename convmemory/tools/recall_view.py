@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from memory.context import MemoryContext
+from memory.recall import NOTHING_ANSWERS
 from memory.recalled import Recall, RecalledMessage
 from memory.resurrection import Chunk, Outcome, Part
 
@@ -88,7 +89,7 @@ def view_recall(found: Recall, context: MemoryContext, max_tokens: int) -> Recal
         max_tokens=max_tokens,
         context=context.text,
         notes=found.notes,
-        is_silent=found.answered is False and not found.messages,
+        is_silent=NOTHING_ANSWERS in found.notes,
     )
 
 

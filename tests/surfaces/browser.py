@@ -17,6 +17,8 @@ from typing import TypeVar
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, Playwright, Route, sync_playwright
 
+from tests.surfaces.requests_under_way import all_answered
+
 T = TypeVar("T")
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 ARGUMENTS = (
@@ -72,7 +74,8 @@ class Chromium:
         javascript: bool = True,
     ) -> T:
         """Run `steps` on a page of the site at `address`; scripts that fail or are refused fail the test."""
-        return self._thread.submit(self._visit, address, steps, width, height, javascript).result()
+        with all_answered():
+            return self._thread.submit(self._visit, address, steps, width, height, javascript).result()
 
     def _visit(self, address: str, steps: Callable[[Page], T], width: int, height: int, javascript: bool) -> T:
         context = self._browser.new_context(

@@ -79,7 +79,9 @@ def expect_turn_in_view(page: Page, turn: int = TURN) -> None:
 
 def search_for(page: Page, words: str) -> None:
     page.get_by_role("searchbox").press_sequentially(words)
-    expect(page).to_have_url(re.compile(rf"/search\?q={quote_plus(words)}$"))  # until then: found for its beginning
+    expect(page).to_have_url(
+        re.compile(rf"/search\?q={re.escape(quote_plus(words))}$")
+    )  # until then: found for its beginning
     expect(page.locator(".hit").first).to_contain_text("sourdough starter alive")
 
 

@@ -6,7 +6,7 @@ from pytest_django.live_server_helper import LiveServer
 
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation, make_user
-from tests.surfaces.browser import Chromium
+from tests.surfaces.browser import Chromium, sign_in
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -28,11 +28,7 @@ def test_every_text_runs_in_its_own_direction(chromium: Chromium, live_server: L
     index_conversation(conversation_id=arabic.pk)
 
     def steps(page: Page) -> None:
-        page.goto("/")
-        page.get_by_label("Name").fill("ada")
-        page.get_by_label("Password").fill("correct horse")
-        page.get_by_role("button", name="Sign in").click()
-        page.get_by_role("searchbox").wait_for()
+        sign_in(page)
         page.goto(arabic.get_absolute_url())
         assert page.evaluate(DIRECTION, "h1[data-title]") == "rtl"
         assert page.evaluate(DIRECTION, ".is-user .prose") == "rtl"
@@ -42,7 +38,7 @@ def test_every_text_runs_in_its_own_direction(chromium: Chromium, live_server: L
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
         page.goto(f"/search?q={QUESTION.split()[2]}")
         page.locator(".hit").first.wait_for()
-        assert page.evaluate(DIRECTION, ".hit .item-passage") == "rtl"
+        assert page.evaluate(DIRECTION, ".hit .item-question") == "rtl"
         assert page.evaluate(DIRECTION, "#q") == "rtl"
 
     chromium.visit(live_server.url, steps, width=390, height=844)

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 import pytest
 from django.contrib.auth.models import User
@@ -20,6 +21,7 @@ from tests.surfaces.browser import Chromium, sign_in
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 WIDTHS = (1440, 1024, 768, 390)
+SAID_AT = datetime(2026, 3, 9, 14, 5, tzinfo=UTC)
 Steps = Callable[[Page], None]
 
 
@@ -46,7 +48,7 @@ def archive() -> Archive:
         MessageDraft("assistant", (TextPart("Mended:\n\n```python\nprint('cinnabar')\n```"),)),
     ]
     pairs = exchange(*[(f"question {number}?", f"answer {number}") for number in range(13)])
-    said = [*pairs[:5], *work, *pairs[6:]]
+    said = [replace(message, created_at=SAID_AT) for message in (*pairs[:5], *work, *pairs[6:])]
     long = make_conversation(owner, said, title="The oven", agent="claude-code", project="/src/oven")
     short = [
         make_conversation(owner, exchange(("rye?", "sour")), title=f"Rye {number}", agent="codex", project="/src/mill")

@@ -47,7 +47,7 @@ def test_the_page_names_what_it_shows(owner: User, page: Callable[..., str]) -> 
         owner, exchange(("what?", "**that**")), title="Title", agent="claude-code", project="/home/ada/src/billing"
     )
     text = page(f"/conversations/{conversation.pk}")
-    assert "<h1 title=" in text
+    assert '<h1 dir="auto" title="Title"' in text
     assert "claude-code" in text
     assert '<span class="tag" title="/home/ada/src/billing">billing</span>' in text
     assert "1 Jan 2026" in text

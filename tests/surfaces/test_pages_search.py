@@ -481,8 +481,8 @@ def test_progress_is_polled_while_turns_wait_and_then_silent(owner: User, pages:
     assert 'hx-trigger="every 2s"' in waiting
     index_conversation(conversation_id=conversation.pk)
     silent = pages.get("/index/progress")
-    assert "hx-get" not in silent
-    assert 'id="progress"' in silent
+    assert 'hx-trigger="convmemory:changed from:document"' in silent, "it asks again only once more has come in"
+    assert 'id="progress" hidden' in silent
 
 
 def test_coming_back_to_the_list_gets_the_welcome_alone(owner: User, pages: Pages) -> None:
