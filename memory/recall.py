@@ -17,7 +17,7 @@ from memory.alive import alive_among, alive_turns
 from memory.message_features import ANYWHERE, Candidate, MessageCandidates, Positions, message_candidates
 from memory.openings import load_openings
 from memory.options import RecallOptions
-from memory.recalled import Recall, RecalledMessage, RecalledPassage
+from memory.recalled import NOTHING_ANSWERS, Recall, RecalledMessage, RecalledPassage
 from search.document_search import TURNS_ALONE
 from search.pipeline import rank_items
 from search.query import DEFAULT_SCOPE, SearchQuery
@@ -31,7 +31,6 @@ from search.results.runs import PassagePlace
 MAX_TOP_K = 50
 LEADING_CHARS = 40  # of the white space before a passage
 PASSAGES = 6  # of one message, those nearest to the query
-NOTHING_ANSWERS = "Nothing is recalled: nothing here seems to answer this. A search shows what comes nearest."
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+NOTHING_ANSWERS = "Nothing is recalled: nothing here seems to answer this. A search shows what comes nearest."
+
 Side = Literal["user", "assistant"]
 """Who says something in a turn, whatever the speaker's name."""
 ChunkId = tuple[int, int, int]

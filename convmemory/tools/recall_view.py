@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from memory.context import MemoryContext
-from memory.recall import NOTHING_ANSWERS
-from memory.recalled import Recall, RecalledMessage
+from memory.recalled import NOTHING_ANSWERS, Recall, RecalledMessage
 from memory.resurrection import Chunk, Outcome, Part
 
 PieceState = Literal["brought", "alive", "missing"]
