@@ -257,7 +257,7 @@ class SourceAdmin(MetadataAdmin):
 class SourceIndexAdmin(ReindexingAdmin):
     """How far each source is in each space; what one action marks is its state in the active space."""
 
-    list_display = ("id", "source", "owner", "space", "is_up_to_date", "error", "updated_at")
+    list_display = ("id", "source", "owner", "space", "is_up_to_date", "error")
     list_select_related = ("owner", "space", "source")
     list_filter = (OwnerFilter, SourceFilter, IndexStateFilter, "space", UptoFilter)
     fields = (
