@@ -1,7 +1,8 @@
 """Arabic words without the article and particles that are written before them, and without common endings. Pure.
 
 PostgreSQL's stemmer takes off endings by whether there is an article, and leaves "and" before it: with and without it a
-word has two stems. These are looked for beside those. Source: light10, Larkey et al. 2007.
+word has two stems. These are looked for beside those. Source: light10, Larkey et al. 2007, whose
+endings are taken off here one after the other.
 """
 
 import re
