@@ -3,7 +3,6 @@
 Every function takes the caller. One page costs the same few queries however large the archive is.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from itertools import groupby
@@ -80,7 +79,9 @@ def page_of_shelves(
         rows = rows.filter(Q(updated_at__lt=at) | Q(updated_at=at, pk__lt=pk))
     page = list(rows[: PAGE_ROWS + 1])
     shown = _rows(owner, page[:PAGE_ROWS], has_children=choice.is_everything)
-    shelves += _by_time(shown, today or timezone.localdate())
+    now = today or timezone.localdate()
+    by_time = groupby(shown, key=lambda row: shelf_label(timezone.localtime(row.conversation.updated_at).date(), now))
+    shelves += [Shelf(label, tuple(group)) for label, group in by_time]
     if len(page) <= PAGE_ROWS:
         return shelves, None
     last = page[PAGE_ROWS - 1]
@@ -120,12 +121,6 @@ def _rows(owner: AbstractBaseUser, page: list[Conversation], *, has_children: bo
         return Row(conversation, tuple(tags.get(conversation.pk, ())))
 
     return [replace(row_of(row), children=tuple(map(row_of, children.get(row.pk, ())))) for row in page]
-
-
-def _by_time(rows: Iterable[Row], today: date) -> list[Shelf]:
-    """Rows, which stand newest first, by day where that is recent, else by month."""
-    groups = groupby(rows, key=lambda row: shelf_label(timezone.localtime(row.conversation.updated_at).date(), today))
-    return [Shelf(label, tuple(group)) for label, group in groups]
 
 
 def shelf_label(day: date, today: date) -> str:

@@ -23,7 +23,9 @@ def add_events(conversation: Conversation, events: Iterable[EventDraft]) -> int:
     """Append the event log's new lines, and set the turns of all; how many lines. The turns are numbered by now."""
     stored = Event.objects.filter(owner_id=conversation.owner_id, conversation=conversation)
     last = stored.aggregate(line=Max("line_number"))["line"]
-    turns = _turns_of_prompts(conversation)
+    # The turn of each prompt; an unanswered prompt shares its turn with the next.
+    prompts = conversation.messages.filter(is_real_user=True).order_by("position")
+    turns = list(prompts.values_list("turn_number", flat=True))
     count = 0
     every = iter(events)
     while batch := list(islice(every, BATCH)):
@@ -32,12 +34,6 @@ def add_events(conversation: Conversation, events: Iterable[EventDraft]) -> int:
         _set_turns(conversation, batch[: len(batch) - len(new)], turns)
         count += len(new)
     return count
-
-
-def _turns_of_prompts(conversation: Conversation) -> list[int | None]:
-    """The turn of each prompt of the conversation: those that nobody answered share one with the next."""
-    prompts = conversation.messages.filter(is_real_user=True).order_by("position")
-    return list(prompts.values_list("turn_number", flat=True))
 
 
 def _turn_of(event: EventDraft, turns: list[int | None]) -> int | None:

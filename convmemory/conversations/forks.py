@@ -3,13 +3,12 @@
 A message is known by its source key, which a copy keeps. Where the other one is not here, the copy is stored whole.
 """
 
-from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import chain
 
 from django.contrib.auth.models import AbstractBaseUser
 
-from convmemory.conversations.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.drafts import ConversationDraft
 from convmemory.conversations.message_rows import source_key_of
 from convmemory.conversations.models import Conversation, Message
 from convmemory.core.text import storable
@@ -25,9 +24,10 @@ def without_copies(*, owner: AbstractBaseUser, draft: ConversationDraft) -> Conv
     original = _original(owner, draft, source_key_of(first))
     if original is None:
         return replace(draft, messages=whole)
+    held = set(original.messages.exclude(source_key="").values_list("source_key", flat=True))
     return replace(
         draft,
-        messages=_own(whole, original),
+        messages=(message for message in whole if source_key_of(message) not in held),
         parent_source_id=draft.parent_source_id or original.source_id,
     )
 
@@ -38,8 +38,3 @@ def _original(owner: AbstractBaseUser, draft: ConversationDraft, key: str) -> Co
     others = of_source.exclude(source_id=storable(draft.source_id)[:300])
     held = Message.objects.filter(owner_id=owner.pk, source_key=key) if key else Message.objects.none()
     return others.filter(pk__in=held.values("conversation_id")).order_by("pk").first()
-
-
-def _own(messages: Iterable[MessageDraft], original: Conversation) -> Iterator[MessageDraft]:
-    held = set(original.messages.exclude(source_key="").values_list("source_key", flat=True))
-    return (message for message in messages if source_key_of(message) not in held)

@@ -79,7 +79,10 @@ def finish(row: Import, report: ImportReport) -> None:
     if report.recognised:
         _end(row, state=State.DONE, **values)
     else:
-        _end(row, state=State.FAILED, failure=Import.Failure.UNREADABLE, error=_why_nothing(report), **values)
+        reasons = [f"{file.path}: {error}" for file in report.files for error in file.errors[:1]]
+        reasons += [f"{issue.place}: {issue.reason}" for file in report.files for issue in file.issues[:1]]
+        error = storable("; ".join(["Nothing could be imported", *reasons[:3]]))[:2_000]
+        _end(row, state=State.FAILED, failure=Import.Failure.UNREADABLE, error=error, **values)
 
 
 def fail(row: Import, failure: Import.Failure, error: str) -> None:
@@ -90,7 +93,8 @@ def fail(row: Import, failure: Import.Failure, error: str) -> None:
 def give_back(row: Import) -> None:
     """Let another worker try it again, as often as `MAX_ATTEMPTS`."""
     if row.attempts >= MAX_ATTEMPTS:
-        fail(row, Import.Failure.INTERRUPTED, _interrupted(row))
+        error = f"The import was interrupted {row.attempts} times: upload it in parts, or ask who runs the server."
+        fail(row, Import.Failure.INTERRUPTED, error)
     else:
         _own(row).update(state=State.QUEUED, run=None, lease_until=None)
 
@@ -148,13 +152,3 @@ def _own(row: Import) -> QuerySet[Import]:
 def _end(row: Import, **values: Any) -> None:
     if _own(row).update(**values, run=None, lease_until=None, file="", ended_at=timezone.now()):
         upload_storage().delete(str(row.file.name))
-
-
-def _why_nothing(report: ImportReport) -> str:
-    reasons = [f"{file.path}: {error}" for file in report.files for error in file.errors[:1]]
-    reasons += [f"{issue.place}: {issue.reason}" for file in report.files for issue in file.issues[:1]]
-    return storable("; ".join(["Nothing could be imported", *reasons[:3]]))[:2_000]
-
-
-def _interrupted(row: Import) -> str:
-    return f"The import was interrupted {row.attempts} times: upload it in parts, or ask who runs the server."

@@ -73,18 +73,14 @@ def _window(conversation: Conversation, start: int, end: int, *, keep: int, targ
     first, last = _within_budget([_weight(message) for message in messages], keep - start)
     before += messages[:first]
     messages = messages[first:last]
+    following = messages[-1].position + 1 if messages else conversation.message_count
     return Window(
         messages=messages,
         turn_before=before[-1].turn_number if before else None,
         earlier=messages[0].position if messages and messages[0].position > 0 else None,
-        later=_next_position(conversation, messages),
+        later=following if following < conversation.message_count else None,
         target=target,
     )
-
-
-def _next_position(conversation: Conversation, messages: list[Message]) -> int | None:
-    following = messages[-1].position + 1 if messages else conversation.message_count
-    return following if following < conversation.message_count else None
 
 
 def _within_budget(weights: list[int], keep: int) -> tuple[int, int]:

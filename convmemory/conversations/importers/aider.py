@@ -46,21 +46,17 @@ class AiderImporter:
                 continue  # a start without a question: most histories hold hundreds
             name = f"{started}:{short_hash(question)}"
             names[name] += 1
+            # Aider keeps its history in the repository, so a file that has not been moved names its project.
+            folder = source.path.resolve().parent
+            is_copy = source.path.name != HISTORY or folder.is_relative_to(Path(tempfile.gettempdir()).resolve())
             yield ConversationDraft(
                 messages=_messages(entries, report),
                 source=self.name,
                 source_id=key_of(name if names[name] == 1 else f"{name}:{names[name]}", max_chars=290),
                 agent=self.name,
-                project=_project(source.path),
+                project="" if is_copy else str(folder),
                 created_at=time_of(started),
             )
-
-
-def _project(path: Path) -> str:
-    """The repository: the folder that the history lies in, as long as it is where Aider put it."""
-    folder = path.resolve().parent
-    is_copy = path.name != HISTORY or folder.is_relative_to(Path(tempfile.gettempdir()).resolve())
-    return "" if is_copy else str(folder)
 
 
 def _sessions(path: Path, report: FileReport) -> Iterator[tuple[str, list[str]]]:

@@ -36,7 +36,8 @@ def node_drafts(node: Mapping[str, Any], *, model: str, unknown: Callable[[str],
             unknown(f"role {text_of(author.get('role'))}")
         return
     content = mapping_of(message.get("content"))
-    hidden = _is_hidden(content, metadata)
+    marks = ("is_visually_hidden_from_conversation", "is_user_system_message")
+    hidden = content.get("content_type") == "user_editable_context" or any(metadata.get(mark) is True for mark in marks)
     parts = _parts(content, role, text_of(author.get("name")), text_of(message.get("recipient")), node, unknown)
     if role == "user":
         parts.extend(_attachments(metadata))
@@ -51,11 +52,6 @@ def node_drafts(node: Mapping[str, Any], *, model: str, unknown: Callable[[str],
         injected=hidden and role == "user",
         raw=json.dumps(node, ensure_ascii=False).encode("utf-8", "replace"),
     )
-
-
-def _is_hidden(content: Mapping[str, Any], metadata: Mapping[str, Any]) -> bool:
-    marks = ("is_visually_hidden_from_conversation", "is_user_system_message")
-    return content.get("content_type") == "user_editable_context" or any(metadata.get(mark) is True for mark in marks)
 
 
 def _parts(
@@ -109,22 +105,18 @@ def _pointed_at(part: Mapping[str, Any], texts: list[str], files: list[Part], un
     elif kind.endswith("asset_pointer"):
         audio = mapping_of(part.get("audio_asset_pointer")) or part
         size = audio.get("size_bytes")
+        # What an image was made from.
+        metadata = mapping_of(part.get("metadata"))
         files.append(
             AttachmentPart(
                 name=text_of(audio.get("asset_pointer"))[:300] or kind,
                 media_type="image" if kind.startswith("image") else "audio",
                 size_bytes=size if isinstance(size, int) and not isinstance(size, bool) and size > 0 else 0,
-                text=_prompt_of(part),
+                text=text_of(mapping_of(metadata.get("dalle")).get("prompt")),
             )
         )
     else:
         unknown(kind or "(part without a type)")
-
-
-def _prompt_of(part: Mapping[str, Any]) -> str:
-    """What an image was made from."""
-    metadata = mapping_of(part.get("metadata"))
-    return text_of(mapping_of(metadata.get("dalle")).get("prompt"))
 
 
 def _attachments(metadata: Mapping[str, Any]) -> list[Part]:

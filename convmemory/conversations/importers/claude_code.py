@@ -61,11 +61,15 @@ class ClaudeCodeImporter:
     def parse(self, source: Source, report: FileReport) -> Iterator[ConversationDraft]:
         """See `Importer.parse`."""
         path = source.path
-        subagent = _is_subagent_file(path)
+        subagent = path.stem.startswith("agent-")
         scan = scan_file(path, report, subagent=subagent)
         report.written_by(scan.version, self.checked)
         parent_id = _parent_id(path, scan) if subagent else ""
-        own_id = _subagent_id(path, parent_id) if subagent else _session_id(path, scan.session_id)
+        own_id = (
+            _bounded(f"{parent_id}:{path.stem}" if parent_id else path.stem)
+            if subagent
+            else _session_id(path, scan.session_id)
+        )
         chains = sidechains(scan)
         plan = scan.queue.plan()
         if scan.messages or plan:
@@ -98,19 +102,11 @@ class ClaudeCodeImporter:
             report.note("a session without any message")
 
 
-def _is_subagent_file(path: Path) -> bool:
-    return path.stem.startswith("agent-")
-
-
 def _session_id(path: Path, session_id: str) -> str:
     """The file's name; with the session's id behind it where the name is not itself such an id."""
     if _UUID.fullmatch(path.stem) or session_id in ("", path.stem):
         return _bounded(path.stem)
     return _bounded(f"{path.stem}:{session_id}")
-
-
-def _subagent_id(path: Path, parent_id: str) -> str:
-    return _bounded(f"{parent_id}:{path.stem}" if parent_id else path.stem)
 
 
 def _parent_id(path: Path, scan: Scan) -> str:

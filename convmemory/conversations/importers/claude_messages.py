@@ -140,7 +140,11 @@ class MessageReader:
         if content is None:
             return []
         parts = self._parts(item, content)
-        results = tuple(self._named(part) for part in parts if isinstance(part, ToolResultPart))
+        results = tuple(
+            (part if part.name else replace(part, name=self._tool_names.get(part.call_id, "")))
+            for part in parts
+            if isinstance(part, ToolResultPart)
+        )
         files = tuple(part for part in parts if isinstance(part, AttachmentPart))
         prompt = read_prompt(item.value)
         draft = self._base(item)
@@ -198,9 +202,6 @@ class MessageReader:
 
     def _parts(self, item: JsonObject, content: object) -> list[Part]:
         return content_parts(content, unknown=self.report.unknown) if isinstance(content, (str, list)) else []
-
-    def _named(self, part: ToolResultPart) -> ToolResultPart:
-        return part if part.name else replace(part, name=self._tool_names.get(part.call_id, ""))
 
     def _base(self, item: JsonObject) -> MessageDraft:
         return MessageDraft(

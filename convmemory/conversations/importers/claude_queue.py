@@ -62,7 +62,7 @@ class QueueTracker:
         """An entry left the queue for the model, in mid-turn; which one is said only sometimes."""
         wanted = _normal(text)
         named = next((entry for entry in self._waiting if entry and text and entry.text == wanted), None)
-        entry = named or self._next()
+        entry = named or next((entry for entry in self._waiting if entry), None)
         certain = named is not None or None not in self._waiting
         if entry in self._waiting:
             self._waiting.remove(entry)
@@ -101,7 +101,8 @@ class QueueTracker:
         text = _normal(text)
         self._settled.extend(self._take_up(place, text))
         if self._rests[place]:
-            self._close_handed_over()
+            self._settled.extend(entry for entry in self._open if entry.handed_over)
+            self._open = [entry for entry in self._open if not entry.handed_over]
 
     def plan(self) -> dict[Place, list[Segment]]:
         """The messages of every place that the queue has a say in; an attachment not named yields none."""
@@ -112,9 +113,6 @@ class QueueTracker:
             if place in segments:
                 segments[place].extend((start, "", text) for start, text in rests)
         return {place: [(key, text) for _, key, text in sorted(found)] for place, found in segments.items()}
-
-    def _next(self) -> _Entry | None:
-        return next((entry for entry in self._waiting if entry), None)
 
     def _take_up(self, place: Place, text: str) -> list[_Entry]:
         """Move every open entry found in the text to this place; what is left of the text goes to `_rests`."""
@@ -132,10 +130,6 @@ class QueueTracker:
         self._open = [entry for entry in self._open if entry not in taken]
         self._rests[place] = _uncovered(framed, spans)
         return list(taken)
-
-    def _close_handed_over(self) -> None:
-        self._settled.extend(entry for entry in self._open if entry.handed_over)
-        self._open = [entry for entry in self._open if not entry.handed_over]
 
 
 def _normal(text: str) -> str:

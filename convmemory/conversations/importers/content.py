@@ -109,7 +109,9 @@ def message_parts(value: Mapping[str, Any], *, role: Role, unknown: OnUnknown) -
     if content is None and value.get("role") is None:
         return tuple(content_parts([value], unknown=unknown))  # an item of the Responses API
     if role == "tool" and not _holds_results(content):
-        return (_tool_message_result(value),)
+        if not {"content", "output"} & value.keys():
+            raise InvalidInput("A tool message has no content: give what the tool answered.")
+        return (tool_result(value),)
     parts: list[Part] = []
     for key in ("reasoning_content", "reasoning", "thinking"):
         if isinstance(value.get(key), str):
@@ -201,8 +203,9 @@ def tool_call(block: Mapping[str, Any]) -> ToolCallPart:
 
 def tool_result(block: Mapping[str, Any]) -> ToolResultPart:
     """A result in any of its shapes; its content as one text."""
+    names = ("tool_use_id", "tool_call_id", "call_id")
     return ToolResultPart(
-        call_id=_call_id(block),
+        call_id=key_of(next((text for text in (text_of(block.get(name)) for name in names) if text), "")),
         text=result_text(block["content"] if "content" in block else block.get("output")),
         name=text_of(block.get("name")),
         is_error=block.get("is_error") is True,
@@ -239,23 +242,12 @@ def _holds_results(content: object) -> bool:
     return any(isinstance(block, Mapping) and str(block.get("type")).endswith("tool_result") for block in blocks)
 
 
-def _tool_message_result(value: Mapping[str, Any]) -> ToolResultPart:
-    if not {"content", "output"} & value.keys():
-        raise InvalidInput("A tool message has no content: give what the tool answered.")
-    return tool_result(value)
-
-
 def _calls_beside(value: Mapping[str, Any]) -> list[ToolCallPart]:
     calls = value.get("tool_calls")
     listed = [item for item in calls if isinstance(item, Mapping)] if isinstance(calls, list) else []
     if isinstance(value.get("function_call"), Mapping):
         listed.append(value["function_call"])
     return [tool_call(item) for item in listed]
-
-
-def _call_id(block: Mapping[str, Any]) -> str:
-    names = ("tool_use_id", "tool_call_id", "call_id")
-    return key_of(next((text for text in (text_of(block.get(name)) for name in names) if text), ""))
 
 
 def _arguments(given: object) -> Mapping[str, Any]:

@@ -52,7 +52,7 @@ class CursorImporter:
             source_id=key_of(path.stem, max_chars=290),
             agent=self.name,
             project=_project(path),
-            parent_source_id=_parent(path),
+            parent_source_id=key_of(path.parent.parent.name, max_chars=290) if path.parent.name == SUBAGENTS else "",
         )
 
 
@@ -93,8 +93,3 @@ def _project(path: Path) -> str:
     if TRANSCRIPTS not in parts or parts.index(TRANSCRIPTS) == 0:
         return ""
     return parts[parts.index(TRANSCRIPTS) - 1]
-
-
-def _parent(path: Path) -> str:
-    """The session that started a subagent: its transcript lies in that session's folder."""
-    return key_of(path.parent.parent.name, max_chars=290) if path.parent.name == SUBAGENTS else ""

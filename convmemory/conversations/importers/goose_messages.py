@@ -55,7 +55,9 @@ def _blocks(item: Mapping[str, Any], report: FileReport) -> Iterator[Block]:
     elif kind in ("thinking", "reasoning"):
         yield thinking_block(text_of(item.get("thinking")) or text_of(item.get("text")))
     elif kind in ("toolRequest", "frontendToolRequest"):
-        call = _outcome(item.get("toolCall"))
+        # Newer versions wrap the call as `{status, value}`.
+        outcome = mapping_of(item.get("toolCall"))
+        call = mapping_of(outcome["value"]) if "value" in outcome else outcome
         yield call_block(id=item.get("id"), name=call.get("name"), input=call.get("arguments"))
     elif kind == "toolResponse":
         yield _result(item)
@@ -63,12 +65,6 @@ def _blocks(item: Mapping[str, Any], report: FileReport) -> Iterator[Block]:
         yield attachment_block("image", item.get("mimeType"))
     elif kind not in _SILENT:
         report.unknown(kind or "(no type)")
-
-
-def _outcome(value: object) -> Mapping[str, Any]:
-    """What an outcome `{status, value}` holds; older versions hold it as it is."""
-    outcome = mapping_of(value)
-    return mapping_of(outcome["value"]) if "value" in outcome else outcome
 
 
 def _result(item: Mapping[str, Any]) -> Block:

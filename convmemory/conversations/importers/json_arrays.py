@@ -195,7 +195,9 @@ class _Document:
         if end is None:
             too_long = len(text.text) - text.at > MAX_ELEMENT_CHARS
             self._report.skip(place, _TOO_LONG if too_long else (problem or _CUT_OFF))
-            self._to_the_end()
+            self._text.at = len(self._text.text)
+            while self._text.more():
+                self._text.at = len(self._text.text)
             return None
         source, text.at = text.text[text.at : end], end
         if not problem:
@@ -209,11 +211,6 @@ class _Document:
         self._report.skip(place, problem)
         self._broken += 1
         return None
-
-    def _to_the_end(self) -> None:
-        self._text.at = len(self._text.text)
-        while self._text.more():
-            self._text.at = len(self._text.text)
 
 
 def _member(text: str, at: int) -> tuple[str, int] | None:

@@ -47,7 +47,7 @@ class PlainImporter:
         """See `Importer.sniff`."""
         if source.is_folder:
             return None
-        if _begins_plainly(source):
+        if any(_is_message(item.value) or _is_conversation(item.value) for item in source.head_objects):
             return 50
         head = source.head
         if not (_is_document(source) or source.is_one_long_line) or _OTHER_PROGRAMS.search(head):
@@ -85,11 +85,6 @@ class _Names:
         self._used[name] += 1
         count = self._used[name]
         return key_of(name if count == 1 else f"{name}:{count}", max_chars=290)
-
-
-def _begins_plainly(source: Source) -> bool:
-    """Whether a whole line of the file's head is a message or a conversation."""
-    return any(_is_message(item.value) or _is_conversation(item.value) for item in source.head_objects)
 
 
 def _id_of(value: object) -> str:

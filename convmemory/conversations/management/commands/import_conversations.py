@@ -72,7 +72,7 @@ class Command(BaseCommand):
         width = min(70, max((len(file.path) for file in report.files), default=4))
         self.stdout.write(_row("file", "format", TITLES, width))
         for file in report.files:
-            self.stdout.write(_row(file.path, file.format or "-", _counts(file), width))
+            self.stdout.write(_row(file.path, file.format or "-", [getattr(file, name) for name in COLUMNS], width))
             if file.is_refused:
                 self.stdout.write("    refused")
             for line in _details(file):
@@ -96,10 +96,6 @@ def owner_named(name: str) -> AbstractBaseUser:
         raise CommandError(
             f"There is no user {name!r}. Make one with: python manage.py create_api_key {name} --create"
         ) from None
-
-
-def _counts(file: FileReport) -> list[int]:
-    return [getattr(file, name) for name in COLUMNS]
 
 
 def _row(path: str, format: str, cells: Any, width: int) -> str:
