@@ -21,7 +21,7 @@ from convmemory.chat.agents import AgentOptions, agent_for, options_of
 from convmemory.chat.models import Agent, Reply
 from convmemory.chat.options import ChatOptions
 from convmemory.chat.progress import draft_to_json, read_partial
-from convmemory.conversations import ingest, reading
+from convmemory.conversations import ingest, reading, responses
 from convmemory.conversations.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.models import Conversation, Message
 from convmemory.conversations.parts import TextPart, spoken_text
@@ -111,7 +111,7 @@ def begin_reply(
         if replaces is not None:
             question_asked_here(owner=owner, conversation_id=conversation_id, message_id=replaces)
             supersede_from(owner=owner, conversation_id=conversation_id, message_id=replaces)
-        question_id = ingest.begin_response(
+        question_id = responses.begin_response(
             owner=owner, conversation_id=conversation_id, question=question, lease=lease()
         )
         reply = Reply.objects.create(
@@ -162,7 +162,7 @@ def _clean(text: str) -> str:
 def beat(job: ReplyJob, received: Sequence[MessageDraft] | None) -> Pulse:
     """Prolong the lease and keep what was received (None: nothing new); what the writer shall do."""
     with transaction.atomic():
-        if not ingest.renew_response(owner=job.owner, conversation_id=job.conversation_id, lease=lease()):
+        if not responses.renew_response(owner=job.owner, conversation_id=job.conversation_id, lease=lease()):
             return Pulse.LOST
         mine = _running(job.owner.pk, job.reply_id).select_for_update()
         stops = mine.values_list("stop_requested", flat=True).first()
@@ -206,12 +206,12 @@ def finish_reply(job: ReplyJob, received: Sequence[MessageDraft], ending: Ending
     """
     with transaction.atomic():
         try:
-            ingest.lock_conversation(owner=job.owner, conversation_id=job.conversation_id)
+            responses.lock_conversation(owner=job.owner, conversation_id=job.conversation_id)
         except NotFound as error:
             raise ReplyLost(str(error)) from error
         if not _end(job.owner.pk, job.reply_id, ending):
             raise ReplyLost(f"Reply {job.reply_id} was taken over.")
-        conversation = ingest.finish_response(
+        conversation = responses.finish_response(
             owner=job.owner,
             conversation_id=job.conversation_id,
             drafts=received,

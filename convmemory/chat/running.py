@@ -9,7 +9,7 @@ from convmemory.chat.clients import close_clients
 from convmemory.chat.live import interrupt_all
 from convmemory.chat.options import ChatOptions
 from convmemory.chat.proxy import finish_recordings
-from convmemory.conversations.ingest import release_abandoned_responses
+from convmemory.conversations.responses import release_abandoned_responses
 from convmemory.core.completions import endpoint_from_settings
 from convmemory.core.threads import in_thread
 

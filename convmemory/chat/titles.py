@@ -15,8 +15,8 @@ from convmemory.chat.completions import open_stream, request_body
 from convmemory.chat.deltas import CompletionDraft
 from convmemory.chat.metering import metered
 from convmemory.chat.replies import SOURCE, ReplyJob
-from convmemory.conversations import ingest
-from convmemory.conversations.drafts import MessageDraft
+from convmemory.conversations import ingest, responses
+from convmemory.conversations.drafts import TITLE_CHARS, MessageDraft
 from convmemory.conversations.hidden_keys import text_without_keys
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.parts import spoken_text
@@ -53,7 +53,7 @@ def first_turn_of(job: ReplyJob, answer: Iterable[MessageDraft]) -> FirstTurn | 
     asked = {
         row.pk: spoken_text(row.typed_parts) for row in chat.messages.filter(Q(position=0) | Q(pk=job.question_id))
     }
-    if job.question_id not in asked or chat.title not in map(ingest.title_of, asked.values()):
+    if job.question_id not in asked or chat.title not in map(responses.title_of, asked.values()):
         return None
     said = spoken_text(part for draft in answer for part in draft.parts)
     return FirstTurn(chat.title, asked[job.question_id], said)
@@ -89,14 +89,14 @@ def clean_title(text: str) -> str:
     """The first line of what a model said, without the marks that models put around titles."""
     lines = [line for line in storable(text[: READ_CHARS * 2]).splitlines() if line.strip(AROUND)]
     first = lines[0].strip(AROUND).removeprefix("Title:").strip(AROUND) if lines else ""
-    return one_line(text_without_keys(first), ingest.TITLE_CHARS)
+    return one_line(text_without_keys(first), TITLE_CHARS)
 
 
 def _replace_title(job: ReplyJob, before: str, title: str) -> bool:
     """Whether the title was still the one that it takes the place of."""
     with transaction.atomic():
         try:
-            chat = ingest.lock_conversation(owner=job.owner, conversation_id=job.conversation_id)
+            chat = responses.lock_conversation(owner=job.owner, conversation_id=job.conversation_id)
         except NotFound:
             return False
         if chat.title != before:

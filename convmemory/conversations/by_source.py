@@ -10,7 +10,7 @@ from itertools import zip_longest
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import IntegrityError, transaction
 
-from convmemory.conversations import ingest
+from convmemory.conversations import ingest, responses
 from convmemory.conversations.drafts import ConversationDraft, MessageDraft, TurnDraft
 from convmemory.conversations.message_rows import is_stored_as
 from convmemory.conversations.models import Conversation
@@ -60,7 +60,7 @@ def _known_or_none(owner: AbstractBaseUser, draft: ConversationDraft) -> Convers
 
 def _continued(owner: AbstractBaseUser, known: Conversation, drafts: Sequence[MessageDraft]) -> Conversation:
     with transaction.atomic():
-        conversation = ingest.lock_conversation(owner=owner, conversation_id=known.pk)
+        conversation = responses.lock_conversation(owner=owner, conversation_id=known.pk)
         rows = conversation.messages.order_by("position").values_list("content_hash", flat=True)
         stored = [bytes(digest) for digest in rows]
         for place, (digest, draft) in enumerate(zip_longest(stored, drafts)):

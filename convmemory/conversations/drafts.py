@@ -1,6 +1,6 @@
 """What comes in, before it is stored: conversations, messages and events as pure values.
 
-Importers, the API and the chat all speak to `ingest.py` in these.
+Importers, the API and the chat all hand these to `ingest.py` and `responses.py`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,6 +10,8 @@ from typing import Any
 
 from convmemory.conversations.parts import Part, Role, TextPart, part_size
 from convmemory.core.errors import InvalidInput
+
+TITLE_CHARS = 80  # of a title that is made of the first question
 
 
 @dataclass(frozen=True, slots=True)

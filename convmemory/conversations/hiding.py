@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import transaction
 
-from convmemory.conversations.ingest import announce_rewritten, lock_conversation, require_idle
 from convmemory.conversations.models import Conversation
+from convmemory.conversations.numbering import announce_rewritten
 from convmemory.conversations.options import HidingOptions
+from convmemory.conversations.responses import lock_conversation, require_idle
 from convmemory.conversations.stored_keys import hide_beside_messages, hide_in_messages
 from convmemory.core.errors import ConversationBusy, NotFound, SwitchedOff
 

@@ -6,8 +6,9 @@ from django.contrib.auth.models import AbstractBaseUser
 from django.db import connection, transaction
 from django.db.models import Min, OuterRef, Subquery
 
-from convmemory.conversations.ingest import finish_removal, lock_conversation, require_idle
 from convmemory.conversations.models import Conversation
+from convmemory.conversations.numbering import finish_change
+from convmemory.conversations.responses import lock_conversation, require_idle
 from convmemory.core.sql import load_sql
 
 
@@ -39,7 +40,7 @@ def remove_messages(*, owner: AbstractBaseUser, conversation_id: int, ids: tuple
         count = gone.count()
         gone.delete()
         _close_gaps(conversation, lowest)
-        finish_removal(conversation, from_position=lowest, message_count=conversation.message_count - count)
+        finish_change(conversation, from_position=lowest, message_count=conversation.message_count - count)
     return count
 
 

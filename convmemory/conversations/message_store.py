@@ -1,4 +1,4 @@
-"""Writes the rows of messages with their raw sources and hidden keys; `ingest.py` alone calls it, under its lock.
+"""Writes the rows of messages with their raw sources and hidden keys; called under the lock of the conversation.
 
 Many rows go in one statement as one JSON array, which costs a fraction of what as many rows of values do.
 """

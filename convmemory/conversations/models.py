@@ -1,7 +1,7 @@
 """Conversations, their messages, the raw source of each message, agents' event logs, and imports.
 
-Rows are written by `ingest.py` alone, those of imports by `imports.py` and `import_queue.py`. Lengths are cut there,
-never here.
+Rows are written by `ingest.py` and `responses.py`, those of imports by `imports.py` and `import_queue.py`. Lengths are
+cut there, never here.
 """
 
 from typing import Any

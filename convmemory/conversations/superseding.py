@@ -3,7 +3,8 @@
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import transaction
 
-from convmemory.conversations.ingest import finish_removal, lock_conversation, require_idle
+from convmemory.conversations.numbering import finish_change
+from convmemory.conversations.responses import lock_conversation, require_idle
 from convmemory.core.errors import NotFound
 
 
@@ -19,4 +20,4 @@ def supersede_from(*, owner: AbstractBaseUser, conversation_id: int, message_id:
         if first is None:
             raise NotFound(f"There is no message {message_id} in conversation {conversation_id}.")
         conversation.messages.filter(position__gte=first).update(superseded=True)
-        finish_removal(conversation, from_position=first, message_count=conversation.message_count)
+        finish_change(conversation, from_position=first, message_count=conversation.message_count)

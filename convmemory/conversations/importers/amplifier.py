@@ -10,12 +10,11 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from convmemory.conversations.drafts import ConversationDraft, MessageDraft
+from convmemory.conversations.drafts import TITLE_CHARS, ConversationDraft, MessageDraft
 from convmemory.conversations.importers.amplifier_events import EVENT_FILES, events_path, read_events
 from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
 from convmemory.conversations.importers.bounds import has_too_many_values, too_many_values
@@ -31,7 +30,7 @@ MAX_METADATA_BYTES = 16 * 1024 * 1024
 MAX_RESULT_CHARS = 1_000_000
 REMINDER = "<system-reminder>"
 SESSION_FILES = frozenset({TRANSCRIPT, METADATA, *EVENT_FILES, "context-intelligence"})
-TITLE_CHARS = 80
+
 
 _METADATA_KEYS = frozenset(
     {"session_id", "bundle", "last_turn", "parent_id", "turn_count", "working_dir", "recovered", "incremental"}
@@ -70,14 +69,16 @@ class AmplifierImporter:
             report.note("a session without any message")
             if not has_events:
                 return
+        given = (time_of(metadata.get(key)) for key in ("created", "started_at"))
+        bundle = text_of(metadata.get("bundle")).removeprefix("bundle:").strip()
         yield ConversationDraft(
             messages=itertools.chain(opening, messages),
             source=self.name,
             source_id=_session_id(source.path, metadata, opening),
             title=text_of(metadata.get("name")) or _title(opening),
-            agent=_agent(metadata),
+            agent=bundle or text_of(metadata.get("agent_name")) or "amplifier",
             project=text_of(metadata.get("working_dir")) or _project_slug(source),
-            created_at=_created_at(metadata),
+            created_at=next((time for time in given if time), None),
             parent_source_id=_parent_id(source.path, metadata),
             events=read_events(source.path, report) if has_events else (),
         )
@@ -121,7 +122,7 @@ def _messages(path: Path, metadata: Mapping[str, Any], report: FileReport) -> It
 
 def _finished(draft: MessageDraft, item: JsonObject, model: str) -> MessageDraft:
     """The message with its key, its model, and by whom it was really written."""
-    draft = replace(draft, source_key=_line_key(item), raw=item.raw)
+    draft = replace(draft, source_key=f"line:{item.number}" + (f".{item.index}" if item.index else ""), raw=item.raw)
     if draft.role == "assistant":
         return replace(draft, model=draft.model or model)
     if draft.role == "tool":
@@ -131,10 +132,6 @@ def _finished(draft: MessageDraft, item: JsonObject, model: str) -> MessageDraft
     if draft.role == "user" and spoken_text(draft.parts).lstrip().startswith(REMINDER):
         return replace(draft, role="system", injected=True)
     return draft
-
-
-def _line_key(item: JsonObject) -> str:
-    return f"line:{item.number}" + (f".{item.index}" if item.index else "")
 
 
 def _as_result(draft: MessageDraft, item: JsonObject) -> MessageDraft:
@@ -159,16 +156,6 @@ def _with_error_flag(part: Part) -> Part:
 def _title(opening: list[MessageDraft]) -> str:
     said = (spoken_text(draft.parts) for draft in opening if draft.role == "user" and not draft.injected)
     return one_line(next(said, ""), TITLE_CHARS)
-
-
-def _created_at(metadata: Mapping[str, Any]) -> datetime | None:
-    given = (time_of(metadata.get(key)) for key in ("created", "started_at"))
-    return next((time for time in given if time), None)
-
-
-def _agent(metadata: Mapping[str, Any]) -> str:
-    bundle = text_of(metadata.get("bundle")).removeprefix("bundle:").strip()
-    return bundle or text_of(metadata.get("agent_name")) or "amplifier"
 
 
 def _project_slug(source: Source) -> str:

@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from convmemory.conversations.drafts import TITLE_CHARS
 from convmemory.conversations.importers.base import FileReport
 from convmemory.conversations.importers.claude_prompts import (
     Prompt,
@@ -31,7 +32,6 @@ OTHER_TYPES = frozenset(
     }
 )
 KNOWN_TYPES = MESSAGE_TYPES | OTHER_TYPES
-TITLE_CHARS = 80
 
 
 @dataclass(slots=True)

@@ -20,7 +20,7 @@ import numpy as np
 from django.contrib.auth.models import User
 from django.db import connection, transaction
 
-from convmemory.conversations import ingest
+from convmemory.conversations import ingest, numbering
 from convmemory.conversations.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.import_runner import import_paths
 from convmemory.conversations.reading import EVERYTHING, Filters, messages_of_turns
@@ -71,11 +71,11 @@ def bench_numbering() -> list[Figure]:
             conversation.refresh_from_db()
             conversation.messages.filter(position__gte=conversation.message_count - 4).update(turn_number=None)
             started = time.perf_counter()
-            ingest.renumber(conversation, from_position=conversation.message_count - 4)
+            numbering.renumber(conversation, from_position=conversation.message_count - 4)
             number_ms.append((time.perf_counter() - started) * 1000)
     with transaction.atomic():
         started = time.perf_counter()
-        ingest.renumber(conversation, from_position=0)
+        numbering.renumber(conversation, from_position=0)
         whole_ms = (time.perf_counter() - started) * 1000
     return [
         Figure("numbering one more turn, 10,000 messages, median", median(number_ms), "ms", "< 10"),

@@ -7,9 +7,9 @@ from django.db import connection, transaction
 from django.db.models import Count
 from django.utils import timezone
 
-from convmemory.conversations.ingest import release_abandoned_responses
 from convmemory.conversations.kept_uploads import drop_upload, lost_uploads
 from convmemory.conversations.models import Conversation
+from convmemory.conversations.responses import release_abandoned_responses
 from convmemory.core.retrying import EMBEDDING
 from convmemory.core.sql import load_sql
 from convmemory.core.text import one_line

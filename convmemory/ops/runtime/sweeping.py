@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from django.utils import timezone
 from django_q.models import Failure
 
-from convmemory.conversations.ingest import release_abandoned_responses
+from convmemory.conversations.responses import release_abandoned_responses
 from convmemory.core import fair_queue
 from convmemory.core.measuring import Measurement, report
 from convmemory.documents.picture_room import prune_all_pictures

@@ -16,7 +16,7 @@ from convmemory.chat.models import Reply
 from convmemory.chat.pages import received_parts
 from convmemory.chat.progress import draft_to_json
 from convmemory.chat.replies import begin_reply, start_conversation
-from convmemory.conversations import ingest
+from convmemory.conversations import responses
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.signals import response_abandoned
 from convmemory.ops.runtime import sweeping
@@ -56,7 +56,7 @@ def test_a_damaged_partial_reply_holds_up_neither_its_conversation_nor_others(
     owner: User, damaged: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     first, second, third = abandoned(owner, SOUND), abandoned(owner, damaged), abandoned(owner, SOUND)
-    assert sorted(ingest.release_abandoned_responses()) == [first.pk, second.pk, third.pk]
+    assert sorted(responses.release_abandoned_responses()) == [first.pk, second.pk, third.pk]
     assert states() == ["idle"] * 3
     assert [texts(found)[1:] for found in (first, third)] == [["Once"]] * 2
     assert texts(second) == ["Tell me a story", *(["Once"] if damaged == [*SOUND, DAMAGED] else [])]
@@ -67,7 +67,7 @@ def test_a_damaged_partial_reply_holds_up_neither_its_conversation_nor_others(
 
 def test_what_cannot_be_read_stays_in_its_row_and_the_page_says_so(owner: User, client: Client) -> None:
     conversation = abandoned(owner, [*SOUND, DAMAGED])
-    ingest.release_abandoned_responses()
+    responses.release_abandoned_responses()
     reply = Reply.objects.get()
     assert reply.partial == [*SOUND, DAMAGED]
     assert [part["speaker"] for part in said_so_far(reply)] == ["Assistant"]
@@ -79,7 +79,7 @@ def test_what_cannot_be_read_stays_in_its_row_and_the_page_says_so(owner: User, 
 
 def test_a_sound_partial_reply_is_moved_out_of_its_row(owner: User) -> None:
     abandoned(owner, SOUND)
-    ingest.release_abandoned_responses()
+    responses.release_abandoned_responses()
     reply = Reply.objects.get()
     assert (reply.partial, reply.error) == ([], "The server went away while the reply was being written.")
 
@@ -119,12 +119,12 @@ def test_one_that_cannot_be_taken_back_is_logged_and_tried_again(
     first, second, third = (abandoned(owner, SOUND) for _ in range(3))
     failing.add(second.pk)
     with caplog.at_level(logging.ERROR):
-        assert ingest.release_abandoned_responses() == [first.pk, third.pk]
+        assert responses.release_abandoned_responses() == [first.pk, third.pk]
     assert f"Conversation {second.pk} could not be taken back" in caplog.text
     assert states() == ["idle", "processing", "idle"]
     assert Reply.objects.get(conversation=second).partial == SOUND
     failing.clear()
-    assert ingest.release_abandoned_responses() == [second.pk]
+    assert responses.release_abandoned_responses() == [second.pk]
     assert texts(second) == ["Tell me a story", "Once"]
 
 

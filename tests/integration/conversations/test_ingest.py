@@ -9,7 +9,7 @@ from django.db import IntegrityError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from convmemory.conversations import ingest
+from convmemory.conversations import ingest, responses
 from convmemory.conversations.drafts import ConversationDraft, EventDraft, MessageDraft
 from convmemory.conversations.imported_rows import link_children
 from convmemory.conversations.message_rows import KEY_CHARS
@@ -219,7 +219,7 @@ def test_what_postgresql_refuses_is_removed() -> None:
 def test_appending_while_processing_is_refused_until_the_lease_ends() -> None:
     owner = make_user()
     conversation = make_conversation(owner, exchange(*GREETING))
-    ingest.begin_response(owner=owner, conversation_id=conversation.pk, question=user_says("And now?"))
+    responses.begin_response(owner=owner, conversation_id=conversation.pk, question=user_says("And now?"))
     with pytest.raises(ConversationBusy):
         ingest.append_messages(owner=owner, conversation_id=conversation.pk, drafts=[user_says("x")])
     Conversation.objects.update(processing_until=timezone.now() - timedelta(seconds=1))
@@ -229,8 +229,8 @@ def test_appending_while_processing_is_refused_until_the_lease_ends() -> None:
 def test_the_end_of_a_response_numbers_its_turn_and_frees_the_conversation() -> None:
     owner = make_user()
     conversation = make_conversation(owner)
-    question_id = ingest.begin_response(owner=owner, conversation_id=conversation.pk, question=user_says("hello"))
-    ingest.finish_response(owner=owner, conversation_id=conversation.pk, drafts=[assistant_says("hi")])
+    question_id = responses.begin_response(owner=owner, conversation_id=conversation.pk, question=user_says("hello"))
+    responses.finish_response(owner=owner, conversation_id=conversation.pk, drafts=[assistant_says("hi")])
     conversation.refresh_from_db()
     assert conversation.status == "idle"
     assert numbers(conversation) == [0, 0]
@@ -240,7 +240,9 @@ def test_the_end_of_a_response_numbers_its_turn_and_frees_the_conversation() -> 
 def test_a_question_names_its_conversation_whatever_it_holds() -> None:
     owner = make_user()
     conversation = make_conversation(owner)
-    ingest.begin_response(owner=owner, conversation_id=conversation.pk, question=user_says("nul \x00 and \ud800 lone"))
+    responses.begin_response(
+        owner=owner, conversation_id=conversation.pk, question=user_says("nul \x00 and \ud800 lone")
+    )
     conversation.refresh_from_db()
     assert (conversation.title, conversation.message_count, conversation.status) == (
         "nul and � lone",
@@ -252,7 +254,7 @@ def test_a_question_names_its_conversation_whatever_it_holds() -> None:
 def test_nobody_else_can_begin_a_response() -> None:
     conversation = make_conversation(make_user())
     with pytest.raises(NotFound), transaction.atomic():
-        ingest.begin_response(owner=make_user(), conversation_id=conversation.pk, question=user_says("hello"))
+        responses.begin_response(owner=make_user(), conversation_id=conversation.pk, question=user_says("hello"))
     conversation.refresh_from_db()
     assert (conversation.status, conversation.message_count) == ("idle", 0)
 

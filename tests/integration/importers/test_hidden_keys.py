@@ -14,7 +14,7 @@ from django.core.management import call_command
 from django.db import connection
 from django.test import Client
 
-from convmemory.conversations import ingest
+from convmemory.conversations import ingest, responses
 from convmemory.conversations.by_source import create_or_continue
 from convmemory.conversations.drafts import ConversationDraft, EventDraft
 from convmemory.conversations.hidden_keys import keys_of, reveal_key
@@ -197,9 +197,9 @@ def test_what_was_stored_before_is_hidden_by_the_command(tmp_path: Path, setting
 def test_keys_of_a_chat_are_hidden_once_it_is_answered() -> None:
     owner, key = make_user(), PLANTED["github-token"]
     chat = ingest.create_conversation(owner=owner, draft=ConversationDraft(messages=()))
-    ingest.begin_response(owner=owner, conversation_id=chat.pk, question=user_says(f"Is {key} right?"))
+    responses.begin_response(owner=owner, conversation_id=chat.pk, question=user_says(f"Is {key} right?"))
     assert key in chat.messages.get().parts[0]["text"]
-    ingest.finish_response(owner=owner, conversation_id=chat.pk, drafts=[assistant_says(f"Yes, {key} is.")])
+    responses.finish_response(owner=owner, conversation_id=chat.pk, drafts=[assistant_says(f"Yes, {key} is.")])
     texts = [row.parts[0]["text"] for row in chat.messages.order_by("position")]
     assert texts == ["Is [hidden github-token 1] right?", "Yes, [hidden github-token 1] is."]
     assert {reveal_key(owner=owner, key_id=row.pk) for row in keys_of(owner=owner, conversation_id=chat.pk)} == {key}

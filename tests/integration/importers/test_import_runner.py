@@ -14,7 +14,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import DataError, connection
 
-from convmemory.conversations import import_runner, ingest, message_store
+from convmemory.conversations import import_runner, ingest, message_merging, message_store
 from convmemory.conversations.archives import UnpackLimits
 from convmemory.conversations.drafts import ConversationDraft
 from convmemory.conversations.import_runner import ImportReport, import_paths, import_upload
@@ -300,7 +300,7 @@ def test_messages_are_read_before_the_transaction_begins(monkeypatch: pytest.Mon
 
 
 def test_large_messages_are_stored_in_small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ingest, "BATCH_BYTES", 1_000)
+    monkeypatch.setattr(message_merging, "BATCH_BYTES", 1_000)
     sizes: list[int] = []
     insert = message_store.insert_messages
 
@@ -308,7 +308,7 @@ def test_large_messages_are_stored_in_small_batches(monkeypatch: pytest.MonkeyPa
         sizes.append(len(drafts))
         return insert(owner_id, conversation_id, drafts, *rest)
 
-    monkeypatch.setattr(ingest, "insert_messages", counted)
+    monkeypatch.setattr(message_merging, "insert_messages", counted)
     make_conversation(make_user(), [user_says("x" * 600, source_key=str(number)) for number in range(5)])
     assert sizes == [2, 2, 1]
 

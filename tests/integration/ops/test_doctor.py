@@ -16,7 +16,7 @@ from django.utils import timezone
 from django_q.models import OrmQ, Schedule, Task
 from pytest_django import Settings
 
-from convmemory.conversations import ingest
+from convmemory.conversations import responses
 from convmemory.conversations.models import Conversation
 from convmemory.core import conf
 from convmemory.core.retrying import EMBEDDING
@@ -152,7 +152,7 @@ def signs_of_gone_turns() -> None:
 
 def dead_writer() -> None:
     conversation = Conversation.objects.order_by("pk")[0]
-    ingest.begin_response(owner=conversation.owner, conversation_id=conversation.pk, question=user_says("And now?"))
+    responses.begin_response(owner=conversation.owner, conversation_id=conversation.pk, question=user_says("And now?"))
     Conversation.objects.filter(pk=conversation.pk).update(processing_until=timezone.now() - HOUR)
 
 

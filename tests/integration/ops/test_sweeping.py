@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 from django_q.models import Schedule
 
-from convmemory.conversations import ingest
+from convmemory.conversations import responses
 from convmemory.conversations.models import Conversation
 from convmemory.ops import sweep_tasks
 from convmemory.ops.models import SweepRun
@@ -68,7 +68,9 @@ def test_what_waits_in_the_queue_is_not_missed() -> None:
 def test_a_response_whose_writer_died_is_taken_back_not_busy_for_ever() -> None:
     dead, alive = indexed(), indexed()
     for conversation in (dead, alive):
-        ingest.begin_response(owner=conversation.owner, conversation_id=conversation.pk, question=user_says("And now?"))
+        responses.begin_response(
+            owner=conversation.owner, conversation_id=conversation.pk, question=user_says("And now?")
+        )
     Conversation.objects.filter(pk=dead.pk).update(processing_until=timezone.now() - timedelta(seconds=1))
     assert quick().fixed["stuck"] == 1
     assert [Conversation.objects.get(pk=c.pk).status for c in (dead, alive)] == ["idle", "processing"]

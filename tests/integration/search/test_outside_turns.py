@@ -7,7 +7,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from convmemory.conversations import ingest
+from convmemory.conversations import ingest, responses
 from convmemory.conversations.drafts import MessageDraft
 from convmemory.conversations.models import Conversation, Message
 from convmemory.conversations.parts import TextPart, ToolResultPart
@@ -118,8 +118,8 @@ def test_a_question_moves_into_its_own_turn_once_it_is_answered(owner: User) -> 
 
 def test_a_question_whose_answer_never_came_is_found(owner: User, django_capture_on_commit_callbacks: Any) -> None:
     conversation = indexed(owner, *TURN)
-    ingest.begin_response(owner=owner, conversation_id=conversation.pk, question=OPEN)
-    ingest.finish_response(owner=owner, conversation_id=conversation.pk, drafts=[], failed=True)
+    responses.begin_response(owner=owner, conversation_id=conversation.pk, question=OPEN)
+    responses.finish_response(owner=owner, conversation_id=conversation.pk, drafts=[], failed=True)
     index_conversation(conversation_id=conversation.pk)
     assert hits(owner, "mount the quadrant")[0].passage == "And where do I mount the quadrant?"
 

@@ -1,0 +1,158 @@
+"""The lock on a conversation, and the response that holds it: begun, renewed, finished, or taken back.
+
+While a response is being written its conversation is marked as processing for the length of a lease, and nobody else
+writes to it. A lease that has run out is released by whoever comes next, or by the sweep.
+"""
+
+import logging
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any
+
+from django.contrib.auth.models import AbstractBaseUser
+from django.db import connection, transaction
+from django.utils import timezone
+
+from convmemory.conversations import hidden_keys, stored_keys
+from convmemory.conversations.drafts import TITLE_CHARS, MessageDraft
+from convmemory.conversations.message_merging import merge_messages
+from convmemory.conversations.message_store import insert_messages
+from convmemory.conversations.models import Conversation
+from convmemory.conversations.numbering import finish_change
+from convmemory.conversations.parts import spoken_text
+from convmemory.conversations.signals import response_abandoned
+from convmemory.core.errors import ConversationBusy, NotFound
+from convmemory.core.sql import load_sql
+from convmemory.core.text import one_line, storable
+
+LEASE = timedelta(minutes=10)
+
+logger = logging.getLogger(__name__)
+
+
+def lock_conversation(*, owner: AbstractBaseUser, conversation_id: int) -> Conversation:
+    """The caller's conversation, its row locked until the transaction ends. Raises: NotFound."""
+    try:
+        return Conversation.objects.select_for_update().get(pk=conversation_id, owner_id=owner.pk)
+    except Conversation.DoesNotExist:
+        raise NotFound(f"There is no conversation {conversation_id}.") from None
+
+
+def begin_response(
+    *, owner: AbstractBaseUser, conversation_id: int, question: MessageDraft, lease: timedelta = LEASE
+) -> int:
+    """Store the question and mark the conversation as processing, for at most `lease`; the question's message id.
+
+    A question alone completes no turn, so nothing is numbered or announced before its answer is. A response that
+    nobody finished within its lease is released first. Raises: NotFound, ConversationBusy.
+    """
+    with transaction.atomic(savepoint=False):
+        position = _take_idle(owner, conversation_id, question, lease)
+        if position is None:
+            require_idle(lock_conversation(owner=owner, conversation_id=conversation_id))
+            position = _take_idle(owner, conversation_id, question, lease)
+        assert position is not None
+        (message,) = insert_messages(owner.pk, conversation_id, [question], position)
+    return message.pk
+
+
+def _take_idle(owner: AbstractBaseUser, conversation_id: int, question: MessageDraft, lease: timedelta) -> int | None:
+    """Mark the caller's conversation as processing and make room for the question: its position; None if not idle."""
+    parameters: dict[str, Any] = {
+        "owner": owner.pk,
+        "conversation": conversation_id,
+        "title": title_of(spoken_text(question.parts)),
+        "asked_at": question.created_at or timezone.now(),
+        "until": timezone.now() + lease,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("convmemory.conversations", "take_idle"), parameters)
+        row = cursor.fetchone()
+    return row[0] if row else None
+
+
+def title_of(question: str) -> str:
+    """The title of a conversation whose first question that is, until it gets another."""
+    return one_line(storable(hidden_keys.text_without_keys(question)), TITLE_CHARS)
+
+
+def renew_response(*, owner: AbstractBaseUser, conversation_id: int, lease: timedelta = LEASE) -> bool:
+    """Prolong the lease of the response that is being written; False where there is none any more."""
+    mine = Conversation.objects.filter(pk=conversation_id, owner_id=owner.pk, status=Conversation.Status.PROCESSING)
+    return bool(mine.update(processing_until=timezone.now() + lease))
+
+
+def finish_response(
+    *, owner: AbstractBaseUser, conversation_id: int, drafts: Iterable[MessageDraft], failed: bool = False
+) -> Conversation:
+    """Store what the response brought, number the turns, then set the conversation idle (or failed)."""
+    with transaction.atomic(savepoint=False):
+        conversation = lock_conversation(owner=owner, conversation_id=conversation_id)
+        _merge_reply(conversation, drafts)
+        _set_status(conversation, Conversation.Status.FAILED if failed else Conversation.Status.IDLE)
+    return conversation
+
+
+def release_abandoned_response(*, conversation_id: int) -> bool:
+    """Set a conversation idle whose lease has run out, keeping what was received; False where there is none such."""
+    abandoned = Conversation.objects.filter(
+        pk=conversation_id, status=Conversation.Status.PROCESSING, processing_until__lt=timezone.now()
+    )
+    with transaction.atomic():
+        conversation = abandoned.select_for_update(skip_locked=True).first()
+        if conversation is not None:
+            _release(conversation)
+    return conversation is not None
+
+
+def release_abandoned_responses(*, limit: int = 100) -> list[int]:
+    """Take back, for every owner, the conversations whose writer has let its lease run out; their ids.
+
+    One that cannot be taken back is logged and left for the next time.
+    """
+    late = Conversation.objects.filter(status=Conversation.Status.PROCESSING, processing_until__lt=timezone.now())
+    found = list(late.order_by("processing_until").values_list("pk", flat=True)[:limit])
+    return [pk for pk in found if _was_released(pk)]
+
+
+def _was_released(conversation_id: int) -> bool:
+    try:
+        return release_abandoned_response(conversation_id=conversation_id)
+    except Exception:  # the boundary of one release: the others go on, and the next round tries this one again
+        logger.exception("Conversation %s could not be taken back from its writer", conversation_id)
+        return False
+
+
+def require_idle(conversation: Conversation) -> None:
+    """Raises: ConversationBusy while a response is being written; one that was abandoned is released."""
+    if conversation.status != Conversation.Status.PROCESSING:
+        return
+    if conversation.processing_until and conversation.processing_until > timezone.now():
+        raise ConversationBusy(f"Conversation {conversation.pk} is being answered: try again when it is idle.")
+    _release(conversation)
+
+
+def _release(conversation: Conversation) -> None:
+    """Take the conversation, whose row is locked, back from a writer that died."""
+    answers: list[tuple[Any, Any]] = response_abandoned.send(Conversation, conversation=conversation)
+    received: list[MessageDraft] = [draft for _, drafts in answers for draft in drafts]
+    _merge_reply(conversation, received)
+    _set_status(conversation, Conversation.Status.IDLE)
+
+
+def _merge_reply(conversation: Conversation, drafts: Iterable[MessageDraft]) -> None:
+    """Store what came of a response, and announce the question also where nothing did.
+
+    The question's keys are hidden now that it is answered.
+    """
+    stored_keys.hide_in_messages(conversation, from_position=max(0, conversation.message_count - 1))
+    merged = merge_messages(conversation, drafts, append_only=True)
+    if merged.first_position is None and conversation.message_count:
+        count = conversation.message_count
+        finish_change(conversation, from_position=count - 1, message_count=count)
+
+
+def _set_status(conversation: Conversation, status: Conversation.Status) -> None:
+    conversation.status = status
+    conversation.processing_until = None
+    conversation.save(update_fields=["status", "processing_until"])
