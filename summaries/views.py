@@ -1,6 +1,7 @@
-"""Pages of a conversation's summaries: ask for one, watch it being made, read, make anew, delete.
+"""Pages of a conversation's summaries: request one, watch its progress, read it, make it again, delete it.
 
-One summary's address answers a page, or to htmx its card, which asks again every two seconds while it is being made.
+The address of a summary answers with a page or, for htmx, with its card, which polls every two seconds while the
+summary is being made.
 """
 
 from collections.abc import Sequence
@@ -15,9 +16,9 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from convmemory.accounts.views import PageRequest, signed_in
+from convmemory.conversations.markdown_html import render_markdown
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.reading import get_conversation
-from convmemory.conversations.rendering import render_markdown
 from convmemory.conversations.search_box import SearchBox
 from convmemory.core.completions import endpoint_from_settings
 from convmemory.core.errors import InvalidInput, QuotaUsedUp

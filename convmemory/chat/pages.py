@@ -1,4 +1,4 @@
-"""What the chat shows on a conversation's page: the composer, and notes on what became of each reply."""
+"""What the chat adds to a conversation's page: the composer, and a note on how each reply ended."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -8,9 +8,10 @@ from django.contrib.auth.models import User
 from convmemory.chat.agents import DEFAULT_NAME, agents_of, has_endpoint, usual_agent_id
 from convmemory.chat.models import Reply
 from convmemory.chat.progress import read_partial
+from convmemory.conversations.markdown_html import render_markdown
 from convmemory.conversations.models import Conversation, Message
 from convmemory.conversations.parts import TextPart, ThinkingPart
-from convmemory.conversations.rendering import Note, render_markdown
+from convmemory.conversations.rendering import Note
 
 ENDINGS: dict[str, str] = {
     Reply.Status.STOPPED: "The reply was stopped.",
@@ -98,7 +99,9 @@ def notes_on(replies: Iterable[Reply], messages: Sequence[Message]) -> dict[int,
         if message.pk == current.question_id:
             found += _context_notes(current)
         if index + 1 == len(messages) or messages[index + 1].is_real_user:
-            found += _ending_notes(current)
+            label = ENDINGS.get(current.status, "")
+            text = f"{label} {current.error}".strip()
+            found += [Note(text, is_warning=current.status != Reply.Status.STOPPED)] if text else []
     return notes
 
 
@@ -115,12 +118,6 @@ def _context_notes(reply: Reply) -> list[Note]:
     text = ", ".join(facts) or "the conversation was rearranged"
     address = f"/conversations/{reply.conversation_id}/replies/{reply.pk}"
     return [Note(f"For this answer {text}.", address=address)]
-
-
-def _ending_notes(reply: Reply) -> list[Note]:
-    label = ENDINGS.get(reply.status, "")
-    text = f"{label} {reply.error}".strip()
-    return [Note(text, is_warning=reply.status != Reply.Status.STOPPED)] if text else []
 
 
 @dataclass(frozen=True, slots=True)

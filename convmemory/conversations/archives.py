@@ -4,18 +4,16 @@ Entries cannot leave the folder, links and devices are passed over. Real bytes, 
 counted while they are written, over all levels together, so that a small archive cannot fill the disk.
 """
 
-import bz2
 import gzip
-import lzma
 import os
 import tarfile
 import zipfile
-import zlib
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, cast
+from typing import IO, cast
 
+from convmemory.conversations.archive_streams import DAMAGED, GZIP_START, GuardedStream, is_tar, tar_bytes
 from convmemory.conversations.importers.values import key_of, time_of
 from convmemory.core.errors import InvalidInput, TooLarge
 
@@ -24,19 +22,8 @@ MAX_NAME_CHARS = 60  # that may take four bytes each
 MAX_ASCII_NAME_CHARS = 200
 MAX_DEPTH = 40
 MAX_NOTES = 50
-MAX_READ_BYTES = 16 * 1024**2
 _ZIP_START = b"PK"
-_GZIP_START = b"\x1f\x8b"
 _ENDINGS = (".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar", ".zip", ".gz")
-_DAMAGED = (
-    zipfile.BadZipFile,
-    tarfile.TarError,
-    zlib.error,
-    lzma.LZMAError,
-    EOFError,
-    gzip.BadGzipFile,
-    UnicodeDecodeError,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +65,7 @@ def unpack_upload(file: IO[bytes], name: str, target_dir: Path, limits: UnpackLi
         if not _unpack(file, safe_name[0], writer):
             writer.packed_bytes = writer.limits.max_bytes  # no archive, so no ratio
             writer.write(safe_name[0], file)
-    except _DAMAGED as error:
+    except DAMAGED as error:
         if not writer.unpacked.files:
             raise InvalidInput(f"{safe_name[0]} is a damaged archive: {error}. Pack it again.") from error
         writer.unpacked.note(f"the archive is damaged after file {writer.unpacked.files}, the rest is missing: {error}")
@@ -94,9 +81,9 @@ def _unpack(file: IO[bytes], name: str, writer: "_Writer") -> bool:
     """Write what the archive holds; False, with the file at its start, where it is none."""
     if file.read(2) == _ZIP_START and zipfile.is_zipfile(file):
         _unzip(file, writer)
-    elif _is_tar(file):
+    elif is_tar(file):
         _untar(file, writer)
-    elif file.read(2) == _GZIP_START:
+    elif file.read(2) == GZIP_START:
         file.seek(0)
         with gzip.open(file) as stream:
             writer.write(name.removesuffix(".gz"), cast("IO[bytes]", stream))
@@ -126,7 +113,7 @@ def _unpack_one(path: Path, label: str, writer: "_Writer") -> bool:
     try:
         with path.open("rb") as file:
             return _unpack(file, path.name, writer)
-    except _DAMAGED as error:
+    except DAMAGED as error:
         writer.unpacked.note(f"{label!r} is a damaged archive, what is missing was passed over: {error}")
         return True
 
@@ -215,7 +202,7 @@ def _unzip(file: IO[bytes], writer: _Writer) -> None:
             try:
                 with archive.open(entry) as stream:
                     writer.write(entry.filename, stream, _time_of_zip(entry))
-            except (RuntimeError, NotImplementedError, *_DAMAGED) as error:  # encrypted, unknown method, damaged
+            except (RuntimeError, NotImplementedError, *DAMAGED) as error:  # encrypted, unknown method, damaged
                 writer.unpacked.note(f"{entry.filename[:200]!r} was passed over: {error}")
 
 
@@ -228,7 +215,10 @@ def _time_of_zip(entry: zipfile.ZipInfo) -> datetime | None:
 
 
 def _untar(file: IO[bytes], writer: _Writer) -> None:
-    with _tar_bytes(file) as stream, tarfile.open(fileobj=_Guarded(stream, writer.limits), mode="r:") as archive:
+    with (
+        tar_bytes(file) as stream,
+        tarfile.open(fileobj=GuardedStream(stream, writer.limits.max_bytes), mode="r:") as archive,
+    ):
         for entry in archive:
             if entry.isdir():
                 continue
@@ -246,67 +236,6 @@ def _is_archive(path: Path) -> bool:
         return True
     with path.open("rb") as file:
         return file.read(2) == _ZIP_START and zipfile.is_zipfile(file)
-
-
-def _is_tar(file: IO[bytes]) -> bool:
-    """Whether it is a tar archive, packed or not."""
-    try:
-        with _tar_bytes(file) as stream:
-            start = stream.read(tarfile.BLOCKSIZE)
-        tarfile.TarInfo.frombuf(start, "utf-8", "surrogateescape")
-    except (*_DAMAGED, OSError, ValueError):
-        return False
-    finally:
-        file.seek(0)
-    return True
-
-
-def _tar_bytes(file: IO[bytes]) -> IO[bytes]:
-    """The archive's bytes, unpacked while they are read."""
-    file.seek(0)
-    start = file.read(6)
-    file.seek(0)
-    if start.startswith(_GZIP_START):
-        return cast("IO[bytes]", gzip.open(file))
-    if start.startswith(b"BZh"):
-        return cast("IO[bytes]", bz2.open(file))
-    if start.startswith(b"\xfd7zXZ\x00"):
-        return cast("IO[bytes]", lzma.open(file))
-    return cast("IO[bytes]", _Unclosed(file))
-
-
-class _Unclosed:
-    """A stream that stays open when the reader of it is done."""
-
-    def __init__(self, stream: IO[bytes]) -> None:
-        self._stream = stream
-
-    def __enter__(self) -> "_Unclosed":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return None
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-
-class _Guarded(_Unclosed):
-    """Refuses what only a hostile archive asks for: giant headers, and skipping over endless entries."""
-
-    def __init__(self, stream: IO[bytes], limits: UnpackLimits) -> None:
-        super().__init__(stream)
-        self._max_bytes = limits.max_bytes
-
-    def read(self, size: int = -1) -> bytes:
-        if size > MAX_READ_BYTES:
-            raise tarfile.ReadError("a header of the archive is too large")
-        return self._stream.read(size)
-
-    def seek(self, position: int, whence: int = 0) -> int:
-        if whence == 0 and position > self._max_bytes:
-            raise TooLarge(f"The archive expands to more than {self._max_bytes // 1024**2} MB: upload it in parts.")
-        return self._stream.seek(position, whence)
 
 
 def _safe_parts(name: str) -> list[str]:

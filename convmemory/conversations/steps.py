@@ -1,7 +1,7 @@
-"""Folding what an agent did between its words. Views of messages in, blocks of the page out.
+"""Groups what an agent did between its words. Takes message views, returns the blocks of the page.
 
-Tool calls that follow each other are a run, which the page folds into one line ("12 steps: 8 Bash, 3 Read, 1 Edit"),
-whatever messages they came in. A call and its result are one step.
+Consecutive tool calls are a run, which the page collapses to one line ("12 steps: 8 Bash, 3 Read, 1 Edit"), whichever
+messages they came in. A call and its result are one step.
 """
 
 from collections import Counter
@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
-from convmemory.conversations.rendering import MessageView, Note, PartView
+from convmemory.conversations.part_views import PartView
+from convmemory.conversations.rendering import MessageView, Note
 
 TOOLS_NAMED = 4
 _TOOL_PARTS = ("tool_call", "tool_result")

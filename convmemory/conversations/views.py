@@ -22,9 +22,10 @@ from convmemory.conversations import curating, ingest, reading
 from convmemory.conversations.hidden_keys import count_keys, keys_of, reveal_key
 from convmemory.conversations.highlighting import MarkedSpan, Passage
 from convmemory.conversations.models import Conversation
+from convmemory.conversations.part_views import view_part
 from convmemory.conversations.parts import ToolCallPart
 from convmemory.conversations.reading import project_name
-from convmemory.conversations.rendering import Note, view_messages, view_part
+from convmemory.conversations.rendering import Note, view_messages
 from convmemory.conversations.search_box import SearchBox
 from convmemory.conversations.signals import PageAddition, conversation_shown
 from convmemory.conversations.steps import Block, fold_steps

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from django.db.models import Min, Q
 
 from convmemory.conversations.models import Conversation, Message
+from convmemory.conversations.part_views import TEXT_CHARS, TOOL_CHARS
 from convmemory.conversations.parts import TextPart, ThinkingPart
-from convmemory.conversations.rendering import TEXT_CHARS, TOOL_CHARS
 
 WINDOW_MESSAGES = 40
 MESSAGES_BEFORE_TURN = 8

@@ -1,7 +1,7 @@
-"""Conversations as one HTML page that needs no other file, runs no script and loads nothing.
+"""Conversations as one self-contained HTML page that runs no script and loads nothing.
 
-What was said passes the same sanitiser as the conversation page; where a file would take too much work, text is
-shown as it is.
+Messages pass the same sanitiser as on the conversation page; text that would take too much work to render is shown as
+it is.
 """
 
 from html import escape
@@ -12,8 +12,9 @@ from django.utils.safestring import SafeString, mark_safe
 
 from convmemory.conversations.exports.selection import ExportedMessage
 from convmemory.conversations.models import Conversation
+from convmemory.conversations.part_views import PartView, view_part
 from convmemory.conversations.parts import ToolCallPart
-from convmemory.conversations.rendering import PartView, message_kind, speaker_name, view_part
+from convmemory.conversations.rendering import message_kind, speaker_name
 from convmemory.conversations.rendering_work import STEPS, Work
 
 PAGES = 20  # as much work as this many pages of a conversation take

@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convmemory.conversations.highlighting import MarkedSpan
+from convmemory.conversations.markdown_html import render_markdown
 from convmemory.conversations.models import Message
+from convmemory.conversations.part_views import TEXT_CHARS, TOOL_CHARS, view_part
 from convmemory.conversations.parts import (
     AttachmentPart,
     Part,
@@ -19,13 +21,7 @@ from convmemory.conversations.parts import (
     ToolResultPart,
     part_to_json,
 )
-from convmemory.conversations.rendering import (
-    TEXT_CHARS,
-    TOOL_CHARS,
-    render_markdown,
-    view_messages,
-    view_part,
-)
+from convmemory.conversations.rendering import view_messages
 from convmemory.conversations.rendering_work import highlight_code
 
 

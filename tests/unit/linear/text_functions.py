@@ -44,6 +44,8 @@ from convmemory.conversations.importers.takeout import _plain
 from convmemory.conversations.importers.threads import MessageKeys, Node, Timeline, order_thread
 from convmemory.conversations.importers.values import clean, key_of, time_of
 from convmemory.conversations.importers.versions import is_newer
+from convmemory.conversations.markdown_html import render_markdown
+from convmemory.conversations.part_views import view_part
 from convmemory.conversations.parts import (
     AttachmentPart,
     TextPart,
@@ -54,7 +56,6 @@ from convmemory.conversations.parts import (
 )
 from convmemory.conversations.pictures import _blocks, _payloads
 from convmemory.conversations.reading import StoredMessage
-from convmemory.conversations.rendering import render_markdown, view_part
 from convmemory.conversations.rendering_work import highlight_code
 from convmemory.conversations.search_box import SearchBox
 from convmemory.core.errors import ConvMemoryError, InvalidInput
@@ -359,9 +360,9 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "convmemory.conversations.ansi sequences": lambda text: ansi_html("\x1b[1m".join(text) + "\x1b]".join(text)),
     "convmemory.conversations.diffs": _edits,
     "convmemory.conversations.pictures": _raw_pictures,
-    "convmemory.conversations.rendering": render_markdown,
-    "convmemory.conversations.rendering passage": _rendered_passage,
-    "convmemory.conversations.rendering parts": _part_views,
+    "convmemory.conversations.markdown_html": render_markdown,
+    "convmemory.conversations.part_views passage": _rendered_passage,
+    "convmemory.conversations.part_views parts": _part_views,
     "convmemory.core.fence": lambda text: (visible(text), fenced(text, "summary"), quoted(text, "recalled-memory")),
     "convmemory.core.key_shapes": find_keys,
     "convmemory.core.text": lambda text: (storable(text), json_storable([text]), cut(text, 9), content_hash(text)),
@@ -429,7 +430,7 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
         for language in ("python", "javascript", "typescript", "html", "bash", "json", "yaml", "sql", "c", "csharp")
     },
 }
-SLOW = frozenset({"convmemory.conversations.rendering", "convmemory.conversations.rendering passage"})
+SLOW = frozenset({"convmemory.conversations.markdown_html", "convmemory.conversations.part_views passage"})
 """They read Markdown: a selection of the texts is enough to be waited for."""
 
 

@@ -1,0 +1,151 @@
+"""Markdown of transcripts as safe HTML.
+
+Transcripts are untrusted. Raw HTML in them is shown as text, and the HTML made of Markdown passes a sanitiser that
+allows only the tags below. Links send no referrer, or lead to a turn or section of the archive. Images are never
+loaded; they become links. Other addresses (relative, `file:`, `javascript:`) become text.
+"""
+
+import re
+from collections.abc import Sequence
+from html import escape
+
+import nh3
+from django.utils.safestring import SafeString, mark_safe
+from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
+from markdown_it.token import Token
+from markdown_it.utils import EnvType, OptionsDict
+from pygments.token import STANDARD_TYPES  # type: ignore[import-untyped]
+
+from convmemory.conversations.highlighting import (
+    around_markers,
+    unmarked,
+    without_markers,
+)
+from convmemory.conversations.rendering_work import TooMuchWork, Work, count_work, highlight_code
+
+SHOWN_AS_IT_IS = "Shown as it is: to lay out all of this page's Markdown would take too long."
+_TAGS = {
+    *("p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "strong", "em", "s", "a", "span", "div"),
+    *("code", "pre", "blockquote", "ul", "ol", "li", "table", "thead", "tbody", "tr", "th", "td"),
+}
+_ATTRIBUTES = {"a": {"href", "title"}, "span": {"title"}, "ol": {"start"}, "div": {"data-language"}}
+_SCHEMES = {"http", "https", "mailto"}
+_CLASSES = {
+    "span": {name for name in STANDARD_TYPES.values() if name} | {"reference"},
+    "a": {"image-link", "citation"},
+    "div": {"code", "table"},
+    **{cell: {"left", "center", "right"} for cell in ("th", "td")},
+}
+_OWN_PLACE = re.compile(
+    r"/conversations/[0-9]{1,18}(?:\?turn=[0-9]{1,9})?(?:#turn-[0-9]{1,9})?|/documents/[0-9]{1,18}"
+    r"(?:\?section=[0-9]{1,9}(?:&from=[0-9]{1,9}&to=[0-9]{1,9})?)?(?:#section-[0-9]{1,9})?"
+)
+_BARE_ADDRESS = re.compile(r"https?://[^\s<>\"'`]+[^\s<>\"'`.,;:!?*_]")
+
+
+def render_markdown(text: str) -> SafeString:
+    """Sanitised HTML of Markdown from a transcript; the text itself, with a remark, where that takes too much work."""
+    text = without_markers(text)
+    try:
+        return mark_safe(sanitised_html(text, Work()))  # noqa: S308 - the sanitiser's output
+    except TooMuchWork:
+        plain = f'<pre class="output">{escape(text)}</pre><p class="muted">{SHOWN_AS_IT_IS}</p>'
+        return mark_safe(plain)  # noqa: S308 - escaped
+
+
+def sanitised_html(text: str, work: Work) -> str:
+    """HTML of Markdown; a passage's markers stay where they stand in text. Raises: TooMuchWork."""
+    return nh3.clean(
+        _markdown.render(text, {"work": work}),
+        tags=_TAGS,
+        attributes=_ATTRIBUTES,
+        allowed_classes=_CLASSES,
+        url_schemes=_SCHEMES,
+        url_relative="pass_through",  # the renderer makes links of addresses in this archive alone
+        link_rel="noopener noreferrer nofollow",
+    )
+
+
+class _Renderer(RendererHTML):
+    """Markdown's usual HTML, but for links, images, code and tables."""
+
+    def text(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        content = tokens[idx].content
+        if "://" not in content or env.get("links"):
+            return escape(content)
+        return _with_links(content)
+
+    def fence(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        token = tokens[idx]
+        language = token.info.strip().split(maxsplit=1)[0].strip("{}.")[:30] if token.info.strip() else ""
+        code = around_markers(token.content, lambda plain: highlight_code(plain, language.lower(), env["work"]))
+        return f'<div class="code" data-language="{escape(language)}"><pre><code>{code}</code></pre></div>\n'
+
+    def code_block(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        return f'<div class="code"><pre><code>{escape(tokens[idx].content)}</code></pre></div>\n'
+
+    def image(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        token = tokens[idx]
+        label = escape(token.content or "image")
+        address = str(token.attrs.get("src", ""))
+        if _leads_out(address):
+            return f'<a class="image-link" href="{escape(address)}">{label}</a>'
+        return f'<span class="reference" title="{escape(address[:200])}">{label}</span>'
+
+    def link_open(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        address = str(tokens[idx].attrs.get("href", ""))
+        env.setdefault("links", []).append(_leads_out(address) or _is_own_place(address))
+        if env["links"][-1]:
+            is_citation = _is_own_place(address) and tokens[idx + 1].content.isdigit()
+            kind = ' class="citation"' if is_citation else ""
+            return f'<a href="{escape(address)}"{kind}>'
+        return f'<span class="reference" title="{escape(address[:200])}">'
+
+    def link_close(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        return "</a>" if env["links"].pop() else "</span>"
+
+    def table_open(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        return '<div class="table"><table>\n'
+
+    def table_close(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        return "</table></div>\n"
+
+    def th_open(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        token = tokens[idx]
+        side = str(token.attrs.get("style", "")).removeprefix("text-align:")
+        return f'<{token.tag} class="{escape(side)}">' if side else f"<{token.tag}>"
+
+    td_open = th_open
+
+
+def _with_links(text: str) -> str:
+    """`text` escaped, with bare addresses made into links."""
+    pieces, end = [], 0
+    for match in _BARE_ADDRESS.finditer(text):
+        address = match.group()
+        if address.endswith(")") and "(" not in address:
+            address = address.rstrip(")")
+        pieces += [escape(text[end : match.start()]), f'<a href="{escape(unmarked(address))}">{escape(address)}</a>']
+        end = match.start() + len(address)
+    return "".join([*pieces, escape(text[end:])])
+
+
+def _is_own_place(address: str) -> bool:
+    """Whether the address is a turn or a section of this archive, as models cite what they found."""
+    return len(address) < 100 and _OWN_PLACE.fullmatch(address) is not None
+
+
+def _leads_out(address: str) -> bool:
+    return address.lower().startswith(("http://", "https://", "mailto:"))
+
+
+def _make_markdown() -> MarkdownIt:
+    options = {"html": False, "linkify": False, "typographer": False, "breaks": True}
+    markdown = MarkdownIt("commonmark", options, renderer_cls=_Renderer).enable(["table", "strikethrough"])
+    count_work(markdown)
+    markdown.validateLink = lambda url: True  # type: ignore[method-assign]  # the renderer turns them into text
+    return markdown
+
+
+_markdown = _make_markdown()
