@@ -9,38 +9,25 @@ import base64
 import binascii
 import threading
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from convmemory.core import tokens
-from convmemory.core.errors import EmbedderUnavailable, SettingError
+from convmemory.core.errors import EmbedderUnavailable
 from convmemory.core.masking import masked
 from convmemory.core.openai_errors import SAID_CHARS, SettingNames, explain
 from convmemory.core.safe_tracebacks import quoted
 from convmemory.core.text import one_line, storable
 from convmemory.embeddings.batch_api import BatchApi
-from convmemory.embeddings.embedder import MAX_DIMENSIONS, ModelCard, Span, TextsRefused, Vector, unit_rows
-from convmemory.embeddings.options import OPENAI, EmbeddingOptions
+from convmemory.embeddings.embedder import Span, TextsRefused, Vector, unit_rows
+from convmemory.embeddings.openai_models import KNOWN_MODELS, read_card
+from convmemory.embeddings.options import EmbeddingOptions
 
 if TYPE_CHECKING:
     from openai import APIError, OpenAI
 
 
-class _Known(NamedTuple):
-    """A model of OpenAI's. Source: https://platform.openai.com/docs/guides/embeddings"""
-
-    dimensions: int
-    max_tokens: int
-    can_shorten: bool
-
-
-KNOWN_MODELS = {
-    "text-embedding-3-small": _Known(1536, 8191, can_shorten=True),
-    "text-embedding-3-large": _Known(3072, 8191, can_shorten=True),
-    "text-embedding-ada-002": _Known(1536, 8191, can_shorten=False),
-}
-DEFAULT_MAX_TOKENS = 512
 MAX_RETRIES = 4
 QUERY_RETRIES = 1
 QUERY_TIMEOUT_S = 15.0
@@ -243,31 +230,6 @@ class OpenAIEmbedder:
             timeout=self._options.timeout_s,
             max_retries=self._max_retries,
         )
-
-
-def read_card(options: EmbeddingOptions) -> ModelCard:
-    """The card of the model that the options name.
-
-    Raises:
-        SettingError: its dimensions are not known, or are not possible.
-    """
-    known = KNOWN_MODELS.get(options.model)
-    dimensions = options.dimensions or (known.dimensions if known else 0)
-    if not dimensions:
-        raise SettingError(f"EMBEDDING_DIMENSIONS must be set: the dimensions of {options.model} are not known.")
-    if known and dimensions != known.dimensions and (not known.can_shorten or dimensions > known.dimensions):
-        raise SettingError(f"EMBEDDING_DIMENSIONS={dimensions} is not possible with {options.model}: leave it unset.")
-    if dimensions > MAX_DIMENSIONS:
-        raise SettingError(f"EMBEDDING_DIMENSIONS={dimensions} is too large: {MAX_DIMENSIONS} can be indexed at most.")
-    limit = known.max_tokens if known else DEFAULT_MAX_TOKENS
-    return ModelCard(
-        provider=OPENAI,
-        model=options.model,
-        dimensions=dimensions,
-        max_tokens=min(options.max_tokens or limit, limit) if known else options.max_tokens or limit,
-        licence="",
-        has_token_vectors=False,
-    )
 
 
 def _is_about_the_text(status_code: int, parameter: str | None, said: str) -> bool:

@@ -10,7 +10,7 @@ from convmemory.core.errors import InvalidInput
 from convmemory.evaluation.own_questions import OwnTurn
 from search.adapters.messages import items_of
 from search.sources import ItemText
-from search.vectors.passages import Draft, draft_passages
+from search.vectors.drafts import Draft, draft_passages
 
 TURNS_OF_ONE = 20
 """Turns taken of one conversation at most, so that a long one does not stand for the whole archive."""
@@ -35,13 +35,10 @@ def sample_turns(owner: AbstractBaseUser, *, turns: int, seed: int = 0) -> list[
     for conversation_id in ids:
         if len(found) >= turns:
             break
-        found += _turns_of(Conversation.objects.get(pk=conversation_id, owner_id=owner.pk))
+        conversation = Conversation.objects.get(pk=conversation_id, owner_id=owner.pk)
+        items = items_of(messages_of_turns(conversation, 0, TURNS_OF_ONE - 1))
+        found += [_turn(conversation, item) for item in items]
     return found[:turns]
-
-
-def _turns_of(conversation: Conversation) -> list[OwnTurn]:
-    items = items_of(messages_of_turns(conversation, 0, TURNS_OF_ONE - 1))
-    return [_turn(conversation, item) for item in items]
 
 
 def _turn(conversation: Conversation, item: ItemText) -> OwnTurn:

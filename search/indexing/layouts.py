@@ -1,11 +1,10 @@
-"""What is derived from a source's items beside passages and vectors, in a form that changes between versions.
+"""Derived data whose form changes between versions: postings, whether passages ask, and non-English words.
 
-Reads items through the source's adapter, writes blocks of postings, whether passages ask, and lexical documents of
-other languages than English. A source of an older layout is searched all the same; the sweep has it brought up to the
+Reads items through the source's adapter, writes blocks of postings, whether passages ask, and the lexical documents
+of other languages than English. A source with an older layout can still be searched; the sweep brings it up to the
 newest.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 from django.db import connection, transaction
@@ -16,8 +15,8 @@ from search.indexing.documents import store_documents
 from search.models import PostingBlock, Source
 from search.postings.packing import HOMES, ITEM, ITEMS_PER_BLOCK, pack_postings
 from search.sources import ItemText
+from search.vectors.drafts import asking_places
 from search.vectors.locking import lock_for_writing
-from search.vectors.passages import asking_places
 from search.vectors.texts import item_texts
 
 
@@ -26,7 +25,9 @@ def bring_up_layout(source: Source) -> None:
     if source.layout >= Source.LAYOUT:
         return
     for batch in batches_of_items(source, 0):
-        _index_in_languages(source, batch.items)
+        # Index the words again of items that are not in English alone. Nothing is embedded for it.
+        texts = {item.number: item_texts(item) for item in batch.items}
+        store_documents(source, {number: text for number, text in texts.items() if text.languages or text.has_pairs})
         if source.layout < Source.PACKED:
             _mark_asking(source, batch.items)
     with transaction.atomic():
@@ -35,12 +36,6 @@ def bring_up_layout(source: Source) -> None:
             PostingBlock.objects.filter(source=source).delete()
             pack_postings(source, range(0, source.item_count, ITEMS_PER_BLOCK))
         Source.objects.filter(pk=source.pk).update(layout=Source.LAYOUT)
-
-
-def _index_in_languages(source: Source, items: Sequence[ItemText]) -> None:
-    """Index the words of those items anew that are not in English alone. Nothing is embedded for it."""
-    texts = {item.number: item_texts(item) for item in items}
-    store_documents(source, {number: text for number, text in texts.items() if text.languages or text.has_pairs})
 
 
 def _mark_asking(source: Source, items: list[ItemText]) -> None:

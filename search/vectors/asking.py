@@ -1,6 +1,6 @@
 """Whether a passage is a question to the other speaker. Pure.
 
-People ask, and the answer is what follows: so the question says of the next message what that is about.
+The answer is what follows a question, so the question tells what the next message is about.
 """
 
 from search.sources import Kind

@@ -1,8 +1,8 @@
-"""Making and storing the passages of items: split, look up equal texts, embed the rest.
+"""Makes and stores the passages of items: splits them, looks up equal texts, embeds the rest.
 
-Writes `Passage` and `TokenVectors`. A text that another passage of the same owner and space
-holds already is copied with its token vectors, so that the same text is embedded once; token vectors come
-out of the pass that makes the passage's vector.
+Writes `Passage` and `TokenVectors`. If another passage of the same owner and space has the same text, its vector and
+token vectors are copied, so that the same text is embedded once. Vectors and token vectors come from one forward
+pass.
 """
 
 from collections import Counter
@@ -17,7 +17,6 @@ from django.db.models import Q
 from convmemory.core.errors import EmbedderUnavailable, EmbeddingError
 from convmemory.core.measuring import timed
 from convmemory.core.sql import load_sql
-from convmemory.core.text import content_hash
 from convmemory.embeddings.cache import vectors_ahead
 from convmemory.embeddings.embedder import TokenEmbedder, Vector, embed_each
 from convmemory.embeddings.models import EmbeddingSpace
@@ -26,11 +25,9 @@ from convmemory.embeddings.token_codes import encode_vectors
 from search.index_signals import elements_embedded
 from search.models import BinaryCodeBlock, Passage, Source
 from search.sources import Element, ItemText, Kind
-from search.vectors.asking import is_asking
 from search.vectors.codes import drop_codes, pack_codes
+from search.vectors.drafts import Draft, draft_passages
 from search.vectors.locking import lock_vectors
-from search.vectors.splitting import PassageSpan, split_parts
-from search.vectors.texts import passage_text
 
 KINDS: dict[Kind, int] = {
     "user": Passage.Kind.USER,
@@ -45,24 +42,6 @@ KINDS: dict[Kind, int] = {
 
 
 AHEAD = 256  # passages that are computed and stored at a time
-
-
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """A passage before it has a vector. `text` is what is embedded: the speaker, then the span."""
-
-    element: Element
-    span: PassageSpan
-    text: str
-
-    @property
-    def digest(self) -> UUID:
-        return passage_hash(self.text)
-
-    @property
-    def asks(self) -> bool:
-        part = next(part for part in self.element.parts if part.index == self.span.part_index)
-        return is_asking(self.span.kind, part.text[self.span.start : self.span.end])
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,28 +68,6 @@ class StoredAhead:
 
     finished: bool
     computed: int
-
-
-def passage_hash(text: str) -> UUID:
-    """The first 16 bytes of the text's SHA-256."""
-    return UUID(bytes=content_hash(text)[:16])
-
-
-def draft_passages(elements: Iterable[Element]) -> Iterator[Draft]:
-    """The passages of some elements, in order."""
-    for element in elements:
-        parts = {part.index: part for part in element.parts}
-        for span in split_parts(element.parts):
-            yield Draft(element, span, passage_text(element, parts[span.part_index], span.start, span.end))
-
-
-def asking_places(elements: Iterable[Element]) -> list[tuple[int, int, int, int]]:
-    """Element, part, start and end of each passage that asks."""
-    return [
-        (draft.element.element_id, draft.span.part_index, draft.span.start, draft.span.end)
-        for draft in draft_passages(elements)
-        if draft.asks
-    ]
 
 
 def store_passages(source: Source, space: EmbeddingSpace, items: Sequence[ItemText]) -> StoredPassages:

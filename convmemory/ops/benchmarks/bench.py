@@ -31,7 +31,7 @@ from search import vector_index
 from search.adapters.conversations import index_conversation
 from search.adapters.messages import items_of
 from search.searching import SearchQuery, search
-from search.vectors.passages import draft_passages
+from search.vectors.drafts import draft_passages
 from search.vectors.texts import item_texts
 
 QUERIES = 150

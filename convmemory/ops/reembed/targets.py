@@ -1,4 +1,4 @@
-"""Which model `manage.py reembed` is asked to embed with: the settings, changed by the command's options."""
+"""The model that `manage.py reembed` shall embed with: the settings, overridden by the command's options."""
 
 import os
 from dataclasses import replace
@@ -9,7 +9,7 @@ from convmemory.core.masking import masked
 from convmemory.embeddings.embedder import Embedder
 from convmemory.embeddings.model_folder import DEFAULT_MODEL
 from convmemory.embeddings.models import EmbeddingSpace
-from convmemory.embeddings.openai_compatible import KNOWN_MODELS
+from convmemory.embeddings.openai_models import KNOWN_MODELS
 from convmemory.embeddings.options import LOCAL, OPENAI, EmbeddingOptions
 from convmemory.embeddings.spaces import open_embedder
 
@@ -26,7 +26,9 @@ def target_options(*, provider: str = "", model: str = "", dimensions: int = 0, 
         InvalidInput: the options contradict each other.
     """
     settings = EmbeddingOptions.from_settings()
-    folder = Path(model).expanduser().resolve() if _is_path(model) else None
+    # A name like `BAAI/bge-m3`, of a model behind an endpoint, is no path.
+    is_path = bool(model) and (model.startswith((os.sep, ".", "~")) or Path(model).exists())
+    folder = Path(model).expanduser().resolve() if is_path else None
     provider = provider or _provider_of(model, folder, base_url, settings)
     if provider == LOCAL:
         return _local(settings, folder, model, dimensions)
@@ -79,11 +81,6 @@ def settings_for(space: EmbeddingSpace) -> list[str]:
         f"EMBEDDING_DIMENSIONS={space.dimensions}",
         *([f"EMBEDDING_BASE_URL={masked(space.location)}"] if space.location else []),
     ]
-
-
-def _is_path(model: str) -> bool:
-    """A path, not a name like `BAAI/bge-m3` of a model behind an endpoint."""
-    return bool(model) and (model.startswith((os.sep, ".", "~")) or Path(model).exists())
 
 
 def _provider_of(model: str, folder: Path | None, base_url: str, settings: EmbeddingOptions) -> str:

@@ -7,7 +7,7 @@ import numpy as np
 
 from convmemory.evaluation import reporting
 from convmemory.evaluation.haystacks import Question
-from convmemory.evaluation.management.commands.evaluate import build_report, lines_of
+from convmemory.evaluation.reports import build_report, lines_of
 from convmemory.evaluation.running import Observation
 from search.retrieval.candidates import item_keys
 from search.retrieval.features import Feature

@@ -1,0 +1,48 @@
+"""What is known of OpenAI's embedding models, and the card of the model that the options name."""
+
+from typing import NamedTuple
+
+from convmemory.core.errors import SettingError
+from convmemory.embeddings.embedder import MAX_DIMENSIONS, ModelCard
+from convmemory.embeddings.options import OPENAI, EmbeddingOptions
+
+
+class KnownModel(NamedTuple):
+    """A model of OpenAI's. Source: https://platform.openai.com/docs/guides/embeddings"""
+
+    dimensions: int
+    max_tokens: int
+    can_shorten: bool
+
+
+KNOWN_MODELS = {
+    "text-embedding-3-small": KnownModel(1536, 8191, can_shorten=True),
+    "text-embedding-3-large": KnownModel(3072, 8191, can_shorten=True),
+    "text-embedding-ada-002": KnownModel(1536, 8191, can_shorten=False),
+}
+DEFAULT_MAX_TOKENS = 512
+
+
+def read_card(options: EmbeddingOptions) -> ModelCard:
+    """The card of the model that the options name.
+
+    Raises:
+        SettingError: its dimensions are not known, or are not possible.
+    """
+    known = KNOWN_MODELS.get(options.model)
+    dimensions = options.dimensions or (known.dimensions if known else 0)
+    if not dimensions:
+        raise SettingError(f"EMBEDDING_DIMENSIONS must be set: the dimensions of {options.model} are not known.")
+    if known and dimensions != known.dimensions and (not known.can_shorten or dimensions > known.dimensions):
+        raise SettingError(f"EMBEDDING_DIMENSIONS={dimensions} is not possible with {options.model}: leave it unset.")
+    if dimensions > MAX_DIMENSIONS:
+        raise SettingError(f"EMBEDDING_DIMENSIONS={dimensions} is too large: {MAX_DIMENSIONS} can be indexed at most.")
+    limit = known.max_tokens if known else DEFAULT_MAX_TOKENS
+    return ModelCard(
+        provider=OPENAI,
+        model=options.model,
+        dimensions=dimensions,
+        max_tokens=min(options.max_tokens or limit, limit) if known else options.max_tokens or limit,
+        licence="",
+        has_token_vectors=False,
+    )
