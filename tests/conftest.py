@@ -18,6 +18,7 @@ from pytest_django import DjangoDbBlocker
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
+    from pytest_django import Settings
 
 FAST_OPTIONS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_connections": "120"}
 
@@ -66,3 +67,13 @@ def owner() -> "User":
     from tests.factories import make_user
 
     return make_user()
+
+
+@pytest.fixture
+def documents_here(monkeypatch: pytest.MonkeyPatch, settings: "Settings", tmp_path: Path) -> None:
+    """Uploaded documents lie in a folder of the test and are converted in its own process."""
+    from convmemory.documents import processing
+    from tests.support.documents import convert_here
+
+    settings.MEDIA_ROOT = tmp_path / "media"
+    monkeypatch.setattr(processing, "run_child", convert_here)

@@ -1,9 +1,10 @@
 """What several surfaces are tested against."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from django.contrib.auth.models import User
+from django.test import Client
 from pytest_django import Settings
 
 from tests.support.api import Api
@@ -52,3 +53,23 @@ def chromium() -> Iterator[Chromium]:
     browser = Chromium(chromium_path())
     yield browser
     browser.close()
+
+
+@pytest.fixture
+def browser(owner: User) -> Client:
+    """A client that is logged in as the owner."""
+    client = Client()
+    client.force_login(owner)
+    return client
+
+
+@pytest.fixture
+def page(browser: Client) -> Callable[..., str]:
+    """The text of a page that the owner gets."""
+
+    def get(path: str, status: int = 200, **headers: str) -> str:
+        response = browser.get(path, headers={name.replace("_", "-"): value for name, value in headers.items()})
+        assert response.status_code == status, response.content
+        return str(response.content.decode())
+
+    return get

@@ -28,13 +28,6 @@ def owner() -> User:
 
 
 @pytest.fixture
-def browser(owner: User) -> Client:
-    client = Client()
-    client.force_login(owner)
-    return client
-
-
-@pytest.fixture
 def archive(owner: User) -> None:
     for title, pair in (("Bread <b>", BREAD), ("Rye", RYE)):
         made = make_conversation(owner, exchange(pair), title=title)

@@ -23,20 +23,6 @@ HTMX = {"HX-Request": "true"}
 IN_MAIN = {**HTMX, "HX-Target": "main"}
 
 
-@pytest.fixture
-def page(owner: User) -> Callable[..., str]:
-    """The text of a page that the owner gets."""
-    client = Client()
-    client.force_login(owner)
-
-    def get(path: str, status: int = 200, **headers: str) -> str:
-        response = client.get(path, headers={name.replace("_", "-"): value for name, value in headers.items()})
-        assert response.status_code == status, response.content
-        return str(response.content.decode())
-
-    return get
-
-
 def long_conversation(owner: User, turns: int, **values: Any) -> Conversation:
     pairs = [(f"question {number}", f"answer {number}") for number in range(turns)]
     return make_conversation(owner, exchange(*pairs), title="Long", **values)

@@ -1,7 +1,6 @@
 """The library, the viewer and a conversation's documents, as pages that work without JavaScript."""
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,33 +11,20 @@ from pytest_django import Settings
 
 from convmemory.chat.agents import create_agent
 from convmemory.core.models import OwnerTask
-from convmemory.documents import processing, tasks
+from convmemory.documents import tasks
 from convmemory.documents.models import Document, Section
 from search.adapters.conversations import index_conversation
 from search.models import Item, Passage
 from tests.factories import exchange, make_conversation, make_user
-from tests.support.documents import GUIDE, convert_here, indexed, pdf_of, read, upload
+from tests.support.documents import GUIDE, indexed, pdf_of, read, upload
 from tests.support.planted_keys import planted_keys
 
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def _here(monkeypatch: pytest.MonkeyPatch, settings: Settings, tmp_path: Path) -> None:
-    settings.MEDIA_ROOT = tmp_path / "media"
-    monkeypatch.setattr(processing, "run_child", convert_here)
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("documents_here")]
 
 
 @pytest.fixture
 def owner() -> User:
     return make_user("ada")
-
-
-@pytest.fixture
-def browser(owner: User) -> Client:
-    client = Client()
-    client.force_login(owner)
-    return client
 
 
 def page(browser: Client, path: str, **query: Any) -> str:

@@ -23,19 +23,6 @@ PNG = base64.b64decode(
 Page = Callable[..., str]
 
 
-@pytest.fixture
-def page(owner: User) -> Page:
-    client = Client()
-    client.force_login(owner)
-
-    def get(path: str, status: int = 200, **headers: str) -> str:
-        response = client.get(path, headers={name.replace("_", "-"): value for name, value in headers.items()})
-        assert response.status_code == status, response.content
-        return str(response.content.decode())
-
-    return get
-
-
 def working_conversation(owner: User) -> Conversation:
     edit = ToolCallPart("c2", "Edit", {"file_path": "a.py", "old_string": "one", "new_string": "two"})
     return make_conversation(

@@ -10,7 +10,6 @@ from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from pytest_django import Settings
 
-from convmemory.documents import processing
 from convmemory.documents.models import Document, Section
 from convmemory.documents.storage import pictures_folder
 from convmemory.ops.doctor.rows_area import check_documents
@@ -19,15 +18,9 @@ from convmemory.ops.privacy.exporting import export_user
 from convmemory.ops.runtime.sweeping import deep_sweep
 from search.models import Item, Passage, Source
 from tests.factories import make_user
-from tests.support.documents import GUIDE, convert_here, indexed, upload
+from tests.support.documents import GUIDE, indexed, upload
 
-pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture(autouse=True)
-def _here(monkeypatch: pytest.MonkeyPatch, settings: Settings, tmp_path: Path) -> None:
-    settings.MEDIA_ROOT = tmp_path / "media"
-    monkeypatch.setattr(processing, "run_child", convert_here)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("documents_here")]
 
 
 @pytest.fixture

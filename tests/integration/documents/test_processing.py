@@ -21,13 +21,7 @@ from search.models import Item, ItemEmbedding, Passage, Source
 from tests.factories import make_user
 from tests.support.documents import GUIDE, convert_here, indexed, pdf_of, read, replace, upload
 
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def _here(monkeypatch: pytest.MonkeyPatch, settings: Settings, tmp_path: Path) -> None:
-    settings.MEDIA_ROOT = tmp_path / "media"
-    monkeypatch.setattr(processing, "run_child", convert_here)
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("documents_here")]
 
 
 @pytest.fixture

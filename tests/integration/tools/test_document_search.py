@@ -1,6 +1,5 @@
 """The tool `document_search`: through the index, by words where it must, and in a conversation what is attached."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,19 +9,13 @@ from pytest_django import Settings
 from convmemory.chat import agent_documents
 from convmemory.chat.agents import create_agent
 from convmemory.core.errors import NotFound
-from convmemory.documents import library, processing
+from convmemory.documents import library
 from convmemory.documents.models import Document
 from convmemory.tools.registry import Seen, run_tool
 from tests.factories import exchange, make_conversation, make_user
-from tests.support.documents import GUIDE, convert_here, indexed, upload
+from tests.support.documents import GUIDE, indexed, upload
 
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def _here(monkeypatch: pytest.MonkeyPatch, settings: Settings, tmp_path: Path) -> None:
-    settings.MEDIA_ROOT = tmp_path / "media"
-    monkeypatch.setattr(processing, "run_child", convert_here)
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("documents_here")]
 
 
 @pytest.fixture
