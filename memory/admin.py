@@ -1,4 +1,4 @@
-"""The states of messages in the admin: what waits, what is done, what failed."""
+"""The states of messages in the admin: waiting, done, failed."""
 
 from collections.abc import Sequence
 from typing import Any

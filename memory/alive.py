@@ -1,4 +1,4 @@
-"""What a model sees already: it need not be brought back, so a recall looks elsewhere and spends nothing on it."""
+"""What a model still sees: recall does not bring it back, and spends no tokens on it."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Routes for the recall of messages, and for the embeddings of a conversation's."""
+"""Routes for recalling messages, and for the embeddings of a conversation's messages."""
 
 from typing import Any
 

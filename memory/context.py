@@ -1,8 +1,8 @@
-"""Rendering recalled messages for a model: within a token budget, in conversation order, fenced as data. Pure.
+"""Renders recalled messages for a model: within a token budget, in conversation order, fenced as data. Pure.
 
-Every turn stands under its title, date and link. The fence carries a mark that is made from what it
-encloses, so that no recalled text can close it; what looks like a fence inside is defused as well. Only headings
-and speakers begin a line: what was said goes on in lines with a mark of their own.
+Every turn stands under its title, date and link. The fence carries a mark derived from its content, so that no
+recalled text can close it; anything inside that looks like a fence is defused as well. Only headings and speakers
+begin a line: the lines of a message carry a mark of their own.
 """
 
 from collections.abc import Collection, Hashable, Iterator, Sequence
@@ -91,12 +91,8 @@ def _lines(results: Sequence[RecalledMessage]) -> Iterator[Line]:
 
 
 def _line(message: RecalledMessage, heading: str, position: int, speaker: str, passage: RecalledPassage) -> Line:
-    return Line(message.conversation_id, message.turn_number, position, _label(speaker), heading, passage)
-
-
-def _label(speaker: str) -> str:
-    """The speaker's name, in which nothing ends the label early."""
-    return one_line(visible(speaker).replace(":", " "), 40)
+    label = one_line(visible(speaker).replace(":", " "), 40)  # nothing in a name ends the label early
+    return Line(message.conversation_id, message.turn_number, position, label, heading, passage)
 
 
 def _heading(message: RecalledMessage) -> str:

@@ -1,9 +1,9 @@
-"""Embedding the messages that somebody asked for: request, claim, embed, and say how each ended.
+"""Embeds messages on request: claims them, embeds them, and records how each ended.
 
-Most messages are embedded by the index of their conversation (`search/indexing/active.py`), which writes the
-same records. Work here is claimed batch by batch under the conversation's lock; what was claimed when
-a worker died is found by the sweep. A message that was tried before is tried alone, so that one which
-kills its worker takes no other along.
+Most messages are embedded by the index of their conversation (`search/indexing/active.py`), which writes the same
+records. Work here is claimed batch by batch under the conversation's lock; what was claimed when a worker died is
+found by the sweep. A message that was tried before is tried alone, so that one which kills its worker takes no other
+along.
 """
 
 import logging
@@ -166,7 +166,9 @@ def _embed(
         elements = [read[message.pk] for message in batch if message.pk in read]
         with unless_deleted(source.owner_id, source.pk):
             if not store_ahead(source, space, elements, out_of_time=lambda: time.monotonic() > deadline).finished:
-                _wait_again(space, batch)
+                MessageEmbedding.objects.filter(space=space, message__in=batch).update(
+                    status=MessageEmbedding.Status.PENDING, attempts=F("attempts") - 1, updated_at=timezone.now()
+                )
                 return False
             failed = store_element_passages(source, space, elements)
             result.completed += len(batch) - len(failed)
@@ -182,12 +184,6 @@ def _embed(
         logger.exception("Message %d could not be embedded", batch[0].pk)
         _fail(space, batch, f"{type(error).__name__}: {error}", result)
     return True
-
-
-def _wait_again(space: EmbeddingSpace, batch: Sequence[Message]) -> None:
-    MessageEmbedding.objects.filter(space=space, message__in=batch).update(
-        status=MessageEmbedding.Status.PENDING, attempts=F("attempts") - 1, updated_at=timezone.now()
-    )
 
 
 def _fail(space: EmbeddingSpace, batch: Sequence[Message], reason: str, result: EmbedResult) -> None:

@@ -1,4 +1,4 @@
-"""What is embedded of messages: a status record each. Their passages with vectors are the index's (`search/models.py`).
+"""A status record for each message that is embedded. Passages and vectors belong to the index (`search/models.py`).
 
 Every row is derived from messages and can be made again; every row carries its owner.
 """

@@ -1,4 +1,4 @@
-"""The openings that recalled passages are brought back with: of their own question, and of the answer they stand in."""
+"""The openings that come back with recalled passages: the first sentences of the question and of the answer."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, cast

@@ -1,4 +1,4 @@
-"""What memory does when the index has embedded messages, or looks whether they changed: its records follow."""
+"""Updates memory's records when the index has embedded messages, or has checked whether they changed."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

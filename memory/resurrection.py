@@ -1,10 +1,10 @@
-"""Bringing recalled passages back into a context under a token budget, together with their partners. Pure.
+"""Brings recalled passages back into a context under a token budget, together with their openings. Pure.
 
-A hit comes back with the openings of its turn: a passage of an answer with the question's first sentence
-and the answer's own, a passage of a question the other way round. What is alive in the context already
-costs nothing and is not brought again. A group that does not fit whole is brought as far as it fits:
-the target first, then the opening of the other side, then the opening of its own side. Where not
-even the target fits, the group is left out and the next one is tried.
+A hit comes back with the openings of its turn: a passage of an answer with the question's first sentence and the
+answer's own, a passage of a question the other way round. What is alive in the context already costs nothing and is
+not brought again. A group that does not fit whole is brought as far as it fits: the target first, then the opening of
+the other side, then the opening of its own side. If not even the target fits, the group is left out and the next one
+is tried.
 """
 
 from collections.abc import Collection, Hashable, Iterable, Iterator

@@ -1,4 +1,4 @@
-"""What the memory routes take and give."""
+"""Requests and responses of the memory routes."""
 
 from datetime import datetime
 

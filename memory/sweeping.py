@@ -1,4 +1,4 @@
-"""Finding messages whose embedding was missed: a lost task, a killed worker, an endpoint that was down."""
+"""Finds messages whose embedding was missed: a lost task, a killed worker, an endpoint that was down."""
 
 from collections.abc import Collection
 from datetime import timedelta

@@ -1,8 +1,7 @@
-"""Arabic words without the article and particles that are written before them, and without common endings. Pure.
+"""Arabic words without their article, prefixed particles and common endings. Pure.
 
-PostgreSQL's stemmer takes off endings by whether there is an article, and leaves "and" before it: with and without it a
-word has two stems. These are looked for beside those. Source: light10, Larkey et al. 2007, whose
-endings are taken off here one after the other.
+PostgreSQL's stemmer removes endings depending on the article, and keeps a prefixed "and", so that a word has two
+stems with and without them. The forms made here are searched for as well.
 """
 
 import re

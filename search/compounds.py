@@ -1,7 +1,7 @@
-"""The parts of compounds, by which these are found, too: German "Mietvertrag" by "Vertrag" and by "Miete". Pure.
+"""The parts of compounds, so that "Vertrag" and "Miete" both find German "Mietvertrag". Pure.
 
-A long word is parted where it may be hyphenated, which is where its parts meet and between syllables. What begins or
-ends there is a part; those that are no words are looked for by nobody.
+A long word is split where it can be hyphenated, which is where its parts meet and between syllables. What begins or
+ends there counts as a part; parts that are no words do no harm, because nobody searches for them.
 Source: docs/adr/0053-words-of-other-languages.md.
 """
 

@@ -1,7 +1,7 @@
-"""Finding the sections of documents that answer a query, alone or together with turns, and where they say it.
+"""Finds the sections of documents that answer a query, alone or together with turns, and where they answer it.
 
-The search is the one of turns (`searching.py`). What a hit of a document has beside that, page, headings and offsets in
-the document's text, is looked up here.
+The search is the same as for turns (`searching.py`). What only a hit in a document has is looked up here: the page,
+the headings, and offsets in the document's text.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
-"""What this process holds of owners' blocks, which it has read from the database and works on in memory.
+"""Blocks of owners' data that this process has read from the database and keeps in memory.
 
-A block is never changed but replaced, under another id. So whoever holds blocks asks for a digest of the ids that there
-are now, and reads only what is new; nothing that is held can be old.
+A block is never changed but replaced by one with another id. So a process compares a digest of the ids and reads only
+new blocks; nothing in memory can be outdated.
 """
 
 import time

@@ -1,4 +1,4 @@
-"""What the home page shows of one's archive: where to go on, when one was active, and whether all of it can be found.
+"""What the home page shows: recent conversations, activity, and whether the whole archive is indexed.
 
 Every function takes the caller; the page costs the same few queries however large the archive is.
 """

@@ -1,4 +1,4 @@
-"""The home page's values: what `home.py` finds, and the addresses that somebody new needs."""
+"""The home page's values: what `home.py` finds, and the addresses that a new user needs."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What the index tells those above it; they subscribe in their `apps.py`."""
+"""What the index announces to the apps above it, which subscribe in their `apps.py`."""
 
 from django.dispatch import Signal
 

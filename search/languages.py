@@ -1,7 +1,7 @@
-"""Which language a text is written in, as far as full text search has a stemmer for it. Pure.
+"""Detects the language of a text, among those that full text search can stem. Pure.
 
-By script, and of texts in Latin letters by the commonest words: what is not plainly of another language is indexed as
-English, so that code, logs and names change nothing. Source: docs/adr/0053-words-of-other-languages.md.
+Detected by script and, in Latin script, by the commonest words. A text that is not clearly of another language is
+indexed as English, so that code, logs and names are unaffected.
 """
 
 import re

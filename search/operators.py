@@ -1,6 +1,6 @@
-"""What the operators of a query keep out, said to whoever typed them: a hyphen may have been meant as a hyphen.
+"""Notes on what the operators of a query exclude: a hyphen may have been meant as a hyphen.
 
-Compares what was found with what the same query finds without its operators. One query of the database or none.
+Compares the results with those of the same query without its operators. Takes one database query or none.
 """
 
 from collections.abc import Sequence

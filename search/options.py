@@ -1,4 +1,4 @@
-"""What the settings say of a search, read once for each."""
+"""The settings of search, read once for each search."""
 
 from dataclasses import dataclass, field
 

@@ -1,7 +1,8 @@
-"""The outline beside a conversation: its questions, which of them a search found, and finding words in it.
+"""The outline beside a conversation: its questions, which of them a search found, and a search for words in it.
 
-`/conversations/{id}/outline` answers a page, or the panel alone (htmx). With `find` it lists the turns that hold the
-words, in the order of the conversation; else all questions, those marked that the search in `q` found.
+`/conversations/{id}/outline` answers with a page or, for htmx, with the panel. With `find` it lists the turns that
+contain the words, in the order of the conversation; otherwise all questions, with those marked that the search in `q`
+found.
 """
 
 from dataclasses import dataclass, replace

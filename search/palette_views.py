@@ -1,4 +1,4 @@
-"""The palette: a dialog over every page (htmx), and a page of its own where there are no scripts."""
+"""The command palette: a dialog over every page (htmx), or a page of its own without scripts."""
 
 from django.http import HttpResponse
 from django.shortcuts import render

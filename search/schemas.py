@@ -1,4 +1,4 @@
-"""What the search routes give."""
+"""Responses of the search routes."""
 
 from datetime import datetime
 from typing import Literal

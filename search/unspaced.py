@@ -1,6 +1,6 @@
-"""Scripts that put no space between words: Chinese, Japanese, Korean, Thai, Lao, Burmese and Khmer. Pure.
+"""Scripts without spaces between words: Chinese, Japanese, Korean, Thai, Lao, Burmese and Khmer. Pure.
 
-Their words are found by pairs of characters that follow each other, as usual where there is no dictionary.
+They are searched by pairs of consecutive characters, as is usual without a dictionary.
 """
 
 import re

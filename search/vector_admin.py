@@ -1,4 +1,4 @@
-"""What the admin says of single vectors: norm and neighbours; and passages, each with its text on a page of its own."""
+"""Single vectors in the admin, with norm and neighbours; and passages, with the text on a page of its own."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

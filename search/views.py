@@ -28,7 +28,7 @@ from convmemory.conversations.views import LIST_LIMIT, list_rows
 from convmemory.core.errors import InvalidInput
 from search.document_search import TURNS_ALONE, MixedResults, parse_kinds, search_items
 from search.home_page import home_values
-from search.indexing.status import IndexStatus, index_status
+from search.indexing.status import index_status
 from search.pages.chips import choices_of, presets_of, with_full_names
 from search.pages.groups import by_band, group_hits, turn_url
 from search.pages.past_searches import forget_search, past_searches, remember_search, save_search
@@ -268,8 +268,5 @@ def drop_search(request: PageRequest, search_id: int) -> HttpResponse:
 def index_progress(request: PageRequest) -> HttpResponse:
     """The bar that shows how much of the archive waits for its index; it polls itself until nothing does."""
     status = index_status(owner=request.user)
-    return render(request, "search/progress.html", {"status": status, "done": _percent_done(status)})
-
-
-def _percent_done(status: IndexStatus) -> int:
-    return 100 * status.embedded_turns // status.turns if status.turns else 100
+    percent = 100 * status.embedded_turns // status.turns if status.turns else 100
+    return render(request, "search/progress.html", {"status": status, "done": percent})

@@ -1,1 +1,1 @@
-"""Summaries of conversations, made when asked for."""
+"""Summaries of conversations, made on request."""

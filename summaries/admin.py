@@ -1,4 +1,4 @@
-"""Summaries in the admin: their states; their texts on a page of its own."""
+"""Summaries in the admin: their states; the texts are on a page of their own."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Routes for summaries: asking for one, polling, reading, making anew, deleting."""
+"""Routes for summaries: request one, poll it, read it, make it again, delete it."""
 
 from typing import Any
 

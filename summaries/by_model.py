@@ -1,7 +1,6 @@
-"""Summaries by a language model: one request where the range fits the window, else map and reduce.
+"""Summaries by a language model: one request if the range fits the window, otherwise map and reduce.
 
-Knows nothing of the database. Pieces that are done are handed to `keep`, so that work that is interrupted goes
-on where it was.
+Knows nothing of the database. Finished pieces are handed to `keep`, so that interrupted work continues where it was.
 """
 
 from collections.abc import Callable, Sequence

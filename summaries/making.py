@@ -1,7 +1,7 @@
-"""Working on one summary: claim it, write it, store it. Safe to run twice, and to die at any point.
+"""Works on one summary: claims it, writes it, stores it. Safe to run twice, and to interrupt at any point.
 
-A claim holds until `due_at`; what a worker without the claim has made is thrown away. Trouble with an endpoint is
-tried again with growing pauses, at most `SUMMARIES.max_attempts` times; the sweep finds what was lost on the way.
+A claim holds until `due_at`; what a worker makes without the claim is discarded. Failures of an endpoint are retried
+with growing pauses, at most `SUMMARIES.max_attempts` times; the sweep finds what was lost on the way.
 """
 
 import re

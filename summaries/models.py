@@ -1,6 +1,6 @@
 """Summaries of ranges of a conversation, each with the state of the work on it.
 
-Rows are written by `ordering.py` (what people ask for) and `making.py` (what a worker does) alone.
+Rows are written only by `ordering.py` (requests of people) and `making.py` (the work of workers).
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""Asking for summaries: making, remaking and deleting their records. The work itself is a worker's (`making.py`).
+"""Requests for summaries: creates, resets and deletes their records. A worker does the work (`making.py`).
 
 Nothing here enqueues: the edges do that after these functions have returned.
 """

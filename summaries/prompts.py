@@ -1,4 +1,4 @@
-"""What a model is told to make a summary. Raise `PROMPT_VERSION` with every change: each summary records it.
+"""The prompts for summaries. Raise `PROMPT_VERSION` with every change: each summary records it.
 
 Transcripts are untrusted: they stand inside a fence that the text in them cannot close, and the model is told that
 what is inside is material, not instructions.

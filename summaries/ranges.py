@@ -1,4 +1,4 @@
-"""Turns and positions: people name turns, summaries keep positions. The caller has checked the owner."""
+"""Converts turns to positions: people name turns, summaries store positions. The caller has checked the owner."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

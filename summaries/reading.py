@@ -1,4 +1,4 @@
-"""Reading summaries: every function takes the caller and sees only what is theirs."""
+"""Reads summaries: every function takes the caller and returns only the caller's rows."""
 
 from django.contrib.auth.models import AbstractBaseUser
 

@@ -1,4 +1,4 @@
-"""What the summary routes take and give."""
+"""Requests and responses of the summary routes."""
 
 from datetime import datetime
 from typing import Literal

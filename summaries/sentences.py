@@ -1,4 +1,4 @@
-"""The sentences of a range with their vectors: those of stored passages, and for what is not indexed yet, new ones.
+"""The sentences of a range with their vectors: those of stored passages, and new ones for what is not indexed yet.
 
 Only what people and assistants said counts: no thinking, no tool output, no code, no fragments.
 """
@@ -49,14 +49,15 @@ def said_sentences(messages: Sequence[RangeMessage]) -> list[Sentence]:
         )
         for span in spans:
             text = part_text(message.parts[span.part_index])[span.start : span.end]
-            if span.kind in ("user", "assistant") and _says_something(text):
+            if (
+                span.kind in ("user", "assistant")
+                and len(text) >= MIN_CHARS
+                and len(_WORD.findall(text)) >= MIN_WORDS
+                and not _CODE.search(text)
+            ):
                 place = (message.message_id, span.part_index, span.start, span.end)
                 found.append(Sentence(message, place, " ".join(text.split())))
     return found
-
-
-def _says_something(text: str) -> bool:
-    return len(text) >= MIN_CHARS and len(_WORD.findall(text)) >= MIN_WORDS and not _CODE.search(text)
 
 
 def sentence_vectors(sentences: Sequence[Sentence], *, owner_id: int) -> tuple[list[Sentence], Vector]:

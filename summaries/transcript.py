@@ -1,6 +1,6 @@
 """The messages of a range as text for a summariser, in pieces that fit a model. Only `load_range` reads the database.
 
-Thinking is left out, tool output is cut: a summary is of what was said and done.
+Thinking is left out and tool output is cut: a summary is of what was said and done.
 """
 
 from collections.abc import Callable, Iterable, Iterator

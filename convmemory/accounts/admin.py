@@ -1,4 +1,4 @@
-"""Accounts in the admin: users, their API keys, what they use of the model, and who read whose content."""
+"""Accounts in the admin: users, their API keys, their use of the model, and the record of who read whose content."""
 
 from typing import Any
 

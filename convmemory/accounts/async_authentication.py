@@ -1,7 +1,7 @@
-"""Who is calling an asynchronous route: the same two ways as in `authentication.py`.
+"""Authenticates the caller of an asynchronous route, in the same two ways as `authentication.py`.
 
-The database is asked in a thread that gives its connection back at once: the request's own thread would keep one as
-long as an answer streams. OpenAPI names a way after its class, hence the names.
+The database is queried in a thread that returns its connection at once; the request's own thread would keep one for
+as long as a response is streamed. OpenAPI names an authentication scheme after its class, hence the names.
 """
 
 from typing import Any

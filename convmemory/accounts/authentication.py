@@ -1,8 +1,8 @@
-"""Who is calling the API: a bearer key, or the browser's session (with CSRF protection).
+"""Authenticates the caller of the API: by a bearer key, or by the browser's session (with CSRF protection).
 
-A request with an Authorization header is judged by that header alone: a wrong key never falls back to the
-session, which would answer with the CSRF check, or as somebody whom the key does not name. A key that only reads is
-refused by every route with an unsafe method that does not ask for `READING`.
+If a request has an Authorization header, that alone decides: a wrong key never falls back to the session, which would
+fail the CSRF check or act as somebody whom the key does not name. A read-only key is refused by every route with an
+unsafe method, unless the route declares `READING`.
 """
 
 from typing import Any

@@ -1,7 +1,7 @@
-"""Who may read what other people wrote, in the admin alone, and the record of it.
+"""Who may read other people's content, in the admin alone, and the record of it.
 
-Everybody reads their own. Other people's content needs the permission `accounts.read_content`, given to the
-person or to a group of theirs: being a superuser is not enough. Each reading is a row of `ContentAccess`.
+Everybody may read their own. Reading other people's needs the permission `accounts.read_content`, given to the person
+or to a group of theirs: being a superuser is not enough. Each reading is stored as a row of `ContentAccess`.
 """
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, Permission

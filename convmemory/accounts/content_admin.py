@@ -1,7 +1,7 @@
-"""Admin pages with content: a page apart from the metadata, with its own permission, that records who reads.
+"""Admin pages with content: separate from the metadata, with their own permission, and every reading is recorded.
 
-The owner sees it at once. Others are asked first (GET) and see it after they said yes (POST), so that nothing
-is read by accident and every row of the record is a decision. Who may not read it is told so, and what it takes.
+The owner sees the content at once. Others have to confirm (GET) before they see it (POST), so that nothing is read by
+accident and every recorded reading was a decision. Those without permission are told which one they need.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The page that shows every component of the pages in every state, for whoever builds or changes one."""
+"""The page that shows every component of the pages in every state, for developers."""
 
 from django.http import HttpResponse
 from django.shortcuts import render

@@ -1,6 +1,6 @@
-"""Making, revoking and checking API keys. A key that only reads is refused by whatever does not say that it reads.
+"""Creates, revokes and checks API keys. A read-only key is refused by everything not declared as reading.
 
-A key has 256 random bits, so a plain SHA-256 is enough to store it by: there is nothing to guess.
+A key has 256 random bits, so a plain SHA-256 is enough to store it: it cannot be guessed.
 """
 
 import secrets

@@ -1,6 +1,6 @@
-"""API keys, readings of other people's content, and what each person uses of the operator's model.
+"""API keys, readings of other people's content, and each person's use of the operator's model.
 
-Keys are how programs say whose archive they read; only a hash of a key is stored.
+A key tells the server whose archive a program reads; only its hash is stored.
 """
 
 from django.conf import settings

@@ -1,8 +1,8 @@
-"""What each person may use of the operator's model a day, CHAT_DAILY_TOKENS, and what they have used.
+"""The quota of the operator's model that each person may use a day, CHAT_DAILY_TOKENS, and what they have used.
 
-A request first reserves what it may cost, in one conditional statement, so that any number of processes count
-together and requests at the same time exceed the limit by one of them at most; afterwards it settles what it did cost.
-What a process that died had reserved stays counted. Days are those of the server's time zone.
+A request first reserves its maximum cost in one conditional statement, so that any number of processes count together
+and simultaneous requests exceed the limit by at most one of them; afterwards it settles the actual cost. What a
+process that died had reserved stays counted. Days are those of the server's time zone.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Reading the form of an upload without holding up anybody: in threads of its own, as it can copy half a gigabyte."""
+"""Reads the form of an upload in threads of its own, because that can mean copying half a gigabyte."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Finding users by name and making them, for commands."""
+"""Finds users by name and creates them, for commands."""
 
 from django.contrib.auth.models import User
 from django.contrib.auth.password_validation import validate_password

@@ -1,9 +1,10 @@
-"""Which addresses this server fetches for the owner of an agent.
+"""Which addresses this server may fetch for the owner of an agent.
 
-The operator's own settings are trusted. Hosts that the operator lists in CHAT_ALLOWED_HOSTS anybody may name. Staff,
-and everybody where the list holds `*`, may name any other public host. What leads into the operator's network or to
-this machine is refused to staff, too, unless the person was given `chat.use_private_address` on purpose: a
-superuser's general yes does not count. What a name leads to is checked when it is used (`pinned.py`).
+The operator's own settings are trusted. Anybody may use the hosts that the operator lists in CHAT_ALLOWED_HOSTS.
+Staff may use any other public host, and so may everybody if the list contains `*`. Addresses in the operator's
+network or on this machine are refused even to staff, unless the person was given the permission
+`chat.use_private_address` explicitly; being a superuser is not enough. The address that a name resolves to is checked
+when it is used (`pinned.py`).
 """
 
 import ipaddress

@@ -1,7 +1,7 @@
-"""Agents, replies and captured histories in the admin: their states; what people wrote on pages of their own.
+"""Agents, replies and captured histories in the admin: their states; content is on pages of its own.
 
-Keys, even encrypted, stand on no page. An agent's name, its prompt and its key belong to its owner, who makes it on
-the page of agents.
+No page shows a key, not even encrypted. An agent's name, prompt and key belong to its owner, who sets them on the
+page of agents.
 """
 
 from collections.abc import Sequence

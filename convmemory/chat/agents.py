@@ -1,4 +1,4 @@
-"""Agents: saving them with every value checked, reading them, and what a request to their model is made of."""
+"""Agents: saving them with every value checked, reading them, and building requests to their model."""
 
 import math
 from collections.abc import Mapping, Sequence

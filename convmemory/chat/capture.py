@@ -1,6 +1,6 @@
-"""Recording what passes the proxy: a request's messages and the reply, as a conversation of the caller.
+"""Records what passes through the proxy: a request's messages and the reply, as a conversation of the caller.
 
-Everything here happens after the reply was passed on, and may fail without anybody noticing but the log.
+All of this happens after the reply was passed on; if it fails, only the log says so.
 """
 
 import json

@@ -25,10 +25,11 @@ def with_citations(answer: Mapping[str, Any], *, first: int) -> dict[str, Any]:
     number = first
     for result in results:
         place = _place_of(result)
-        numbered.append({"cite": f"[{number}]({place})", **_without_cite(result)} if place else result)
+        given = {name: value for name, value in result.items() if name != "cite"}
+        numbered.append({"cite": f"[{number}]({place})", **given} if place else result)
         number += bool(place)
-    told = {"how_to_cite": HOW_TO_CITE} if number > first else {}
-    return {**answer, "results": numbered, **told}
+    hint = {"how_to_cite": HOW_TO_CITE} if number > first else {}
+    return {**answer, "results": numbered, **hint}
 
 
 def _place_of(result: Any) -> str:
@@ -40,10 +41,6 @@ def _place_of(result: Any) -> str:
     if own:
         return own[1]
     return url if _PLACES.fullmatch(url) else ""
-
-
-def _without_cite(result: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in result.items() if name != "cite"}
 
 
 def sources_in(texts: Iterable[str]) -> dict[int, str]:

@@ -1,7 +1,7 @@
 """The open connections to chat endpoints: one client per endpoint and event loop, shared by all replies.
 
-Making a client costs tens of milliseconds (it loads the certificates), so that 50 replies beginning at once
-would wait for it. Redirects are not followed: an endpoint does not choose what this server fetches.
+Creating a client takes tens of milliseconds (it loads the certificates), for which 50 replies that begin at once
+would have to wait. Redirects are not followed: an endpoint must not choose what this server fetches.
 """
 
 import asyncio

@@ -1,6 +1,7 @@
 """One streamed completion of an OpenAI-compatible endpoint, as chunks.
 
-The chunks are read as plain JSON, not as the client's models: those check nothing, and cost more than the rest.
+The chunks are parsed as plain JSON instead of the client's models, which check nothing and cost more than everything
+else.
 Source: https://platform.openai.com/docs/api-reference/chat/create
 """
 

@@ -1,7 +1,7 @@
-"""Puts a streamed chat completion together, piece by piece. Pure: chunks in, events and parts out.
+"""Assembles a streamed chat completion, piece by piece. Pure: chunks in, events and parts out.
 
-Servers differ: reasoning stands in `reasoning_content` or `reasoning`; some send whole tool calls at once, several
-under one index, without ids; some send chunks without choices. What has another form than the protocol's is refused.
+Servers differ: reasoning comes in `reasoning_content` or `reasoning`; some send whole tool calls at once, several
+under one index, without ids; some send chunks without choices. Chunks that do not follow the protocol are refused.
 Source: https://platform.openai.com/docs/api-reference/chat/streaming
 """
 
@@ -108,14 +108,11 @@ class CompletionDraft:
             raise MalformedChunk("a tool call's `index` is not a number")
         call = self._call_at.get(index)
         if call is None or (call_id and name and call.id != call_id):
-            call = self._call_at[index] = CallDraft(id=call_id or self._new_id())
+            call = self._call_at[index] = CallDraft(id=call_id or f"{self._call_id_prefix}_{len(self._calls)}")
             self._calls.append(call)
         call.name = call.name or name
         arguments = function.get("arguments")
         call.arguments.append(json.dumps(arguments) if isinstance(arguments, dict) else _text(arguments))
-
-    def _new_id(self) -> str:
-        return f"{self._call_id_prefix}_{len(self._calls)}"
 
     @property
     def received_texts(self) -> list[str]:

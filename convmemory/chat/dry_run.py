@@ -1,4 +1,4 @@
-"""The dry run of an agent's context: which agent counts, and what it would be sent now."""
+"""The dry run of an agent's context: which agent is used, and what it would be sent now."""
 
 from django.contrib.auth.models import User
 

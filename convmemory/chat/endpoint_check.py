@@ -1,4 +1,4 @@
-"""Trying an agent's endpoint before the agent is saved: which models it names, or what is wrong with it."""
+"""Tests an agent's endpoint before the agent is saved: lists its models, or says what is wrong."""
 
 from dataclasses import dataclass
 from typing import Any

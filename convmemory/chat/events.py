@@ -1,4 +1,4 @@
-"""What a listener hears of a reply, as values, and their form on the wire (server-sent events).
+"""The events of a reply as values, and their wire format (server-sent events).
 
 Source: https://html.spec.whatwg.org/multipage/server-sent-events.html
 """

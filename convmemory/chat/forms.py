@@ -1,4 +1,4 @@
-"""The form of an agent. What its values may be is decided in `agents.py`."""
+"""The form of an agent. `agents.py` decides which values are valid."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

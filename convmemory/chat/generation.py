@@ -1,6 +1,6 @@
-"""Writes one reply: asks the model, runs the tools that it calls, asks again, until it has answered.
+"""Writes one reply: asks the model, runs the tools that it calls, and asks again until it has answered.
 
-What happens goes to `publish` and collected in `progress`; nothing here stores the reply or knows who listens.
+Events go to `publish` and messages are collected in `progress`; nothing here stores the reply or knows who listens.
 """
 
 from collections.abc import Callable
@@ -92,7 +92,10 @@ async def _complete(
     job: ReplyJob, context: FilterResult, progress: ReplyProgress, publish: Publish, *, may_call: bool
 ) -> tuple[list[FinishedCall], str]:
     """One completion: the calls that it makes, and a remark where it was cut."""
-    own = [_as_context(number, draft) for number, draft in enumerate(progress.messages)]
+    own = [
+        ContextMessage(message_id=None, position=-1 - number, role=draft.role, parts=draft.parts)
+        for number, draft in enumerate(progress.messages)
+    ]
     messages = wire_messages(context.system_prompt, [*context.messages, *own])
     draft = progress.current = CompletionDraft(call_id_prefix=f"call_{job.reply_id}_{len(own)}")
     body = request_body(job.agent, messages, may_call=may_call)
@@ -139,7 +142,3 @@ async def _answer(
     progress.messages.append(MessageDraft(role="tool", parts=(result,), created_at=timezone.now()))
     payload = {"call_id": result.call_id, "name": result.name, "text": result.text, "is_error": result.is_error}
     publish(Event("tool_result", payload))
-
-
-def _as_context(number: int, draft: MessageDraft) -> ContextMessage:
-    return ContextMessage(message_id=None, position=-1 - number, role=draft.role, parts=draft.parts)

@@ -1,7 +1,7 @@
-"""Which recorded conversation a request continues, recognised by the hash of its history. Pure.
+"""Finds the recorded conversation that a request continues, by the hash of its history. Pure.
 
-System messages do not count, because clients put the time and other moving things into them; neither do
-thinking and the ids of calls, which clients leave out or make anew.
+System messages do not count, because clients put the time and other changing values into them; neither do thinking
+and the ids of calls, which clients leave out or change.
 """
 
 import hashlib

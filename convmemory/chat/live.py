@@ -1,8 +1,8 @@
-"""The replies that this process is writing, each as a task of its own, and those who listen to them.
+"""The replies that this process is writing, each as a task of its own, and their listeners.
 
-A listener that goes away changes nothing: the reply is written to its end and stored. A heartbeat prolongs the
-lease, keeps what was received, and hears of a stop that another process was asked for. Nothing here needs to
-survive the process: what a dead one leaves is taken over when its lease has run out.
+If a listener leaves, the reply is still written to its end and stored. A heartbeat renews the lease, saves what was
+received, and notices when another process was asked to stop the reply. Nothing here needs to survive the process:
+another one takes over when the lease of a dead one has run out.
 """
 
 import asyncio
@@ -167,11 +167,8 @@ class LiveReply:
             later = {"title_follows": True} if title_follows else {}
             self._publish(Event("done", {**payload, "remark": ending.error, **later}))
         else:
-            self._publish(Event("error", {**payload, "detail": ending.error, **_retry(ending)}))
-
-
-def _retry(ending: Ending) -> dict[str, float]:
-    return {} if ending.retry_after_s is None else {"retry_after_s": ending.retry_after_s}
+            retry = {} if ending.retry_after_s is None else {"retry_after_s": ending.retry_after_s}
+            self._publish(Event("error", {**payload, "detail": ending.error, **retry}))
 
 
 def _ending_of(writing: "asyncio.Task[str]") -> Ending:

@@ -1,6 +1,6 @@
-"""Counts what requests to the operator's endpoint cost in the quota of whoever asks.
+"""Counts what requests to the operator's endpoint cost against the quota of the person who asks.
 
-What the endpoint does not tell is estimated from the lengths of what was sent and received.
+If the endpoint does not report its usage, it is estimated from the lengths of the request and the reply.
 """
 
 import json

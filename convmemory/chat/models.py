@@ -1,4 +1,4 @@
-"""Agents, the replies they give, and where captured conversations can be continued.
+"""Agents, the replies they give, and the points at which captured conversations can be continued.
 
 Rows are written by `agents.py`, `replies.py` and `capture.py`.
 """

@@ -1,8 +1,8 @@
-"""Connections to public addresses only, for endpoints that people name.
+"""Connections to public addresses only, for endpoints that people enter.
 
-A name is resolved when a connection is opened, every address that it has is checked, and the connection goes to one
-that was checked: a name that answers differently the second time leads nowhere else. TLS still checks the name. Proxies
-of the environment are not used, because they would resolve the name themselves.
+The name is resolved when a connection is opened, all of its addresses are checked, and the connection goes to one
+that was checked, so a name that resolves differently the second time gains nothing. TLS still checks the name.
+Proxies set in the environment are not used, because they would resolve the name themselves.
 """
 
 import asyncio

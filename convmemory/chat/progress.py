@@ -1,6 +1,6 @@
-"""What a reply has brought so far: whole messages, and the one that is being received. Pure.
+"""What a reply has produced so far: whole messages, and the one that is being received. Pure.
 
-Its JSON form is what `Reply.partial` holds, so that another process can finish what a dead one began.
+`Reply.partial` holds its JSON form, so that another process can finish what a dead one began.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,7 @@
 """The capture proxy: OpenAI's `/v1/chat/completions` and `/v1/models`, forwarded to the server's own endpoint.
 
-Any client gains a memory by changing its base URL, with a convmemory key as its key. Bytes go through as they
-are, both ways; a copy of the exchange is recorded afterwards. Errors have OpenAI's shape.
+Any client gains a memory by changing its base URL and using a convmemory key. Requests and replies are forwarded
+unchanged; a copy of the exchange is recorded afterwards. Errors have OpenAI's format.
 """
 
 import asyncio
@@ -80,7 +80,10 @@ async def _answer(request: HttpRequest, handler: Handler) -> HttpResponseBase:
     try:
         return await handler(request, caller, endpoint)
     except QuotaUsedUp as error:
-        return _quota_used_up(error)
+        # As OpenAI says it, so that clients wait or give up instead of asking at once again.
+        response = _error(HTTPStatus.TOO_MANY_REQUESTS, str(error), kind="insufficient_quota")
+        response.headers["Retry-After"] = str(math.ceil(error.retry_after_s))
+        return response
     except RequestDataTooBig:
         return _error(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The request is larger than MAX_REQUEST_MB.")
 
@@ -88,13 +91,6 @@ async def _answer(request: HttpRequest, handler: Handler) -> HttpResponseBase:
 def _error(status: HTTPStatus, message: str, *, kind: str = "invalid_request_error") -> JsonResponse:
     error = {"message": message, "type": kind, "param": None, "code": None}
     return JsonResponse({"error": error}, status=status)
-
-
-def _quota_used_up(error: QuotaUsedUp) -> JsonResponse:
-    """As OpenAI says it, so that clients wait or give up instead of asking at once again."""
-    response = _error(HTTPStatus.TOO_MANY_REQUESTS, str(error), kind="insufficient_quota")
-    response.headers["Retry-After"] = str(math.ceil(error.retry_after_s))
-    return response
 
 
 # --- forwarding -----------------------------------------------------------------------------------

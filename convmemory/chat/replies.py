@@ -1,7 +1,7 @@
 """The states of a reply in the database: begun, alive, stopped, ended, taken over from a dead process.
 
-All functions are synchronous and short. Whoever touches both rows locks the conversation's before the reply's.
-A reply that is no longer `running` belongs to nobody: its writer may store nothing any more.
+All functions are synchronous and short. Lock the conversation's row before the reply's. Once a reply is no longer
+`running`, its writer may not store anything more.
 """
 
 import logging
@@ -217,7 +217,7 @@ def finish_reply(job: ReplyJob, received: Sequence[MessageDraft], ending: Ending
             drafts=received,
             failed=ending.status == Reply.Status.FAILED,
         )
-        last = _last_message(conversation) if received else None
+        last = conversation.messages.get(position=conversation.message_count - 1) if received else None
     return StoredReply(last.turn_number, last.pk) if last else StoredReply(None, None)
 
 
@@ -232,10 +232,6 @@ def _end(owner_id: int, reply_id: int, ending: Ending, *, keeps_partial: bool = 
             status=ending.status, error=ending.error, ended_at=timezone.now(), **partial
         )
     )
-
-
-def _last_message(conversation: Conversation) -> Message:
-    return conversation.messages.get(position=conversation.message_count - 1)
 
 
 def take_over(conversation: Conversation) -> list[MessageDraft]:

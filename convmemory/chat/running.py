@@ -1,4 +1,4 @@
-"""What a web process does for the chat beside answering requests: take over abandoned replies, and end in order."""
+"""Background work of a web process for the chat: takes over abandoned replies, and shuts down in order."""
 
 import asyncio
 import logging

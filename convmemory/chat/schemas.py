@@ -1,4 +1,4 @@
-"""What the chat routes take and give."""
+"""Requests and responses of the chat routes."""
 
 from datetime import datetime
 from typing import Any

@@ -1,7 +1,7 @@
-"""The answer to a message as a stream of server-sent events, for the API and the page alike.
+"""The reply to a message as a stream of server-sent events, for the API and the page alike.
 
-Who calls must not have been asked in the request's own thread: it would hold its database connection as long as the
-stream lasts, and with as many streams as the pool has connections nobody would get any.
+The caller must be authenticated outside the request's own thread, which would otherwise hold its database connection
+for as long as the stream lasts; as many streams as the pool has connections would lock everybody out.
 """
 
 from collections.abc import AsyncIterator

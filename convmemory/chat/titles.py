@@ -1,6 +1,6 @@
-"""The title of a chat, which its model gives it after the first turn; until then, and without one, its first question.
+"""The title of a chat: chosen by its model after the first turn; before that, and without a model, the first question.
 
-A title that its owner has changed stays.
+A title that its owner has set is kept.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
-"""Runs the tools that a model calls, as the conversation's owner. Whatever goes wrong becomes a result that says so.
+"""Runs the tools that a model calls, as the conversation's owner. Every failure becomes a result that describes it.
 
-Results share the room that is left in the model's window: a long one is cut, and says that it was.
+Results share the room that is left in the model's window: a long one is cut, with a note that it was.
 """
 
 import asyncio

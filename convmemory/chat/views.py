@@ -1,7 +1,7 @@
 """Pages of the chat: the composer's target, a new chat, a reply that is being written, and agents.
 
-The composer's form works without JavaScript: it waits for the reply and leads to its turn. With it the same
-address answers a stream of events to those who accept them.
+The composer's form works without JavaScript: it waits for the reply and redirects to its turn. To clients that accept
+an event stream, the same address answers with one.
 """
 
 from http import HTTPStatus

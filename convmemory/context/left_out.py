@@ -1,4 +1,4 @@
-"""Recalling what a context left out: the messages that bear on the question, with their conversational partners.
+"""Recalls what a context left out: the messages that bear on the question, with their openings.
 
 Searches the one conversation as its owner; takes the queries of one recall.
 """

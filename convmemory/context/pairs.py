@@ -1,4 +1,4 @@
-"""Which tool result answers which tool call, and where a list of messages may be cut without parting them. Pure."""
+"""Which tool result answers which tool call, and where messages can be cut without separating the two. Pure."""
 
 from collections import deque
 from collections.abc import Sequence

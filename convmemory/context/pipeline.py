@@ -1,8 +1,8 @@
 """The cumulative pipeline that decides what a model is sent. Pure: values in, a `FilterResult` out.
 
-Below the threshold of the window nothing changes. Above it every strategy runs, in the order that the agent's
-owner chose, each on what the one before it left. System messages that open the conversation belong to the
-system prompt and always stay.
+Below the threshold of the window nothing changes. Above it, every strategy runs, in the order that the agent's owner
+chose, each on the result of the one before. System messages that open the conversation belong to the system prompt
+and always stay.
 """
 
 from collections.abc import Iterable, Sequence
@@ -45,7 +45,8 @@ def build_context(
     weighed = tuple(measured(message, count_tokens) for message in messages)
     pinned = tuple(takewhile(lambda message: message.role == "system", weighed))
     rest = weighed[len(pinned) :]
-    fixed = _fixed_tokens(recipe, count_tokens) + total(pinned)
+    tools = definition_tokens(recipe.tool_definitions, count_tokens)
+    fixed = text_tokens(recipe.system_prompt, count_tokens) + tools + recipe.reply_tokens + total(pinned)
     before = fixed + total(rest)
     steps: tuple[StrategyStep, ...] = ()
     limit = int(recipe.window * (DEFAULT_THRESHOLD if recipe.threshold is None else recipe.threshold))
@@ -64,11 +65,6 @@ def build_context(
         window=recipe.window,
         error=_overflow(recipe, fixed, after),
     )
-
-
-def _fixed_tokens(recipe: ContextRecipe, count_tokens: CountTokens) -> int:
-    tools = definition_tokens(recipe.tool_definitions, count_tokens)
-    return text_tokens(recipe.system_prompt, count_tokens) + tools + recipe.reply_tokens
 
 
 def _run(names: Sequence[str], messages: Messages, around: Surroundings) -> tuple[Messages, tuple[StrategyStep, ...]]:

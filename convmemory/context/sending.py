@@ -1,7 +1,7 @@
-"""Building what a model is sent of a stored conversation: loads the caller's messages and runs the pipeline.
+"""Builds what a model is sent from a stored conversation: loads the caller's messages and runs the pipeline.
 
-Reads messages and summaries; `prepare_context` announces by signal when something was left out, `preview_context` only
-looks. Both are synchronous and take two or three queries.
+Reads messages and summaries. `prepare_context` announces by signal when something was left out, `preview_context`
+announces nothing. Both are synchronous and take two or three queries.
 """
 
 from dataclasses import replace
@@ -22,7 +22,7 @@ from convmemory.context.values import (
     StrategyOptions,
     SummaryText,
 )
-from convmemory.conversations.models import Conversation, Message
+from convmemory.conversations.models import Message
 from convmemory.conversations.reading import get_conversation
 from convmemory.core.tokens import ESTIMATE, count_tokens
 from summaries.reading import completed_summaries
@@ -60,9 +60,12 @@ def preview_context(
 ) -> FilterResult:
     """What a model would be sent of the conversation now; nothing is stored. Raises: NotFound, InvalidInput."""
     conversation = get_conversation(owner=owner, conversation_id=conversation_id)
+    threshold = ContextOptions.from_settings().context_threshold if recipe.threshold is None else recipe.threshold
+    stored = conversation.messages.filter(superseded=False).order_by("position")
+    rows = stored.only("conversation", "position", "role", "parts", "turn_number")
     return build_context(
-        messages=_stored_messages(conversation),
-        recipe=_with_settings(recipe),
+        messages=list(map(_context_message, rows)),
+        recipe=replace(recipe, threshold=threshold, options=recipe.options or strategy_options()),
         count_tokens=_counter(encoding),
         summaries=_summaries(owner, conversation_id) if "summary_boundary" in recipe.strategies else (),
         recall=LeftOutRecall(owner, conversation_id, encoding) if "resurrection" in recipe.strategies else None,
@@ -75,19 +78,9 @@ def _counter(encoding: str) -> CountTokens:
     return partial(count_tokens, encoding=encoding)
 
 
-def _with_settings(recipe: ContextRecipe) -> ContextRecipe:
-    threshold = ContextOptions.from_settings().context_threshold if recipe.threshold is None else recipe.threshold
-    return replace(recipe, threshold=threshold, options=recipe.options or strategy_options())
-
-
 def _summaries(owner: AbstractBaseUser, conversation_id: int) -> list[SummaryText]:
     found = completed_summaries(owner=owner, conversation_id=conversation_id)
     return [SummaryText(row.pk, row.from_position, row.to_position, row.content) for row in found]
-
-
-def _stored_messages(conversation: Conversation) -> list[ContextMessage]:
-    rows = conversation.messages.filter(superseded=False).order_by("position")
-    return [_context_message(row) for row in rows.only("conversation", "position", "role", "parts", "turn_number")]
 
 
 def _context_message(row: Message) -> ContextMessage:

@@ -1,4 +1,4 @@
-"""What this app tells those downstream."""
+"""What this app announces to the apps above it."""
 
 from django.dispatch import Signal
 

@@ -1,6 +1,6 @@
-"""The strategies that cut a conversation to what a model can take. Pure.
+"""The strategies that shorten a conversation to what a model can take. Pure.
 
-Each takes the messages that the one before it left and gives those that stay, in order. None parts a tool call
+Each takes the messages that the one before left and returns those that stay, in order. None separates a tool call
 from its results, and none leaves out the question that is to be answered.
 """
 

@@ -1,4 +1,4 @@
-"""The values that go through the context pipeline. Pure: no database, no network.
+"""The values that pass through the context pipeline. Pure: no database, no network.
 
 Tokens count what a message costs on the wire (`convmemory.context.wire`).
 """

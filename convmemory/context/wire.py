@@ -1,7 +1,7 @@
-"""Messages in the shape of OpenAI's chat completions, and what they cost. Pure.
+"""Messages in the format of OpenAI's chat completions, and what they cost. Pure.
 
-Thinking is not sent. Results stand right after their calls, whatever stood between; a call without a result
-gets one that says so, a result without a call becomes text: servers refuse anything else.
+Thinking is not sent. Results are moved directly after their calls. A call without a result gets one that says so, and
+a result without a call becomes text: servers refuse anything else.
 Source: https://platform.openai.com/docs/api-reference/chat/create
 """
 

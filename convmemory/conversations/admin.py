@@ -1,4 +1,4 @@
-"""Conversations in the admin: metadata with their turns; what was said on a page of its own."""
+"""Conversations in the admin: their metadata and turns; the content is on a page of its own."""
 
 import json
 from collections.abc import Iterable, Sequence

@@ -1,6 +1,6 @@
-"""Terminal colours in what tools print, as HTML. Text in, safe HTML out; linear in the text's length.
+"""Terminal colours in the output of tools, as HTML. Takes text, returns safe HTML, in linear time.
 
-Of escape sequences those that set colours and weight become classes (`ansi-*`); all others are left out.
+Escape sequences that set colours and weight become classes (`ansi-*`); all others are removed.
 Source: ECMA-48, "Select Graphic Rendition".
 """
 

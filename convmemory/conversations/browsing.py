@@ -1,6 +1,6 @@
-"""The archive by itself, without a search: conversations by day and month, pinned ones on top, and what to choose by.
+"""Browsing the archive without a search: conversations by day and month, pinned ones first, and the filters.
 
-Every function takes the caller. One page costs the same few queries however large the archive is.
+Every function takes the caller. One page costs the same few queries, however large the archive is.
 """
 
 from dataclasses import dataclass, field, replace

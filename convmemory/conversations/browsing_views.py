@@ -1,7 +1,8 @@
-"""The library: all conversations by day and month, and what is done to many of them at once.
+"""The library: all conversations by day and month, and changing many of them at once.
 
-`/library` answers a page or, for htmx, the next shelves. Its form posts what was chosen to `/library/change`, which
-leads back with an Undo; deleting asks on a page of its own, and the page's script asks by an Undo instead.
+`/library` answers with a page or, for htmx, with the next groups of rows. Its form posts the selection to
+`/library/change`, which redirects back and offers an Undo. Without scripts, deleting asks for confirmation on a page
+of its own.
 """
 
 from dataclasses import asdict

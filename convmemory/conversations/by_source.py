@@ -1,6 +1,6 @@
-"""Conversations by the id that a client gave them: stored once, continued when they are sent again, turn by turn.
+"""Conversations by the ids that clients give them: stored once, and continued turn by turn when sent again.
 
-A client keeps its own ids; it need not remember ours. Everything is written by `ingest.py`.
+So a client needs to know only its own ids, not ours. `ingest.py` does all the writing.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,6 @@
-"""Imports that a command runs by itself, listed and undone like those of uploads.
+"""Imports started by a command, listed and undone like uploads.
 
-The row stands there from the beginning as one that was interrupted: whatever ends the command, what came in can be
-taken back.
+The row is created at the start as an interrupted import, so that it can be undone however the command ends.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
-"""What people put on their conversations to find them again: stars, pins, tags, and the archive; on one or on many.
+"""Stars, pins, tags and archiving: how people mark their conversations, one or many at a time.
 
-Every function takes the caller and changes only what is theirs. Nothing here touches messages or turns; what search
-has to know is announced by `ingest`.
+Every function takes the caller and changes only the caller's rows. Messages and turns are never touched; `ingest`
+announces the changes that search has to know of.
 """
 
 from collections.abc import Iterable, Sequence

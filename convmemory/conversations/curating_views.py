@@ -1,4 +1,4 @@
-"""Stars, pins and tags of one conversation. With htmx the control alone is answered, else the page it came from."""
+"""Stars, pins and tags of one conversation. Answers htmx with the control alone, others with a redirect back."""
 
 from django.http import HttpResponse
 from django.shortcuts import redirect, render

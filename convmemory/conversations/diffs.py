@@ -1,8 +1,8 @@
-"""What a tool call changes in a file, as lines that were taken out and put in. Parameters in, plain values out.
+"""What a tool call changes in a file, as removed and added lines. Takes parameters, returns plain values.
 
-Known by their parameters, not by the tool's name: an old and a new text, several of them, a patch, or a whole file.
-Lines that both texts share at their ends are left out but for a few; nothing is compared beyond that, so the work
-is linear in the length of the texts.
+Edits are recognised by their parameters, not by the tool's name: an old and a new text, several of these, a patch, or
+a whole file. Lines that both texts share at the start and the end are left out but for a few; nothing else is
+compared, so the work is linear in the length of the texts.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

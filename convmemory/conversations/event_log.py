@@ -1,7 +1,7 @@
-"""Storing the event logs of agents: only lines that are not stored yet, in batches, each with its turn.
+"""Stores the event logs of agents: only the lines that are not stored yet, in batches, each with its turn.
 
-An event names the prompt that it followed; which turn that is, is known once the turns are numbered, and can change
-while a turn has no answer yet.
+An event names the prompt that it followed. The turn of that prompt is known once the turns are numbered, and can
+change as long as the turn has no answer.
 """
 
 from collections.abc import Iterable

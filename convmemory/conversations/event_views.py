@@ -1,4 +1,4 @@
-"""The event log of a conversation as a page: a form of filters, and a table that goes on by a link."""
+"""The event log of a conversation as a page: a form with filters, and a table that is continued by a link."""
 
 from datetime import datetime
 from typing import Any

@@ -1,6 +1,6 @@
 """The words by which an event is found: runs of letters and digits in its type, tool, level and payload. Pure.
 
-No language is assumed and no ending cut off: logs are searched for names. A query's words may be beginnings.
+Words are not stemmed, because logs are searched for names. The words of a query may be prefixes.
 """
 
 import re

@@ -1,6 +1,7 @@
-"""Conversations that begin with a copy of another one: of those only what is their own is stored, linked to the other.
+"""Conversations that begin with a copy of another one: only their own messages are stored, with a link to the other.
 
-A message is known by its source key, which a copy keeps. Where the other one is not here, the copy is stored whole.
+A message is recognised by its source key, which a copy keeps. If the other conversation is not stored, the copy is
+stored whole.
 """
 
 from dataclasses import replace

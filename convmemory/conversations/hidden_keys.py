@@ -1,7 +1,7 @@
-"""Takes keys, tokens and passwords out of a message before it is stored, and gives one back to its owner.
+"""Takes keys, tokens and passwords out of a message before it is stored, and shows one to its owner on request.
 
-What is stored, and with it what is indexed, shown, recalled and exported, holds a mark in the place of each key. The
-key itself is kept encrypted beside the message. Switched off by HIDE_KEYS=0, for what comes in from then on.
+What is stored, and therefore what is indexed, shown, recalled and exported, has a placeholder instead of each key.
+The key itself is stored encrypted, beside the message. HIDE_KEYS=0 turns this off for what is stored from then on.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Hiding the keys in all that a person has stored, conversation by conversation; twice does no more than once."""
+"""Hides the keys in everything that a person has stored, conversation by conversation. Idempotent."""
 
 from dataclasses import dataclass
 

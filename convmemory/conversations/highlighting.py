@@ -1,8 +1,8 @@
-"""Putting a passage's highlight into what the page shows of a part. Text in, safe HTML out.
+"""Marks a passage in the HTML of a message part. Takes text, returns safe HTML.
 
-A passage counts characters of the part's source text. In Markdown, two characters that no text may use
-(Unicode noncharacters) are set at its ends before rendering and become `<mark>` after sanitising. They are
-taken only where the page is otherwise the same to the letter, so they can neither break nor inject anything.
+A passage is given as character positions in the source text of the part. In Markdown, two characters that no text may
+use (Unicode noncharacters) are put at its ends before rendering and become `<mark>` after sanitising. The result is
+used only if it is otherwise identical to the page without them, so they can neither break nor inject anything.
 """
 
 import re

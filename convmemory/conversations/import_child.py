@@ -1,4 +1,4 @@
-"""The process that parses one upload, under limits: `python -m convmemory.conversations.import_child`.
+"""The process that parses one upload under limits: `python -m convmemory.conversations.import_child`.
 
 Arguments: the import's id, the worker's claim on it, a folder to unpack into, and the limits.
 """

@@ -1,6 +1,6 @@
-"""Which conversations came in with an import, and which messages each of them got: what reports link to and undo reads.
+"""Which messages an import added, and to which conversations: for the links of reports, and for Undo.
 
-Messages that one import adds to a conversation are inserted under its lock, so their ids are one range in it.
+An import adds its messages to a conversation under its lock, so their ids form one range.
 """
 
 from collections import defaultdict

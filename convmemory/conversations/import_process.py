@@ -1,4 +1,4 @@
-"""Runs one import in a child process of the worker, and ends it when its time is over or its claim is lost."""
+"""Runs one import in a child process of the worker, and kills it when its time is up or its claim is lost."""
 
 import os
 import tempfile

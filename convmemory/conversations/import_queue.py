@@ -1,7 +1,7 @@
 """The states of imports as workers change them: claimed, running, ended, lost.
 
-A claim holds until its lease runs out and is renewed while the import runs. At most one import of an owner runs, and
-in all so many that a worker stays free for everything else; only a small one, which soon ends, may take that worker.
+A claim holds until its lease runs out, and is renewed while the import runs. Each person has at most one import
+running. Imports never take the last free worker, except for a small one that soon ends.
 """
 
 import uuid

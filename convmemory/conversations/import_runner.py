@@ -1,7 +1,7 @@
 """Imports transcripts: finds them, reads them, stores each conversation, and reports on every file.
 
-One conversation is one transaction; one that fails is reported and the rest goes on. Messages are read before it
-begins, all but those of a very long conversation.
+Each conversation is stored in a transaction of its own; if one fails, it is reported and the others are imported. The
+messages are read before the transaction begins, except for the rest of a very long conversation.
 """
 
 from collections.abc import Callable, Iterable, Iterator

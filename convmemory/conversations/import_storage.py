@@ -1,6 +1,6 @@
-"""Where uploads lie: in `IMPORT_FOLDER` while they wait, under `MEDIA_ROOT` once they are kept to be read again.
+"""Where uploads are stored: in `IMPORT_FOLDER` while they wait, under `MEDIA_ROOT` if they are kept to be read again.
 
-Nobody but the server's user can read them, and no name that somebody gave a file becomes part of a path.
+Only the server's user can read them, and file names given by clients never become part of a path.
 """
 
 from pathlib import Path

@@ -1,7 +1,7 @@
-"""Undoing a whole import: what it added goes, what came before and what came since stays.
+"""Undoes a whole import: removes what it added, keeps what was there before and what was added since.
 
-A conversation that the import made is deleted, unless messages came into it since; of any other, the messages that the
-import added are. Messages that it only brought up to date stay as they are.
+A conversation that the import created is deleted, unless messages were added to it since; from any other, the
+messages that the import added are removed. Messages that it only updated stay as they are.
 """
 
 import logging

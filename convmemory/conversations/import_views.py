@@ -1,6 +1,7 @@
-"""The import page: a form for uploads, and how far each import is.
+"""The import page: a form for uploads, and the progress of each import.
 
-One import's address answers a page, or to htmx its card, which asks again every two seconds until it has ended.
+The address of an import answers with a page or, for htmx, with its card, which polls every two seconds until the
+import has ended.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""What the child process does: read the upload that is claimed, store its conversations, say what came of it."""
+"""What the child process does: reads the claimed upload, stores its conversations, and reports the outcome."""
 
 import errno
 import logging

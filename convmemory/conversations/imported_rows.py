@@ -1,4 +1,4 @@
-"""What imports change in stored conversations besides filling them: links to parents, messages taken out again."""
+"""Changes that imports make to conversations already stored: links to parents, and messages removed by Undo."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Imports as their owners see them: queue an upload, look at one, list them."""
+"""Imports as their owners see them: queue an upload, look one up, list them."""
 
 import hashlib
 import uuid

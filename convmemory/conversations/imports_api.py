@@ -1,7 +1,7 @@
-"""Routes for imports: upload a transcript or an archive, then wait for the report or come back for it.
+"""Routes for imports: upload a transcript or an archive, then wait for the report or fetch it later.
 
-The upload route holds neither a thread nor a database connection while it waits. Its form is read in threads of its
-own, because reading one can mean copying half a gigabyte.
+While it waits, the upload route holds neither a thread nor a database connection. Its form is read in separate
+threads, because that can mean copying half a gigabyte.
 """
 
 import asyncio

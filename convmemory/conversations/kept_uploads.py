@@ -1,7 +1,7 @@
-"""Uploads that were imported are kept, encrypted, so that a better importer can read them again (`reimporting.py`).
+"""Imported uploads are kept, encrypted, so that a better importer can read them again (`reimporting.py`).
 
-They lie under `MEDIA_ROOT` by owner, count against `MAX_KEPT_UPLOADS_MB`, where the oldest go first, and go
-with any conversation that came in with them: what somebody deletes is nowhere any more.
+They are stored under `MEDIA_ROOT` by owner. If they exceed `MAX_KEPT_UPLOADS_MB`, the oldest are deleted, and
+deleting a conversation deletes the uploads that it came from.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""The order of a conversation's messages once its source has come again. Pure."""
+"""The order of a conversation's messages after its source was imported again. Pure."""
 
 
 def merge_order(stored: list[int], incoming: list[int]) -> list[int]:

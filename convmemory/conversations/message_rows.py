@@ -1,4 +1,4 @@
-"""What a draft of a message is as a row, and what it is known by, however often it comes."""
+"""A message draft as a row, and the key and hash by which it is recognised when it is imported again."""
 
 import hashlib
 import json
@@ -36,9 +36,9 @@ class MessageRow:
     @property
     def content_hash(self) -> bytes:
         """The SHA-256 of what was said, and by whom."""
-        told = to_canonical_json([self.role, self.is_real_user, self.name])[:-1]
+        start = to_canonical_json([self.role, self.is_real_user, self.name])[:-1]
         end = ", true]" if self.superseded else "]"
-        return hashlib.sha256(f"{told}, {self.parts_json}{end}".encode()).digest()
+        return hashlib.sha256(f"{start}, {self.parts_json}{end}".encode()).digest()
 
     def to_json(self) -> str:
         """The JSON object that `insert_messages.sql` reads."""

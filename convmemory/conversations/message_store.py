@@ -1,6 +1,6 @@
-"""Writes the rows of messages with their raw sources and hidden keys; called under the lock of the conversation.
+"""Writes message rows with their raw sources and hidden keys; call it with the conversation locked.
 
-Many rows go in one statement as one JSON array, which costs a fraction of what as many rows of values do.
+Many rows go in one statement as one JSON array, which costs a fraction of the same rows as values.
 """
 
 import json
@@ -34,10 +34,10 @@ def insert_messages(
         return []
     rows = [row_of(draft) for draft in drafts]
     if counter:
-        told = (
+        turn_messages = (
             TurnMessage(draft.role, row.is_real_user, row.superseded) for draft, row in zip(drafts, rows, strict=True)
         )
-        for row, number in zip(rows, counter.number(told), strict=True):
+        for row, number in zip(rows, counter.number(turn_messages), strict=True):
             row.turn_number = number
     for position, row in enumerate(rows, first_position):
         row.position = position

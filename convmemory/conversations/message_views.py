@@ -1,4 +1,4 @@
-"""What is given out of one message by itself: its text as it was written, and the pictures that came with it."""
+"""Downloads of one message: its text as it was written, and the pictures that came with it."""
 
 from django.http import HttpResponse
 from django.views.decorators.http import require_safe

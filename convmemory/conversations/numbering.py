@@ -1,6 +1,6 @@
-"""What ends every change of a conversation's messages: turns numbered, counts and dates brought up to date.
+"""The end of every change of a conversation's messages: numbers the turns, updates counts and dates, announces it.
 
-Works on a locked conversation inside a transaction: sends `conversation_changed` in it and `turns_changed` once it
+Works on a locked conversation inside a transaction: sends `conversation_changed` in it and `turns_changed` after it
 has committed.
 """
 

@@ -1,4 +1,4 @@
-"""The settings of what comes in, as frozen values."""
+"""The settings of imports, as frozen values."""
 
 from dataclasses import dataclass
 from pathlib import Path

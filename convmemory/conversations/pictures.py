@@ -1,7 +1,7 @@
-"""The pictures that came with a message: found again in its raw source, for the page that shows them.
+"""The pictures that came with a message, read from its raw source for the page that shows them.
 
-Messages keep what an attachment was, never its bytes; the raw lines keep those. Reads at most `MAX_RAW_BYTES` of them
-and only gives out what is a picture by its first bytes.
+Stored messages only describe their attachments; the raw lines have the bytes. Reads at most `MAX_RAW_BYTES` of them,
+and returns only what is an image by its first bytes.
 """
 
 import base64

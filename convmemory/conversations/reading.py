@@ -1,4 +1,4 @@
-"""Reading conversations and messages: every function takes the caller and sees only what is theirs."""
+"""Reads conversations and messages: every function takes the caller and returns only the caller's rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

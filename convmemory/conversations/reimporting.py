@@ -1,4 +1,4 @@
-"""Reads kept uploads again, oldest first: what a repaired importer understands better comes in, nothing comes twice."""
+"""Reads kept uploads again, oldest first: what a repaired importer reads better is updated, nothing is duplicated."""
 
 from collections.abc import Callable
 from functools import partial
@@ -15,7 +15,7 @@ from convmemory.conversations.kept_uploads import note_kept, opened
 from convmemory.conversations.models import KeptUpload
 from convmemory.core.errors import ConvMemoryError
 
-Told = Callable[[KeptUpload, ImportReport], None]
+OnReport = Callable[[KeptUpload, ImportReport], None]
 
 
 def owners_of_uploads() -> list[User]:
@@ -23,7 +23,7 @@ def owners_of_uploads() -> list[User]:
     return list(User.objects.filter(pk__in=KeptUpload.objects.values("owner")).order_by("pk"))
 
 
-def reimport(*, owner: AbstractBaseUser, told: Told) -> None:
+def reimport(*, owner: AbstractBaseUser, on_report: OnReport) -> None:
     """Import the owner's kept uploads again; one that cannot be read is reported, and the others go on."""
     for upload in KeptUpload.objects.filter(owner_id=owner.pk, stored_size__gt=0).order_by("pk"):
         try:
@@ -35,7 +35,7 @@ def reimport(*, owner: AbstractBaseUser, told: Told) -> None:
             )
         except ConvMemoryError as error:
             report = ImportReport(files=[FileReport(path=upload.name, errors=[str(error)])])
-        told(upload, report)
+        on_report(upload, report)
 
 
 def _read(owner: AbstractBaseUser, upload: KeptUpload, on_stored: OnStored) -> ImportReport:

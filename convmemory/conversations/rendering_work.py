@@ -1,6 +1,6 @@
-"""How much work a page may be: what Markdown and the colouring of code may take before text is shown as it is.
+"""Limits the work of rendering a page: parsing Markdown and highlighting code. Beyond the limit, text is shown as is.
 
-The parser counts every rule that it tries, so the same text always comes out the same, on any machine.
+The parser counts every rule that it tries, so the same text always gives the same result, on any machine.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""What the conversation routes take and give."""
+"""Requests and responses of the conversation routes."""
 
 from datetime import datetime
 from typing import Any

@@ -1,6 +1,6 @@
-"""What the search box holds: the query, its filters and its order, as they travel in the address from page to page.
+"""The contents of the search box: the query, its filters and its order, as they are kept in the page's address.
 
-Filters can be typed into the query, too: `agent:codex after:2026-05`. Such tokens become filters.
+Filters can also be typed into the query: `agent:codex after:2026-05`. Such tokens become filters.
 """
 
 import calendar

@@ -1,4 +1,4 @@
-"""The source lines of messages as they are kept: compressed. Pure."""
+"""Compresses the source lines of messages for storage. Pure."""
 
 import zlib
 

@@ -1,7 +1,7 @@
-"""Statistics of one's own archive: when, with which agents, in which projects, with which models and tools.
+"""Statistics of a person's own archive: when, with which agents, projects, models and tools.
 
-What is in messages is counted once for each conversation (`count_changed`, in the background) and kept in `Figures`;
-the page adds those up, so that it costs the same few queries however many messages there are.
+Messages are counted once for each conversation (`count_changed`, in the background) and the counts stored in
+`Figures`. The page adds those up, so it costs the same few queries however many messages there are.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""The statistics of one's own archive, and the task that counts what changed since somebody last looked."""
+"""The page with the statistics of one's own archive, which starts counting what has changed since the last visit."""
 
 from django.http import HttpResponse
 from django.shortcuts import render

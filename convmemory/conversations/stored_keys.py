@@ -1,6 +1,6 @@
-"""Takes keys out of messages that are stored: of a chat once it is answered, of what came in while that was off.
+"""Hides keys in stored messages: of a chat when it is answered, and of what was stored with HIDE_KEYS=0.
 
-The rows come out as an import would have stored them, so that importing the same text again changes nothing.
+The rows end up as an import would have stored them, so that importing the same text again changes nothing.
 """
 
 from dataclasses import replace

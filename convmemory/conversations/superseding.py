@@ -1,4 +1,4 @@
-"""A thread that goes on from an earlier place: what came after it stays, folded, and belongs to no turn any more."""
+"""Continues a thread from an earlier message: the later ones are kept, collapsed, and belong to no turn."""
 
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import transaction

@@ -1,7 +1,7 @@
-"""Keeps the conversations of this machine's agents current: what is new or changed since the last time is imported.
+"""Imports what the agents of this machine have written or changed since the last time.
 
-A file is known by its path, device and inode, with its size, its time of change and a digest of what it began with.
-So one that grew is told from one that was rewritten, and one that did not change is not opened.
+A file is identified by its path, device and inode; its size, its time of change and a digest of its beginning show
+whether it grew, was rewritten or did not change. Unchanged files are not opened.
 """
 
 import hashlib

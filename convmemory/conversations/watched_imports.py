@@ -1,10 +1,9 @@
-"""What `watch` brings in, listed and undone like other imports: one import a day, however often an agent writes.
+"""Lists what `watch` imports as one import a day, which can be undone like any other.
 
-It counts as ended all the time, so that it can be undone while the watch goes on. What comes in after that belongs to a
-fresh one.
+It always counts as ended, so that it can be undone while the watch goes on; what is imported after that belongs to a
+new one.
 """
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 from django.contrib.auth.models import AbstractBaseUser
@@ -37,7 +36,9 @@ class WatchedImports:
         brought = [file for file in report.files if file.added or file.updated or file.errors]
         if not (self._number and brought):
             return
-        self._join(brought)
+        for file in brought:
+            earlier = self._files.get(file.path)
+            self._files[file.path] = joined(earlier, file) if earlier else file
         whole = ImportReport(list(self._files.values()), messages_read=sum(f.messages for f in self._files.values()))
         Import.objects.filter(pk=self._number, owner_id=self._owner_id, state=Import.State.DONE).update(
             ended_at=timezone.now(), files_read=len(whole.files), messages_read=whole.messages_read,
@@ -57,11 +58,6 @@ class WatchedImports:
             )  # fmt: skip
             self._number, self._files = row.pk, {}
         return row
-
-    def _join(self, files: Iterable[FileReport]) -> None:
-        for file in files:
-            earlier = self._files.get(file.path)
-            self._files[file.path] = joined(earlier, file) if earlier else file
 
 
 def joined(earlier: FileReport, later: FileReport) -> FileReport:

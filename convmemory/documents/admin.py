@@ -1,4 +1,4 @@
-"""Documents in the admin: how far they are; what they hold on a page of its own."""
+"""Documents in the admin: their states; the content is on a page of its own."""
 
 from collections.abc import Sequence
 from typing import Any

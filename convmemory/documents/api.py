@@ -1,4 +1,4 @@
-"""Routes for documents: upload one, look how far it is, delete it, attach it to conversations.
+"""Routes for documents: upload one, follow its progress, delete it, attach it to conversations.
 
 The upload route holds neither a thread nor a database connection while the file is stored.
 """

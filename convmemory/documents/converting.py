@@ -1,6 +1,6 @@
-"""From a stored file to sections as JSON lines: what the child process does. Knows neither Django nor a database.
+"""Converts a stored file to sections as JSON lines, in the child process. Uses neither Django nor a database.
 
-The first line of what it writes says what the document is, or why it cannot be read; every other line is a section.
+The first line of the output describes the document, or says why it cannot be read; every other line is a section.
 """
 
 import json
@@ -54,9 +54,10 @@ def _lines(file: SourceFile) -> Iterator[dict[str, Any]]:
     except Unreadable as error:
         yield _as_json(Heading(failure=error.failure, error=str(error)))
         return
+    title = " ".join(storable(converted.title).split()) or storable(file.stem) or "Document"
     heading = Heading(
         format=format,
-        title=_title(converted.title, file),
+        title=(masked_keys(title)[0] if file.limits.hide_keys else title)[:TITLE_CHARS],
         pages=converted.pages,
         chars=sections[-1].end,
         sections=len(sections),
@@ -76,16 +77,7 @@ def _bounded(blocks: Iterable[Block], max_chars: int) -> Iterator[Block]:
             raise Unreadable(
                 "too_large", f"The document has more than {max_chars:,} characters (MAX_DOCUMENT_CHARS): split it."
             )
-        yield Block(_same_length(block.text), block.level, block.page, storable(block.title))
-
-
-def _same_length(text: str) -> str:
-    return storable(text.replace("\x00", "\ufffd"))
-
-
-def _title(given: str, file: SourceFile) -> str:
-    title = " ".join(storable(given).split()) or storable(file.stem) or "Document"
-    return (masked_keys(title)[0] if file.limits.hide_keys else title)[:TITLE_CHARS]
+        yield Block(storable(block.text.replace("\x00", "\ufffd")), block.level, block.page, storable(block.title))
 
 
 def _as_json(heading: Heading) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""Pictures of a PDF's pages: a worker has a child process draw those that somebody looks at, and keeps them.
+"""Pictures of a PDF's pages: drawn by a worker's child process when somebody opens them, and kept.
 
-They lie under `MEDIA_ROOT` beside the file, by its owner and digest, and go with it, or make room for others
-(`picture_room.py`). A page that cannot be drawn has a file of words that says so, and is not tried again.
+They are stored under `MEDIA_ROOT` beside the file, by owner and digest, and are deleted with it or to make room for
+others (`picture_room.py`). A page that cannot be drawn gets a file with the reason, and is not tried again.
 """
 
 import json

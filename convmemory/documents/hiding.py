@@ -1,6 +1,6 @@
-"""Takes keys, tokens and passwords out of a document's text before it is stored, indexed, shown or recalled. Pure.
+"""Takes keys, tokens and passwords out of a document's text before it is stored or indexed. Pure.
 
-In the place of each stands a mark of the same length, so that offsets go on counting characters of the file. The file
+Each is replaced by a placeholder of the same length, so that offsets still count characters of the file. The file
 itself stays as it was uploaded, for its owner alone.
 """
 

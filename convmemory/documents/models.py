@@ -1,6 +1,6 @@
 """Documents, their sections, and the conversations that they are attached to.
 
-Rows are written by `library.py` (what their owners do) and `processing.py` (what workers make of the files).
+Rows are written by `library.py` (for owners) and `processing.py` (for workers).
 """
 
 from django.conf import settings

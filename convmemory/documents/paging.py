@@ -1,4 +1,4 @@
-"""A PDF as its page shows it: the pages around a place as pictures, or as text while they are being drawn."""
+"""A PDF as its page shows it: the pages around a position as pictures, or as text while they are being drawn."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """The process that converts one file, under limits: `python -m convmemory.documents.parse_child`.
 
-Arguments: the file, the name that it came with, where the sections go, the limits of the converters as JSON, and those
-of the process. It is given no address, password or key of the installation, and writes to that one place alone.
+Arguments: the file, its original name, the output file for the sections, the limits of the converters as JSON, and
+those of the process. It gets no address, password or key of the installation, and writes only the output file.
 """
 
 import json

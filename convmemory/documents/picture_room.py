@@ -1,7 +1,7 @@
-"""Bounds what the pictures of a person's pages take: those that nobody looked at for longest go first.
+"""Limits the space for pictures of a person's pages: those not opened for longest are deleted first.
 
-When a page was last looked at is when its files were last touched, to the hour. A page whose pictures are gone is drawn
-again once somebody opens it.
+The time of change of a picture's file says when its page was last opened, to the hour. A page whose picture was
+deleted is drawn again when somebody opens it.
 """
 
 import os

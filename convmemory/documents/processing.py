@@ -1,7 +1,7 @@
-"""What workers do with an uploaded file: have a child process read it, and store its sections.
+"""What workers do with an uploaded file: have a child process convert it, and store its sections.
 
-States go from uploaded over processing to ready, or to failed with the reason and what to do. Of a new version that
-cannot be read the document says so and stays what it was. Everything can be done twice.
+The state goes from uploaded through processing to ready, or to failed with the reason and a remedy. If a new version
+cannot be read, the document says so and keeps the old one. Every step can safely be repeated.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""What the document routes take and give."""
+"""Requests and responses of the document routes."""
 
 from datetime import datetime
 

@@ -1,7 +1,7 @@
 """Pages of a PDF as the viewer shows them: the picture, its text over it, and the passage marked. Pure.
 
-The words of a picture and the text of a section come from the same page, but are spaced and parted differently: they
-are compared without white space and hyphens.
+The words of a picture and the text of a section come from the same page but differ in spacing and hyphenation, so
+they are compared without white space and hyphens.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What this app tells those downstream; they subscribe in their `apps.py`."""
+"""What this app announces; apps above it subscribe in their `apps.py`."""
 
 from django.dispatch import Signal
 

@@ -1,6 +1,6 @@
-"""Where the files of documents lie: under `MEDIA_ROOT`, in a folder of each owner, named after their digests.
+"""Where the files of documents are stored: under `MEDIA_ROOT`, in a folder for each owner, named by digest.
 
-No name that somebody gave a file ever becomes part of a path.
+File names given by people never become part of a path.
 """
 
 import hashlib

@@ -1,9 +1,9 @@
-"""Cutting a document's text into sections by its structure. Pure.
+"""Splits a document's text into sections by its structure. Pure.
 
-A converter gives blocks in order: headings, paragraphs, rows. The document's text is all of them joined, so that
+A converter yields blocks in order: headings, paragraphs, rows. The document's text is all of them joined, so that
 offsets mean the same everywhere; of Markdown, plain text and code it is the file itself. A section begins at each
-heading and on each page; one that would be longer than `SECTION_CHARS` is cut into parts of about equal length, and one
-of a few words joins the next.
+heading and on each page. One that would be longer than `SECTION_CHARS` is split into parts of about equal length, and
+one of a few words is joined to the next.
 """
 
 from collections.abc import Iterable, Iterator

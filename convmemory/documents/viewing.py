@@ -1,4 +1,4 @@
-"""A document as its page shows it: some sections around a place, with the passage marked, and the outline."""
+"""A document as its page shows it: the sections around a position, with the passage marked, and the outline."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

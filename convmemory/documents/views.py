@@ -1,6 +1,6 @@
-"""The library with what became of each upload, the viewer of one document, and what is attached to a conversation.
+"""The library with the state of each upload, the viewer of a document, and a conversation's attached documents.
 
-Everything works with plain links and forms; a card asks again every two seconds until its document has been read.
+Everything works with plain links and forms; a card polls every two seconds until its document has been processed.
 """
 
 from collections.abc import Callable, Collection

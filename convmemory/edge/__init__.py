@@ -1,1 +1,1 @@
-"""What stands between the network and the application: limits on connections and bodies, headers of answers."""
+"""Between the network and the application: limits on connections and bodies, and headers of responses."""

@@ -1,6 +1,6 @@
-"""What every answer to a program has, whoever gives it: no cache keeps it, and no browser guesses its type.
+"""Headers of every response to a program: no cache stores it, and no browser guesses its type.
 
-The outermost wrapper, so that it covers Django, the MCP server, refusals and failures alike.
+This is the outermost wrapper, so that it covers Django, the MCP server, refusals and failures alike.
 """
 
 import logging

@@ -1,10 +1,11 @@
-"""uvicorn's HTTP protocol, with clients that do not ask anything shown out.
+"""uvicorn's HTTP protocol, extended so that clients that send no request are disconnected.
 
-uvicorn closes a connection that is idle after an answer, but waits for ever for the first request, and for the rest
-of a head. Here a head has `REQUEST_IDLE_S` seconds from its first byte and `MAX_HEAD_BYTES`, the connections that ask
-nothing are `MAX_WAITING` at most (the one that has waited longest goes), and a client that stops reading its answer
-has `UNREAD_S` seconds. An answer that streams is never ended for being slow. `manage.py up` starts uvicorn with
-`--http convmemory.edge.connections:GuardedConnection`; behind another server a proxy has to do the same.
+uvicorn closes a connection that is idle after a response, but waits for ever for the first request, and for the rest
+of a request's head. Here a head must arrive within `REQUEST_IDLE_S` seconds of its first byte and have at most
+`MAX_HEAD_BYTES`; at most `MAX_WAITING` connections may be waiting (the one that has waited longest is closed); and a
+client that stops reading its response is disconnected after `UNREAD_S` seconds. A stream is never ended for being
+slow. `manage.py up` starts uvicorn with `--http convmemory.edge.connections:GuardedConnection`; behind another server
+a proxy has to do the same.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
-"""How many requests are answered at once, in all and of those that check a password.
+"""Limits how many requests are handled at once, in all and of those that check a password.
 
-What is too much is refused here, before it has a thread or a database connection. A server's own limit on connections
-would count idle ones, too, so that somebody who only opens some shuts everybody out.
+Excess requests are refused here, before they take a thread or a database connection. A server's own limit on
+connections would count idle ones too, so that somebody could shut everybody out by opening connections.
 """
 
 import re

@@ -1,7 +1,7 @@
-"""Health checks come from inside a network, by address: a name that `ALLOWED_HOSTS` lists cannot be asked of them.
+"""Lets health checks through under any host name: they come from inside a network, by address.
 
-Their two answers say nothing that depends on the name, so they are asked under one that is allowed. Every other path
-keeps the name that it was asked by.
+The two responses do not depend on the name, so these requests are handled under a name that `ALLOWED_HOSTS` lists.
+Every other path keeps its host name.
 """
 
 from convmemory.core.asgi_types import Application, Receive, Scope, Send
@@ -19,10 +19,7 @@ class AnsweredProbes:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] in PROBES:
             others = [(name, value) for name, value in scope["headers"] if name != b"host"]
-            scope = {**scope, "headers": [*others, (b"host", _allowed_name())]}
+            first = next(iter(SiteOptions.from_settings().allowed_hosts), "localhost")
+            allowed = "localhost" if first == "*" else first.removeprefix(".")
+            scope = {**scope, "headers": [*others, (b"host", allowed.encode())]}
         await self._application(scope, receive, send)
-
-
-def _allowed_name() -> bytes:
-    first = next(iter(SiteOptions.from_settings().allowed_hosts), "localhost")
-    return ("localhost" if first == "*" else first.removeprefix(".")).encode()

@@ -1,4 +1,4 @@
-"""Refusing a request before the application sees it: a problem document for programs, a plain page for people."""
+"""Refuses a request before the application sees it: a problem document for programs, a plain page for people."""
 
 from dataclasses import dataclass
 from functools import lru_cache

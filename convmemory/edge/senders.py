@@ -1,6 +1,6 @@
-"""Who sends a request, as far as the size of its body goes: somebody with a key or a session, or anybody.
+"""Whether a request comes from a known user (by a key or a session), which decides how large its body may be.
 
-This decides nothing else. What a request may do is judged where it is answered.
+It decides nothing else. Permissions are checked where the request is handled.
 """
 
 from importlib import import_module

@@ -1,8 +1,8 @@
-"""Vectors by owner and content: a text that its owner had embedded in a space before is looked up, not computed.
+"""Vectors by owner and content: a text that its owner has embedded in a space before is not embedded again.
 
-Passages are kept in the table `CachedVector` as float16; fresh vectors are rounded the same way, so
-that it makes no difference which of the two a caller got. Questions are kept in memory only. Nothing is
-shared between owners: who was quick would know what others store (docs/adr/0025).
+Passages are kept in the table `CachedVector` as float16; fresh vectors are rounded the same way, so that callers get
+the same vector either way. Questions are kept in memory only. Nothing is shared between owners, because a fast answer
+would reveal what others store (docs/adr/0025).
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -48,10 +48,6 @@ class GraphSession:
             self._check(given)
 
     @property
-    def gives_states(self) -> bool:
-        return self._states is not None
-
-    @property
     def gives_sentences(self) -> bool:
         return self._sentences is not None
 

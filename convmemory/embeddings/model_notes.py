@@ -1,7 +1,7 @@
-"""Notes of what a model's large files say, so that each is read once and not at each start.
+"""Stores what was learnt by reading a model's large files, so that each is read once and not at every start.
 
-They lie as JSON beside the built graphs. A note names its files with their sizes and times, and holds as long as these
-stay the same; a damaged one is written anew.
+The notes are JSON files beside the built graphs. A note names its files with their sizes and times, and is valid as
+long as these stay the same; a damaged note is written again.
 """
 
 import hashlib

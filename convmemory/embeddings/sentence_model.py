@@ -147,7 +147,9 @@ class SentenceModel:
         if not self.files.is_graph and reader.special_tokens != BERT_SPECIAL_TOKENS:
             raise EmbedderUnavailable(f"{self.files.folder / 'tokenizer.json'} is not the tokenizer of a BERT model.")
         dense = () if session.gives_sentences else tuple(map(_read_dense, self.recipe.dense))
-        return _Runtime(reader, session, Finish(dense, self._options.dimensions), _pad_id(self.files.folder))
+        found = read_json(self.files.folder / "config.json").get("pad_token_id")
+        pad_id = found if isinstance(found, int) else 0
+        return _Runtime(reader, session, Finish(dense, self._options.dimensions), pad_id)
 
     def _bert_session(self) -> GraphSession:
         files, options = self.files, self._options
@@ -267,11 +269,6 @@ def _read_dense(file: DenseFile) -> DenseLayer:
         raise EmbedderUnavailable(f"{file.weights} is not a Dense layer of sentence-transformers: {error}.") from error
     bias = tensors.get("linear.bias", np.zeros(len(weight), np.float32)).astype(np.float32)
     return DenseLayer(weight, bias, file.activation)
-
-
-def _pad_id(folder: Path) -> int:
-    found = read_json(folder / "config.json").get("pad_token_id")
-    return found if isinstance(found, int) else 0
 
 
 def _positions(folder: Path) -> int:

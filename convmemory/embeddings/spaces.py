@@ -1,11 +1,10 @@
 """Which embedding spaces are active and building, and the embedder that belongs to a space.
 
-The table of spaces decides, not the settings: these name the model of a fresh database, the model that
-`manage.py reembed` builds when it is given no other, and how models are reached (docs/adr/0015). An embedder
-is made once a process and kept; it holds threads and connections, so a forked child makes its own.
+The table of spaces decides, not the settings: those name the model of a fresh database, the model that `manage.py
+reembed` builds by default, and how models are reached (docs/adr/0015). An embedder is made once in each process and
+kept; it holds threads and connections, so a forked child makes its own.
 """
 
-import os
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -114,8 +113,9 @@ def space_of(options: EmbeddingOptions) -> EmbeddingSpace:
 
     Raises: as `open_embedder`.
     """
+    location = str(options.model_path or "") if options.provider == LOCAL else options.base_url
     space, _ = EmbeddingSpace.objects.update_or_create(
-        **space_key(open_embedder(options).card), defaults={"location": _location(options)}
+        **space_key(open_embedder(options).card), defaults={"location": location}
     )
     return space
 
@@ -202,13 +202,3 @@ def _ways_to_local(space: EmbeddingSpace, options: EmbeddingOptions) -> Iterator
     for path in filter(None, dict.fromkeys(paths)):
         for without_prompts, dimensions in product((False, True), (0, space.dimensions)):
             yield replace(options, model_path=path, dimensions=dimensions, without_prompts=without_prompts)
-
-
-def _location(options: EmbeddingOptions) -> str:
-    if options.provider == LOCAL:
-        return str(options.model_path or "")
-    return options.base_url
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_opened.reset)

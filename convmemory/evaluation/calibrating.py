@@ -35,8 +35,8 @@ class Logistic:
 def fit_logistic(columns: Floats, truth: Mask, shares: Floats) -> Logistic:
     """Of rows (n, k) that count `shares` (n,) each; where all are true or all false, the columns say nothing."""
     if not 0 < truth.sum() < len(truth):
-        told = (float(truth.sum()) + 0.5) / (len(truth) + 1)
-        return Logistic(float(np.log(told / (1 - told))), np.zeros(columns.shape[1]))
+        prior = (float(truth.sum()) + 0.5) / (len(truth) + 1)
+        return Logistic(float(np.log(prior / (1 - prior))), np.zeros(columns.shape[1]))
     mean, spread = columns.mean(axis=0), np.maximum(columns.std(axis=0), ENOUGH)
     rows = np.column_stack([np.ones(len(columns)), (columns - mean) / spread])
     counts, found = shares / shares.sum(), np.zeros(rows.shape[1])
@@ -56,18 +56,14 @@ def fit_logistic(columns: Floats, truth: Mask, shares: Floats) -> Logistic:
 
 def left_out(columns: Floats, truth: Mask, shares: Floats, folds: Sequence[str]) -> Floats:
     """The probability of each row by a fit without any row of its group of folds."""
-    groups = _groups(folds)
+    names = sorted(set(folds))
+    groups = np.array([names.index(fold) % GROUPS for fold in folds], np.int64)
     found = np.zeros(len(truth))
     for group in np.unique(groups):
         inside = groups == group
         fitted = fit_logistic(columns[~inside], truth[~inside], shares[~inside])
         found[inside] = fitted.probability(columns[inside])
     return found
-
-
-def _groups(folds: Sequence[str]) -> NDArray[np.int64]:
-    names = sorted(set(folds))
-    return np.array([names.index(fold) % GROUPS for fold in folds], np.int64)
 
 
 def area_under_curve(scores: Floats, truth: Mask) -> float:
@@ -79,9 +75,9 @@ def area_under_curve(scores: Floats, truth: Mask) -> float:
     return float((ranks[truth].sum() - right * (right + 1) / 2) / (right * wrong)) if right and wrong else float("nan")
 
 
-def share_with_interval(told: Mask) -> tuple[float, float, float]:
+def share_with_interval(hits: Mask) -> tuple[float, float, float]:
     """The share of true values with its 95 % interval. Source: Wilson, 1927."""
-    count, share, z = len(told), float(told.mean()) if len(told) else 0.0, 1.96
+    count, share, z = len(hits), float(hits.mean()) if len(hits) else 0.0, 1.96
     if not count:
         return 0.0, 0.0, 1.0
     middle = (share + z * z / (2 * count)) / (1 + z * z / count)

@@ -61,7 +61,12 @@ def _question(query: Mapping[str, Any], homes: Mapping[str, set[str]]) -> Questi
 def _drafts(sessions: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[ConversationDraft]:
     for number, (session, lines) in enumerate(sessions.items(), 1):
         messages = [
-            MessageDraft(role=line["role"], parts=(_part(line),), created_at=_time(line), source_key=line["uuid"])
+            MessageDraft(
+                role=line["role"],
+                parts=(_part(line),),
+                created_at=datetime.fromisoformat(line["ts"]) if line["ts"] else None,
+                source_key=line["uuid"],
+            )
             for line in lines
         ]
         yield ConversationDraft(messages, source=SOURCE, source_id=session, title=f"Run {number}")
@@ -72,7 +77,3 @@ def _part(line: Mapping[str, Any]) -> Part:
         return TextPart(line["text"])
     name, _, rest = line["text"].partition(" ")
     return ToolCallPart(id=line["uuid"], name=name, input={"arguments": rest})
-
-
-def _time(line: Mapping[str, Any]) -> datetime | None:
-    return datetime.fromisoformat(line["ts"]) if line["ts"] else None

@@ -86,18 +86,14 @@ def _descend(weights: Scores, gradient_at: Callable[[Scores], NDArray[np.float64
 
 def leave_one_out(examples: Sequence[Example], names: Sequence[str], *, for_top: bool = False) -> list[Weights]:
     """For each example, the weights fitted without any example of its group of folds."""
-    groups = _groups(examples)
+    # The fold of each example; a data set with many folds has them put into `GROUPS` groups.
+    folds = {name: sorted({e.fold for e in examples if e.dataset == name}) for name in {e.dataset for e in examples}}
+    groups = [(e.dataset, folds[e.dataset].index(e.fold) % GROUPS) for e in examples]
     fitted = {}
     for left_out in sorted(set(groups)):
         others = [example for example, group in zip(examples, groups, strict=True) if group != left_out]
         fitted[left_out] = fit_weights(others, names, for_top=for_top)
     return [fitted[group] for group in groups]
-
-
-def _groups(examples: Sequence[Example]) -> list[tuple[str, int]]:
-    """The fold of each example, where a set has many of them ten groups of folds."""
-    folds = {name: sorted({e.fold for e in examples if e.dataset == name}) for name in {e.dataset for e in examples}}
-    return [(e.dataset, folds[e.dataset].index(e.fold) % GROUPS) for e in examples]
 
 
 def _batch(examples: Sequence[Example], names: Sequence[str]) -> _Batch:

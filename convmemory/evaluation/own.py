@@ -1,4 +1,4 @@
-"""Is another model better on this archive? Models over questions made from a person's own turns; nothing is stored."""
+"""Compares models on questions made from a person's own turns, to tell which is better. Nothing is stored."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict

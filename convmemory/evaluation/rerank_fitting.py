@@ -1,6 +1,6 @@
-"""How much the reranker that is set up should count: it is asked about the hits of labelled questions.
+"""Determines how much the reranker should count, by asking it about the hits of labelled questions.
 
-Reads what a search would show, sends it to the reranker, and keeps the weight for every search from then on.
+Reads what a search would show, sends it to the reranker, and stores the weight for every search from then on.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
-"""Questions that have an answer, and questions that have none: how often a search says that nothing answers.
+"""Measures on questions with and without an answer how often a search says that nothing answers.
 
-Without an answer are those that a set names as such, its own with the conversations taken away that answer them, and
+Without an answer are those that a set names as such, its own with the conversations removed that answer them, and
 those of its other haystacks. Reads what search makes of each.
 """
 
@@ -166,9 +166,9 @@ def _auc(likelihood: Floats, answered: Mask, others: Mask) -> float:
     return round(area_under_curve(likelihood[chosen], answered[chosen]), 4)
 
 
-def _share(told: Mask) -> dict[str, Any]:
-    share, low, high = share_with_interval(told)
-    return {"share": round(share, 4), "from": round(low, 4), "to": round(high, 4), "of": len(told)}
+def _share(hits: Mask) -> dict[str, Any]:
+    share, low, high = share_with_interval(hits)
+    return {"share": round(share, 4), "from": round(low, 4), "to": round(high, 4), "of": len(hits)}
 
 
 def precision_of_mix(silent: Mask, answered: Mask) -> float:

@@ -1,4 +1,4 @@
-"""Set-up lines for the agents that people use, filled in for this server. Pure."""
+"""Configuration for the agents that people use, filled in for this server. Pure."""
 
 import json
 import shlex

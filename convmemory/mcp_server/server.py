@@ -1,4 +1,4 @@
-"""The tools as an MCP server, whatever it is reached by; the caller comes from the transport."""
+"""The tools as an MCP server, independent of the transport, which provides the caller."""
 
 import json
 import logging

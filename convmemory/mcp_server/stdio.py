@@ -1,7 +1,7 @@
 """MCP over standard input and output, for an agent on the same machine.
 
-Only protocol messages may stand on standard output; the SDK points everything else that a handler
-prints at standard error.
+Standard output may carry only protocol messages; the SDK redirects everything else that a handler prints to standard
+error.
 """
 
 from typing import TYPE_CHECKING, Any, Self

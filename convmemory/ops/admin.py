@@ -1,7 +1,7 @@
-"""Tasks, schedules and the queue in the admin, and the readings of the dashboard.
+"""Tasks, schedules and the queue in the admin, and the figures of the dashboard.
 
-Takes the place of django-q's own pages: those let staff run any function and print errors, which can
-quote what somebody wrote, in full.
+Replaces django-q's own pages, which let staff run any function and show errors in full, which can quote what somebody
+wrote.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The settings page of one's own data: an archive of everything, written in the background, and what lies beside it."""
+"""The settings page for one's own data: an archive of everything, written in the background, and what is stored."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What operating the installation keeps: counts, samples of the index, maps of turns, and who is being erased."""
+"""Rows of operation: counts, samples of the index, maps of turns, and people who are being erased."""
 
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField

@@ -15,7 +15,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from convmemory.accounts.views import PageRequest, signed_in
 from convmemory.ops.observability.metrics import metrics_text
 from convmemory.ops.options import MetricsOptions
-from convmemory.ops.privacy.erasing import Receipt, count_rows, erase_user
+from convmemory.ops.privacy.erasing import count_rows, erase_user
 from convmemory.ops.tasks import enqueue_erasure
 from convmemory.sign_in.attempts import is_password_of
 
@@ -69,7 +69,8 @@ def delete_account(request: PageRequest) -> HttpResponse:
     receipt = erase_user(user=user, deadline=time.monotonic() + PATIENCE_S)
     if not receipt.finished:
         enqueue_erasure(user.pk)
-    return render(request, "ops/account_deleted.html", _receipt(receipt))
+    context = {"receipt": receipt, "rows": named_counts(receipt.deleted), "tables": sorted(receipt.deleted.items())}
+    return render(request, "ops/account_deleted.html", context)
 
 
 def named_counts(counts: dict[str, int]) -> list[tuple[str, int]]:
@@ -77,10 +78,6 @@ def named_counts(counts: dict[str, int]) -> list[tuple[str, int]]:
     known = [(str(name), counts[table]) for table, name in NAMES.items() if counts.get(table)]
     others = sum(count for table, count in counts.items() if table not in NAMES)
     return [*known, (gettext("other rows"), others)] if others else known
-
-
-def _receipt(receipt: Receipt) -> dict[str, object]:
-    return {"receipt": receipt, "rows": named_counts(receipt.deleted), "tables": sorted(receipt.deleted.items())}
 
 
 @require_safe

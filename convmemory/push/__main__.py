@@ -32,10 +32,12 @@ def main(arguments: list[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="convmemory-push", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--server", default=os.environ.get("CONVMEMORY_SERVER", ""), help="or CONVMEMORY_SERVER")
-    parser.add_argument("--home", type=Path, default=Path.home(), help="whose agents; default: your own home folder")
-    parser.add_argument("--state", type=Path, help="where to keep what was sent")
-    parser.add_argument("--every", type=float, default=0, metavar="SECONDS", help="go on, and look again this often")
-    parser.add_argument("--list", action="store_true", help="only say what would be sent")
+    parser.add_argument(
+        "--home", type=Path, default=Path.home(), help="home folder of the agents' user (default: your own)"
+    )
+    parser.add_argument("--state", type=Path, help="folder for the record of what was sent")
+    parser.add_argument("--every", type=float, default=0, metavar="SECONDS", help="repeat at this interval")
+    parser.add_argument("--list", action="store_true", help="only list what would be sent")
     return parser
 
 

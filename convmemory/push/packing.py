@@ -1,7 +1,7 @@
-"""Packs files into archives that a server reads as it would read the folders that they come from.
+"""Packs files into archives that a server reads like the folders that they come from.
 
-Each file keeps the folders that its format needs, and brings along the small files beside it that say where it
-belongs. A database is copied through SQLite, whole and at one moment, while its program has it open.
+Each file keeps the folders that its format needs, and takes along the small files beside it that say where it
+belongs. A database is copied consistently through SQLite, even while its program has it open.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Sends archives to a server's `POST /api/v1/imports`, and waits where it asks to wait."""
+"""Sends archives to a server's `POST /api/v1/imports`, and waits for as long as the server asks it to."""
 
 import hashlib
 import http.client

@@ -1,9 +1,9 @@
-"""Pauses after wrong passwords, in the database, so that all web processes share them.
+"""Pauses after wrong passwords, stored in the database, so that all web processes share them.
 
-Passwords are counted before they are judged: many at once get no further than one after another. Three counts, each
-with some free tries and then pauses that double: of a name from an address, of a name, of an address. For an address
-from which the name's owner has signed in before, only the first counts: strangers cannot lock anybody out there, and
-elsewhere for minutes at a time only. Names that nobody has are counted like others.
+A password is counted before it is checked, so that many at once get no further than one after another. There are
+three counts, each with some free tries and then pauses that double: of a name from an address, of a name, and of an
+address. For an address from which the name's owner has signed in before, only the first counts: strangers cannot lock
+the owner out there, and elsewhere only for minutes at a time. Names that do not exist are counted like others.
 """
 
 from contextlib import AbstractContextManager

@@ -1,8 +1,8 @@
-"""One thread that hashes passwords, at a low priority, and a short queue before it.
+"""One thread that hashes passwords at a low priority, with a short queue.
 
-Hashing takes a core for a third of a second on purpose. Without a bound, a crowd of wrong passwords takes every core
-from those who search. `hashlib` gives the interpreter's lock back while it hashes, so that one thread beside the
-others is enough.
+Hashing takes a core for a third of a second on purpose. Without a bound, many wrong passwords at once would take
+every core from those who search. `hashlib` releases the interpreter's lock while it hashes, so one extra thread is
+enough.
 """
 
 import os
@@ -47,7 +47,9 @@ class HashingPool:
         if not self._places.acquire(blocking=False):
             raise HashingBusy
         try:
-            _give_connection_back()
+            # Database connections are few: give this one back while waiting for the hash.
+            if not connection.in_atomic_block:
+                connection.close()
             return self._threads.submit(function).result()
         finally:
             self._places.release()
@@ -75,9 +77,3 @@ def _step_back() -> None:
     if sys.platform == "linux":
         thread = threading.get_native_id()
         os.setpriority(os.PRIO_PROCESS, thread, max(NICENESS, os.getpriority(os.PRIO_PROCESS, thread)))
-
-
-def _give_connection_back() -> None:
-    """Whoever waits for a hash must not keep one of the few database connections meanwhile."""
-    if not connection.in_atomic_block:
-        connection.close()

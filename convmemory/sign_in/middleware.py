@@ -1,4 +1,4 @@
-"""Answers passwords that were not looked at: with a page that says when to try again."""
+"""Responds to passwords that were not checked with a page that says when to try again."""
 
 from http import HTTPStatus
 

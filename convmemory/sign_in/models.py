@@ -1,4 +1,4 @@
-"""Wrong passwords and the addresses of right ones. Names and addresses stand here as keyed hashes only."""
+"""Wrong passwords and the addresses of right ones. Names and addresses are stored as keyed hashes only."""
 
 from django.conf import settings
 from django.db import models

@@ -1,4 +1,4 @@
-"""The tool that searches documents: in a conversation those that are attached to it, elsewhere all of the caller's."""
+"""The tool that searches documents: in a conversation those attached to it, elsewhere all of the caller's."""
 
 from typing import Annotated
 

@@ -1,6 +1,6 @@
-"""What every search tool can be narrowed down by: whose words count, and which conversations.
+"""The filters of every search tool: whose words count, and which conversations.
 
-Which scope a tool has unasked stands with the tool; why, in docs/adr/0038-default-scope-of-tools.md.
+Each tool defines its own default scope; docs/adr/0038-default-scope-of-tools.md says why.
 """
 
 from typing import Annotated, Any, Literal

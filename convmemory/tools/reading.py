@@ -96,18 +96,15 @@ def read_conversation(caller: Caller, arguments: ReadConversationInput) -> ReadC
     identity = arguments.identity
     start = Place(*decode_numbers(identity, arguments.cursor, count=2)) if arguments.cursor else Place()
     messages, following = _page(_messages(owner, arguments, start.position), start, arguments)
+    first = messages[0].turn_number if messages else arguments.from_turn
     return ReadConversationOutput(
         conversation_id=conversation.pk,
         title=conversation.title,
         turn_count=conversation.turn_count,
-        url=_url(conversation, messages[0].turn_number if messages else arguments.from_turn),
+        url=f"{conversation.get_absolute_url()}?turn={first}",
         messages=messages,
         next_cursor=encode_cursor(identity, [following.position, following.offset]) if following else None,
     )
-
-
-def _url(conversation: Conversation, turn_number: int) -> str:
-    return f"{conversation.get_absolute_url()}?turn={turn_number}"
 
 
 def _messages(owner: AbstractBaseUser, arguments: ReadConversationInput, position: int) -> Iterator[Message]:

@@ -1,4 +1,4 @@
-"""The tool that brings old context back. It runs only when it is called: nothing is ever injected unasked."""
+"""The tool that recalls old messages. It runs only when it is called: nothing is ever inserted unasked."""
 
 from typing import Annotated
 

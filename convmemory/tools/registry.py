@@ -1,4 +1,4 @@
-"""The tools there are, looked up and run by name. A new tool is one more line in `TOOLS`."""
+"""All tools, looked up and run by name. To add a tool, add a line to `TOOLS`."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What the tool routes give."""
+"""Responses of the tool routes."""
 
 from typing import Any
 

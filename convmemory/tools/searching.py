@@ -1,7 +1,7 @@
-"""The two search tools, over the same search as the sidebar and the API.
+"""The two search tools, over the same search as the page and the API.
 
-`ConversationSearch` answers with all that a model needs to go on; `search_chat_history` keeps a shape
-that other programs know: snippets with a cosine distance, and an empty answer with a note instead of an error.
+`ConversationSearch` returns everything that a model needs to continue; `search_chat_history` keeps a format that
+other programs know: snippets with a cosine distance, and an empty answer with a note instead of an error.
 """
 
 import logging

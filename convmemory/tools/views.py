@@ -1,4 +1,4 @@
-"""The page "what would an agent recall?": the tool's own recall, with its reckoning laid open."""
+"""The page "What would an agent recall?": the tool's own recall, with the scores and the budget shown."""
 
 from http import HTTPStatus
 from typing import Any

@@ -1,6 +1,6 @@
 """Documents as sources of the index: sections are items, and each is one element.
 
-Registered, and told of changes, in `search/apps.py`. Nothing else of the index knows what a document is.
+Registered, and connected to changes, in `search/apps.py`. Nothing else of the index knows what a document is.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,9 +1,9 @@
-"""Bringing the index of one source up to date: lexical documents, then passages and item vectors.
+"""Brings the index of one source up to date: lexical documents, then passages and item vectors.
 
-Reads items through the source's adapter, writes `Item`, passages, `ItemEmbedding` and `SourceIndex`. What is
-unchanged is found by content hash and space, and costs no embedding. Work is stored batch by batch, so that a
-killed run loses one batch at most; an advisory lock, which dies with its connection, keeps two
-workers from doing the same source at once.
+Reads items through the source's adapter, writes `Item`, passages, `ItemEmbedding` and `SourceIndex`. Unchanged items
+are recognised by content hash and space, and need no embedding. Work is stored batch by batch, so that a killed run
+loses one batch at most; an advisory lock, which dies with its connection, keeps two workers from indexing the same
+source at once.
 """
 
 import time
@@ -84,7 +84,8 @@ def _index_from(
     # A change that is noted while this runs must not be overwritten: the next round sees to it.
     unchanged = SourceIndex.objects.filter(pk=state.pk, noted_version=state.noted_version)
     _drop_gone_items(source, state)
-    first_dirty = _first_dirty(source, state)
+    every_change_noted = state.noted_version == source.version
+    first_dirty = state.dirty_from if every_change_noted and state.dirty_from is not None else 0
     items_compared.send(Source, source=source, first_item=first_dirty)
     try:
         for batch in batches_of_items(source, first_dirty):
@@ -125,11 +126,6 @@ def _drop_gone_items(source: Source, state: SourceIndex) -> None:
     if state.last_item >= first or Passage.objects.filter(source=source, item_number__gte=first).exists():
         packed = BinaryCodeBlock.objects.filter(source=source).values("space")
         drop_passages(source, first_item=first, spaces=EmbeddingSpace.objects.filter(pk__in=packed))
-
-
-def _first_dirty(source: Source, state: SourceIndex) -> int:
-    every_change_noted = state.noted_version == source.version
-    return state.dirty_from if every_change_noted and state.dirty_from is not None else 0
 
 
 def _index_items(source: Source, space: EmbeddingSpace, batch: ItemBatch, result: IndexResult, deadline: float) -> bool:

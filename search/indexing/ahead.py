@@ -1,4 +1,4 @@
-"""The texts of a source that a space lacks, for whoever has them embedded beforehand."""
+"""The texts of a source that a space lacks, for callers who have them embedded in advance."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Cutting the items of a source into batches that take about a second each, however long the items are.
+"""Splits the items of a source into batches that take about a second each, however long the items are.
 
 Reads items through the source's adapter. A worker looks at the clock between two batches, so they bound how long it
 keeps others waiting.

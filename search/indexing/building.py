@@ -1,8 +1,8 @@
-"""Embedding sources in a space that is built beside the active one.
+"""Embeds sources in a space that is built beside the active one.
 
-Reads items, writes passages, `ItemEmbedding` and `SourceIndex`; lexical documents know no space and
-are left alone. What the space holds already is found by content hash, so a build that was killed goes on
-where it stopped. See docs/adr/0015-reembedding-beside-the-active-space.md.
+Reads items, writes passages, `ItemEmbedding` and `SourceIndex`. Lexical documents belong to no space and are not
+changed. What the space holds already is found by content hash, so a build that was killed continues where it stopped.
+See docs/adr/0015-reembedding-beside-the-active-space.md.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""Writing the lexical documents of items: the words of their texts, each text in its language.
+"""Writes the lexical documents of items: the words of their texts, each text in its language.
 
 Writes `Item` and, in the same transaction, the postings of the items and the languages of their source.
 """

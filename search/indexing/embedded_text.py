@@ -1,4 +1,4 @@
-"""The text that a stored item vector was made from, made again from the source."""
+"""Recreates from the source the text that a stored item vector was made from."""
 
 from convmemory.core.errors import EmbeddingError
 from convmemory.embeddings.spaces import embedder_for

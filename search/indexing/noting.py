@@ -1,4 +1,4 @@
-"""Noting what a source is now and from which item on it changed: within the transaction that changes it."""
+"""Notes the present state of a source, and from which item on it changed, in the transaction that changes it."""
 
 from collections.abc import Collection
 from dataclasses import asdict

@@ -1,4 +1,4 @@
-"""Asking for an index anew: what failed once more, or vectors that are to be made again.
+"""Requests indexing again: of what failed, or of vectors that are to be made again.
 
 Only marks rows; the caller enqueues. What is searched stays in place until its replacement is stored.
 """

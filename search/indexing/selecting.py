@@ -1,6 +1,6 @@
 """Which sources are not in a space as they should be: missing, stale or failed.
 
-What the index states claim is compared with the rows themselves, so that damage is found too.
+The recorded index states are compared with the rows themselves, so that damage is found too.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
-"""How far an archive is indexed: what the page's progress bar, the dashboard and the metrics show."""
+"""How much of an archive is indexed: for the page's progress bar, the dashboard and the metrics."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from django.contrib.auth.models import AbstractBaseUser
 from django.db import connection
@@ -20,9 +20,6 @@ class IndexStatus:
     passages: int
     pending: int
     failed: int
-
-    def as_dict(self) -> dict[str, int]:
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
-"""Finding work that was missed, and rows that nothing stands behind any more.
+"""Finds work that was missed, and rows that belong to nothing any more.
 
-Missed: a lost task, a killed worker, an endpoint that was down. Orphaned: rows of items that are gone,
-and rows whose owner is not their source's, which nobody must find.
+Missed: a lost task, a killed worker, an endpoint that was down. Orphaned: rows of items that no longer exist, and
+rows whose owner is not their source's, which nobody must find.
 """
 
 from typing import Any

@@ -1,7 +1,7 @@
-"""The one step in which a space that was built becomes the one that is searched.
+"""Switches searches to a space that was built, in one step.
 
-One transaction: which space is active, which sources were behind in the old one, and which items the new model refused.
-Searches go on meanwhile: each asks for the active space once and reads the rows of that space alone.
+One transaction changes which space is active, which sources were behind in the old one, and which items the new model
+refused. Searches continue meanwhile: each asks for the active space once and reads the rows of that space alone.
 """
 
 from django.db import connection, transaction

@@ -1,6 +1,6 @@
-"""How likely a hit answers, in three words instead of a number. Pure.
+"""How likely a hit answers, as three words instead of a number. Pure.
 
-By the calibrated relevance, where there is one; else by what the score, the meaning and the words of the hit look like.
+Decided by the calibrated relevance if there is one, otherwise by score, similarity and matching words of the hit.
 """
 
 from collections.abc import Sequence

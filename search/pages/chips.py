@@ -1,4 +1,4 @@
-"""The filter chips under the search box: what each says, what it can be set to, how many conversations have that."""
+"""The filter chips under the search box: label, choices, and the number of conversations for each choice."""
 
 import json
 from collections import Counter

@@ -78,7 +78,10 @@ def group_hits(hits: Sequence[Hit | SectionHit], box: SearchBox) -> list[HitGrou
     best = max((hit.score for hit in hits), default=0.0)
     by_home: dict[str, list[Hit | SectionHit]] = {}
     for hit in hits:
-        by_home.setdefault(_home(hit), []).append(hit)
+        if isinstance(hit, SectionHit):
+            by_home.setdefault(f"document-{hit.document_id}", []).append(hit)
+        else:
+            by_home.setdefault(f"conversation-{hit.conversation_id}", []).append(hit)
     return [_group(home, of_home, box, best) for home, of_home in by_home.items()]
 
 
@@ -87,10 +90,6 @@ def by_band(groups: Iterable[HitGroup]) -> tuple[list[HitGroup], list[HitGroup]]
     groups = list(groups)
     unlikely = [group for group in groups if group.band == "less likely"]
     return [group for group in groups if group.band != "less likely"], unlikely
-
-
-def _home(hit: Hit | SectionHit) -> str:
-    return f"document-{hit.document_id}" if isinstance(hit, SectionHit) else f"conversation-{hit.conversation_id}"
 
 
 def _group(home: str, hits: Sequence[Hit | SectionHit], box: SearchBox, best: float) -> HitGroup:

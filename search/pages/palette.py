@@ -1,4 +1,4 @@
-"""What the palette offers for some typed text: conversations and documents by title, projects, searches, commands."""
+"""What the palette offers for a typed text: conversations and documents by title, projects, searches, commands."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

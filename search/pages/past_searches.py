@@ -1,4 +1,4 @@
-"""Recent and saved searches: the newest are kept by themselves, a saved one until its owner takes it off the list."""
+"""Recent and saved searches: the newest are kept automatically, saved ones until their owner deletes them."""
 
 from collections.abc import Sequence
 

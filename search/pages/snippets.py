@@ -1,7 +1,7 @@
-"""Passages as a list shows them: in one line, as they read, with the query's words marked. Pure.
+"""Passages as a list shows them: on one line, without markup, with the query's words marked. Pure.
 
-Markdown loses its markup, tables their bars, terminal output its colour codes. What is cut away moves no mark: a mark
-names characters of the passage, and the pieces are cut at marks before anything is taken out.
+Markdown loses its markup, tables their bars, terminal output its colour codes. Removing text moves no mark: a mark is
+given as characters of the passage, and the text is split at marks before anything is removed.
 """
 
 import re
@@ -63,14 +63,11 @@ def _cuts(text: str) -> list[tuple[int, int, str]]:
 def _without(text: str, cuts: Sequence[tuple[int, int, str]], start: int, stop: int) -> str:
     """`text[start:stop]` without what the cuts take out, each with what is put in where it begins."""
     kept, place = [], start
-    for cut_start, cut_end, put_in in _within(cuts, start, stop):
+    within = (cut for cut in cuts if cut[1] > start and cut[0] < stop)
+    for cut_start, cut_end, put_in in within:
         kept += [text[place : max(place, cut_start)], put_in if cut_start >= start else ""]
         place = max(place, min(cut_end, stop))
     return "".join([*kept, text[place:stop]])
-
-
-def _within(cuts: Sequence[tuple[int, int, str]], start: int, stop: int) -> list[tuple[int, int, str]]:
-    return [cut for cut in cuts if cut[1] > start and cut[0] < stop]
 
 
 def mark_words(text: str, query: str) -> tuple[Piece, ...]:

@@ -1,4 +1,4 @@
-"""The headings of items, for whoever inspects their neighbours."""
+"""The headings of items, for those who inspect their neighbours."""
 
 from collections.abc import Iterable
 

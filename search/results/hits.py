@@ -1,4 +1,4 @@
-"""Filling in a page of hits: title, question, the best passage with the matching words marked, and why."""
+"""Completes a page of hits: title, question, the best passage with the matching words marked, and why it matched."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -81,7 +81,10 @@ def show_hits(ranked: RankedItems, page: NDArray[np.int64]) -> list[Hit]:
         weights=ranked.word_weights,
         coverage=_coverage(ranked, page),
     )
-    named_from = _named_from(ranked.table)
+    # A feature is named to the reader from this value on: a share of the best value that it has in these results.
+    found = {name: ranked.table.columns[name] for name in FEATURE_NAMES.values() if name in ranked.table.columns}
+    best = {name: float(np.nanmax(values)) for name, values in found.items() if not np.isnan(values).all()}
+    named_from = {str(name): value * NAMED_SHARE for name, value in best.items() if value > 0}
     similarities = ranked.table.similarities[page]
     return [
         _hit(turn, rows[turn], passages.get(turn, ()), float(similarity), ranked, int(index), named_from)
@@ -133,13 +136,6 @@ def _coverage(ranked: RankedItems, page: NDArray[np.int64]) -> dict[tuple[int, i
         return {}
     turns = zip(*split_keys(ranked.table.keys[page]), strict=True)
     return dict(zip(turns, coverage[page].tolist(), strict=True))
-
-
-def _named_from(table: FeatureTable) -> dict[str, float]:
-    """By feature that found anything, the value from which it is named to the reader."""
-    found = {name: table.columns[name] for name in FEATURE_NAMES.values() if name in table.columns}
-    best = {name: float(np.nanmax(values)) for name, values in found.items() if not np.isnan(values).all()}
-    return {name: value * NAMED_SHARE for name, value in best.items() if value > 0}
 
 
 def _matched(table: FeatureTable, index: int, named_from: Mapping[str, float]) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
-"""Which words and phrases of a query a text holds, and where: for choosing a hit's passage and for marking it.
+"""Which words and phrases of a query a text holds, and where: to choose a hit's passage and to mark it.
 
-Words are compared by rough stems, so that endings may differ; a phrase is its words one after the other. Of scripts
-without spaces pairs of characters are compared beside what stands between spaces.
+Words are compared by rough stems, so that endings may differ; a phrase is its words in sequence. In scripts without
+spaces, pairs of characters are compared as well.
 """
 
 import re

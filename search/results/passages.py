@@ -1,4 +1,4 @@
-"""The passage of a turn that a hit shows: where it stands, what it says, which words of the query it holds."""
+"""The passage of a turn that a hit shows: its position, its text, and which words of the query it holds."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,7 @@
 """Which sentences of a document's section a hit marks: those that answer best, as runs of neighbours. Pure.
 
-The first hits of a page have most room: there the answer is likeliest, and what it takes can be read in its place. What
-else of a section answers is marked as further passages.
+The first hits of a page get most space: they are most likely to answer, and can then be read in place. Other
+sentences of a section that answer are marked as further passages.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """The blocks of binary codes of large owners (`search/vectors/codes.py`) that this process has read, as arrays.
 
-Each search asks PostgreSQL for a digest of the blocks that the owner has now; where it is not that of the held
-ones, the search is sent what it does not hold. Nothing can be old: a block that changed has another id.
+Each search asks PostgreSQL for a digest of the owner's present blocks; if it differs from that of the blocks held
+here, the missing ones are sent. Nothing can be outdated: a block that changed has another id.
 """
 
 from collections.abc import Sequence

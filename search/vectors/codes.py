@@ -1,8 +1,8 @@
-"""Packing the binary codes of passages' vectors, one bit a dimension, so that a search reads few large rows.
+"""Packs the binary codes of passages' vectors, one bit a dimension, so that a search reads few large rows.
 
-A block holds the passages of some items that follow each other (`BinaryCodeBlock`). It is made in the transaction that
-stores or deletes the passages, and never changed: what changes is packed anew and gets another id, by which a
-process that holds the block sees that it is old (`search/vectors/blocks.py`).
+A block holds the passages of some consecutive items (`BinaryCodeBlock`). It is made in the transaction that stores or
+deletes the passages, and never changed: a new block with another id replaces it, by which a process that holds the
+old one notices (`search/vectors/blocks.py`).
 """
 
 from collections.abc import Iterable

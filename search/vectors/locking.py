@@ -1,4 +1,4 @@
-"""One worker at a time writes what is derived from a source, and none while the source is being deleted."""
+"""Locks: one worker at a time writes what is derived from a source, and none while the source is being deleted."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""The nearest neighbours of one stored vector, a passage's or an item's, for whoever inspects it."""
+"""The nearest neighbours of one stored vector, a passage's or an item's, for inspection."""
 
 from dataclasses import dataclass
 

@@ -1,7 +1,7 @@
-"""Cutting an element into passages: sentence-sized spans of its parts. Pure.
+"""Splits an element into passages: sentence-sized spans of its parts. Pure.
 
-Prose is split into sentences, fenced code and tool output at lines, tool calls stay whole. Fragments
-too small to mean anything alone join their neighbour. Offsets count characters of a part's text.
+Prose is split into sentences, fenced code and tool output at lines; tool calls stay whole. Fragments too small to
+mean anything alone are joined to their neighbour. Offsets count characters of a part's text.
 """
 
 import re

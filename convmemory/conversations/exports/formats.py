@@ -1,4 +1,4 @@
-"""The formats by name, and an export as pieces of text, of which no more than one message is held at a time."""
+"""The export formats by name, and an export as pieces of text; at most one message is in memory at a time."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
-"""Conversations as one JSON document, which `importers/own_json.py` reads back: the same messages, the same turns.
+"""Conversations as one JSON document, which `importers/own_json.py` reads back with the same messages and turns.
 
-A long conversation is written in several entries, so that whoever reads it need not hold all of it.
+A long conversation is written as several entries, so that a reader need not hold all of it in memory.
 """
 
 import json

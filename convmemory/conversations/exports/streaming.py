@@ -1,4 +1,4 @@
-"""An export as the answer to a request: sent while it is made, so that its size costs no memory."""
+"""An export as the response to a request: sent while it is being made, so that its size costs no memory."""
 
 import re
 from collections.abc import AsyncIterator, Iterator

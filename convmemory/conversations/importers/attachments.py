@@ -1,4 +1,4 @@
-"""Images, documents, files and sounds in messages: what they were, never their bytes."""
+"""Images, documents, files and audio in messages: a description of each, never its bytes."""
 
 from collections.abc import Mapping
 from typing import Any

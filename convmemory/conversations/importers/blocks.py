@@ -1,6 +1,6 @@
-"""Records of coding agents as messages: an agent's own shapes become the blocks that `content.py` reads.
+"""Turns the records of coding agents into messages: their own formats become the blocks that `content.py` reads.
 
-Many agents keep a call of a tool and its answer in one record; here they become two messages, as everywhere.
+Many agents keep a tool call and its result in one record; here these become two messages, as in every other format.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,7 +1,7 @@
-"""How much JSON is parsed at once.
+"""Limits how much JSON is parsed at once.
 
-A parsed value takes some 70 bytes of memory where its text can take two, so values are counted before anything is
-parsed: `{},{},…` is held as an empty object for every three bytes.
+A parsed value can take 70 bytes of memory where its text takes two, so values are counted before anything is parsed:
+`{},{},…` would cost an empty object for every three bytes.
 """
 
 import re

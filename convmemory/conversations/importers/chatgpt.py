@@ -94,7 +94,11 @@ def _conversation(value: Mapping[str, Any], source: Source, report: FileReport) 
     mapping = mapping_of(value["mapping"])
     model = text_of(value.get("default_model_slug"))
     source_id = _source_id(value, mapping, source)
-    nodes = [Node(str(key), text_of(node.get("parent")), node) for key, node in _nodes(mapping)]
+    nodes: list[Node[Mapping[str, Any]]] = [
+        Node(str(key), text_of(node.get("parent")), {**node, "id": key})
+        for key, node in mapping.items()
+        if isinstance(node, Mapping)
+    ]
     current = text_of(value.get("current_node"))
     if not current:
         nodes.sort(key=_written_at)
@@ -111,12 +115,6 @@ def _conversation(value: Mapping[str, Any], source: Source, report: FileReport) 
         created_at=time_of(value.get("create_time")),
         archived=value.get("is_archived") is True,
     )
-
-
-def _nodes(mapping: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    for key, node in mapping.items():
-        if isinstance(node, Mapping):
-            yield key, {**node, "id": key}
 
 
 def _written_at(node: Node[Mapping[str, Any]]) -> float:

@@ -1,4 +1,4 @@
-"""The message of one node of a ChatGPT conversation, by its content type and by whom it is addressed to."""
+"""The message of one node of a ChatGPT conversation, by its content type and its recipient."""
 
 import json
 import re

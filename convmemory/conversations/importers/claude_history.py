@@ -7,7 +7,6 @@ Source: the file itself; there is no published schema.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from convmemory.conversations.drafts import ConversationDraft, MessageDraft
@@ -39,7 +38,7 @@ class ClaudeHistoryImporter:
 
     def parse(self, source: Source, report: FileReport) -> Iterator[ConversationDraft]:
         """See `Importer.parse`."""
-        kept = _kept_sessions(source.path.parent / "projects")
+        kept = {path.stem for path in (source.path.parent / "projects").glob("*/*.jsonl")}
         sessions: dict[str, _Session] = {}
         for item in read_objects(source.path, on_issue=report.line_issue):
             name = text_of(item.value.get("sessionId")) or _day_of(item.value)
@@ -81,10 +80,6 @@ class _Session:
             created_at=self.drafts[0].created_at,
             unless_source="claude-code",
         )
-
-
-def _kept_sessions(projects: Path) -> frozenset[str]:
-    return frozenset(path.stem for path in projects.glob("*/*.jsonl")) if projects.is_dir() else frozenset()
 
 
 def _day_of(value: Mapping[str, Any]) -> str:

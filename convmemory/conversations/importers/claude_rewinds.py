@@ -1,7 +1,7 @@
-"""Which lines of a Claude Code session a rewind took back: its thread went on from an earlier line without them.
+"""Which lines of a Claude Code session were undone by a rewind, after which its thread went on from an earlier line.
 
-Each line names the one before it. A rewind shows as a prompt that stands behind the same message as an older prompt
-that was answered: what hangs on the older one is superseded, unless it is there that the session was last written.
+Each line names the one before it. A rewind is a prompt that follows the same message as an older prompt that was
+answered: everything after the older prompt is superseded, unless the session was last written there.
 """
 
 from collections import defaultdict

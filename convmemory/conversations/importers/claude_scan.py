@@ -1,6 +1,6 @@
-"""The first reading of a Claude Code file: its title, its queue, its sidechains, how far it goes.
+"""The first reading of a Claude Code file: its title, its queue, its sidechains, and how far it goes.
 
-Holds places and short texts, never messages; `claude_messages.py` reads those from the places.
+Keeps positions and short texts, never messages; `claude_messages.py` reads those from the positions.
 """
 
 from collections.abc import Mapping

@@ -81,8 +81,8 @@ def _messages(pages: list[tuple[Page, bool]], scan: Scan, report: FileReport) ->
     keys = MessageKeys()
     newest = pages[-1][0]
     for page, is_current in pages:
-        told = report if page is newest else FileReport(path=page.name)
-        reader = RecordReader(told, scan if page is newest else scan_rollout(page.path, told), keys)
+        page_report = report if page is newest else FileReport(path=page.name)
+        reader = RecordReader(page_report, scan if page is newest else scan_rollout(page.path, page_report), keys)
         for record in read_records(page.path):
             beyond = page.counts_until is not None and record.offset >= page.counts_until
             for draft in reader.read(record, superseded=beyond or not is_current):

@@ -111,10 +111,10 @@ def scan_rollout(path: Path, report: FileReport) -> Scan:
         elif kind == "event_msg":
             _note_event(scan, payload)
         _note_items(scan, kind, payload)
-        told = prompt_of(kind, payload)
-        if told:
-            scan.steps.append(_Prompt(told[0], _digest(told[1])))
-            scan.openings.setdefault(told[0], one_line(told[1], TITLE_CHARS))
+        prompt = prompt_of(kind, payload)
+        if prompt:
+            scan.steps.append(_Prompt(prompt[0], _digest(prompt[1])))
+            scan.openings.setdefault(prompt[0], one_line(prompt[1], TITLE_CHARS))
     return scan
 
 
@@ -136,17 +136,17 @@ def parted(value: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
 
 def prompt_of(kind: str, payload: Mapping[str, Any]) -> tuple[UserKind, str] | None:
     """What a person typed, where the record tells of it, and which kind of record it is."""
-    inner, told = payload.get("type"), ""
+    inner, typed = payload.get("type"), ""
     user_kind: UserKind = "message"
     if kind == "event_msg" and inner == "user_message":
-        user_kind, told = "event", text_of(payload.get("message"))
+        user_kind, typed = "event", text_of(payload.get("message"))
     elif kind == "event_msg" and inner == "item_completed":
         item = mapping_of(payload.get("item"))
-        user_kind, told = "item", joined(item.get("content")) if item.get("type") == "UserMessage" else ""
+        user_kind, typed = "item", joined(item.get("content")) if item.get("type") == "UserMessage" else ""
     elif kind in ("response_item", "bare") and payload.get("role") == "user":
         text = joined(payload.get("content")) or text_of(payload.get("message"))
-        told = "" if is_harness_text(text) else text
-    return (user_kind, told) if told.strip() else None
+        typed = "" if is_harness_text(text) else text
+    return (user_kind, typed) if typed.strip() else None
 
 
 def is_harness_text(text: str) -> bool:

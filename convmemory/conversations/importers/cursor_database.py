@@ -94,20 +94,17 @@ def _conversation(
 def _messages(bubbles: list[Mapping[str, Any]], model: str, report: FileReport) -> Iterator[MessageDraft]:
     for number, bubble in enumerate(bubbles, 1):
         own_model = text_of(mapping_of(bubble.get("modelInfo")).get("modelName"))
+        timing = mapping_of(bubble.get("timingInfo"))
+        sent_at = timing.get("clientRpcSendTime") or timing.get("clientStartTime")
         yield from record_messages(
             role="user" if bubble.get("type") in _PERSON else "assistant",
             blocks=_blocks(bubble),
             key=text_of(bubble.get("bubbleId")) or text_of(bubble.get("id")) or f"message:{number}",
             unknown=report.unknown,
-            created_at=time_of(bubble.get("createdAt")) or time_of(_timing(bubble)),
+            created_at=time_of(bubble.get("createdAt")) or time_of(sent_at),
             model=own_model or model,
             raw=dumped(bubble),
         )
-
-
-def _timing(bubble: Mapping[str, Any]) -> object:
-    timing = mapping_of(bubble.get("timingInfo"))
-    return timing.get("clientRpcSendTime") or timing.get("clientStartTime")
 
 
 def _blocks(bubble: Mapping[str, Any]) -> Iterator[Block]:

@@ -1,6 +1,6 @@
-"""Takes base64 out of what is stored as text: images, documents and other payloads.
+"""Replaces base64 data in text that is stored: images, documents and other payloads.
 
-A short marker with type and size stands in their place; the raw line keeps the bytes.
+A short marker with type and size takes their place; the raw line keeps the bytes.
 """
 
 import re

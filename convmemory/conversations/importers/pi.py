@@ -62,6 +62,8 @@ class PiImporter:
         if not scan.nodes:
             report.note("a session without any message")
             return
+        # A fork names the file of the session that it was forked from: `<time>_<id>.jsonl`.
+        path = text_of(header.get("parentSession")) or text_of(header.get("branchedFrom"))
         yield ConversationDraft(
             messages=_messages(source, order_thread(scan.nodes, report=report), report),
             source=self.name,
@@ -70,7 +72,7 @@ class PiImporter:
             agent=self.name,
             project=text_of(header.get("cwd")),
             created_at=time_of(header.get("timestamp")),
-            parent_source_id=_parent(header),
+            parent_source_id=key_of(PurePosixPath(path.replace("\\", "/")).stem.partition("_")[2], max_chars=290),
         )
 
 
@@ -104,12 +106,6 @@ def _scan(source: Source, report: FileReport) -> _Scan:
 
 def _key(item: JsonObject) -> str:
     return key_of(text_of(item.value.get("id")) or f"line:{item.number}.{item.index}")
-
-
-def _parent(header: Mapping[str, Any]) -> str:
-    """The session that this one was forked from, which is named by its file: `<time>_<id>.jsonl`."""
-    path = text_of(header.get("parentSession")) or text_of(header.get("branchedFrom"))
-    return key_of(PurePosixPath(path.replace("\\", "/")).stem.partition("_")[2], max_chars=290)
 
 
 def _messages(source: Source, order: list[Placed[_Place]], report: FileReport) -> Iterator[MessageDraft]:

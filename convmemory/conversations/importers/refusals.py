@@ -1,15 +1,13 @@
-"""What a file is that no importer takes, and what to do about it.
+"""Says what a file is that no importer reads, and what to do about it.
 
-Known by the first bytes and the name. Some are encrypted or of another program's inner make; some come along with an
-export and hold no conversation; some are of a format whose importer found nothing that it knows.
+Recognised by the first bytes and the name: encrypted files, internal files of other programs, files of an export that
+hold no conversation, and files of a known format in which the importer found nothing that it knows.
 """
 
 import re
 from dataclasses import dataclass
 
 from convmemory.conversations.importers.base import Source
-
-_SHOWN_NAME_CHARS = 80
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
-"""The middle form between parsing and storing: threads that branch, that take messages back, or that name none.
+"""Between parsing and storing: threads that branch, that take messages back, or whose messages have no ids.
 
-`order_thread` (and `read_thread` with it) puts nodes with parents into one order, `Timeline` follows a log that
-rewinds, `MessageKeys` names messages that have no id. What is not on the current branch stays, marked as superseded.
-All of it takes time in proportion to what it is given: foreign parents can be missing, repeated or cyclic.
+`order_thread` (and `read_thread` with it) puts nodes with parents into one order, `Timeline` follows a log with
+rewinds, and `MessageKeys` names messages without ids. Messages off the current branch are kept, marked as superseded.
+All of it takes time linear in its input: parents in foreign data can be missing, repeated or cyclic.
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Readers of single values in foreign JSON: times, texts, keys. None of them raises."""
+"""Reads single values from foreign JSON: times, texts, keys. None of these functions raises."""
 
 import hashlib
 import math

@@ -1,4 +1,4 @@
-"""Which converter reads a file: what it holds decides, its name only where texts look alike."""
+"""Chooses the converter for a file by its content; the name decides only between formats of plain text."""
 
 from convmemory.documents.converters import office, packed, pdf, plain, web
 from convmemory.documents.converters.base import Converter, SourceFile, Unreadable
@@ -44,7 +44,8 @@ def format_of(file: SourceFile) -> str:
         return _old_office(file)
     if head.startswith(PICTURES):
         raise Unreadable("unknown", "This is a picture: put it into a PDF, run OCR over that, and upload the result.")
-    if _is_binary(head):
+    # A NUL byte means a binary file, except in UTF-16, which begins with a byte order mark.
+    if b"\x00" in head and not head.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise Unreadable("unknown", "This is no document: upload PDF, Office, EPUB, HTML, e-mail or text files.")
     return _kind_of_text(head, file)
 
@@ -55,11 +56,6 @@ def _old_office(file: SourceFile) -> str:
     if file.suffix in (".xls", ".xlt"):
         return "xlsx"
     raise Unreadable("unknown", "This is a file of an old Office version: save it as .docx or .pptx, and upload that.")
-
-
-def _is_binary(head: bytes) -> bool:
-    """Texts hold no NUL, but for those in UTF-16, which begin with a mark."""
-    return b"\x00" in head and not head.startswith((b"\xff\xfe", b"\xfe\xff"))
 
 
 def _kind_of_text(head: bytes, file: SourceFile) -> str:

@@ -1,4 +1,4 @@
-"""Looking into zip files before anything reads them: what they unpack to, and what kind of document they are."""
+"""Examines zip files before anything unpacks them: how large they become, and which kind of document they are."""
 
 import zipfile
 from contextlib import suppress

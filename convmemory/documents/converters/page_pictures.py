@@ -1,7 +1,8 @@
-"""Draws pages of a PDF as pictures, each beside a file that says where its words stand. Runs in a child under limits.
+"""Draws pages of a PDF as pictures, with the positions of their words. Runs in a child process under limits.
 
-`3.webp` is page 3; `3.json` has its `width` and `height` in pixels and its `lines`: of each word the text and its left,
-top, right and bottom edge. Whatever page size the file claims, a picture has at most `MAX_WIDTH` x `MAX_HEIGHT`.
+`3.webp` is page 3; `3.json` has its `width` and `height` in pixels and its `lines`: for each word the text and its
+left, top, right and bottom edge. Whatever page size the file claims, a picture has at most `MAX_WIDTH` x
+`MAX_HEIGHT`.
 """
 
 import json

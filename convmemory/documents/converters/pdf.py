@@ -1,6 +1,6 @@
 """PDF through PDFium: the text of each page, with headings from the outline or from the size of the type.
 
-Pages whose text is a picture have none; where all have none, the file is unreadable unless OCR is switched on.
+Scanned pages have no text; if no page has any, the file is unreadable unless OCR is switched on.
 """
 
 import re

@@ -1,6 +1,6 @@
-"""Texts that are read as they stand: Markdown, plain text, code, tables of comma-separated values.
+"""Formats whose text is used as it is: Markdown, plain text, code, comma-separated values.
 
-The document's text is the file's own, so that offsets into it are offsets into the file. Every line is looked at once.
+The document's text is the file's own, so that offsets into it are offsets into the file. Every line is read once.
 """
 
 import re
@@ -32,7 +32,8 @@ _DEFINITION = re.compile(
 def convert_markdown(file: SourceFile) -> Converted:
     """Headings are `#` lines and underlined ones; what stands in fences is none."""
     text = file.text()
-    return Converted(list(markdown_blocks(text)), title=_first_heading(text))
+    found = next(_markdown_headings(text), None)
+    return Converted(list(markdown_blocks(text)), title=found[3][:TITLE_CHARS] if found else "")
 
 
 def convert_text(file: SourceFile) -> Converted:
@@ -80,14 +81,10 @@ def _markdown_headings(text: str) -> Iterator[tuple[int, int, int, str]]:
             fence = mark[1]
         elif heading := _ATX.match(said):
             yield position, position + len(line), len(heading[1]), said.strip().strip("#").strip()
-        elif _is_underline(said) and _is_paragraph_line(before[1]):
+        elif set(said.strip()) in ({"="}, {"-"}) and _is_paragraph_line(before[1]):
             yield before[0], position + len(line), 1 if "=" in said else 2, before[1].strip()
         before = (position, "" if fence or mark else said)
         position += len(line)
-
-
-def _is_underline(said: str) -> bool:
-    return bool(said) and set(said.strip()) in ({"="}, {"-"})
 
 
 def _is_paragraph_line(said: str) -> bool:
@@ -104,11 +101,6 @@ def _between(text: str, headings: list[tuple[int, int, int, str]]) -> Iterator[B
         yield Block(text[start:end], level=level, title=title)
         if end < following:
             yield Block(text[end:following])
-
-
-def _first_heading(text: str) -> str:
-    found = next(_markdown_headings(text), None)
-    return found[3][:TITLE_CHARS] if found else ""
 
 
 def convert_csv(file: SourceFile) -> Converted:

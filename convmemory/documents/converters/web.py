@@ -1,4 +1,4 @@
-"""HTML, EPUB and e-mail: what a person reads of them. Scripts, styles and what is hidden are left out."""
+"""HTML, EPUB and e-mail: the text that a person sees. Scripts, styles and hidden elements are left out."""
 
 import posixpath
 import zipfile

@@ -1,7 +1,7 @@
 """What an installation of a given size needs: rows, bytes by table and index, hours of embedding, memory.
 
-Arithmetic over measured bytes per row (docs/scaling.md says how they were measured). With the sizes of
-a running installation in their place (`measured_costs`) the figures are its own.
+Multiplies measured bytes per row (docs/scaling.md says how they were measured). `measured_costs` takes them from the
+running installation instead.
 """
 
 import math

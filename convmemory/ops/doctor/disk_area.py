@@ -1,4 +1,4 @@
-"""Room on the disk of the data folder."""
+"""Free space on the disk of the data folder."""
 
 import shutil
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Examining the whole installation, and putting right what can be put right safely."""
+"""Examines the whole installation, and repairs what can be repaired safely."""
 
 import logging
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,7 @@
-"""What the doctor says: facts, and findings with a remedy each.
+"""What the doctor reports: facts, and findings with a remedy each.
 
-An area is a module of this package: its facts are shown, its checks yield findings. A check reads only;
-what puts a finding right is its `fix`, which is there where nothing can be lost by it.
+An area is a module of this package: its facts are shown, its checks yield findings. A check only reads; a finding
+that can be repaired without losing anything has a `fix`.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""The database's indexes: there, valid, and used by the queries of a search."""
+"""The database's indexes: whether they exist, are valid, and are used by the queries of a search."""
 
 from collections.abc import Iterator
 from functools import partial

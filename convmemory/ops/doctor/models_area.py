@@ -1,4 +1,4 @@
-"""The embedding spaces and the models behind them: can they be had, and are they what they were."""
+"""The embedding spaces and their models: whether each model can be loaded, and is still the same."""
 
 from collections.abc import Iterator
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""The queue: is anybody working on it, is anything waiting too long, what has failed."""
+"""The queue: whether a worker is running, what has waited too long, what has failed."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta

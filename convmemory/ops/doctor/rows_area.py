@@ -1,4 +1,4 @@
-"""The rows: missing, stale and orphaned ones, and conversations that are stuck or given up."""
+"""The rows: missing, stale and orphaned ones, and conversations that are stuck or were given up."""
 
 from collections.abc import Iterator
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""The settings in force, secrets masked, and those that are not safe together."""
+"""The settings in force, with secrets masked, and unsafe combinations of them."""
 
 import stat
 from collections.abc import Iterator

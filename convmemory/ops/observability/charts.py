@@ -1,4 +1,4 @@
-"""The geometry of the dashboard's charts: values in, coordinates and paths for SVG out. Pure."""
+"""The geometry of the dashboard's charts: values in, coordinates and SVG paths out. Pure."""
 
 import math
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""What the clumps of a map are about: its points in groups by place, each with the words that set it apart. Pure.
+"""Labels the clusters of a map: groups its points by position, and finds the words typical of each group. Pure.
 
 Source: the words are weighed by their share in a group against their share everywhere, as in c-TF-IDF
 (Grootendorst 2022, BERTopic), counted by heading so that one heading cannot name a group.

@@ -1,4 +1,4 @@
-"""Measuring the index of the whole installation, in a task, so that the dashboard scans nothing.
+"""Measures the index of the whole installation, in a task, so that the dashboard need not scan tables.
 
 Reads every app's tables, writes `IndexSample`.
 """

@@ -1,8 +1,8 @@
-"""Counts and durations of what the processes of an installation do, kept in the database they share.
+"""Counts and durations of what the processes of an installation do, in their shared database.
 
-Each process adds up its measurements in memory; a thread adds them to `Measure` every
-`MEASURES_FLUSH_S` seconds, so that a search writes nothing. A process that is killed loses at most that
-long. Charts read `hourly`, `/metrics` reads `totals`.
+Each process adds up its measurements in memory; a thread adds them to `Measure` every `MEASURES_FLUSH_S` seconds, so
+that a search writes nothing. A process that is killed loses at most the measurements since then. Charts read
+`hourly`, `/metrics` reads `totals`.
 """
 
 import logging
@@ -137,7 +137,8 @@ def _store(sums: dict[Key, _Sums]) -> None:
     # Sorted, so that two processes take the rows' locks in the same order.
     rows = [_row(name, label, None, item) for (name, label), item in sorted(ever.items(), key=_first)]
     rows += [_row(*key, item) for key, item in sorted(sums.items(), key=_first)]
-    _execute(rows)
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.executemany(load_sql("convmemory.ops", "add_measure"), rows)
 
 
 def _first(pair: tuple[Any, _Sums]) -> Any:
@@ -146,11 +147,6 @@ def _first(pair: tuple[Any, _Sums]) -> Any:
 
 def _row(name: str, label: str, hour: datetime | None, item: _Sums) -> tuple[Any, ...]:
     return (name, label, hour, item.count, item.items, item.failures, item.seconds, item.buckets)
-
-
-def _execute(rows: list[tuple[Any, ...]]) -> None:
-    with transaction.atomic(), connection.cursor() as cursor:
-        cursor.executemany(load_sql("convmemory.ops", "add_measure"), rows)
 
 
 def _start_thread() -> None:

@@ -1,8 +1,8 @@
-"""The installation's figures in Prometheus' text format, computed when they are asked for.
+"""The installation's figures in Prometheus' text format, computed on request.
 
-Any web process answers for all processes, because everything is read from the database: counts and
-durations from `Measure`, the queue's depth from its broker, coverage from the index's state. Names and
-labels come from the code; nothing that a person wrote is in them.
+Any web process reports for all processes, because everything is read from the database: counts and durations from
+`Measure`, the queue's depth from its broker, coverage from the index's state. Names and labels come from the code;
+they contain nothing that a person wrote.
 """
 
 from collections.abc import Iterable, Iterator
@@ -60,15 +60,12 @@ def _measured(rows: Iterable[Measure]) -> Iterator[Metric]:
         items = CounterMetricFamily(f"convmemory_{name}_items", f"{what}: what they worked on", labels=label)
         failures = CounterMetricFamily(f"convmemory_{name}_failures", f"{what} that failed", labels=label)
         for row in group:
-            durations.add_metric([row.label], _cumulative(row.buckets), row.seconds)
+            bounds = [*(str(bound) for bound in BOUNDS_S), "+Inf"]
+            cumulative = list(zip(bounds, accumulate(row.buckets), strict=True))
+            durations.add_metric([row.label], cumulative, row.seconds)
             items.add_metric([row.label], row.items)
             failures.add_metric([row.label], row.failures)
         yield from (durations, items, failures)
-
-
-def _cumulative(buckets: list[int]) -> list[tuple[str, float]]:
-    bounds = [*(str(bound) for bound in BOUNDS_S), "+Inf"]
-    return list(zip(bounds, accumulate(buckets), strict=True))
 
 
 def _queue() -> Iterator[Metric]:

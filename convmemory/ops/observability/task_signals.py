@@ -1,4 +1,4 @@
-"""What is kept of every task that a worker runs: its id for the log, its duration and outcome for the counts."""
+"""Records every task that a worker runs: its id for the log, its duration and outcome for the counts."""
 
 import logging
 import time

@@ -1,4 +1,4 @@
-"""A map of one person's turns: their vectors seen along the two directions in which they differ most (PCA).
+"""A map of one person's turns: their vectors projected on the two directions of largest variance (PCA).
 
 Reads `ItemEmbedding`, writes one `TurnMap` row for the owner, which replaces the one before.
 """

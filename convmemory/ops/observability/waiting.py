@@ -1,4 +1,4 @@
-"""What waits in the queue: people's tasks, and the installation's own with the tickets."""
+"""The tasks waiting in the queue: those that run for people, and the installation's own."""
 
 from datetime import datetime
 

@@ -1,7 +1,7 @@
-"""Erasing a person: every row, vector, cache entry, session, key, task and file of theirs.
+"""Erases a person: every row, vector, cache entry, session, key, task and file of theirs.
 
-What belongs to them is known from the models (`ownership.py`). Rows go in batches, each its own
-transaction, the person's own row last: a run that is killed is finished by running it again.
+The rows that belong to them are derived from the models (`ownership.py`). They are deleted in batches, each in its
+own transaction, the person's own row last: if a run is killed, running it again finishes the work.
 """
 
 import shutil
@@ -112,7 +112,9 @@ def _erase(owner_id: int, receipt: Receipt, deadline: float) -> None:
     receipt.add("finished tasks", drop_finished(owner_id))
     receipt.add("django_admin_log", _drop_log_entries(owner_id))
     receipt.add("files", _drop_files(owner_id))
-    receipt.add("logs of the embedded server", _clear_server_log())
+    # Older versions let the embedded server log texts, and an administrator can still turn that on.
+    folder = connection.settings_dict.get("EMBEDDED_PATH")
+    receipt.add("logs of the embedded server", server.clear_log(Path(folder)) if folder else 0)
     *tables, person = owned_tables()
     tables = [table for table in tables if table.model is not Erasure]
     for _ in range(PASSES):
@@ -134,8 +136,8 @@ def _drop_rows(tables: list[OwnedTable], owner_id: int, receipt: Receipt, deadli
     for table in tables:
         for count in _in_batches("drop_owned", table, owner_id):
             receipt.add(table.name, count)
-            if count:  # each run gets on
-                _look_at_the_clock(deadline)
+            if count and time.monotonic() > deadline:  # each run deletes something at least
+                raise _OutOfTime
 
 
 def _drop_person(person: OwnedTable, owner_id: int) -> int:
@@ -209,12 +211,6 @@ def _drop_files(owner_id: int) -> int:
     return len(folders) + sum(_drop_stored_files(table, owner_id) for table in owned_tables())
 
 
-def _clear_server_log() -> int:
-    """What the embedded server logged before it kept texts out of its log, or was told to by an administrator."""
-    folder = connection.settings_dict.get("EMBEDDED_PATH")
-    return server.clear_log(Path(folder)) if folder else 0
-
-
 def _drop_stored_files(table: OwnedTable, owner_id: int) -> int:
     dropped = 0
     for file_field in (f for f in table.model._meta.concrete_fields if isinstance(f, models.FileField)):
@@ -228,8 +224,3 @@ def _drop_stored_files(table: OwnedTable, owner_id: int) -> int:
             file_field.storage.delete(name)
             dropped += 1
     return dropped
-
-
-def _look_at_the_clock(deadline: float) -> None:
-    if time.monotonic() > deadline:
-        raise _OutOfTime

@@ -1,8 +1,8 @@
-"""Everything that an installation holds of one person, as one zip archive that `import_conversations` reads.
+"""Everything that an installation stores of one person, as one zip archive that `import_conversations` reads.
 
-One snapshot: all tables are read in one REPEATABLE READ transaction, row by row through server-side
-cursors, so that memory stays flat. What would let somebody act as the person (passwords, hashes of
-keys, sessions) is left out. The format is described in docs/export-format.md.
+One snapshot: all tables are read in one REPEATABLE READ transaction, row by row through server-side cursors, so that
+memory stays constant. What would let somebody act as the person (passwords, hashes of keys, sessions) is left out.
+The format is described in docs/export-format.md.
 """
 
 import json
@@ -70,7 +70,10 @@ def export_user(*, user: AbstractBaseUser, path: Path) -> ExportReport:
         ):
             for table in sorted(owned_tables(), key=lambda table: table.name):
                 rows[table.name] = _write_table(archive, table, user.pk)
-            _write_files(archive, user.pk)
+            # The files of documents go under the names that their rows hold.
+            for place in Document.objects.filter(owner_id=user.pk).order_by("pk").values_list("file", flat=True):
+                if document_storage().exists(place):
+                    archive.write(document_storage().path(place), f"files/{place}")
             archive.writestr(MANIFEST, json.dumps(_manifest(user, rows), indent=1))
         draft.rename(path)
     except OSError as error:
@@ -109,13 +112,6 @@ def _write_table(archive: zipfile.ZipFile, table: OwnedTable, owner_id: int) -> 
             file.write(row.encode() + b"\n")
             count += 1
     return count
-
-
-def _write_files(archive: zipfile.ZipFile, owner_id: int) -> None:
-    """The files of the person's documents, under the names by which their rows know them."""
-    for place in Document.objects.filter(owner_id=owner_id).order_by("pk").values_list("file", flat=True):
-        if document_storage().exists(place):
-            archive.write(document_storage().path(place), f"files/{place}")
 
 
 def _manifest(user: AbstractBaseUser, rows: dict[str, int]) -> dict[str, Any]:

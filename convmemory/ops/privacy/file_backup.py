@@ -1,6 +1,6 @@
-"""The files of documents and kept uploads in a backup: each under its digest, so that its name says if it is whole.
+"""The files of documents and kept uploads in a backup: each named by its digest, by which it can be verified.
 
-A backup can come from anywhere: what is no place of such a file is refused, and no name of its makes a path.
+A backup can come from anywhere: names that are not those of such files are refused, and none becomes part of a path.
 """
 
 import hashlib

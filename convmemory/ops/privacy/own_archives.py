@@ -1,7 +1,7 @@
-"""Archives of everything that a person asks for on the settings page: written in the background, fetched, then gone.
+"""Archives of everything that people request on the settings page: written in the background, kept for a while.
 
-One at a time for each person. A file lies in `MEDIA_ROOT`, where nobody but the server's user can read it, for
-`KEPT`, and goes with the person.
+One at a time for each person. The file is stored in `MEDIA_ROOT`, where only the server's user can read it, for
+`KEPT`, and is deleted with the person.
 """
 
 import secrets

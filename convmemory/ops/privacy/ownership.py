@@ -1,8 +1,8 @@
-"""Which rows of which tables belong to a person, worked out from the models' foreign keys.
+"""Which rows of which tables belong to a person, derived from the models' foreign keys.
 
-A table belongs to people when it has a cascading foreign key to the user, which nearly all call `owner`. Nothing
-is listed by name, so a new model with an owner is exported and erased from the day it is added. Tables
-without such a key must be named in `SHARED`; tests hold both.
+A table belongs to people if it has a cascading foreign key to the user, which nearly all call `owner`. Nothing is
+listed by name, so a new model with an owner is exported and erased from the day it is added. Tables without such a
+key must be named in `SHARED`; tests check both.
 """
 
 from collections.abc import Iterable, Sequence
@@ -63,7 +63,7 @@ def all_models() -> list[type[models.Model]]:
 @cache
 def owned_tables() -> tuple[OwnedTable, ...]:
     """The tables that hold rows of persons, those that point at others before those; the user's own is the last."""
-    owned = _owned_models()
+    owned = {user_model(), *(model for model in all_models() if _owner_keys(model))}
     order = TopologicalSorter({model: _pointing_at(model, owned) for model in owned}).static_order()
     in_order = [*(model for model in order if model is not user_model()), user_model()]
     return tuple(
@@ -101,10 +101,6 @@ def loose_references(tables: Sequence[OwnedTable]) -> list[tuple[type[models.Mod
             elif _lets_go(field):
                 found.append((model, field, f"({tables[number].condition}) IS NOT TRUE"))
     return found
-
-
-def _owned_models() -> set[type[models.Model]]:
-    return {user_model(), *(model for model in all_models() if _owner_keys(model))}
 
 
 def _owner_keys(model: type[models.Model]) -> list[Foreign]:

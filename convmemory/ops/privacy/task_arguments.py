@@ -1,7 +1,7 @@
-"""Which rows of persons a task names in its arguments, by the names of its function's parameters.
+"""Which people's rows a task names in its arguments, by the names of its function's parameters.
 
-`conversation_id` means a conversation, `owner_id` a person. Used to find what the queue and its history
-still say of somebody; a test holds that every task's parameters can be understood.
+`conversation_id` means a conversation, `owner_id` a person. Used to find what the queue and its history still hold
+about somebody; a test checks that every task's parameters are understood.
 """
 
 import inspect

@@ -1,4 +1,4 @@
-"""What a run would take, without running it: counts, tokens, and the price where a model has one."""
+"""Estimates a run without running it: counts, tokens, and the price if the model has one."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

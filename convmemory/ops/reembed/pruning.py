@@ -1,4 +1,4 @@
-"""Deleting what retired spaces hold, in batches, so that no transaction is long and a kill costs nothing."""
+"""Deletes the rows of retired spaces in batches, so that no transaction is long and nothing is lost if it is killed."""
 
 import time
 from collections.abc import Callable, Iterator

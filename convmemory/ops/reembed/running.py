@@ -1,6 +1,6 @@
-"""Embedding many sources by several processes: bounded, and nothing lost when any of them dies.
+"""Embeds many sources in several processes, with bounded work in flight; nothing is lost if any of them dies.
 
-A process stores what it has embedded batch by batch, so the next run goes on from the rows.
+A process stores what it has embedded batch by batch, so the next run continues from the rows.
 """
 
 import multiprocessing

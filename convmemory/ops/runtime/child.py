@@ -1,7 +1,7 @@
-"""Runs a command that gets TERM when the supervisor dies without a word (Linux; elsewhere it just runs).
+"""Runs a command that gets TERM if the supervisor dies suddenly (on Linux; elsewhere it just runs).
 
-The supervisor starts this file as `python -I -S child.py SUPERVISOR_PID PROGRAM ARGUMENT...`; it imports
-nothing of convmemory and replaces itself with the program.
+The supervisor starts this file as `python -I -S child.py SUPERVISOR_PID PROGRAM ARGUMENT...`; it imports nothing of
+convmemory and replaces itself with the program.
 """
 
 import os

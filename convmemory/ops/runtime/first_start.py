@@ -1,7 +1,7 @@
-"""What a new installation gets: an administrator and the sample conversations.
+"""Sets up a new installation: an administrator and the sample conversations.
 
-The account is made at once, so that its password can be shown. The samples are loaded by the worker's
-preparation; a marker file under VAR_DIR keeps that pending until it is done, also over a crash.
+The account is created at once, so that its password can be shown. The samples are loaded by the worker's preparation;
+a marker file under VAR_DIR records that this is still to be done, even after a crash.
 """
 
 import secrets

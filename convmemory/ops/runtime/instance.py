@@ -1,7 +1,7 @@
-"""One `manage.py up` per data folder: the lock, the record of what it runs, and what a killed one left.
+"""One `manage.py up` per data folder: the lock, the record of what it runs, and cleaning up after a killed one.
 
-Writes `<VAR_DIR>/up.lock` (held as long as the process lives, however it ends) and `<VAR_DIR>/up.json`
-(the address, and each process with its start time, so that a number in use again is not mistaken for it).
+Writes `<VAR_DIR>/up.lock` (held as long as the process lives, however it ends) and `<VAR_DIR>/up.json` (the address,
+and each process with its start time, so that a reused process id is not mistaken for it).
 """
 
 import contextlib

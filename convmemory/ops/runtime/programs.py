@@ -1,4 +1,4 @@
-"""The commands that start the product's programs: a web server with the guards of `edge`, and a worker."""
+"""The commands that start the product's programs: a web server with the limits of `edge`, and a worker."""
 
 import sys
 from pathlib import Path

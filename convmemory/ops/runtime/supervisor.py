@@ -1,8 +1,8 @@
-"""Keeps a set of processes running: prefixed output, restarts with back-off, an end within seconds.
+"""Keeps a set of processes running: prefixes their output, restarts them with back-off, stops them within seconds.
 
-One thread, one loop over the children's pipes and a wake-up socket for signals. Each child is the leader
-of a session of its own, so that a Ctrl-C reaches the supervisor alone and a dead child's own children
-can be found. Knows nothing of Django or of what the children do.
+One thread, one loop over the children's pipes and a wake-up socket for signals. Each child leads a session of its
+own, so that Ctrl-C reaches the supervisor alone and the children of a dead child can be found. Knows nothing of
+Django or of what the children do.
 """
 
 import contextlib

@@ -1,7 +1,7 @@
-"""Self-repair: finds work that was missed, stuck, stale or orphaned, puts it right, and keeps counts.
+"""Self-repair: finds work that was missed, stuck, stale or orphaned, repairs it, and keeps counts.
 
-The quick sweep looks at index states alone and runs every minute; the deep one reads the rows themselves.
-Both may run at once on several machines: all they do is conditional or can be done twice.
+The quick sweep checks index states only and runs every minute; the deep one reads the rows themselves. Both may run
+at once on several machines: everything they do is conditional or idempotent.
 """
 
 import time

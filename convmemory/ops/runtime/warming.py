@@ -1,4 +1,4 @@
-"""Loading the local model when a worker process begins, not while somebody waits for their first turn to be found."""
+"""Loads the local model when a worker process starts, so that nobody's first turn has to wait for it."""
 
 import logging
 from typing import Any

@@ -26,7 +26,7 @@ class Command(BaseCommand):
         parser.add_argument("--limit", type=int, default=10)
         parser.add_argument("--mode", choices=MODES, default="hybrid")
         parser.add_argument("--scope", default="", help="any of user,assistant,thinking,tool")
-        parser.add_argument("--cursor", default="", help="goes on where a page ended")
+        parser.add_argument("--cursor", default="", help="cursor of the next page")
         parser.add_argument("--json", action="store_true")
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -1,5 +1,6 @@
 """The index follows the conversation: nothing twice, nothing missed."""
 
+from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 from unittest.mock import patch
@@ -76,7 +77,7 @@ def test_status_counts_what_waits(django_capture_on_commit_callbacks: Any) -> No
         conversation = make_conversation(owner, exchange(*PAIRS))
     assert index_status(owner=owner).pending == 3
     index_conversation(conversation_id=conversation.pk)
-    assert index_status(owner=owner).as_dict() == {
+    assert asdict(index_status(owner=owner)) == {
         "turns": 3, "embedded_turns": 3, "messages": 6, "passages": 6, "pending": 0, "failed": 0,
     }  # fmt: skip
     with django_capture_on_commit_callbacks(execute=True):

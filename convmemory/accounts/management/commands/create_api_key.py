@@ -16,14 +16,14 @@ from convmemory.core.errors import ConvMemoryError
 
 
 class Command(BaseCommand):
-    help = "Make an API key for a user. The key is printed once, alone on the last line."
+    help = "Create an API key for a user. It is printed only once, alone on the last line."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("user")
-        parser.add_argument("--create", action="store_true", help="make the user if it does not exist")
+        parser.add_argument("--create", action="store_true", help="create the user if it does not exist")
         parser.add_argument("--name", default="", help="what the key is for")
-        parser.add_argument("--days", type=int, default=None, help="how long it holds; without it for ever")
-        parser.add_argument("--read-only", action="store_true", help="it searches and reads, and changes nothing")
+        parser.add_argument("--days", type=int, default=None, help="number of days until it expires (default: never)")
+        parser.add_argument("--read-only", action="store_true", help="allow only searching and reading")
 
     def handle(self, *args: Any, user: str, create: bool, name: str, **options: Any) -> None:
         try:

@@ -15,11 +15,11 @@ from convmemory.core.errors import ConvMemoryError
 
 
 class Command(BaseCommand):
-    help = "Make a user who can sign in. The password is asked for, or read from standard input."
+    help = "Create a user who can sign in. The password is asked for, or read from standard input."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("user")
-        parser.add_argument("--admin", action="store_true", help="may also use the administration")
+        parser.add_argument("--admin", action="store_true", help="give access to the admin pages")
 
     def handle(self, *args: Any, user: str, admin: bool, **options: Any) -> None:
         password = _asked() if sys.stdin.isatty() else sys.stdin.readline().rstrip("\r\n")

@@ -20,17 +20,19 @@ class Command(BaseCommand):
     help = "Write conversations to one file: Markdown, JSON that can be imported again, or one HTML page."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("file", type=Path, help="where to write; it must not be there yet")
+        parser.add_argument("file", type=Path, help="the file to write; it must not exist")
         parser.add_argument("--user", required=True, help="whose conversations")
         parser.add_argument("--format", default="markdown", choices=tuple(FORMATS))
         parser.add_argument(
-            "--conversation", type=int, action="append", default=[], help="one by its number; repeat it"
+            "--conversation", type=int, action="append", default=[], help="the id of a conversation; can be repeated"
         )
         for name in ("agent", "project", "source"):
             parser.add_argument(f"--{name}", default="", help=f"only those of this {name}")
         for name in ("after", "before"):
             parser.add_argument(f"--{name}", type=_moment, help=f"only those changed {name} this day (2026-01-31)")
-        parser.add_argument("--archived", action="store_true", help="those that are archived instead of the others")
+        parser.add_argument(
+            "--archived", action="store_true", help="export archived conversations instead of the others"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         owner, path = owner_named(options["user"]), options["file"]

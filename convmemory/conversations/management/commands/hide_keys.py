@@ -1,4 +1,4 @@
-"""`manage.py hide_keys [--user U]`: take keys out of what was stored before they were hidden on the way in."""
+"""`manage.py hide_keys [--user U]`: hide the keys in what was stored before keys were hidden on import."""
 
 from argparse import ArgumentParser
 from typing import Any
@@ -12,10 +12,10 @@ from convmemory.core.errors import SwitchedOff
 
 
 class Command(BaseCommand):
-    help = "Hide keys, tokens and passwords in what is stored already; their owner can still show them."
+    help = "Hide API keys, tokens and passwords in stored conversations; their owner can still reveal them."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--user", help="whose conversations; default: everybody's")
+        parser.add_argument("--user", help="only conversations of this user (default: everybody's)")
 
     def handle(self, *args: Any, **options: Any) -> None:
         owners = [owner_named(options["user"])] if options["user"] else list(User.objects.order_by("pk"))

@@ -25,12 +25,12 @@ TITLES = ("conv.", "messages", "new", "updated", "same", "turns", "skipped")
 
 
 class Command(BaseCommand):
-    help = "Import conversations from transcripts: Amplifier sessions, Claude Code sessions, JSON or JSON lines."
+    help = "Import conversations from the transcripts of coding agents and chat services."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("paths", nargs="+", metavar="PATH", type=Path, help="a file, or a folder to walk")
+        parser.add_argument("paths", nargs="+", metavar="PATH", type=Path, help="a file, or a folder to search")
         parser.add_argument("--user", required=True, help="the user who will own the conversations")
-        parser.add_argument("--format", default=AUTO, choices=FORMATS, help="default: found out per file")
+        parser.add_argument("--format", default=AUTO, choices=FORMATS, help="default: detected for each file")
         parser.add_argument("--json", action="store_true", dest="as_json", help="print the report as one JSON document")
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -1,4 +1,4 @@
-"""`manage.py reimport [--user U]`: read the uploads that were kept again, after an importer has been repaired."""
+"""`manage.py reimport [--user U]`: read kept uploads again, after an importer has been repaired."""
 
 from argparse import ArgumentParser
 from typing import Any
@@ -12,15 +12,15 @@ from convmemory.conversations.reimporting import owners_of_uploads, reimport
 
 
 class Command(BaseCommand):
-    help = "Read kept uploads again: what this version understands better comes in, nothing comes twice."
+    help = "Read kept uploads again, so that conversations gain what this version reads better."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--user", help="whose uploads; default: everybody's")
+        parser.add_argument("--user", help="only uploads of this user (default: everybody's)")
 
     def handle(self, *args: Any, **options: Any) -> None:
         owners = [owner_named(options["user"])] if options["user"] else owners_of_uploads()
         for owner in owners:
-            reimport(owner=owner, told=self._print)
+            reimport(owner=owner, on_report=self._print)
         if not owners:
             self.stdout.write("No upload is kept.")
 

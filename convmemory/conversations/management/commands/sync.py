@@ -1,6 +1,6 @@
 """`manage.py sync --user U`: import what the coding agents of this machine have written since the last time.
 
-It says what it found and asks before the first import; what Claude Code is about to delete is named.
+Says what it found and asks before the first import; names the sessions that Claude Code is about to delete.
 """
 
 import os
@@ -26,10 +26,10 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--user", required=True, help="the user who will own the conversations")
         parser.add_argument(
-            "--home", type=Path, default=Path.home(), help="whose agents; default: your own home folder"
+            "--home", type=Path, default=Path.home(), help="home folder of the agents' user (default: your own)"
         )
         parser.add_argument("--yes", action="store_true", help="do not ask before the first import")
-        parser.add_argument("--list", action="store_true", help="only say what there is")
+        parser.add_argument("--list", action="store_true", help="only list what there is")
 
     def handle(self, *args: Any, **options: Any) -> None:
         owner = owner_named(options["user"])

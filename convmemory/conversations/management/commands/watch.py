@@ -1,6 +1,6 @@
-"""`manage.py watch --user U`: `sync`, and then again whenever an agent writes, until Ctrl-C.
+"""`manage.py watch --user U`: `sync`, repeated whenever an agent writes, until Ctrl-C.
 
-A folder that vanishes, or that an agent makes later, is looked for every few seconds.
+Checks every few seconds for folders that disappear or that an agent creates later.
 """
 
 import threading
@@ -22,9 +22,9 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--user", required=True, help="the user who will own the conversations")
         parser.add_argument(
-            "--home", type=Path, default=Path.home(), help="whose agents; default: your own home folder"
+            "--home", type=Path, default=Path.home(), help="home folder of the agents' user (default: your own)"
         )
-        parser.add_argument("--yes", action="store_true", help="also where `sync` has not run before")
+        parser.add_argument("--yes", action="store_true", help="start even if `sync` has never run")
 
     def handle(self, *args: Any, **options: Any) -> None:
         owner = owner_named(options["user"])

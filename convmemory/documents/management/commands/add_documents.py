@@ -1,4 +1,4 @@
-"""`manage.py add_documents PATH... --user U`: add files to somebody's library, and read them at once."""
+"""`manage.py add_documents PATH... --user U`: add files to somebody's library and process them at once."""
 
 from argparse import ArgumentParser
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from convmemory.documents.processing import process_document
 
 
 class Command(BaseCommand):
-    help = "Add documents to a person's library: files, or folders with all that they hold."
+    help = "Add documents to a user's library: files, or folders with everything in them."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("paths", nargs="+", type=Path)

@@ -1,4 +1,4 @@
-"""`manage.py bench [NAME ...]`: measure the speeds that matter, on this machine, in this run."""
+"""`manage.py bench [NAME ...]`: measure the speeds that matter on this machine."""
 
 from argparse import ArgumentParser
 from functools import partial

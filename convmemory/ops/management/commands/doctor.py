@@ -1,4 +1,4 @@
-"""`manage.py doctor`: what is in force, what is wrong, and what to do about it.
+"""`manage.py doctor`: show the settings in force, what is wrong, and what to do about it.
 
 Exit code 0: nothing to do, 1: warnings, 2: errors.
 """
@@ -11,7 +11,7 @@ from typing import Any
 from django.core.management.base import BaseCommand
 
 from convmemory.ops.doctor.examining import Report, examine, fix
-from convmemory.ops.doctor.findings import Finding, plural
+from convmemory.ops.doctor.findings import plural
 
 
 class Command(BaseCommand):
@@ -20,8 +20,8 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--json", action="store_true", dest="as_json", help="print one JSON document")
-        parser.add_argument("--fix", action="store_true", help="put right what can be without losing anything")
-        parser.add_argument("--quiet", action="store_true", help="findings only, without the facts")
+        parser.add_argument("--fix", action="store_true", help="repair what can be repaired without losing anything")
+        parser.add_argument("--quiet", action="store_true", help="print only findings")
 
     def handle(self, *args: Any, as_json: bool, quiet: bool, **options: Any) -> None:
         report = examine()
@@ -45,13 +45,10 @@ class Command(BaseCommand):
         for line in done:
             self.stdout.write(self.style.SUCCESS(f"fixed    {line}"))
         for finding in report.findings:
-            self._print_finding(finding)
+            style = (self.style.NOTICE, self.style.WARNING, self.style.ERROR)[finding.severity]
+            self.stdout.write(style(f"{finding.severity.name.lower():<8} {finding.id}"))
+            self.stdout.write(f"         {finding.message}\n         → {finding.remedy}")
         self.stdout.write("" if quiet else f"\n{plural(len(report.findings), 'finding')}.")
-
-    def _print_finding(self, finding: Finding) -> None:
-        style = (self.style.NOTICE, self.style.WARNING, self.style.ERROR)[finding.severity]
-        self.stdout.write(style(f"{finding.severity.name.lower():<8} {finding.id}"))
-        self.stdout.write(f"         {finding.message}\n         → {finding.remedy}")
 
 
 def as_document(report: Report, done: list[str]) -> dict[str, Any]:

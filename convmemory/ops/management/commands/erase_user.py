@@ -1,4 +1,4 @@
-"""`manage.py erase_user USER`: delete everything of a person, and say what was deleted."""
+"""`manage.py erase_user USER`: delete everything of a person, and list what was deleted."""
 
 import json
 from argparse import ArgumentParser
@@ -11,11 +11,11 @@ from convmemory.ops.privacy.erasing import Receipt, count_rows, erase_user, user
 
 
 class Command(BaseCommand):
-    help = "Delete a person and everything of theirs for good. Run it again to finish a run that was cut off."
+    help = "Delete a person and all their data for good. Run it again to finish an interrupted run."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("user", help="whom to erase")
-        parser.add_argument("--yes", action="store_true", help="do not ask")
+        parser.add_argument("user", help="the user to erase")
+        parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
         parser.add_argument("--json", action="store_true", dest="as_json", help="print the receipt as JSON")
 
     def handle(self, *args: Any, user: str, yes: bool, as_json: bool, **options: Any) -> None:

@@ -1,4 +1,4 @@
-"""`manage.py export_user USER PATH`: everything that is held of a person, in one zip archive."""
+"""`manage.py export_user USER PATH`: everything that is stored of a person, in one zip archive."""
 
 from argparse import ArgumentParser
 from pathlib import Path
@@ -15,7 +15,7 @@ class Command(BaseCommand):
     help = "Write every row of a person into a zip archive, which import_conversations reads (docs/export-format.md)."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("user", help="whose data")
+        parser.add_argument("user", help="the user whose data is exported")
         parser.add_argument("path", type=Path, metavar="PATH", help="the zip file to write; it must not exist")
 
     def handle(self, *args: Any, user: str, path: Path, **options: Any) -> None:

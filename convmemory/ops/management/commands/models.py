@@ -1,4 +1,4 @@
-"""`manage.py models [PATH...]`: which models there are, which fit, and what a switch to each would cost."""
+"""`manage.py models [PATH...]`: list the available models, which of them fit, and what switching to each would cost."""
 
 import json
 import shlex

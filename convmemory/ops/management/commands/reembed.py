@@ -50,20 +50,24 @@ class Command(BaseCommand):
         model.add_argument("--model", default="", help="a model's name, or the folder of a local model")
         model.add_argument("--provider", default="", choices=["", *PROVIDERS])
         model.add_argument("--dimensions", type=int, default=0, help="for models that can shorten their vectors")
-        model.add_argument("--base-url", default="", help="the endpoint, where it is not EMBEDDING_BASE_URL")
+        model.add_argument("--base-url", default="", help="the endpoint (default: EMBEDDING_BASE_URL)")
         part = parser.add_argument_group("a part only")
-        part.add_argument("--user", help="conversations of this user")
-        part.add_argument("--conversation", type=int, help="this conversation")
-        part.add_argument("--since", type=_moment, help="conversations changed since this date, like 2026-01-31")
-        part.add_argument("--only", choices=DEFECTS, help="turns that are missing, stale or failed")
+        part.add_argument("--user", help="only conversations of this user")
+        part.add_argument("--conversation", type=int, help="only this conversation")
+        part.add_argument(
+            "--since", type=_moment, help="only conversations changed since this date, such as 2026-01-31"
+        )
+        part.add_argument("--only", choices=DEFECTS, help="only turns in this state")
         parser.add_argument(
-            "--workers", type=int, default=QueueOptions.from_settings().workers, help="processes that embed"
+            "--workers", type=int, default=QueueOptions.from_settings().workers, help="number of processes that embed"
         )
         parser.add_argument(
             "--batch", action="store_true", help="by the provider's Batch API, where it has one: cheaper, within a day"
         )
-        parser.add_argument("--dry-run", action="store_true", help="tell what would be done and what it would cost")
-        parser.add_argument("--cancel", action="store_true", help="give up the space that is being built")
+        parser.add_argument(
+            "--dry-run", action="store_true", help="only show what would be done and what it would cost"
+        )
+        parser.add_argument("--cancel", action="store_true", help="discard the space that is being built")
         parser.add_argument("--prune", action="store_true", help="delete the spaces that are no longer in use")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -83,7 +87,9 @@ class Command(BaseCommand):
             ) from None
 
     def _reembed(self, options: dict[str, Any]) -> None:
-        selection, defects = _selection(options), (options["only"],) if options["only"] else DEFECTS
+        owner = user_named(options["user"]).pk if options["user"] else None
+        selection = Selection(owner, _source_id(options["conversation"]), options["since"])
+        defects = (options["only"],) if options["only"] else DEFECTS
         if options["workers"] < 1:
             raise InvalidInput(f"--workers {options['workers']} is too small: use 1 or more.")
         names = {name: options[name] for name in ("model", "provider", "dimensions", "base_url")}
@@ -172,11 +178,6 @@ class Command(BaseCommand):
     def _say(self, line: str) -> None:
         self.stderr.write(line)
         self.stderr.flush()
-
-
-def _selection(options: dict[str, Any]) -> Selection:
-    owner = user_named(options["user"]).pk if options["user"] else None
-    return Selection(owner, _source_id(options["conversation"]), options["since"])
 
 
 def _source_id(conversation_id: int | None) -> int | None:

@@ -1,4 +1,4 @@
-"""`manage.py restore PATH`: replace the embedded database and the files of documents by a backup."""
+"""`manage.py restore PATH`: replace the embedded database and the files of documents with a backup."""
 
 from argparse import ArgumentParser
 from pathlib import Path
@@ -18,8 +18,8 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("path", type=Path, metavar="PATH", help="what `manage.py backup` wrote")
-        parser.add_argument("--force", action="store_true", help="also replace a database that holds accounts")
+        parser.add_argument("path", type=Path, metavar="PATH", help="a file written by `manage.py backup`")
+        parser.add_argument("--force", action="store_true", help="replace the database even if it has accounts")
 
     def handle(self, *args: Any, path: Path, force: bool, **options: Any) -> None:
         try:

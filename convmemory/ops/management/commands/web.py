@@ -1,6 +1,7 @@
-"""`manage.py web`: the web server alone, for a machine or container whose database and workers are elsewhere.
+"""`manage.py web`: the web server alone, for a machine or container without the database and workers.
 
-It becomes the server, so that a signal to it is one to the server. `manage.py up` starts the same beside a worker.
+The command is replaced by the server, so that signals reach the server. `manage.py up` starts the same server beside
+a worker.
 """
 
 import os
@@ -16,7 +17,7 @@ from convmemory.ops.runtime.programs import listening_address, web_command
 
 
 class Command(BaseCommand):
-    help = "Serve pages, API and MCP; the database has to be migrated, and a worker to run somewhere."
+    help = "Serve pages, API and MCP. The database must be migrated, and a worker must run somewhere."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:

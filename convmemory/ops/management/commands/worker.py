@@ -1,7 +1,7 @@
 """`manage.py worker`: prepares what the tasks need, then becomes the queue's worker (`qcluster`).
 
-The preparation runs in this process, which then replaces itself: a loaded model holds threads, and
-django-q forks its workers.
+The preparation runs in this process, which then replaces itself: a loaded model has threads, and django-q forks its
+workers.
 """
 
 import logging
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 class Command(BaseCommand):
-    help = "Work on the queue: prepare the embedding model, look for missed work, then run qcluster."
+    help = "Run a worker: prepare the embedding model, look for missed work, then run qcluster."
     requires_system_checks: list[str] = []
 
     def handle(self, *args: Any, **options: Any) -> None:
