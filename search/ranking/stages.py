@@ -13,7 +13,7 @@ from convmemory.core.sql import pipelined
 from convmemory.embeddings.embedder import Vector
 from search.options import SearchOptions
 from search.ranking.exchanges import exchange_features, named_share
-from search.ranking.fusion import best_first, diversify
+from search.ranking.fusion import best_few, best_first, diversify
 from search.ranking.in_time import date_features, in_order_of_time, read_moments
 from search.ranking.late_interaction import NearPassages, find_passages, max_sim_features
 from search.ranking.rankers import BlendedRanker, LinearRanker, Ranker
@@ -113,7 +113,7 @@ def _rank(retrieved: Retrieved, rankers: Rankers, options: SearchOptions) -> Ran
         scores = table.similarities
         return RankedItems(query, table, scores, best_first(scores, table.keys), retrieved.word_weights)
     scores = rankers.first_stage.score(table)
-    best = np.sort(best_first(scores, table.keys)[:RESCORED])
+    best = np.sort(best_few(scores, table.keys, RESCORED))
     with pipelined():
         vectors = PendingItemVectors(query, table.keys[best]) if options.diversity_lambda < 1 else None
         if options.late_interaction:
