@@ -27,6 +27,7 @@ DENSE_PLANS: dict[str, tuple[str, ...]] = {  # any of them
     "items_by_code": (f"Index Only Scan using {ITEMS}",),
 }
 POSTINGS_INDEX = "posting_block_owner"
+MOMENTS_INDEX = "item_moments"
 CODES_INDEX = "code_block_owner"
 VACUUMED_SHARE = 0.9  # of a table's pages; where fewer are, reading an index alone spares nothing yet
 TEXT = QueryText("some words")
@@ -105,6 +106,12 @@ def postings_plan(owner_id: int) -> str:
     """The plan of what asks for the digest of an owner's blocks of postings."""
     parameters: dict[str, object] = {"owner": owner_id, "home": PostingBlock.Home.SPOKEN, "layout": Source.PACKED}
     return _plan(load_sql("search", "posting_digest"), parameters, ["enable_seqscan", "enable_bitmapscan"])
+
+
+def moments_plan(owner_id: int) -> str:
+    """The plan of what reads when all of an owner's items were written."""
+    parameters: dict[str, object] = {"owner": owner_id, "zone": "UTC"}
+    return _plan(load_sql("search", "owner_moments"), parameters, ["enable_seqscan", "enable_bitmapscan"])
 
 
 def codes_plan(owner_id: int, space: EmbeddingSpace) -> str:

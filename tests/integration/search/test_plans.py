@@ -19,11 +19,13 @@ from search.retrieval.dense import passages_statement
 from search.retrieval.plans import (
     CODES_INDEX,
     DENSE_PLANS,
+    MOMENTS_INDEX,
     POSTINGS_INDEX,
     codes_plan,
     dense_plan,
     is_as_expected,
     is_vacuumed,
+    moments_plan,
     postings_plan,
     queries_without_index,
 )
@@ -74,6 +76,11 @@ def test_dense_retrievers_use_the_index_that_their_statement_chose(owners: dict[
 def test_blocks_of_postings_are_listed_through_their_owner(owners: dict[str, Any]) -> None:
     for owner in owners.values():
         assert f"Index Only Scan using {POSTINGS_INDEX}" in postings_plan(owner.pk)
+
+
+def test_when_items_were_written_is_read_from_an_index_alone(owners: dict[str, Any]) -> None:
+    for owner in owners.values():
+        assert f"Index Only Scan using {MOMENTS_INDEX}" in moments_plan(owner.pk)
 
 
 def test_blocks_of_binary_codes_are_listed_through_their_owner(owners: dict[str, Any]) -> None:
