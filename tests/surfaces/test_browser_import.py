@@ -191,15 +191,17 @@ def test_files_are_dropped_anywhere_on_the_page(visit: Callable[..., None]) -> N
     visit(steps)
 
 
-def test_what_is_refused_is_never_green(visit: Callable[..., None]) -> None:
+@pytest.mark.parametrize("width", WIDTHS)
+def test_what_is_refused_is_never_green(visit: Callable[..., None], width: int) -> None:
     def steps(page: Page) -> None:
         page.locator("input#file").set_input_files([file_of("broken.zip", b"PK\x03\x04 no archive"), BREAD])
         expect(page.locator(".import.is-done")).to_have_count(1)
         failed = card(page, "broken.zip")
         expect(failed.locator(".notice.error")).to_contain_text("a damaged archive")
         expect(failed.locator(".notice:not(.error, .warning), .tag.success, .icon-check")).to_have_count(0)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
 
-    visit(steps)
+    visit(steps, width=width)
 
 
 def test_a_file_that_is_too_large_is_not_sent(visit: Callable[..., None], settings: Settings) -> None:
