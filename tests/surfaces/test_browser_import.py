@@ -130,6 +130,8 @@ def test_from_an_empty_account_to_the_first_found_turn(
         page.get_by_label("Name").fill("ada")
         page.get_by_label("Password").fill("correct horse")
         click(page.get_by_role("button", name="Sign in"))
+        expect(page.get_by_text("Drop files here, or choose them")).to_be_in_viewport()
+        expect(page.locator("#list")).to_be_hidden()
         with page.expect_file_chooser() as chooser:
             click(page.locator("[data-drop-form] input#file"))
         clicks.append("the file, in the window of the system")
