@@ -80,7 +80,7 @@ def enqueue_for(owner_id: int, func: str, *args: Any, group: str = "", is_long: 
     parameters: dict[str, Any] = {
         "owner": owner_id,
         "task_id": uuid.uuid4(),
-        "key": task_key(func, args),
+        "key": task_key(func, args, owner_id=owner_id),
         "func": func,
         "args": json.dumps(args),
         "group": group,
@@ -100,10 +100,14 @@ def asked_for(func: str) -> QuerySet[OwnerTask]:
     return OwnerTask.objects.filter(func=func)
 
 
-def task_key(func: str, args: Sequence[Any]) -> str:
-    """What a task is recognised by when it is asked for again: `func:argument`, or a hash of many arguments."""
+def task_key(func: str, args: Sequence[Any], *, owner_id: int) -> str:
+    """What a task is recognised by when it is asked for again: `func:argument`, or a hash of its owner and arguments.
+
+    A single argument is the number of a row, which nobody else has.
+    """
     said = str(args[0]) if len(args) == 1 else ""
-    return f"{func}:{said if 0 < len(said) <= KEY_CHARS else content_hash(json.dumps(args)).hex()[:KEY_CHARS]}"
+    hashed = content_hash(json.dumps([owner_id, *args])).hex()[:KEY_CHARS]
+    return f"{func}:{said if 0 < len(said) <= KEY_CHARS else hashed}"
 
 
 def slice_end() -> float:
