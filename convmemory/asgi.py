@@ -26,6 +26,7 @@ from convmemory.edge.answers import PrivateAnswers  # noqa: E402 (Django has to 
 from convmemory.edge.bodies import BoundedBodies  # noqa: E402
 from convmemory.edge.crowds import BoundedCrowds  # noqa: E402
 from convmemory.edge.https import HttpsOnly  # noqa: E402
+from convmemory.edge.probes import AnsweredProbes  # noqa: E402
 from convmemory.mcp_server import http as mcp_http  # noqa: E402
 from convmemory.request_limits import limited  # noqa: E402
 
@@ -36,7 +37,7 @@ async def _answer(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 _mcp = HttpsOnly(mcp_http.application)
-_guarded = PrivateAnswers(BoundedCrowds(BoundedBodies(limited(_answer))))
+_guarded = PrivateAnswers(BoundedCrowds(BoundedBodies(limited(AnsweredProbes(_answer)))))
 
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:

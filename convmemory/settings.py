@@ -188,6 +188,7 @@ IMPORT_MEMORY_MB = conf.env_int("IMPORT_MEMORY_MB", 1_024, minimum=256, maximum=
 MEDIA_ROOT = conf.env_path("MEDIA_ROOT", VAR_DIR / "media")
 MAX_DOCUMENT_MB = conf.env_int("MAX_DOCUMENT_MB", 100, minimum=1, maximum=100_000)
 MAX_LIBRARY_MB = conf.env_int("MAX_LIBRARY_MB", 2_048, minimum=1, maximum=100_000_000)
+MAX_PAGE_PICTURES_MB = conf.env_int("MAX_PAGE_PICTURES_MB", 512, minimum=16, maximum=100_000_000)
 MAX_DOCUMENT_PAGES = conf.env_int("MAX_DOCUMENT_PAGES", 10_000, minimum=1, maximum=1_000_000)
 MAX_DOCUMENT_CHARS = conf.env_int("MAX_DOCUMENT_CHARS", 20_000_000, minimum=10_000, maximum=1_000_000_000)
 DOCUMENT_TIMEOUT_S = conf.env_int("DOCUMENT_TIMEOUT_S", 300, minimum=5, maximum=3_600)

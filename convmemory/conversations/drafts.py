@@ -29,7 +29,7 @@ class MessageDraft:
     uuid, a line number); importing again finds the message by it. `injected` marks a user message
     that no person wrote (reminders, command echoes, compaction notices). `superseded` marks a message that
     its thread went on without (an edited prompt, another answer, a rewind): it belongs to no turn. `raw` holds the
-    source lines as they were read, zlib-compressed. `hidden_keys` are the keys whose marks stand in the parts.
+    source lines as they were read. `hidden_keys` are the keys whose marks stand in the parts.
     """
 
     role: Role

@@ -4,7 +4,6 @@ What is stored, and with it what is indexed, shown, recalled and exported, holds
 key itself is kept encrypted beside the message. Switched off by HIDE_KEYS=0, for what comes in from then on.
 """
 
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -20,7 +19,6 @@ from convmemory.core.errors import InvalidInput, NotFound
 from convmemory.core.key_shapes import find_keys, marks_in
 
 MAX_DEPTH = 40
-MAX_RAW_BYTES = 256 * 1024**2  # of one message's source lines, unpacked
 
 
 @dataclass(slots=True)
@@ -79,15 +77,16 @@ def without_keys(draft: MessageDraft, *, after_number: int = 0) -> MessageDraft:
     """
     if not HidingOptions.from_settings().hide_keys:
         return draft
-    lines, is_packed = _lines_of(draft.raw)
-    marks = marks_in("\n".join([*_texts_of(draft.parts), lines or ""]))
-    if not marks and lines is not None:
+    lines = draft.raw.decode("utf-8", "surrogateescape")
+    marks = marks_in("\n".join([*_texts_of(draft.parts), lines]))
+    if not marks:
         return draft
     hider = _Hider(after_number, marks)
     parts = tuple(map(hider.part, draft.parts))
-    raw = b"" if lines is None else _hidden_raw(draft.raw, lines, hider, is_packed=is_packed)
-    if not hider.numbers and raw == draft.raw:
+    hidden = hider.text(lines)  # source lines can hold keys that no part holds
+    if not hider.numbers:
         return draft
+    raw = draft.raw if hidden is lines else hidden.encode("utf-8", "surrogateescape")
     keys = tuple(HiddenKeyDraft(number, kind, value) for (kind, value), number in hider.numbers.items())
     return replace(draft, parts=parts, raw=raw, hidden_keys=keys)
 
@@ -137,27 +136,6 @@ def _texts_in(value: Any, depth: int = 0) -> Iterator[str]:
     elif isinstance(value, (list, tuple)):
         for item in value:
             yield from _texts_in(item, depth + 1)
-
-
-def _lines_of(raw: bytes) -> tuple[str | None, bool]:
-    """The source lines, None where they are too long, and whether they were packed."""
-    if not raw:
-        return "", False
-    unpacker = zlib.decompressobj()
-    try:
-        lines = unpacker.decompress(raw, MAX_RAW_BYTES)
-    except zlib.error:
-        return raw.decode("utf-8", "surrogateescape"), False
-    return (None if unpacker.unconsumed_tail else lines.decode("utf-8", "surrogateescape")), True
-
-
-def _hidden_raw(raw: bytes, lines: str, hider: _Hider, *, is_packed: bool) -> bytes:
-    """The source lines with the same marks; they can hold keys that no part holds."""
-    hidden = hider.text(lines)
-    if hidden is lines:
-        return raw
-    data = hidden.encode("utf-8", "surrogateescape")
-    return zlib.compress(data, 3) if is_packed else data
 
 
 # --- stored keys ----------------------------------------------------------------------------------

@@ -2,15 +2,59 @@
 
 import hashlib
 import json
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
 
 from convmemory.conversations.drafts import MessageDraft
 from convmemory.conversations.hidden_keys import without_keys
-from convmemory.conversations.models import Message
-from convmemory.conversations.parts import part_to_json
+from convmemory.conversations.parts import Role, part_to_json
 from convmemory.conversations.turns import is_real_user_message
 from convmemory.core.text import content_hash, one_line, storable
 
 KEY_CHARS = 200
+to_canonical_json = json.JSONEncoder(sort_keys=True, ensure_ascii=False).encode
+
+
+@dataclass(slots=True)
+class MessageRow:
+    """A message as it is stored. `parts_json` is the canonical JSON of `parts`; `pk` is 0 until it has a row."""
+
+    role: Role
+    is_real_user: bool
+    superseded: bool
+    name: str
+    model: str
+    parts: list[dict[str, Any]]
+    parts_json: str
+    source_key: str
+    created_at: datetime | None
+    position: int = 0
+    turn_number: int | None = None
+    pk: int = 0
+
+    @property
+    def content_hash(self) -> bytes:
+        """The SHA-256 of what was said, and by whom."""
+        told = to_canonical_json([self.role, self.is_real_user, self.name])[:-1]
+        end = ", true]" if self.superseded else "]"
+        return hashlib.sha256(f"{told}, {self.parts_json}{end}".encode()).digest()
+
+    def to_json(self) -> str:
+        """The JSON object that `insert_messages.sql` reads."""
+        values = {
+            "position": self.position,
+            "role": self.role,
+            "is_real_user": self.is_real_user,
+            "superseded": self.superseded,
+            "name": self.name,
+            "model": self.model,
+            "source_key": self.source_key,
+            "turn_number": self.turn_number,
+            "content_hash": self.content_hash.hex(),
+            "created_at": self.created_at.isoformat() if self.created_at else None,
+        }
+        return f'{to_canonical_json(values)[:-1]}, "parts": {self.parts_json}}}'
 
 
 def source_key_of(draft: MessageDraft) -> str:
@@ -19,22 +63,18 @@ def source_key_of(draft: MessageDraft) -> str:
     return key if len(key) <= KEY_CHARS else f"{key[: KEY_CHARS - 65]}-{content_hash(key).hex()}"
 
 
-def row_of(draft: MessageDraft) -> Message:
-    """The message as it is stored, without owner, conversation and position."""
+def row_of(draft: MessageDraft) -> MessageRow:
+    """The message as it is stored, without its position."""
     parts = [part_to_json(part) for part in draft.parts]
-    is_real_user = is_real_user_message(draft.role, draft.parts, injected=draft.injected)
-    name = one_line(storable(draft.name), 200)
-    told = [draft.role, is_real_user, name, parts, *([True] if draft.superseded else [])]
-    canonical = json.dumps(told, sort_keys=True, ensure_ascii=False)
-    return Message(
+    return MessageRow(
         role=draft.role,
-        is_real_user=is_real_user,
+        is_real_user=is_real_user_message(draft.role, draft.parts, injected=draft.injected),
         superseded=draft.superseded,
-        name=name,
+        name=one_line(storable(draft.name), 200),
         model=one_line(storable(draft.model), 200),
         parts=parts,
+        parts_json=to_canonical_json(parts),
         source_key=source_key_of(draft),
-        content_hash=hashlib.sha256(canonical.encode()).digest(),
         created_at=draft.created_at,
     )
 

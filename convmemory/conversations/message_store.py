@@ -5,19 +5,18 @@ Many rows go in one statement as one JSON array, which costs a fraction of what 
 
 import json
 from base64 import b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from django.db import connection
 
 from convmemory.conversations import hidden_keys
 from convmemory.conversations.drafts import MessageDraft
-from convmemory.conversations.message_rows import row_of
-from convmemory.conversations.models import Conversation, Message, MessageSource
+from convmemory.conversations.message_rows import MessageRow, row_of
+from convmemory.conversations.models import Conversation, MessageSource
+from convmemory.conversations.source_lines import pack_lines
 from convmemory.conversations.turns import TurnCounter, TurnMessage
 from convmemory.core.sql import load_sql
-
-_PLAIN = ("position", "role", "is_real_user", "superseded", "name", "model", "parts", "source_key", "turn_number")
 
 
 def insert_messages(
@@ -26,7 +25,7 @@ def insert_messages(
     drafts: Sequence[MessageDraft],
     first_position: int,
     counter: TurnCounter | None = None,
-) -> list[Message]:
+) -> list[MessageRow]:
     """Store new messages at the positions from there on.
 
     `counter` has numbered all before them: numbers that stand there from the beginning need not be written later.
@@ -41,51 +40,41 @@ def insert_messages(
         for row, number in zip(rows, counter.number(told), strict=True):
             row.turn_number = number
     for position, row in enumerate(rows, first_position):
-        row.owner_id, row.conversation_id, row.position = owner_id, conversation_id, position
+        row.position = position
     home: dict[str, Any] = {"owner": owner_id, "conversation": conversation_id}
     with connection.cursor() as cursor:
-        messages = _dumped(map(_values, rows))
+        messages = f"[{', '.join(row.to_json() for row in rows)}]"
         cursor.execute(load_sql("convmemory.conversations", "insert_messages"), home | {"messages": messages})
         ids = dict(cursor.fetchall())
         for row in rows:
             row.pk = ids[row.position]
         sources = [
-            {"message": row.pk, "data": b64encode(draft.raw).decode("ascii")}
+            {"message": row.pk, "data": b64encode(pack_lines(draft.raw)).decode("ascii")}
             for row, draft in zip(rows, drafts, strict=True)
             if draft.raw
         ]
         if sources:
             cursor.execute(
                 load_sql("convmemory.conversations", "insert_message_sources"),
-                home | {"sources": _dumped(sources)},
+                home | {"sources": json.dumps(sources)},
             )
     hidden_keys.keep_keys(zip((row.pk for row in rows), drafts, strict=True), owner_id=owner_id)
     return rows
 
 
-def is_older_copy(conversation: Conversation, pk: int, row: Message) -> bool:
+def is_older_copy(conversation: Conversation, pk: int, row: MessageRow) -> bool:
     """Whether the stored message begins as `row` does and goes on: an older file of a thread takes nothing away."""
     same = {name: getattr(row, name) for name in ("role", "is_real_user", "superseded", "name")}
     stored: list[Any] = conversation.messages.filter(pk=pk, **same).values_list("parts", flat=True).first() or []
     return 0 < len(row.parts) < len(stored) and stored[: len(row.parts)] == row.parts
 
 
-def update_message(conversation: Conversation, pk: int, row: Message, draft: MessageDraft) -> None:
+def update_message(conversation: Conversation, pk: int, row: MessageRow, draft: MessageDraft) -> None:
     """Bring a stored message in line with the draft, which is `row` as a row."""
     values = ("role", "is_real_user", "superseded", "name", "model", "parts", "content_hash")
     conversation.messages.filter(pk=pk).update(**{name: getattr(row, name) for name in values})
     if draft.raw:
         MessageSource.objects.update_or_create(
-            message_id=pk, owner_id=conversation.owner_id, defaults={"data": draft.raw}
+            message_id=pk, owner_id=conversation.owner_id, defaults={"data": pack_lines(draft.raw)}
         )
     hidden_keys.keep_keys([(pk, draft)], owner_id=conversation.owner_id)
-
-
-def _values(row: Message) -> dict[str, Any]:
-    plain = {name: getattr(row, name) for name in _PLAIN}
-    created_at = row.created_at.isoformat() if row.created_at else None
-    return {**plain, "content_hash": bytes(row.content_hash).hex(), "created_at": created_at}
-
-
-def _dumped(rows: Iterable[dict[str, Any]]) -> str:
-    return json.dumps(list(rows), ensure_ascii=False)

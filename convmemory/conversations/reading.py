@@ -113,6 +113,17 @@ def stored_message(row: Message) -> StoredMessage:
     )
 
 
+def stored_messages(rows: QuerySet[Message]) -> list[StoredMessage]:
+    """Messages as values, without superseded ones. One query, and another where some of them belong to no turn.
+
+    Only of those `with_home_turns` has anything to look up.
+    """
+    found = list(rows.filter(superseded=False))
+    beside = [row.pk for row in found if row.turn_number is None]
+    placed = {row.pk: row for row in with_home_turns(rows.filter(pk__in=beside))} if beside else {}
+    return [stored_message(placed.get(row.pk, row)) for row in found if row.turn_number is not None or row.pk in placed]
+
+
 def messages_of_turns(conversation: Conversation, first: int, last: int) -> list[StoredMessage]:
     """The messages of turns `first` to `last`, in order. One query; the caller has checked the owner."""
     rows = conversation.messages.filter(turn_number__range=(first, last)).order_by("position")

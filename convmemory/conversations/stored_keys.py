@@ -13,6 +13,7 @@ from convmemory.conversations.drafts import MessageDraft
 from convmemory.conversations.event_words import event_words
 from convmemory.conversations.message_rows import row_of
 from convmemory.conversations.models import Conversation, Event, HiddenKey, Message, MessageSource
+from convmemory.conversations.source_lines import pack_lines, unpack_lines
 from convmemory.core.text import one_line
 
 ROWS_AT_ONCE = 100
@@ -25,8 +26,8 @@ def hide_in_messages(conversation: Conversation, *, from_position: int = 0) -> l
     while True:
         rows = list(conversation.messages.filter(position__gt=position).order_by("position")[:ROWS_AT_ONCE])
         sources = MessageSource.objects.filter(owner_id=conversation.owner_id, message__in=rows)
-        raw = {number: bytes(data) for number, data in sources.values_list("message_id", "data")}
-        changed += [row.position for row in rows if _is_hidden(row, raw.get(row.pk, b""))]
+        stored = {number: bytes(data) for number, data in sources.values_list("message_id", "data")}
+        changed += [row.position for row in rows if _is_hidden(row, stored.get(row.pk, b""))]
         if len(rows) < ROWS_AT_ONCE:
             return changed
         position = rows[-1].position
@@ -50,8 +51,12 @@ def hide_beside_messages(conversation: Conversation) -> int:
     return count
 
 
-def _is_hidden(row: Message, raw: bytes) -> bool:
-    """Hide the keys of one message and of its source lines; whether there were any."""
+def _is_hidden(row: Message, stored: bytes) -> bool:
+    """Hide the keys of one message and of its stored source lines; whether there were any.
+
+    Lines that are too long to be looked through are dropped.
+    """
+    lines = unpack_lines(stored)
     draft = MessageDraft(
         role=row.role,  # type: ignore[arg-type]
         parts=row.typed_parts,
@@ -61,15 +66,15 @@ def _is_hidden(row: Message, raw: bytes) -> bool:
         source_key=row.source_key,
         injected=row.role == Message.Role.USER and not row.is_real_user,
         superseded=row.superseded,
-        raw=raw,
+        raw=lines or b"",
     )
-    if hidden_keys.without_keys(draft) is draft:
+    if lines is not None and hidden_keys.without_keys(draft) is draft:
         return False
     known = HiddenKey.objects.filter(owner_id=row.owner_id, message=row).aggregate(last=Max("number"))["last"] or 0
     hidden = hidden_keys.without_keys(draft, after_number=known)
     fresh = row_of(replace(hidden, raw=b""))
     Message.objects.filter(pk=row.pk, owner_id=row.owner_id).update(parts=fresh.parts, content_hash=fresh.content_hash)
-    if raw:
-        MessageSource.objects.filter(message=row, owner_id=row.owner_id).update(data=hidden.raw)
+    if stored:
+        MessageSource.objects.filter(message=row, owner_id=row.owner_id).update(data=pack_lines(hidden.raw))
     hidden_keys.keep_keys([(row.pk, hidden)], owner_id=row.owner_id)
     return True

@@ -7,6 +7,7 @@ nothing is lost where an event is.
 import logging
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 
@@ -15,6 +16,7 @@ from django.contrib.auth.models import AbstractBaseUser
 from django.db import close_old_connections
 
 from convmemory.conversations.syncing import SyncReport, sync_places
+from convmemory.conversations.watched_imports import WatchedImports
 from convmemory.push.places import Place
 
 QUIET_MS = 400  # after the last change of a burst,
@@ -26,24 +28,43 @@ Told = Callable[[SyncReport], None]
 
 
 def watch_places(*, owner: AbstractBaseUser, places: Sequence[Place], stop: Event, told: Told) -> None:
-    """Sync the places, then whenever something in them changes, until `stop` is set or Ctrl-C."""
-    _sync(owner, places, told)
+    """Sync the places, then whenever something in them changes, until `stop` is set or Ctrl-C.
+
+    What comes in is listed among the owner's imports and can be undone.
+    """
+    watch = _Watch(owner, WatchedImports(owner), told)
+    watch.sync(places)
     while not stop.is_set():
         here = [place for place in places if place.path.exists()]
         if not here:
             stop.wait(LOOK_AGAIN_S)
             continue
         try:
-            _watch(owner, here, places, stop, told)
+            _watch(watch, here, places, stop)
         except (OSError, RuntimeError) as error:  # what the watcher raises where a folder vanishes
             logger.warning("A watched folder is gone: %s", error)
             stop.wait(LOOK_AGAIN_S)
-        _sync(owner, places, told)
+        watch.sync(places)
 
 
-def _watch(
-    owner: AbstractBaseUser, here: Sequence[Place], places: Sequence[Place], stop: Event, told: Told
-) -> None:  # fmt: skip
+@dataclass(frozen=True, slots=True)
+class _Watch:
+    """What stays the same while somebody's places are watched."""
+
+    owner: AbstractBaseUser
+    imports: WatchedImports
+    told: Told
+
+    def sync(self, places: Sequence[Place]) -> None:
+        """Import what changed in those of the places that are there."""
+        close_old_connections()
+        here = [place for place in places if place.path.exists()]
+        report = sync_places(owner=self.owner, places=here, on_stored=self.imports.on_stored)
+        self.imports.add(report.imported)
+        self.told(report)
+
+
+def _watch(watch: _Watch, here: Sequence[Place], places: Sequence[Place], stop: Event) -> None:
     """Until the set of places that are there changes."""
     watched = _identities(here)
     unwatched = here  # until now: what was written since the last sync is in no event
@@ -61,16 +82,11 @@ def _watch(
         touched = unwatched or [place for place in here if any(_is_in(place, Path(path)) for _, path in changes)]
         unwatched = ()
         if touched:
-            _sync(owner, touched, told)
+            watch.sync(touched)
         if time.monotonic() - looked_at >= LOOK_AGAIN_S:
             looked_at = time.monotonic()
             if _identities(places) != watched:
                 return
-
-
-def _sync(owner: AbstractBaseUser, places: Sequence[Place], told: Told) -> None:
-    close_old_connections()
-    told(sync_places(owner=owner, places=[place for place in places if place.path.exists()]))
 
 
 def _root(place: Place) -> Path:

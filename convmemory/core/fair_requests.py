@@ -1,9 +1,9 @@
 """An ASGI wrapper that lets each caller have a few requests worked on at once; the rest of theirs wait in a line.
 
 So a flood of one caller's takes neither all threads and connections nor the processors from others. Beside others who
-are signed in, a caller has fewer at once than alone, and the one who keeps the process busiest pauses between
-requests. A request counts from when its body is here until its answer is made; an answer that streams counts as a
-stream, of which a caller may have more.
+are signed in, a caller who has used much of the time lately has fewer at once, and the one who keeps the process
+busiest pauses between requests. A request counts from when its body is here until its answer is made; an answer that
+streams counts as a stream, of which a caller may have more.
 """
 
 import asyncio
@@ -25,7 +25,10 @@ DETAIL = "You have too many requests under way: wait until some of them are answ
 class Limits:
     """How many requests and streams of one caller are worked on at once, and how many may wait, for how long.
 
-    `beside_others` counts in the place of `at_once` while another user has asked for something within `others_s`.
+    `beside_others` counts in the place of `at_once` for a caller who has used much of the time lately, while another
+    user has asked for something within `others_s`.
+    Whoever keeps the process busiest pauses after a request during which, or within `contended_s` before which, another
+    user asked for something: with nobody to make room for, a pause would only be a loss.
     """
 
     at_once: int
@@ -34,6 +37,7 @@ class Limits:
     waiting: int
     wait_s: float = 30.0
     others_s: float = 60.0
+    contended_s: float = 3.0
 
 
 class Places:
@@ -139,7 +143,8 @@ class FairRequests:
             return 0.0
         seconds = self._clock() - request.started
         self._used.add(name, seconds)
-        return self._used.pause_after(name, seconds) if self._has_others(name) else 0.0
+        is_contended = self._has_others(name, since=request.started - self._limits.contended_s)
+        return self._used.pause_after(name, seconds) if is_contended else 0.0
 
     def _leave(self, name: str, caller: _Caller, places: Places) -> None:
         places.leave()
@@ -166,11 +171,13 @@ class FairRequests:
             self._seen.popitem(last=False)
 
     def _at_once(self, name: str) -> int:
-        return self._limits.beside_others if self._has_others(name) else self._limits.at_once
+        is_busy = self._used.is_much(name) and self._has_others(name, since=self._clock() - self._limits.others_s)
+        return self._limits.beside_others if is_busy else self._limits.at_once
 
-    def _has_others(self, name: str) -> bool:
-        """Whether another user has asked for something lately."""
-        return len(self._seen) > (name in self._seen)
+    def _has_others(self, name: str, *, since: float) -> bool:
+        """Whether another user has asked for something since then."""
+        latest = next((seen for other, seen in reversed(self._seen.items()) if other != name), None)
+        return latest is not None and latest >= since
 
 
 class _Request:

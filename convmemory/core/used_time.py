@@ -6,9 +6,9 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 SPAN_S = 10.0  # what was used so long ago counts for a third
-FREE_SHARE = 0.4  # of the time; nobody who uses less is held up
-PAUSE_BY_REQUEST = 2.0  # so many times as long as the request took
-LONGEST_PAUSE_S = 2.0
+FREE_SHARE = 0.2  # of the time; nobody who uses less is held up
+PAUSE_BY_REQUEST = 4.0  # so many times as long as the request took
+LONGEST_PAUSE_S = 4.0
 FORGOTTEN_S = 5 * SPAN_S  # after the last request, when less than a hundredth of it counts
 
 
@@ -30,12 +30,16 @@ class UsedTime:
         used, since = self._used.get(name, (0.0, 0.0))
         return used * math.exp((since - self._clock()) / SPAN_S)
 
+    def is_much(self, name: str) -> bool:
+        """Whether a caller has used more than the share of the time that is free to everybody."""
+        return self.of(name) > FREE_SHARE * SPAN_S
+
     def pause_after(self, name: str, seconds: float) -> float:
         """How long a caller waits after a request of so many seconds, so that others come first.
 
         None but the caller who has used the most does, and only past `FREE_SHARE` of the time.
         """
         used = self.of(name)
-        if used <= FREE_SHARE * SPAN_S or any(self.of(other) > used for other in self._used):
+        if not self.is_much(name) or any(self.of(other) > used for other in self._used):
             return 0.0
         return min(PAUSE_BY_REQUEST * seconds, LONGEST_PAUSE_S)

@@ -1,7 +1,7 @@
 """Pictures of a PDF's pages: a worker has a child process draw those that somebody looks at, and keeps them.
 
-They lie under `MEDIA_ROOT` beside the file, by its owner and digest, and go with it. A page that cannot be drawn has a
-file of words that says so, and is not tried again.
+They lie under `MEDIA_ROOT` beside the file, by its owner and digest, and go with it, or make room for others
+(`picture_room.py`). A page that cannot be drawn has a file of words that says so, and is not tried again.
 """
 
 import json
@@ -16,6 +16,7 @@ from convmemory.core import child_process
 from convmemory.core.child_process import ChildLimits, plain_environment
 from convmemory.documents.models import Document
 from convmemory.documents.options import DocumentOptions
+from convmemory.documents.picture_room import note_look, prune_pictures
 from convmemory.documents.storage import pictures_folder, work_prefix
 
 AT_ONCE = 8  # pages that one task draws
@@ -58,6 +59,7 @@ def draw_pages(*, owner_id: int, document_id: int, first: int) -> int:
         drawn = [_keep(document, Path(folder), number) for number in range(first, last + 1)]
     if not own.filter(digest=document.digest).exists():
         drop_pictures(owner_id=document.owner_id, digest=document.digest)  # deleted or replaced meanwhile
+    prune_pictures(owner_id=document.owner_id)
     return sum(drawn)
 
 
@@ -90,6 +92,7 @@ def picture_of(document: Document, page: int) -> Picture | None:
         said = json.loads(place.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
+    note_look(place)
     lines = tuple(tuple(tuple(word) for word in line) for line in said["lines"])
     return Picture(said["width"], said["height"], lines)
 

@@ -13,6 +13,7 @@ class DocumentOptions(FromSettings):
     media_root: Path
     max_document_mb: int
     max_library_mb: int
+    max_page_pictures_mb: int
     max_document_pages: int
     max_document_chars: int
     document_timeout_s: int

@@ -46,7 +46,12 @@ def pictures_folder(*, owner_id: int, digest: str) -> Path:
 
 def pictures_of_owner(owner_id: int) -> Path:
     """Where the pictures of all of a person's documents lie."""
-    return Path(document_storage().location) / "pictures" / str(owner_id)
+    return pictures_of_everybody() / str(owner_id)
+
+
+def pictures_of_everybody() -> Path:
+    """Where the pictures of all documents lie, a folder for each owner."""
+    return Path(document_storage().location) / "pictures"
 
 
 def digest_of(file: IO[bytes]) -> str:

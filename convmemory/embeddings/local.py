@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 BATCH_SIZE = 32
+RUN_TOKENS = 24
+"""What a run of the model costs beside its tokens, in tokens: padding less than this is no reason for another run."""
 SPECIAL_TOKENS = 2
 """[CLS] before a text and [SEP] after it."""
 
@@ -139,9 +141,10 @@ class LocalEmbedder:
         """Run the model over all sequences, those of like length together so that little is padded."""
         session = self._runtime().session
         cut = [self._cut(ids) for ids in sequences]
-        order = np.argsort([len(ids) for ids in cut], kind="stable")
-        for start in range(0, len(cut), BATCH_SIZE):
-            rows = order[start : start + BATCH_SIZE]
+        lengths = np.array([len(ids) for ids in cut])
+        order = np.argsort(lengths, kind="stable")
+        for run in runs_of_like_length(lengths[order].tolist()):
+            rows = order[run]
             ids, mask = _padded([cut[row] for row in rows])
             yield _Hidden(rows, session.run(None, {"input_ids": ids, "mask": mask})[0], mask)
 
@@ -191,6 +194,22 @@ def open_local(options: EmbeddingOptions) -> LocalEmbedder:
         licence=model_folder.DEFAULT_LICENCE,
         expected_sha256=model_folder.DEFAULT_SHA256,
     )
+
+
+def runs_of_like_length(lengths: Sequence[int]) -> list[slice]:
+    """Runs of at most `BATCH_SIZE` over texts of ascending `lengths` that cost least, each padded to its longest."""
+    costs, starts = [0], [0]
+    for end, longest in enumerate(lengths, 1):
+        earliest = max(0, end - BATCH_SIZE)
+        cost, start = min((costs[start] + (end - start) * longest, start) for start in range(earliest, end))
+        costs.append(cost + RUN_TOKENS)
+        starts.append(start)
+    runs: list[slice] = []
+    end = len(lengths)
+    while end:
+        runs.append(slice(starts[end], end))
+        end = starts[end]
+    return runs[::-1]
 
 
 def _token_embedding(vector: Vector, token_vectors: Vector, ids: list[int]) -> TokenEmbedding:

@@ -13,7 +13,7 @@ from django.db.models import Q
 from django.urls import reverse
 
 from convmemory.conversations.models import Conversation, Message
-from convmemory.conversations.reading import stored_message, with_home_turns
+from convmemory.conversations.reading import stored_message, stored_messages, with_home_turns
 from convmemory.core.sql import PendingQuery, load_sql
 from search.adapters.messages import element_of, items_of
 from search.indexing.active import IndexResult, index_source
@@ -53,7 +53,7 @@ class ConversationAdapter:
 
     def read_elements(self, owner_id: int, element_ids: Iterable[int]) -> dict[int, Element]:
         rows = Message.objects.filter(owner_id=owner_id, pk__in=set(element_ids))
-        return {row.pk: element_of(stored_message(row)) for row in with_home_turns(rows)}
+        return {message.message_id: element_of(message) for message in stored_messages(rows)}
 
     def read_utterances(self, owner_id: int, element_ids: Iterable[int]) -> dict[int, Utterance]:
         pending = PendingQuery(

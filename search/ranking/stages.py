@@ -19,7 +19,7 @@ from search.ranking.fusion import best_first, diversify
 from search.ranking.late_interaction import PassageMatches, match_passages, max_sim_features
 from search.ranking.rankers import BlendedRanker, LinearRanker, Ranker
 from search.ranking.weights import weights_of
-from search.retrieval.candidates import ITEM_MASK, Scores, item_keys, split_keys, spread
+from search.retrieval.candidates import ITEM_MASK, Scores, distinct, item_keys, split_keys, spread
 from search.retrieval.dense import PendingItemVectors
 from search.retrieval.features import EXCHANGES, LATE_INTERACTION, Feature, FeatureTable
 from search.retrieval.prepared import PreparedQuery
@@ -123,7 +123,7 @@ def _date_features(query: PreparedQuery, table: FeatureTable) -> dict[str, Score
 def _with_late_features(retrieved: Retrieved, table: FeatureTable, best: Order) -> FeatureTable:
     """The table with what late interaction tells of the items at `best`, and of what was asked before them."""
     keys = table.keys[best]
-    wide_keys = np.unique(np.concatenate([keys, keys[keys & ITEM_MASK > 0] - 1]))
+    wide_keys = distinct(np.concatenate([keys, keys[keys & ITEM_MASK > 0] - 1]))
     for_questions = np.isin(wide_keys, keys, invert=True)
     matches = match_passages(retrieved.query, wide_keys, for_questions, retrieved.word_weights)
     if matches is None:

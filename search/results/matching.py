@@ -38,7 +38,10 @@ class QueryStems:
 
     def share_in(self, text: str) -> float:
         """The share of the query's weight that the text's words have."""
-        held = {stem(word) for word in _WORD.findall(text.lower())}
+        lower = text.lower()
+        if not any(word in lower for word in self._telling):
+            return 0.0  # a stem is how its word begins, and most texts hold none
+        held = {stem(word) for word in _WORD.findall(lower)}
         return sum(weight for word, weight in self._telling.items() if word in held) / self._total
 
     def phrases_in(self, text: str) -> int:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 from convmemory.core.sql import PendingQuery, load_sql
@@ -82,7 +83,7 @@ def best_passages(
     found = {turn: _judged(places, elements.get(turn, {}), words) for turn, places in places_by_turn.items()}
     lacking = [turn for turn in known if _lacks(found[turn], words, coverage.get(turn, 0.0))]
     more = _all_places(query, lacking if query.text.phrases else lacking[:LOOKED_INTO])
-    for turn, more_elements in _elements(query.owner_id, more, turns).items():
+    for turn, more_elements in _elements(query.owner_id, more, turns, known=elements).items():
         elements[turn] = elements.get(turn, {}) | more_elements
         found[turn] = [judged.by_words() for judged in [*found[turn], *_judged(more[turn], more_elements, words)]]
     rooms = {turn: room_at(number) for number, turn in enumerate(turns)}
@@ -165,17 +166,22 @@ def _is_of_document(element: Element) -> bool:
 
 
 def _elements(
-    owner_id: int, places: Mapping[Turn, Sequence[PassagePlace]], homes: Mapping[Turn, Home]
+    owner_id: int,
+    places: Mapping[Turn, Sequence[PassagePlace]],
+    homes: Mapping[Turn, Home],
+    known: Mapping[Turn, Mapping[int, Element]] = MappingProxyType({}),
 ) -> dict[Turn, dict[int, Element]]:
-    """The elements that hold the passages of each item, by id."""
+    """The elements that hold the passages of each item, by id; those that are `known` are not read again."""
+    ids = {turn: {place[0] for place in of_turn} for turn, of_turn in places.items()}
     wanted: dict[str, set[int]] = {}
-    for turn, of_turn in places.items():
-        wanted.setdefault(homes[turn][0], set()).update(place[0] for place in of_turn)
-    read = {kind: adapter_of(kind).read_elements(owner_id, ids) for kind, ids in wanted.items()}
-    return {
-        turn: {place[0]: read[homes[turn][0]][place[0]] for place in of_turn if place[0] in read[homes[turn][0]]}
-        for turn, of_turn in places.items()
-    }
+    for turn, of_turn in ids.items():
+        wanted.setdefault(homes[turn][0], set()).update(of_turn - known.get(turn, {}).keys())
+    read = {kind: adapter_of(kind).read_elements(owner_id, missing) for kind, missing in wanted.items() if missing}
+    found: dict[Turn, dict[int, Element]] = {}
+    for turn, of_turn in ids.items():
+        at_hand = {**known.get(turn, {}), **read.get(homes[turn][0], {})}
+        found[turn] = {number: at_hand[number] for number in of_turn if number in at_hand}
+    return found
 
 
 def _whole_items(owner_id: int, homes: Mapping[Turn, Home]) -> dict[Turn, dict[int, Element]]:

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from search.retrieval.candidates import NO_ITEMS, ItemKeys, Scores, spread
+from search.retrieval.candidates import NO_ITEMS, ItemKeys, Scores, distinct, spread
 from search.retrieval.corpus import Corpus, PendingCorpus
 from search.retrieval.features import FeatureTable
 from search.retrieval.prepared import PreparedQuery
@@ -71,7 +71,7 @@ def merge_candidates(
 ) -> Retrieved:
     """One table over everything that was found; those of `features` that no retriever made are unavailable."""
     found = [candidates.found for candidates in read]
-    keys = np.unique(np.concatenate(found)) if found else NO_ITEMS
+    keys = distinct(np.concatenate(found)) if found else NO_ITEMS
     columns: dict[str, Scores] = {}
     word_weights: dict[str, float] = {}
     for candidates in read:

@@ -17,6 +17,7 @@ from search.retrieval.candidates import (
     ItemKeys,
     Scores,
     best_of_source,
+    distinct,
     source_starts,
 )
 from search.retrieval.corpus import Corpus
@@ -85,7 +86,7 @@ def joined_counts(found: Sequence[WordCounts], term_count: int) -> WordCounts:
     if not filled:
         empty = WordCounts.nothing()
         return WordCounts(empty.keys, empty.lengths, empty.terms, empty.places, empty.counts, term_count)
-    keys = np.unique(np.concatenate([one.keys for one in filled]))
+    keys = distinct(np.concatenate([one.keys for one in filled]))
     lengths = np.zeros(len(keys), np.float32)
     counts = np.zeros((term_count, len(keys)), np.float32)
     for one in filled:
@@ -134,7 +135,7 @@ def _summed(places: Ints, values: Scores, size: int) -> Scores:
 
 def _with_neighbours(keys: ItemKeys, corpus: Corpus) -> ItemKeys:
     """The keys and those of the items just before and after them."""
-    everything = np.unique(np.concatenate([keys, keys - 1, keys + 1]))
+    everything = distinct(np.concatenate([keys, keys - 1, keys + 1]))
     place = np.searchsorted(corpus.sources, everything >> ITEM_BITS).clip(max=len(corpus.sources) - 1)
     exists = corpus.sources[place] == everything >> ITEM_BITS
     exists &= (everything & ((1 << ITEM_BITS) - 1)) < corpus.item_counts[place]

@@ -107,8 +107,7 @@ class Fleet:
 
     def start_web(self) -> None:
         port = free_port()
-        command = [sys.executable, "-m", "uvicorn", "convmemory.asgi:application", "--port", str(port)]
-        self._spawn(f"web-{port}", [*command, "--no-access-log"])
+        self._spawn(f"web-{port}", [sys.executable, "manage.py", "web", "--port", str(port)])
         self.webs.append(f"http://127.0.0.1:{port}")
         wait_until(lambda: self.get(f"{self.webs[-1]}/ready"), f"web process on {port}")
 

@@ -5,7 +5,6 @@ a new model is covered on the day it is added.
 """
 
 import uuid
-import zlib
 from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
@@ -106,7 +105,7 @@ def _messages(marker: str) -> Iterator[MessageDraft]:
         name=f"Ada {marker}",
         created_at=NEW_YEAR,
         source_key="one",
-        raw=zlib.compress(f"raw {marker}".encode()),
+        raw=f"raw {marker}".encode(),
     )
     call = ToolCallPart("t1", "Bash", {"command": f"find {marker}", "nested": {"deep": [1, 2.5, None, True]}})
     yield MessageDraft(

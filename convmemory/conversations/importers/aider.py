@@ -15,7 +15,7 @@ from convmemory.conversations.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
 from convmemory.conversations.importers.blocks import record_messages, text_block
 from convmemory.conversations.importers.lines import MAX_LINE_BYTES, unreadable
-from convmemory.conversations.importers.values import key_of, packed, short_hash, time_of
+from convmemory.conversations.importers.values import key_of, short_hash, time_of
 from convmemory.conversations.parts import Role
 
 HISTORY = ".aider.chat.history.md"
@@ -127,5 +127,5 @@ def _messages(entries: list[tuple[Role, str]], report: FileReport) -> Iterator[M
             key=f"entry:{number}",
             unknown=report.unknown,
             injected=role == "system",
-            raw=packed(text.encode("utf-8", "replace")),
+            raw=text.encode("utf-8", "replace"),
         )

@@ -21,7 +21,7 @@ from convmemory.conversations.importers.base import Checked, FileReport, Reads, 
 from convmemory.conversations.importers.bounds import has_too_many_values, too_many_values
 from convmemory.conversations.importers.content import ROLES_BY_NAME, kept_message
 from convmemory.conversations.importers.lines import JsonObject, read_objects
-from convmemory.conversations.importers.values import key_of, mapping_of, packed, short_hash, text_of, time_of
+from convmemory.conversations.importers.values import key_of, mapping_of, short_hash, text_of, time_of
 from convmemory.conversations.parts import Part, TextPart, ToolResultPart, spoken_text
 from convmemory.core.text import one_line
 
@@ -121,7 +121,7 @@ def _messages(path: Path, metadata: Mapping[str, Any], report: FileReport) -> It
 
 def _finished(draft: MessageDraft, item: JsonObject, model: str) -> MessageDraft:
     """The message with its key, its model, and by whom it was really written."""
-    draft = replace(draft, source_key=_line_key(item), raw=packed(item.raw))
+    draft = replace(draft, source_key=_line_key(item), raw=item.raw)
     if draft.role == "assistant":
         return replace(draft, model=draft.model or model)
     if draft.role == "tool":

@@ -17,7 +17,7 @@ from convmemory.conversations.importers.chatgpt_content import node_drafts
 from convmemory.conversations.importers.json_arrays import read_elements
 from convmemory.conversations.importers.payloads import without_payloads
 from convmemory.conversations.importers.threads import Node, read_thread
-from convmemory.conversations.importers.values import key_of, mapping_of, packed, short_hash, text_of, time_of
+from convmemory.conversations.importers.values import key_of, mapping_of, short_hash, text_of, time_of
 from convmemory.conversations.parts import AttachmentPart
 
 AGENT = "chatgpt"
@@ -79,7 +79,7 @@ def _canvas(value: Mapping[str, Any], raw: bytes, source: Source) -> Conversatio
         return None
     name = text_of(value.get("title")) or text_of(value.get("name")) or source.path.stem
     part = AttachmentPart(name=name[:300], text=without_payloads(text))
-    message = MessageDraft("system", (part,), source_key="canvas", injected=True, raw=packed(raw))
+    message = MessageDraft("system", (part,), source_key="canvas", injected=True, raw=raw)
     return ConversationDraft(
         messages=[message],
         source="chatgpt",

@@ -7,7 +7,7 @@ from typing import Any
 
 from convmemory.conversations.drafts import MessageDraft
 from convmemory.conversations.importers.payloads import value_without_payloads, without_payloads
-from convmemory.conversations.importers.values import clean, key_of, mapping_of, packed, text_of, time_of
+from convmemory.conversations.importers.values import clean, key_of, mapping_of, text_of, time_of
 from convmemory.conversations.parts import (
     AttachmentPart,
     Part,
@@ -49,7 +49,7 @@ def node_drafts(node: Mapping[str, Any], *, model: str, unknown: Callable[[str],
         model=(text_of(metadata.get("model_slug")) or model) if role == "assistant" else "",
         source_key=key_of(text_of(node.get("id")) or text_of(message.get("id"))),
         injected=hidden and role == "user",
-        raw=packed(json.dumps(node, ensure_ascii=False).encode("utf-8", "replace")),
+        raw=json.dumps(node, ensure_ascii=False).encode("utf-8", "replace"),
     )
 
 

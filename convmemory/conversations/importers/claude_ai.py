@@ -17,7 +17,7 @@ from convmemory.conversations.importers.content import content_parts
 from convmemory.conversations.importers.json_arrays import read_elements
 from convmemory.conversations.importers.payloads import without_payloads
 from convmemory.conversations.importers.threads import Node, read_thread
-from convmemory.conversations.importers.values import key_of, mapping_of, packed, short_hash, text_of, time_of
+from convmemory.conversations.importers.values import key_of, mapping_of, short_hash, text_of, time_of
 from convmemory.conversations.parts import AttachmentPart, Part, TextPart
 from convmemory.core.errors import InvalidInput
 
@@ -118,7 +118,7 @@ def _message(value: Mapping[str, Any], model: str, report: FileReport) -> Iterat
             created_at=time_of(value.get("created_at")),
             model="" if is_human else model,
             source_key=key_of(text_of(value.get("uuid"))),
-            raw=_packed(value),
+            raw=_dumped(value),
         )
 
 
@@ -210,7 +210,7 @@ def _note(key: str, parts: list[Part], value: Mapping[str, Any]) -> MessageDraft
         created_at=time_of(value.get("created_at")),
         source_key=key_of(key),
         injected=True,
-        raw=_packed(value),
+        raw=_dumped(value),
     )
 
 
@@ -220,5 +220,5 @@ def _id(value: Mapping[str, Any], source: Source) -> str:
     return key_of(name, max_chars=280)
 
 
-def _packed(value: Mapping[str, Any]) -> bytes:
-    return packed(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
+def _dumped(value: Mapping[str, Any]) -> bytes:
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")

@@ -15,7 +15,7 @@ from convmemory.conversations.importers.base import Checked, FileReport, Reads, 
 from convmemory.conversations.importers.lines import JsonObject, read_objects
 from convmemory.conversations.importers.payloads import without_payloads
 from convmemory.conversations.importers.threads import MessageKeys
-from convmemory.conversations.importers.values import clean, key_of, mapping_of, packed, text_of, time_of
+from convmemory.conversations.importers.values import clean, key_of, mapping_of, text_of, time_of
 from convmemory.conversations.parts import AttachmentPart, Part, TextPart
 
 NO_ANSWER = "(The answer is gone: Claude Code deleted the transcript, and only what was typed is left.)"
@@ -67,7 +67,7 @@ class _Session:
         at = time_of(value.get("timestamp"))
         key = self._keys.key("user", f"{value.get('timestamp')}:{text}")
         self.project = self.project or text_of(value.get("project"))
-        self.drafts.append(MessageDraft("user", parts, created_at=at, source_key=key, raw=packed(item.raw)))
+        self.drafts.append(MessageDraft("user", parts, created_at=at, source_key=key, raw=item.raw))
         answer = (TextPart(NO_ANSWER),)  # without an answer a prompt is no turn, and nobody finds it
         self.drafts.append(MessageDraft("assistant", answer, created_at=at, source_key=key_of(f"{key}:answer")))
 

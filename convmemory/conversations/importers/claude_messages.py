@@ -18,7 +18,7 @@ from convmemory.conversations.importers.claude_scan import KNOWN_TYPES, queued_c
 from convmemory.conversations.importers.content import content_parts, kept_as_text
 from convmemory.conversations.importers.lines import JsonObject
 from convmemory.conversations.importers.payloads import without_payloads
-from convmemory.conversations.importers.values import clean, key_of, mapping_of, packed, text_of, time_of
+from convmemory.conversations.importers.values import clean, key_of, mapping_of, text_of, time_of
 from convmemory.conversations.parts import AttachmentPart, Part, TextPart, ToolCallPart, ToolResultPart
 
 _ENVELOPE = frozenset(
@@ -57,7 +57,7 @@ class _Answer:
             source_key=self.key,
             injected=self.by_harness,
             superseded=self.superseded,
-            raw=packed(*self.lines),
+            raw=b"\n".join(self.lines),
         )
 
 
@@ -209,7 +209,7 @@ class MessageReader:
             created_at=time_of(item.value.get("timestamp")),
             source_key=_key(item),
             superseded=self._is_superseded(item),
-            raw=packed(item.raw),
+            raw=item.raw,
         )
 
     def _is_superseded(self, item: JsonObject) -> bool:

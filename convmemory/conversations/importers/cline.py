@@ -14,7 +14,7 @@ from convmemory.conversations.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.importers.base import Checked, FileReport, Reads, Source
 from convmemory.conversations.importers.blocks import Block, listed_blocks, record_messages, result_block, text_block
 from convmemory.conversations.importers.threads import MessageKeys
-from convmemory.conversations.importers.values import key_of, mapping_of, packed, text_of, time_of
+from convmemory.conversations.importers.values import key_of, mapping_of, text_of, time_of
 from convmemory.conversations.importers.whole_json import dumped, load_json, objects_in
 from convmemory.conversations.parts import Role
 from convmemory.core.errors import ConvMemoryError
@@ -109,7 +109,7 @@ def _messages(messages: list[Mapping[str, Any]], report: FileReport) -> Iterator
             continue
         yield from record_messages(
             role=role, blocks=listed_blocks(content), key=key, unknown=report.unknown, created_at=_time(value),
-            model=text_of(mapping_of(value.get("modelInfo")).get("modelId")), raw=packed(dumped(value)),
+            model=text_of(mapping_of(value.get("modelInfo")).get("modelId")), raw=dumped(value),
         )  # fmt: skip
 
 
@@ -124,7 +124,7 @@ def _user(content: object, key: str, value: Mapping[str, Any], report: FileRepor
         else:
             typed.append(block if kind == "block" else text_block(text) if kind == "typed" else _answer(text))
     common: dict[str, Any] = {"unknown": report.unknown, "created_at": _time(value)}
-    yield from record_messages(role="user", blocks=typed, key=key, raw=packed(dumped(value)), **common)
+    yield from record_messages(role="user", blocks=typed, key=key, raw=dumped(value), **common)
     yield from record_messages(role="system", blocks=added, key=f"{key}:added", injected=True, **common)
 
 

@@ -12,7 +12,7 @@ from convmemory.conversations.importers.content import content_parts, first_time
 from convmemory.conversations.importers.lines import JsonObject
 from convmemory.conversations.importers.payloads import without_payloads
 from convmemory.conversations.importers.threads import MessageKeys
-from convmemory.conversations.importers.values import clean, key_of, mapping_of, packed, text_of, time_of
+from convmemory.conversations.importers.values import clean, key_of, mapping_of, text_of, time_of
 from convmemory.conversations.parts import (
     AttachmentPart,
     Part,
@@ -66,7 +66,7 @@ class RecordReader:
         gone = superseded or str(self._prompts) in self._superseded
         at = time_of(record.value.get("timestamp")) or first_time(record.value)
         for draft in drafts:
-            yield replace(draft, created_at=at, raw=packed(record.raw), superseded=gone)
+            yield replace(draft, created_at=at, raw=record.raw, superseded=gone)
 
     def _drafts(self, kind: str, payload: Mapping[str, Any]) -> Iterator[MessageDraft]:
         prompt = prompt_of(kind, payload)

@@ -24,7 +24,7 @@ from convmemory.conversations.importers.blocks import (
 )  # fmt: skip
 from convmemory.conversations.importers.lines import JsonObject, read_objects
 from convmemory.conversations.importers.threads import Timeline
-from convmemory.conversations.importers.values import key_of, mapping_of, packed, text_of, time_of
+from convmemory.conversations.importers.values import key_of, mapping_of, text_of, time_of
 from convmemory.conversations.parts import Role
 
 MAX_SUMMARY_BYTES = 64 * 1024
@@ -119,7 +119,7 @@ def _messages(events: Iterator[JsonObject], taken_back: set[str], report: FileRe
             created_at=time_of(item.value.get("timestamp")),
             model=text_of(data.get("model")),
             injected=role == "system" or source not in ("", "user"),
-            raw=packed(item.raw),
+            raw=item.raw,
         ):
             yield replace(draft, superseded=key in taken_back)
 

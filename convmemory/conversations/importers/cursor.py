@@ -15,7 +15,7 @@ from convmemory.conversations.importers.content import ROLES_BY_NAME
 from convmemory.conversations.importers.cursor_database import database_chats, is_cursor_database
 from convmemory.conversations.importers.lines import JsonObject, read_objects
 from convmemory.conversations.importers.threads import MessageKeys
-from convmemory.conversations.importers.values import key_of, mapping_of, packed, text_of, time_of
+from convmemory.conversations.importers.values import key_of, mapping_of, text_of, time_of
 from convmemory.conversations.importers.whole_json import dumped
 
 TRANSCRIPTS, SUBAGENTS = "agent-transcripts", "subagents"
@@ -70,7 +70,7 @@ def _messages(lines: Iterator[JsonObject], report: FileReport) -> Iterator[Messa
             key=keys.key(role, dumped(content).decode()),
             unknown=report.unknown,
             created_at=time_of(item.value.get("timestamp")),
-            raw=packed(item.raw),
+            raw=item.raw,
         )
 
 

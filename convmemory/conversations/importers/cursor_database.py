@@ -20,7 +20,7 @@ from convmemory.conversations.importers.blocks import (
     thinking_block,
 )  # fmt: skip
 from convmemory.conversations.importers.sqlite import Database, open_database, tables_of
-from convmemory.conversations.importers.values import key_of, mapping_of, packed, text_of, time_of
+from convmemory.conversations.importers.values import key_of, mapping_of, text_of, time_of
 from convmemory.conversations.importers.whole_json import column_json, dumped, objects_in
 
 _CHATS = "workbench.panel.aichat.view.aichat.chatdata"
@@ -101,7 +101,7 @@ def _messages(bubbles: list[Mapping[str, Any]], model: str, report: FileReport) 
             unknown=report.unknown,
             created_at=time_of(bubble.get("createdAt")) or time_of(_timing(bubble)),
             model=own_model or model,
-            raw=packed(dumped(bubble)),
+            raw=dumped(bubble),
         )
 
 

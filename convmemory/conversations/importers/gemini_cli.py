@@ -21,7 +21,7 @@ from convmemory.conversations.importers.blocks import (
 )  # fmt: skip
 from convmemory.conversations.importers.lines import read_objects
 from convmemory.conversations.importers.threads import Timeline
-from convmemory.conversations.importers.values import key_of, mapping_of, packed, text_of, time_of
+from convmemory.conversations.importers.values import key_of, mapping_of, text_of, time_of
 from convmemory.conversations.importers.whole_json import dumped, load_json, objects_in
 from convmemory.conversations.parts import Role
 
@@ -141,7 +141,7 @@ def _messages(key: str, value: Mapping[str, Any], raw: bytes, report: FileReport
         created_at=time_of(value.get("timestamp")) or time_of(value.get("ts")),
         model=text_of(value.get("model")),
         injected=role == "system",
-        raw=packed(raw),
+        raw=raw,
     )
 
 

@@ -17,7 +17,7 @@ from convmemory.conversations.importers.blocks import (
     text_block,
     thinking_block,
 )  # fmt: skip
-from convmemory.conversations.importers.values import mapping_of, packed, text_of, time_of
+from convmemory.conversations.importers.values import mapping_of, text_of, time_of
 from convmemory.conversations.parts import Role
 
 _ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant"}
@@ -44,7 +44,7 @@ def goose_messages(
         created_at=time_of(value.get("created")),
         model=model,
         injected=hidden,
-        raw=packed(raw),
+        raw=raw,
     )
 
 

@@ -16,7 +16,7 @@ from convmemory.conversations.importers.content import content_parts, result_tex
 from convmemory.conversations.importers.json_arrays import read_elements
 from convmemory.conversations.importers.payloads import without_payloads
 from convmemory.conversations.importers.threads import Node, read_thread
-from convmemory.conversations.importers.values import key_of, mapping_of, packed, short_hash, text_of, time_of
+from convmemory.conversations.importers.values import key_of, mapping_of, short_hash, text_of, time_of
 from convmemory.conversations.parts import AttachmentPart, Part, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
 from convmemory.core.errors import InvalidInput
 
@@ -106,7 +106,7 @@ def _message(value: Message, model: str, report: FileReport) -> Iterator[Message
             created_at=time_of(value.get("createdAt")),
             model="" if by_user else text_of(value.get("model")) or model,
             source_key=key_of(text_of(value.get("messageId"))),
-            raw=packed(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")),
+            raw=json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"),
         )
 
 

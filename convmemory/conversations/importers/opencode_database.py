@@ -21,7 +21,7 @@ from convmemory.conversations.importers.blocks import (
 )  # fmt: skip
 from convmemory.conversations.importers.opencode_parts import model_of, part_blocks, stored_messages, tool_blocks
 from convmemory.conversations.importers.sqlite import Database, open_database, tables_of
-from convmemory.conversations.importers.values import key_of, mapping_of, packed, text_of, time_of
+from convmemory.conversations.importers.values import key_of, mapping_of, text_of, time_of
 from convmemory.conversations.importers.whole_json import column_json, dumped
 from convmemory.conversations.parts import Role
 
@@ -135,7 +135,7 @@ def _second_generation(
             created_at=time_of(mapping_of(value.get("time")).get("created")) or time_of(row["time_created"]),
             model=model_of(value),
             injected=role == "system",
-            raw=packed(dumped(value)),
+            raw=dumped(value),
         ):
             yield replace(draft, superseded=gone)
 

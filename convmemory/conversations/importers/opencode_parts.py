@@ -17,7 +17,7 @@ from convmemory.conversations.importers.blocks import (
     text_block,
     thinking_block,
 )  # fmt: skip
-from convmemory.conversations.importers.values import mapping_of, packed, text_of, time_of
+from convmemory.conversations.importers.values import mapping_of, text_of, time_of
 from convmemory.conversations.importers.whole_json import dumped
 from convmemory.conversations.parts import Role
 
@@ -47,7 +47,7 @@ def stored_messages(
         created_at=time_of(mapping_of(info.get("time")).get("created")),
         model=model_of(info),
         injected=role == "user" and not any(text_of(part.get("text")).strip() for part in typed),
-        raw=packed(dumped({"info": info, "parts": listed})),
+        raw=dumped({"info": info, "parts": listed}),
     )
 
 

@@ -17,7 +17,7 @@ from convmemory.conversations.importers.content import ROLES_BY_NAME, content_pa
 from convmemory.conversations.importers.json_arrays import read_elements
 from convmemory.conversations.importers.payloads import without_payloads
 from convmemory.conversations.importers.threads import Node, read_thread
-from convmemory.conversations.importers.values import clean, key_of, mapping_of, packed, short_hash, text_of, time_of
+from convmemory.conversations.importers.values import clean, key_of, mapping_of, short_hash, text_of, time_of
 from convmemory.conversations.parts import AttachmentPart, Part, TextPart, ThinkingPart
 from convmemory.core.errors import InvalidInput
 
@@ -105,7 +105,7 @@ def _message(value: Message, report: FileReport) -> Iterator[MessageDraft]:
             created_at=time_of(value.get("timestamp")),
             model=text_of(value.get("model")) if role == "assistant" else "",
             source_key=key_of(text_of(value.get("id"))),
-            raw=packed(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")),
+            raw=json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"),
         )
 
 

@@ -20,6 +20,7 @@ from convmemory.conversations.importers.base import Checked, FileReport, Reads, 
 from convmemory.conversations.importers.bounds import MAX_VALUES, has_too_many_values
 from convmemory.conversations.importers.lines import unreadable
 from convmemory.conversations.parts import ROLES, part_from_json
+from convmemory.conversations.source_lines import unpack_lines
 from convmemory.core.errors import InvalidInput
 
 FORMAT = "convmemory-export"
@@ -148,7 +149,7 @@ def _with_sources(archive: _Archive) -> Iterator[tuple[Row, bytes]]:
     for row in archive.rows("conversations_message"):
         raw = b""
         if waiting is not None and waiting["message_id"] == row["id"]:
-            raw, waiting = _bytes(waiting["data"]), next(sources, None)
+            raw, waiting = unpack_lines(_bytes(waiting["data"])) or b"", next(sources, None)
         yield row, raw
 
 

@@ -22,7 +22,7 @@ from convmemory.conversations.importers.blocks import (
 )  # fmt: skip
 from convmemory.conversations.importers.lines import JsonObject, read_objects, read_objects_at
 from convmemory.conversations.importers.threads import Node, Placed, order_thread
-from convmemory.conversations.importers.values import key_of, mapping_of, packed, text_of, time_of
+from convmemory.conversations.importers.values import key_of, mapping_of, text_of, time_of
 from convmemory.conversations.parts import Role
 
 _ROLES: dict[str, Role] = {
@@ -136,7 +136,7 @@ def _entry(item: JsonObject, report: FileReport) -> Iterator[MessageDraft]:
         created_at=time_of(item.value.get("timestamp")) or time_of(message.get("timestamp")),
         model=text_of(message.get("model")),
         injected=role == "system",
-        raw=packed(item.raw),
+        raw=item.raw,
     )
 
 

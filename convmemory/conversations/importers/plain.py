@@ -19,7 +19,7 @@ from convmemory.conversations.importers.bounds import has_too_many_values, too_m
 from convmemory.conversations.importers.content import ROLES_BY_NAME, first_time, kept_message
 from convmemory.conversations.importers.lines import read_objects, unreadable
 from convmemory.conversations.importers.payloads import value_without_payloads
-from convmemory.conversations.importers.values import key_of, mapping_of, packed, short_hash, text_of
+from convmemory.conversations.importers.values import key_of, mapping_of, short_hash, text_of
 from convmemory.core.errors import InvalidInput, TooLarge
 
 MAX_DOCUMENT_BYTES = 64 * 1024 * 1024
@@ -233,4 +233,4 @@ def _messages(entries: Iterable[_Entry], report: FileReport, raw: bytes) -> Iter
         used.add(key)
         source = line or raw or _dumped(value).encode("utf-8", "replace")
         raw = b""
-        yield replace(draft, source_key=key_of(key), raw=packed(source))
+        yield replace(draft, source_key=key_of(key), raw=source)

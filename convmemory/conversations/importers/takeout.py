@@ -18,7 +18,7 @@ from convmemory.conversations.importers.base import Checked, FileReport, Reads, 
 from convmemory.conversations.importers.json_arrays import read_elements
 from convmemory.conversations.importers.lines import unreadable
 from convmemory.conversations.importers.payloads import without_payloads
-from convmemory.conversations.importers.values import clean, mapping_of, packed, short_hash, text_of, time_of
+from convmemory.conversations.importers.values import clean, mapping_of, short_hash, text_of, time_of
 from convmemory.conversations.parts import TextPart
 
 MAX_CELL_CHARS = 4 * 1024**2
@@ -95,9 +95,7 @@ class _Day:
 def _messages(entries: Iterable[_Asked]) -> Iterator[MessageDraft]:
     for entry in entries:
         key = short_hash(f"{entry.at}:{entry.prompt}", 20)
-        yield MessageDraft(
-            "user", (TextPart(entry.prompt),), created_at=entry.at, source_key=key, raw=packed(entry.raw)
-        )
+        yield MessageDraft("user", (TextPart(entry.prompt),), created_at=entry.at, source_key=key, raw=entry.raw)
         if entry.answer:
             yield MessageDraft("assistant", (TextPart(entry.answer),), created_at=entry.at, source_key=f"{key}:answer")
 

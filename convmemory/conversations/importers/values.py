@@ -3,7 +3,6 @@
 import hashlib
 import math
 import re
-import zlib
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -73,8 +72,3 @@ def key_of(text: str, *, max_chars: int = 150) -> str:
 def short_hash(text: str, chars: int = 12) -> str:
     """The first characters of a hash of the text: a name, not a secret."""
     return hashlib.sha1(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()[:chars]
-
-
-def packed(*lines: bytes) -> bytes:
-    """Source lines as `MessageDraft.raw` holds them."""
-    return zlib.compress(b"\n".join(lines), 3)

@@ -22,7 +22,7 @@ from convmemory.conversations.importers.blocks import (
     thinking_block,
 )  # fmt: skip
 from convmemory.conversations.importers.mutation_log import replayed
-from convmemory.conversations.importers.values import key_of, mapping_of, packed, text_of, time_of
+from convmemory.conversations.importers.values import key_of, mapping_of, text_of, time_of
 from convmemory.conversations.importers.whole_json import dumped, load_json, objects_in
 
 _SILENT = frozenset(
@@ -83,7 +83,7 @@ def _messages(requests: list[Mapping[str, Any]], report: FileReport) -> Iterator
         at = time_of(request.get("timestamp"))
         question = record_messages(
             role="user", blocks=_question(request), key=key, unknown=report.unknown, created_at=at,
-            injected=request.get("isSystemInitiated") is True, raw=packed(dumped(request)),
+            injected=request.get("isSystemInitiated") is True, raw=dumped(request),
         )  # fmt: skip
         answer = record_messages(
             role="assistant", blocks=_answer(request, report), key=f"{key}:answer", unknown=report.unknown,

@@ -23,7 +23,7 @@ from convmemory.conversations.importers.blocks import (
 )  # fmt: skip
 from convmemory.conversations.importers.sqlite import open_database, tables_of
 from convmemory.conversations.importers.threads import MessageKeys
-from convmemory.conversations.importers.values import key_of, mapping_of, packed, text_of, time_of
+from convmemory.conversations.importers.values import key_of, mapping_of, text_of, time_of
 from convmemory.conversations.importers.whole_json import MAX_DOCUMENT_BYTES, column_json, dumped, objects_in
 from convmemory.conversations.parts import Role
 from convmemory.core.errors import InvalidInput
@@ -110,7 +110,7 @@ def _messages(thread: Mapping[str, Any], report: FileReport) -> Iterator[Message
         raw = dumped(value)
         key = text_of(inner.get("id")) or keys.key(role, raw.decode())
         yield from record_messages(
-            role=role, blocks=_blocks(inner, report), key=key, unknown=report.unknown, model=model, raw=packed(raw),
+            role=role, blocks=_blocks(inner, report), key=key, unknown=report.unknown, model=model, raw=raw,
             injected=role == "system",
         )  # fmt: skip
 

@@ -14,6 +14,7 @@ from django_q.models import Failure
 from convmemory.conversations.ingest import release_abandoned_responses
 from convmemory.core import fair_queue
 from convmemory.core.measuring import Measurement, report
+from convmemory.documents.picture_room import prune_all_pictures
 from convmemory.embeddings.spaces import active_space
 from convmemory.ops.models import SweepRun
 from search.indexing.layouts import find_lost_postings, pack_again
@@ -42,12 +43,13 @@ def sweep(*, enqueue: Enqueue) -> SweepRun:
 
 
 def deep_sweep(*, enqueue: Enqueue) -> SweepRun:
-    """Look for orphaned, missing and stale rows; reads every derived row."""
+    """Look for orphaned, missing and stale rows; reads every derived row. Makes room where pictures take too much."""
     kinds = {
         "orphaned": _orphaned,
         "postings": _postings,
         "stale": lambda: _stale(enqueue),
         "failed tasks": _failed_tasks,
+        "pictures": _pictures,
     }
     return _run(kinds, deep=True)
 
@@ -88,6 +90,11 @@ def _failed_tasks() -> Swept:
     old = Failure.objects.order_by("-stopped").values_list("pk", flat=True)[KEPT_FAILURES:]
     deleted, _ = Failure.objects.filter(pk__in=list(old)).delete()
     return Swept(deleted, deleted)
+
+
+def _pictures() -> Swept:
+    pruned = prune_all_pictures()
+    return Swept(pruned, pruned)
 
 
 def _enqueue_all(source_ids: list[int], enqueue: Enqueue) -> Swept:

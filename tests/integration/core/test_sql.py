@@ -27,3 +27,15 @@ def test_a_statement_that_fails_raises_where_it_is_read_and_leaves_the_connectio
     with pytest.raises(DataError), pipelined():
         PendingQuery("SELECT 1 / %(n)s::int", {"n": 0}).rows()
     assert PendingQuery("SELECT %(n)s::int", {"n": 5}).rows() == [(5,)]
+
+
+@pytest.mark.parametrize("numbers", [[], [7], [3, -1, 2**62]])
+def test_numbers_are_sent_as_an_array(numbers: list[int]) -> None:
+    statement = "SELECT %(numbers)s::bigint[], 2::smallint = ANY(%(kinds)s)"
+    assert PendingQuery(statement, {"numbers": numbers, "kinds": [1, 2]}).rows() == [(numbers, True)]
+
+
+def test_other_lists_are_sent_as_they_are() -> None:
+    statement = "SELECT %(flags)s::boolean[], %(texts)s::text[]"
+    parameters = {"flags": [True, False], "texts": ['{"a"', "b,c"]}
+    assert PendingQuery(statement, parameters).rows() == [([True, False], ['{"a"', "b,c"])]

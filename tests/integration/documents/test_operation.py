@@ -12,6 +12,7 @@ from pytest_django import Settings
 
 from convmemory.documents import processing
 from convmemory.documents.models import Document, Section
+from convmemory.documents.storage import pictures_folder
 from convmemory.ops.doctor.rows_area import check_documents
 from convmemory.ops.privacy.erasing import erase_user
 from convmemory.ops.privacy.exporting import export_user
@@ -75,3 +76,15 @@ def test_the_doctor_finds_a_lost_file(owner: User) -> None:
     assert list(check_documents()) == []
     Path(document.file.path).unlink()
     assert [finding.id for finding in check_documents()] == ["rows.documents-lost"]
+
+
+def test_the_deep_sweep_makes_room_where_pictures_of_pages_take_too_much(owner: User, settings: Settings) -> None:
+    settings.MAX_PAGE_PICTURES_MB = 1
+    folder = pictures_folder(owner_id=owner.pk, digest="ab" * 32)
+    folder.mkdir(parents=True)
+    for page in (1, 2):
+        (folder / f"{page}.json").write_text("{}")
+        (folder / f"{page}.webp").write_bytes(b" " * 700_000)
+    run = deep_sweep(enqueue=lambda ids: None)
+    assert (run.found["pictures"], run.fixed["pictures"]) == (1, 1)
+    assert len(files()) == 2

@@ -1,4 +1,5 @@
 import time
+from datetime import timedelta
 from io import StringIO
 from pathlib import Path
 
@@ -13,12 +14,14 @@ from convmemory.conversations.command_imports import import_undoably
 from convmemory.conversations.drafts import MessageDraft
 from convmemory.conversations.import_runner import ImportReport, OnStored, import_paths
 from convmemory.conversations.import_undo import ask_to_undo, undo
+from convmemory.conversations.importers.base import FileReport
 from convmemory.conversations.models import Conversation, Import, ImportedConversation, Message
 from convmemory.conversations.parts import TextPart
+from convmemory.conversations.watched_imports import WatchedImports, joined
 from convmemory.core.errors import InvalidInput, NotFound
 from tests.factories import make_user
 from tests.support.importing import run_at_once
-from tests.unit.importers.helpers import user_line, write_lines
+from tests.unit.importers.helpers import assistant_line, user_line, write_lines
 
 pytestmark = pytest.mark.django_db
 
@@ -178,3 +181,65 @@ def test_a_sync_is_undone(owner: User, tmp_path: Path, monkeypatch: pytest.Monke
     assert row.name == "sync of claude-code"
     undone(owner, row)
     assert not Conversation.objects.exists()
+
+
+class Watch:
+    """What `watch` does whenever an agent has written to its one session."""
+
+    def __init__(self, owner: User, folder: Path) -> None:
+        self.owner, self.folder, self.lines = owner, folder, list[dict[str, object]]()
+        self.imports = WatchedImports(owner)
+
+    def write(self, key: str, text: str) -> None:
+        self.lines += [user_line(key, text), assistant_line(f"{key}-answer", f"About {text}")]
+        write_lines(self.folder / "0c5e2b7a-0000-4000-8000-00000000000a.jsonl", self.lines)
+        self.sync()
+
+    def sync(self) -> None:
+        report = import_paths(owner=self.owner, paths=[self.folder], on_stored=self.imports.on_stored)
+        self.imports.add(report)
+
+
+def added_by(row: Import) -> int:
+    assert row.report is not None
+    return int(row.report["total"]["added"])
+
+
+def test_what_a_watch_brings_in_is_one_import_a_day(owner: User, tmp_path: Path) -> None:
+    watch = Watch(owner, tmp_path)
+    watch.sync()
+    assert not Import.objects.exists()
+    watch.write("u1", "bread")
+    watch.write("u2", "rolls")
+    watch.sync()
+    [row] = imports.imports_of(owner=owner, limit=10)
+    assert (row.state, row.files_read, row.messages_read) == ("done", 1, 4)
+    assert added_by(row) == 4
+    Import.objects.update(created_at=row.created_at - timedelta(days=1))
+    watch.write("u3", "cake")
+    today, yesterday = imports.imports_of(owner=owner, limit=10)
+    assert (today.messages_read, yesterday.messages_read) == (6, 4)
+    assert added_by(today) == 2
+    undone(owner, today)
+    assert said(Conversation.objects.get()) == ["bread", "About bread", "rolls", "About rolls"]
+
+
+def test_an_undone_watch_goes_on_in_another_import(owner: User, tmp_path: Path) -> None:
+    watch = Watch(owner, tmp_path)
+    watch.write("u1", "bread")
+    [first] = imports.imports_of(owner=owner, limit=10)
+    undone(owner, first)
+    watch.write("u2", "rolls")
+    second, _ = imports.imports_of(owner=owner, limit=10)
+    assert added_by(second) == 4
+    first.refresh_from_db()
+    assert first.state == Import.State.UNDONE
+    undone(owner, second)
+    assert not Conversation.objects.exists()
+
+
+def test_a_file_that_was_read_twice_is_counted_once() -> None:
+    earlier = FileReport("a.jsonl", conversations=1, added=2, updated=1, unchanged=9)
+    later = FileReport("a.jsonl", conversations=1, added=1, unchanged=12)
+    both = joined(earlier, later)
+    assert (both.added, both.updated, both.unchanged, both.messages) == (3, 1, 9, later.messages)

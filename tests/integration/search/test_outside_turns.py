@@ -9,11 +9,11 @@ from django.test import Client
 
 from convmemory.conversations import ingest
 from convmemory.conversations.drafts import MessageDraft
-from convmemory.conversations.models import Conversation
+from convmemory.conversations.models import Conversation, Message
 from convmemory.conversations.parts import TextPart, ToolResultPart
 from memory.recall import recall
 from memory.records import memory_stats
-from search.adapters.conversations import index_conversation
+from search.adapters.conversations import ConversationAdapter, index_conversation
 from search.indexing.status import index_status
 from search.indexing.sweeping import reconcile_sources
 from search.models import Item, ItemEmbedding, Passage
@@ -151,3 +151,16 @@ def test_words_in_the_middle_of_long_output_are_found(owner: User) -> None:
     output = MessageDraft("tool", (ToolResultPart("t", "\n".join(lines)),))
     indexed(owner, TURN[0], output, TURN[1])
     assert hits(owner, "pangolin", scope=frozenset({"tool"}), mode="full_text")
+
+
+@pytest.mark.parametrize(("drafts", "count"), [(TURN, 1), ([GREETING, *TURN, OPEN], 2)])
+def test_only_what_has_no_turn_is_looked_up_twice(
+    owner: User, drafts: list[MessageDraft], count: int, django_assert_num_queries: Any
+) -> None:
+    conversation = make_conversation(owner, drafts)
+    numbers = list(Message.objects.order_by("position").values_list("pk", flat=True))
+    with django_assert_num_queries(count):
+        elements = ConversationAdapter().read_elements(owner.pk, numbers)
+    assert sorted(elements) == numbers
+    last = conversation.turn_count - 1
+    assert [elements[number].item_number for number in numbers] == [last] * len(numbers)

@@ -115,9 +115,10 @@ def test_a_flood_waits_and_another_caller_does_not() -> None:
     run(scenario)
 
 
-def test_beside_others_a_caller_has_fewer_at_once() -> None:
+def test_beside_others_a_caller_who_has_used_much_has_fewer_at_once() -> None:
     async def scenario() -> None:
         site = Site(at_once=3, beside=1, waiting=9)
+        await site.answer("ada", "/long", seconds=9.0)
         flood = [site.ask("ada", f"/{number}") for number in range(8)]
         site.ask("anonymous", "/login")
         await settle()
@@ -133,6 +134,19 @@ def test_beside_others_a_caller_has_fewer_at_once() -> None:
         assert set(site.running) == {"/8", "/4", "/5"}, "Bob has gone"
         await site.let_go_on(*(f"/{number}" for number in range(9)))
         assert [asked.status for asked in flood] == [200] * 9
+
+    run(scenario)
+
+
+def test_beside_others_a_caller_who_has_used_little_has_as_many_at_once_as_alone() -> None:
+    async def scenario() -> None:
+        site = Site(at_once=3, beside=1, waiting=9)
+        site.ask("bob", "/bob")
+        for number in range(4):
+            site.ask("ada", f"/{number}")
+        await settle()
+        assert site.running == ["/bob", "/0", "/1", "/2"]
+        await site.let_go_on("/bob", *(f"/{number}" for number in range(4)))
         assert not site.wrapped.callers
 
     run(scenario)
@@ -186,6 +200,18 @@ def test_a_pause_ends_with_its_event_loop() -> None:
 def test_nobody_pauses_who_is_alone() -> None:
     async def scenario() -> None:
         site = Site(at_once=1)
+        for number in range(3):
+            await site.answer("ada", f"/{number}", seconds=9.0)
+        assert not site.wrapped.callers
+
+    run(scenario)
+
+
+def test_nobody_pauses_for_somebody_who_asked_a_while_ago() -> None:
+    async def scenario() -> None:
+        site = Site(at_once=1)
+        await site.answer("bob", "/bob", seconds=0.1)
+        site.now += 10.0
         for number in range(3):
             await site.answer("ada", f"/{number}", seconds=9.0)
         assert not site.wrapped.callers

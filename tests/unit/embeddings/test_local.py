@@ -50,9 +50,26 @@ def test_texts_of_like_length_share_a_batch(tiny: LocalEmbedder, monkeypatch: py
     monkeypatch.setattr(tiny, "_loaded", tiny._runtime()._replace(session=Recorder()))
     texts = ["cat " * (1 + number % 2 * 9) for number in range(80)]
     vectors = tiny.embed_passages(texts)
-    assert shapes == [(32, 3), (32, 12), (16, 12)]
+    assert shapes == [(8, 3), (32, 3), (8, 12), (32, 12)]
     np.testing.assert_array_equal(vectors[0], vectors[2])
     np.testing.assert_allclose(vectors[1], tiny.embed_passages([texts[1]])[0], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "sizes"),
+    [
+        ([], []),
+        ([5], [1]),
+        ([5] * 70, [6, 32, 32]),
+        ([10] * 6 + [11] * 6, [12]),  # one token of padding each costs less than another run
+        ([10] * 6 + [90] * 6, [6, 6]),
+        ([3] * 40 + [250], [8, 32, 1]),
+    ],
+)
+def test_runs_are_cut_where_padding_would_cost_more(lengths: list[int], sizes: list[int]) -> None:
+    runs = local.runs_of_like_length(lengths)
+    assert [run.stop - run.start for run in runs] == sizes
+    assert [number for run in runs for number in range(run.start, run.stop)] == list(range(len(lengths)))
 
 
 def test_the_order_holds_over_several_windows(tiny: LocalEmbedder, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,7 +39,7 @@ from convmemory.conversations.importers.projects import project_of
 from convmemory.conversations.importers.refusals import why_refused
 from convmemory.conversations.importers.takeout import _plain
 from convmemory.conversations.importers.threads import MessageKeys, Node, Timeline, order_thread
-from convmemory.conversations.importers.values import clean, key_of, packed, time_of
+from convmemory.conversations.importers.values import clean, key_of, time_of
 from convmemory.conversations.importers.versions import is_newer
 from convmemory.conversations.parts import (
     AttachmentPart,
@@ -306,7 +306,7 @@ def _exported(text: str) -> list[str]:
 
 def _without_keys(text: str) -> object:
     parts = (TextPart(text), ToolCallPart("1", "Bash", {"command": [text, {text[:100]: text}]}))
-    return without_keys(MessageDraft("user", parts, raw=packed(text.encode("utf-8", "replace"))))
+    return without_keys(MessageDraft("user", parts, raw=text.encode("utf-8", "replace")))
 
 
 TEXT_FUNCTIONS: dict[str, TextFunction] = {

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from search.retrieval.candidates import best_of_source, item_keys, split_keys, spread
+from search.retrieval.candidates import NO_ITEMS, best_of_source, distinct, item_keys, split_keys, spread
 
 
 def test_keys_keep_conversation_and_turn_and_their_order() -> None:
@@ -23,3 +23,8 @@ def test_every_turn_gets_the_best_score_of_its_conversation() -> None:
     scores = np.array([0.1, 0.4, 0.2, -1.0, -2.0], np.float32)
     assert best_of_source(keys, scores).tolist() == pytest.approx([0.4, 0.4, 0.2, -1.0, -1.0])
     assert best_of_source(keys[:0], scores[:0]).tolist() == []
+
+
+def test_each_key_stays_once() -> None:
+    assert distinct(np.array([5, 3, 5, 9, 3])).tolist() == [3, 5, 9]
+    assert distinct(NO_ITEMS).tolist() == []

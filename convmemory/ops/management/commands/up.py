@@ -8,7 +8,6 @@ import contextlib
 import errno
 import signal
 import socket
-import sys
 from argparse import ArgumentParser
 from pathlib import Path
 from types import FrameType
@@ -19,18 +18,16 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import connection, connections
 from django.db.utils import ProgrammingError
 
-from convmemory.core import conf, embedded
+from convmemory.core import embedded
 from convmemory.core.errors import ConvMemoryError
 from convmemory.core.options import PathOptions
 from convmemory.core.postgres.base import close_pools
 from convmemory.ops.runtime.first_start import ADMIN_NAME, create_admin
 from convmemory.ops.runtime.instance import Instance
+from convmemory.ops.runtime.programs import listening_address, web_command, worker_command
 from convmemory.ops.runtime.supervisor import STOP_SIGNALS, ChildSpec, Supervisor
 
 DATABASE_STOP_TIMEOUT_S = 2  # of the 10 s that a stop may take; the children have 5.5
-WEB_GRACE_S = 5
-KEEP_ALIVE_S = 5
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 class Command(BaseCommand):
@@ -45,8 +42,7 @@ class Command(BaseCommand):
         connection.settings_dict["OPTIONS"].pop("pool", None)  # one connection at a time is enough here
         self._signals = StopSignals()
         try:
-            usual_port = conf.env_int("PORT", 8000, minimum=0, maximum=65_535)
-            self._run(host or conf.env_str("HOST") or "127.0.0.1", usual_port if port is None else port)
+            self._run(*listening_address(host, port))
         except KeyboardInterrupt:
             self._say("Stopped before everything was started.")
         except ConvMemoryError as error:
@@ -67,7 +63,7 @@ class Command(BaseCommand):
             self._prepare_database()
             self._greet(address)
             supervisor = Supervisor(
-                [web_spec(host, port), worker_spec()],
+                [ChildSpec("web", web_command(host, port)), ChildSpec("worker", worker_command())],
                 write=self._say,
                 on_start=lambda pids: instance.record(address, pids),
                 watch=self._watch_database,
@@ -114,24 +110,6 @@ class Command(BaseCommand):
         """Prints at once; a closed terminal or pipe does not end the server."""
         with contextlib.suppress(OSError, ValueError):
             print(line, flush=True)
-
-
-def web_spec(host: str, port: int) -> ChildSpec:
-    command = [sys.executable, "-m", "uvicorn", "convmemory.asgi:application", "--host", host, "--port", str(port)]
-    command += ["--proxy-headers", "--no-access-log", "--timeout-graceful-shutdown", str(WEB_GRACE_S)]
-    # No --limit-concurrency: it counts idle connections. `edge` limits both, each by itself.
-    command += ["--http", "convmemory.edge.connections:GuardedConnection", "--ws", "none"]
-    command += ["--timeout-keep-alive", str(KEEP_ALIVE_S)]
-    command += ["--app-dir", str(PathOptions.from_settings().base_dir)]
-    if (workers := conf.env_int("WEB_WORKERS", 1, minimum=1, maximum=1_024)) > 1:
-        command += ["--workers", str(workers)]
-    return ChildSpec("web", command)
-
-
-def worker_spec() -> ChildSpec:
-    return ChildSpec(
-        "worker", [sys.executable, str(Path(PathOptions.from_settings().base_dir) / "manage.py"), "worker"]
-    )
 
 
 def require_free_port(host: str, port: int) -> None:

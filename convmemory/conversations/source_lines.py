@@ -1,0 +1,20 @@
+"""The source lines of messages as they are kept: compressed. Pure."""
+
+import zlib
+
+MAX_RAW_BYTES = 256 * 1024**2  # of one message's source lines, unpacked
+
+
+def pack_lines(lines: bytes) -> bytes:
+    """What is stored of source lines."""
+    return zlib.compress(lines, 3) if lines else b""
+
+
+def unpack_lines(data: bytes) -> bytes | None:
+    """The source lines that were stored; `data` itself where it is not compressed, None where they are too long."""
+    unpacker = zlib.decompressobj()
+    try:
+        lines = unpacker.decompress(data, MAX_RAW_BYTES)
+    except zlib.error:
+        return data
+    return None if unpacker.unconsumed_tail else lines

@@ -1,0 +1,75 @@
+"""What `watch` brings in, listed and undone like other imports: one import a day, however often an agent writes.
+
+It counts as ended all the time, so that it can be undone while the watch goes on. What comes in after that belongs to a
+fresh one.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from django.contrib.auth.models import AbstractBaseUser
+from django.utils import timezone
+
+from convmemory.conversations.import_links import note_conversation
+from convmemory.conversations.import_runner import ImportReport
+from convmemory.conversations.importers.base import FileReport
+from convmemory.conversations.importers.detect import AUTO
+from convmemory.conversations.ingest import SyncResult
+from convmemory.conversations.models import Import
+from convmemory.core.text import json_storable
+
+
+class WatchedImports:
+    """The imports of one watch of one owner, of which one is open."""
+
+    def __init__(self, owner: AbstractBaseUser) -> None:
+        self._owner_id = owner.pk
+        self._number = 0
+        self._files: dict[str, FileReport] = {}
+
+    def on_stored(self, file: FileReport, result: SyncResult) -> None:
+        """Keep what a conversation got, if anything. Within the transaction that stores it."""
+        if result.created or result.added or result.updated:
+            note_conversation(self._open(), file, result)
+
+    def add(self, report: ImportReport) -> None:
+        """Add what one sync came to, as far as it brought anything, to the report of the open import."""
+        brought = [file for file in report.files if file.added or file.updated or file.errors]
+        if not (self._number and brought):
+            return
+        self._join(brought)
+        whole = ImportReport(list(self._files.values()), messages_read=sum(f.messages for f in self._files.values()))
+        Import.objects.filter(pk=self._number, owner_id=self._owner_id, state=Import.State.DONE).update(
+            ended_at=timezone.now(), files_read=len(whole.files), messages_read=whole.messages_read,
+            report=json_storable(whole.to_stored_json()),
+        )  # fmt: skip
+
+    def _open(self) -> Import:
+        """Today's import, locked: nobody begins to undo it before this transaction has ended."""
+        now = timezone.now()
+        rows = Import.objects.select_for_update().filter(pk=self._number, owner_id=self._owner_id)
+        row = rows.filter(state=Import.State.DONE).first()
+        today = timezone.localdate(now)
+        if row is None or timezone.localdate(row.created_at) != today:
+            row = Import.objects.create(
+                owner_id=self._owner_id, name=f"watch of {today}", format=AUTO, size=0, state=Import.State.DONE,
+                started_at=now, ended_at=now,
+            )  # fmt: skip
+            self._number, self._files = row.pk, {}
+        return row
+
+    def _join(self, files: Iterable[FileReport]) -> None:
+        for file in files:
+            earlier = self._files.get(file.path)
+            self._files[file.path] = joined(earlier, file) if earlier else file
+
+
+def joined(earlier: FileReport, later: FileReport) -> FileReport:
+    """What two imports of one file came to: the later one read it as a whole, and found there what the other added."""
+    return replace(
+        later,
+        added=earlier.added + later.added,
+        updated=earlier.updated + later.updated,
+        unchanged=max(0, later.unchanged - earlier.added - earlier.updated),
+        events=earlier.events + later.events,
+    )

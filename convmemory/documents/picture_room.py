@@ -1,0 +1,70 @@
+"""Bounds what the pictures of a person's pages take: those that nobody looked at for longest go first.
+
+When a page was last looked at is when its files were last touched, to the hour. A page whose pictures are gone is drawn
+again once somebody opens it.
+"""
+
+import os
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from convmemory.documents.options import DocumentOptions
+from convmemory.documents.storage import pictures_of_everybody, pictures_of_owner
+
+MB = 1024**2
+TOUCHED_EVERY_S = 3_600
+
+
+@dataclass(frozen=True, slots=True)
+class _KeptPage:
+    """The files of one page, its words before its picture; their bytes, and when it was last looked at."""
+
+    files: tuple[Path, ...]
+    size: int
+    looked_at: float
+
+
+def note_look(words: Path) -> None:
+    """Somebody looks at the page whose words stand in this file. Writes at most once an hour."""
+    with suppress(OSError):  # gone meanwhile, or on a disk that this process may only read
+        if time.time() - words.stat().st_mtime > TOUCHED_EVERY_S:
+            os.utime(words)
+
+
+def prune_all_pictures() -> int:
+    """Make room in everybody's folder; how many pages went."""
+    folder = pictures_of_everybody()
+    names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
+    return sum(prune_pictures(owner_id=int(name)) for name in names if name.isascii() and name.isdigit())
+
+
+def prune_pictures(*, owner_id: int) -> int:
+    """Delete pictures of this person's pages until they take no more than they may; how many pages went.
+
+    Of a page the words go first: without them it counts as not drawn.
+    """
+    pages = sorted(_kept_pages(pictures_of_owner(owner_id)), key=lambda page: page.looked_at)
+    too_much = sum(page.size for page in pages) - DocumentOptions.from_settings().max_page_pictures_mb * MB
+    gone = 0
+    for page in pages:
+        if too_much <= 0:
+            break
+        for file in page.files:
+            file.unlink(missing_ok=True)
+        too_much -= page.size
+        gone += 1
+    return gone
+
+
+def _kept_pages(folder: Path) -> Iterator[_KeptPage]:
+    files_of: dict[Path, list[Path]] = defaultdict(list)
+    for file in sorted(folder.glob("*/*/*")):
+        files_of[file.with_suffix("")].append(file)
+    for files in files_of.values():
+        with suppress(FileNotFoundError):  # gone meanwhile
+            found = [file.stat() for file in files]
+            yield _KeptPage(tuple(files), sum(each.st_size for each in found), max(each.st_mtime for each in found))

@@ -1,0 +1,35 @@
+"""The commands that start the product's programs: a web server with the guards of `edge`, and a worker."""
+
+import sys
+from pathlib import Path
+
+from convmemory.core import conf
+from convmemory.core.options import PathOptions
+
+WEB_GRACE_S = 5
+KEEP_ALIVE_S = 5
+
+
+def listening_address(host: str | None, port: int | None) -> tuple[str, int]:
+    """Where to listen: what a command was given, else `HOST` and `PORT`, else port 8000 of this machine alone."""
+    usual_port = conf.env_int("PORT", 8000, minimum=0, maximum=65_535)
+    return host or conf.env_str("HOST") or "127.0.0.1", usual_port if port is None else port
+
+
+def web_command(host: str, port: int) -> list[str]:
+    """uvicorn with `WEB_WORKERS` processes.
+
+    It gets no --limit-concurrency, which counts idle connections: `edge` limits connections and requests by itself.
+    """
+    command = [sys.executable, "-m", "uvicorn", "convmemory.asgi:application", "--host", host, "--port", str(port)]
+    command += ["--proxy-headers", "--no-access-log", "--timeout-graceful-shutdown", str(WEB_GRACE_S)]
+    command += ["--http", "convmemory.edge.connections:GuardedConnection", "--ws", "none"]
+    command += ["--timeout-keep-alive", str(KEEP_ALIVE_S)]
+    command += ["--app-dir", str(PathOptions.from_settings().base_dir)]
+    if (workers := conf.env_int("WEB_WORKERS", 1, minimum=1, maximum=1_024)) > 1:
+        command += ["--workers", str(workers)]
+    return command
+
+
+def worker_command() -> list[str]:
+    return [sys.executable, str(Path(PathOptions.from_settings().base_dir) / "manage.py"), "worker"]

@@ -1,0 +1,25 @@
+"""Loading the local model when a worker process begins, not while somebody waits for their first turn to be found."""
+
+import logging
+from typing import Any
+
+from django_q.signals import post_spawn
+
+from convmemory.embeddings.options import LOCAL
+from convmemory.embeddings.spaces import active_space, embedder_for
+
+logger = logging.getLogger(__name__)
+
+
+def connect() -> None:
+    post_spawn.connect(on_spawn, dispatch_uid="ops.warm_worker")
+
+
+def on_spawn(sender: Any, **kwargs: Any) -> None:
+    """In a new worker process, before its first task; what goes wrong shows again, and matters, at the first text."""
+    try:
+        embedder = embedder_for(active_space())
+        if embedder.card.provider == LOCAL:
+            embedder.embed_passages(["warm up"])
+    except Exception:  # a worker's boundary: without a model it still works on all else
+        logger.warning("The embedding model is not loaded yet", exc_info=True)

@@ -1,0 +1,101 @@
+"""The files that run the product elsewhere are valid by their schemas, and name only what there is."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from django.core.management import get_commands
+
+from convmemory.edge.probes import PROBES
+
+ROOT = Path(__file__).resolve().parents[2]
+MANIFESTS = sorted(path for path in (ROOT / "deploy/kubernetes").glob("*.yaml") if path.name != "kustomization.yaml")
+SETTINGS = (ROOT / "docs/settings.md").read_text(encoding="utf-8")
+WITHOUT_SETTING = {"FORWARDED_ALLOW_IPS"}  # uvicorn's own
+
+
+def run(program: str, *arguments: str) -> None:
+    command = [str(Path(sys.executable).parent / program), *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def documents(path: Path) -> Iterator[dict[str, Any]]:
+    yield from yaml.safe_load_all(path.read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def services() -> dict[str, Any]:
+    compose: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))
+    found: dict[str, Any] = compose["services"]
+    return found
+
+
+def containers() -> Iterator[dict[str, Any]]:
+    """Those of the product's own image."""
+    for path in MANIFESTS:
+        for document in documents(path):
+            spec = document.get("spec", {}).get("template", {}).get("spec", {})
+            yield from (one for one in spec.get("containers", ()) if one["image"] == "convmemory")
+
+
+def test_the_dockerfile_has_no_lint() -> None:
+    run("hadolint", "Dockerfile")
+
+
+def test_compose_is_valid() -> None:
+    run("check-jsonschema", "--builtin-schema", "vendor.compose-spec", "compose.yaml")
+
+
+@pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.name)
+def test_manifests_are_valid(path: Path) -> None:
+    run("kubernetes-validate", "--strict", str(path))
+
+
+def test_kustomize_applies_every_manifest() -> None:
+    (kustomization,) = documents(ROOT / "deploy/kubernetes/kustomization.yaml")
+    assert sorted(kustomization["resources"]) == [path.name for path in MANIFESTS]
+
+
+def test_every_command_exists(services: dict[str, Any]) -> None:
+    commands = {service["command"][0] for service in services.values() if service["image"] == "convmemory"}
+    commands |= {container["args"][0] for container in containers()}
+    assert commands == {"web", "worker", "migrate"}
+    assert commands <= set(get_commands())
+
+
+def test_every_setting_is_documented(services: dict[str, Any]) -> None:
+    names = {
+        name for service in services.values() if service["image"] == "convmemory" for name in service["environment"]
+    }
+    (config,) = documents(ROOT / "deploy/kubernetes/settings.yaml")
+    for name in names | set(config["data"]) - WITHOUT_SETTING:
+        assert f"`{name.removesuffix('_FILE')}" in SETTINGS, name
+
+
+def test_probes_ask_what_answers() -> None:
+    paths = {
+        container[probe]["httpGet"]["path"]
+        for container in containers()
+        for probe in ("startupProbe", "livenessProbe", "readinessProbe")
+        if probe in container
+    }
+    assert paths == {"/health", "/ready"}
+    assert paths <= PROBES
+
+
+def test_the_image_holds_every_package_of_the_product() -> None:
+    kept = {line[1:].strip() for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    packages = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests"}
+    assert packages | {"templates", "static", "manage.py"} <= kept
+
+
+def test_nothing_runs_as_root() -> None:
+    assert "\nUSER 10001\n" in (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    for container in containers():
+        assert container["securityContext"]["allowPrivilegeEscalation"] is False
+        assert container["securityContext"]["readOnlyRootFilesystem"] is True

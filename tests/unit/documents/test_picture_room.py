@@ -1,0 +1,89 @@
+"""Pictures of pages make room for others: those that nobody looked at for longest, of their own owner alone."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from pytest_django import Settings
+
+from convmemory.documents.drawing import picture_of
+from convmemory.documents.models import Document
+from convmemory.documents.picture_room import MB, note_look, prune_all_pictures, prune_pictures
+from convmemory.documents.storage import pictures_folder
+
+DIGEST = "ab" * 32
+LONG_AGO = 1_600_000_000
+ADA, BOB = 1, 2
+
+
+@pytest.fixture(autouse=True)
+def _room_for_two(settings: Settings, tmp_path: Path) -> None:
+    settings.MEDIA_ROOT = tmp_path
+    settings.MAX_PAGE_PICTURES_MB = 2
+
+
+def keep(page: int, *, looked_at: int, owner_id: int = ADA, digest: str = DIGEST) -> Path:
+    """The file of words of a page whose files take a MB."""
+    folder = pictures_folder(owner_id=owner_id, digest=digest)
+    folder.mkdir(parents=True, exist_ok=True)
+    words, picture = folder / f"{page}.json", folder / f"{page}.webp"
+    words.write_text('{"width": 3, "height": 4, "lines": []}')
+    picture.write_bytes(b" " * (MB - words.stat().st_size))
+    for file in (words, picture):
+        os.utime(file, (looked_at, looked_at))
+    return words
+
+
+def kept(owner_id: int = ADA, digest: str = DIGEST) -> list[str]:
+    return sorted(file.name for file in pictures_folder(owner_id=owner_id, digest=digest).iterdir())
+
+
+def test_what_nobody_looked_at_for_longest_goes_first() -> None:
+    for page, looked_at in ((1, 20), (2, 40), (3, 10), (4, 30)):
+        keep(page, looked_at=LONG_AGO + looked_at)
+    assert prune_pictures(owner_id=ADA) == 2
+    assert kept() == ["2.json", "2.webp", "4.json", "4.webp"]
+
+
+def test_nothing_goes_while_there_is_room() -> None:
+    keep(1, looked_at=LONG_AGO)
+    keep(2, looked_at=LONG_AGO, digest="cd" * 32)
+    assert prune_all_pictures() == 0
+    assert len(kept()) == 2
+
+
+def test_the_documents_of_a_person_share_their_room_and_nobody_elses() -> None:
+    keep(1, looked_at=LONG_AGO, owner_id=BOB)
+    keep(7, looked_at=LONG_AGO + 1)
+    for page in (1, 2):
+        keep(page, looked_at=LONG_AGO + 2, digest="cd" * 32)
+    assert prune_all_pictures() == 1
+    assert (kept(), len(kept(digest="cd" * 32)), len(kept(BOB))) == ([], 4, 2)
+
+
+def test_what_a_killed_worker_left_goes_like_a_page() -> None:
+    draft = keep(1, looked_at=LONG_AGO).with_name(".9.webp.4711")
+    draft.write_bytes(b" " * 2 * MB)
+    os.utime(draft, (LONG_AGO - 1, LONG_AGO - 1))
+    assert prune_pictures(owner_id=ADA) == 1
+    assert kept() == ["1.json", "1.webp"]
+
+
+def test_a_page_that_is_shown_counts_as_looked_at() -> None:
+    words = keep(1, looked_at=LONG_AGO)
+    keep(2, looked_at=LONG_AGO + 1)
+    keep(3, looked_at=LONG_AGO + 2)
+    assert picture_of(Document(owner_id=ADA, digest=DIGEST), 1) is not None
+    assert words.stat().st_mtime > LONG_AGO + 2
+    assert prune_pictures(owner_id=ADA) == 1
+    assert "1.json" in kept()
+    assert "2.json" not in kept()
+
+
+def test_looking_at_it_again_within_the_hour_writes_nothing() -> None:
+    lately = int(time.time()) - 60
+    words = keep(1, looked_at=lately)
+    note_look(words)
+    assert words.stat().st_mtime == lately
+    note_look(words.with_name("gone.json"))

@@ -1,0 +1,47 @@
+"""A new worker process loads the local model before anybody waits for it."""
+
+import logging
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+import pytest
+from django_q.signals import post_spawn
+
+from convmemory.core.errors import EmbedderUnavailable
+from convmemory.ops.runtime import warming
+
+
+@dataclass
+class Model:
+    provider: str
+    texts: list[str] = field(default_factory=list)
+
+    @property
+    def card(self) -> SimpleNamespace:
+        return SimpleNamespace(provider=self.provider)
+
+    def embed_passages(self, texts: list[str]) -> None:
+        self.texts += texts
+
+
+@pytest.fixture(autouse=True)
+def _space(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(warming, "active_space", lambda: None)
+
+
+@pytest.mark.parametrize(("provider", "count"), [("local", 1), ("openai", 0)])
+def test_only_a_local_model_is_loaded(monkeypatch: pytest.MonkeyPatch, provider: str, count: int) -> None:
+    model = Model(provider)
+    monkeypatch.setattr(warming, "embedder_for", lambda space: model)
+    post_spawn.send("django_q", proc_name="a worker")
+    assert len(model.texts) == count
+
+
+def test_a_worker_begins_without_a_model(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    def none(space: object) -> Model:
+        raise EmbedderUnavailable("The model is gone.")
+
+    monkeypatch.setattr(warming, "embedder_for", none)
+    with caplog.at_level(logging.WARNING):
+        post_spawn.send("django_q", proc_name="a worker")
+    assert "The model is gone." in caplog.text
