@@ -24,6 +24,7 @@ from convmemory.conversations import ingest
 from convmemory.conversations.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.import_runner import import_paths
 from convmemory.conversations.reading import EVERYTHING, Filters, messages_of_turns
+from convmemory.core.acting import schema_owner
 from convmemory.embeddings.cache import query_vector
 from convmemory.embeddings.spaces import active_space, embedder_for
 from convmemory.ops.benchmarks.synthetic import TextMaker, VectorMaker, fill_turns, messages
@@ -204,7 +205,7 @@ def bench_long() -> list[Figure]:
 
 def refresh_statistics() -> None:
     """What autovacuum does in a running installation."""
-    with connection.cursor() as cursor:
+    with schema_owner(), connection.cursor() as cursor:
         cursor.execute("VACUUM ANALYZE")
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from django.db import DatabaseError
 from redis.exceptions import RedisError
 
+from convmemory.core.acting import schema_owner
 from convmemory.core.errors import ConvMemoryError, DatabaseUnavailable
 from convmemory.core.masking import masked
 from convmemory.ops.doctor import (
@@ -67,7 +68,9 @@ def fix(report: Report) -> Iterator[str]:
         if finding.fix is None:
             continue
         try:
-            yield f"{finding.id}: {finding.fix()}"
+            with schema_owner():  # some change indexes
+                done = finding.fix()
+            yield f"{finding.id}: {done}"
         except CANNOT_BE_EXAMINED as error:
             yield f"{finding.id}: not fixed, {error}"
 
