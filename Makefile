@@ -13,7 +13,7 @@ SCRATCH := env -u DATABASE_URL -u DATABASE_URL_FILE CONVMEMORY_VAR=$(CURDIR)/var
 export PIP_ROOT_USER_ACTION := ignore
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-units test-surfaces isolation lint fmt lock audit bench setup clean
+.PHONY: help run test test-units test-surfaces isolation lint fmt lock audit bench pages messages setup clean
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,6 +55,15 @@ bench: setup ## Measure speeds on a scratch database
 	@rm -rf var/bench
 	@$(SCRATCH) $(BIN)/python manage.py migrate --verbosity 0
 	@$(SCRATCH) $(BIN)/python manage.py bench
+
+pages: $(READY_DEV) ## Take the pictures of docs/pages.md anew: the samples on a scratch database, in Chromium
+	$(BIN)/python -m tests.pictures
+
+messages: $(READY_DEV) ## Bring the catalogues of translations up to date; needs GNU gettext
+	$(BIN)/python manage.py makemessages --all --no-location --no-wrap --no-obsolete $(addprefix --ignore=,var tests .venv templates/admin)
+	@for po in locale/*/LC_MESSAGES/django.po; do \
+	  msgcat --sort-output --no-wrap --no-location $$po | sed '/^"\(POT-Creation-Date\|Report-Msgid-Bugs-To\)/d' > $$po.sorted && mv $$po.sorted $$po; done
+	$(BIN)/python manage.py compilemessages --ignore=.venv
 
 setup: $(READY) ## Make .venv and install what is needed to run
 

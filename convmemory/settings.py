@@ -70,6 +70,7 @@ MIDDLEWARE = [
     "convmemory.core.inline_middleware.SecurityMiddleware",
     "convmemory.core.middleware.ContentSecurityPolicyMiddleware",
     "convmemory.core.inline_middleware.SessionMiddleware",
+    "convmemory.core.languages.LanguageMiddleware",
     "convmemory.core.inline_middleware.CommonMiddleware",
     "convmemory.core.inline_middleware.CsrfViewMiddleware",
     "convmemory.edge.nul.NulMiddleware",
@@ -144,6 +145,7 @@ EMBEDDING_THREADS = conf.env_int("EMBEDDING_THREADS", 0, minimum=0, maximum=1_02
 
 LATE_INTERACTION = conf.env_bool("LATE_INTERACTION", default=True)
 MMR_LAMBDA = conf.env_float("MMR_LAMBDA", 0.97, minimum=0, maximum=1)
+SEARCH_MIN_RELEVANCE = conf.env_float("SEARCH_MIN_RELEVANCE", 0.37, minimum=0, maximum=1)
 RERANK_URL = conf.env_address("RERANK_URL")
 RERANK_API_KEY = conf.env_secret("RERANK_API_KEY")
 RERANK_MODEL = conf.env_str("RERANK_MODEL")
@@ -174,6 +176,7 @@ CONVERSATION_MEMORY_ENABLED = conf.env_bool("CONVERSATION_MEMORY_ENABLED", defau
 MAX_RECALL_TOKENS = conf.env_int("MAX_RECALL_TOKENS", 2000, minimum=1, maximum=20_000)
 RECALL_TOP_K = conf.env_int("RECALL_TOP_K", 5, minimum=1, maximum=50)
 RECALL_THRESHOLD = conf.env_float("RECALL_THRESHOLD", 0.4, minimum=0, maximum=1)
+RECALL_MIN_RELEVANCE = conf.env_float("RECALL_MIN_RELEVANCE", 0.25, minimum=0, maximum=1)
 
 # --- Ingest -----------------------------------------------------------------------------------
 
@@ -248,9 +251,13 @@ STATICFILES_DIRS = [BASE_DIR / "static"]
 STATIC_ROOT = VAR_DIR / "static"
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = DEBUG
-LANGUAGE_CODE = "en-us"
+LANGUAGE_CODE = "en"
+LANGUAGES = [("en", "English"), ("de", "Deutsch"), ("ja", "日本語")]
+LANGUAGE_COOKIE_NAME = "language"
+LOCALE_PATHS = [BASE_DIR / "locale"]
+FORMAT_MODULE_PATH = ["convmemory.core.formats"]
 TIME_ZONE = conf.env_time_zone("TZ", "UTC")
-USE_I18N = False
+USE_I18N = True
 USE_TZ = True
 
 AUTH_PASSWORD_VALIDATORS = [

@@ -25,8 +25,7 @@ class MessageEmbeddingAdmin(MetadataAdmin):
     """The states of messages: what waits, what is done, what failed and why."""
 
     list_display = (
-        "id", "owner", "conversation_id", "message_id", "role", "status", "attempts", "token_count", "error",
-        "updated_at",
+        "id", "owner", "conversation_id", "message_id", "role", "status", "token_count", "error", "updated_at",
     )  # fmt: skip
     list_select_related = ("owner",)
     list_filter = (OwnerOfConversationFilter, ConversationFilter, "status", "space", UptoFilter)

@@ -74,6 +74,7 @@ def _recall(request: HttpRequest, body: RecallIn, conversation_id: int | None = 
     outcomes = zip(found.messages, context.resurrection.outcomes, strict=True)
     return {
         "query": found.query,
+        "answered": found.answered,
         "results": found.messages,
         "context": context.text,
         "context_tokens": context.tokens,

@@ -13,3 +13,4 @@ class RecallOptions(FromSettings):
     max_recall_tokens: int
     recall_top_k: int
     recall_threshold: float
+    recall_min_relevance: float

@@ -17,7 +17,7 @@ from memory.alive import alive_among, alive_turns
 from memory.message_features import ANYWHERE, Candidate, MessageCandidates, Positions, message_candidates
 from memory.openings import load_openings
 from memory.options import RecallOptions
-from memory.recalled import Recall, RecalledMessage, RecalledPassage
+from memory.recalled import NOTHING_ANSWERS, Recall, RecalledMessage, RecalledPassage
 from search.document_search import TURNS_ALONE
 from search.pipeline import rank_items
 from search.query import DEFAULT_SCOPE, SearchQuery
@@ -49,6 +49,7 @@ def recall(
     query: str,
     top_k: int | None = None,
     threshold: float | None = None,
+    min_relevance: float | None = None,
     scope: Collection[str] = (),
     conversation_id: int | None = None,
     before_position: int | None = None,
@@ -59,7 +60,8 @@ def recall(
     """The caller's messages that answer the query, best first, each with its passages and its turn's openings.
 
     `threshold` is the least cosine similarity; where no vectors can be compared it is not applied and a
-    note says so. Positions bound the messages of one conversation, both ends left out. Archived
+    note says so. Where it is less likely than `min_relevance` that anything answers, nothing comes, and a note says so.
+    Positions bound the messages of one conversation, both ends left out. Archived
     conversations are read only where one is named. The query is plain text. `alive_message_ids` are messages that
     the model sees already: none of them comes back, and others take their places.
 
@@ -70,7 +72,8 @@ def recall(
         raise SwitchedOff("Conversation memory is switched off on this server (CONVERSATION_MEMORY_ENABLED=0).")
     wanted = options.recall_top_k if top_k is None else top_k
     least = options.recall_threshold if threshold is None else threshold
-    _check(wanted, least)
+    bar = options.recall_min_relevance if min_relevance is None else min_relevance
+    _check(wanted, least, bar)
     if owner is None or not owner.is_authenticated or owner.pk is None:
         return Recall(query, notes=("Nobody is signed in: there is nothing to recall.",))
     positions = _positions(conversation_id, before_position, after_position)
@@ -81,7 +84,10 @@ def recall(
     )
     checked = SearchQuery(text=query, scope=frozenset(scope) or DEFAULT_SCOPE, filters=wanted_turns)
     ranked = rank_messages(owner.pk, checked, positions, alive)
-    return choose_messages(query, ranked, top_k=wanted, threshold=least)
+    answered = ranked.turns.is_answered(bar)
+    if answered is False and ranked.candidates:
+        return Recall(query, notes=(*ranked.turns.query.notes, NOTHING_ANSWERS), answered=False)
+    return replace(choose_messages(query, ranked, top_k=wanted, threshold=least), answered=answered)
 
 
 def rank_messages(
@@ -100,11 +106,13 @@ def rank_messages(
     )
 
 
-def _check(top_k: int, threshold: float) -> None:
+def _check(top_k: int, threshold: float, min_relevance: float) -> None:
     if not 1 <= top_k <= MAX_TOP_K:
         raise InvalidInput(f"top_k={top_k} is out of range: use 1 to {MAX_TOP_K}.")
     if not 0 <= threshold <= 1:
         raise InvalidInput(f"threshold={threshold} is out of range: it is a cosine similarity from 0 to 1.")
+    if not 0 <= min_relevance <= 1:
+        raise InvalidInput(f"min_relevance={min_relevance} is out of range: it is a probability from 0 to 1.")
 
 
 def _positions(conversation_id: int | None, before: int | None, after: int | None) -> Positions:

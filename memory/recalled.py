@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+NOTHING_ANSWERS = "Nothing is recalled: nothing here seems to answer this. A search shows what comes nearest."
+
 Side = Literal["user", "assistant"]
 """Who says something in a turn, whatever the speaker's name."""
 ChunkId = tuple[int, int, int]
@@ -77,8 +79,12 @@ class RecalledMessage:
 
 @dataclass(frozen=True, slots=True)
 class Recall:
-    """The messages that answer a query, best first, and what the caller should know about it."""
+    """The messages that answer a query, best first, and what the caller should know about it.
+
+    `answered` is false where nothing is likely to answer, and so nothing came; None where nobody can tell.
+    """
 
     query: str
     messages: tuple[RecalledMessage, ...] = ()
     notes: tuple[str, ...] = ()
+    answered: bool | None = None

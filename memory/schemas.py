@@ -45,6 +45,11 @@ class RecallIn(Schema):
     threshold: float | None = Field(
         None, description="least cosine similarity, 0 to 1; RECALL_THRESHOLD where it is left out"
     )
+    min_relevance: float | None = Field(
+        None,
+        description="nothing comes where the probability that anything answers is lower, 0 to 1; "
+        "RECALL_MIN_RELEVANCE where it is left out",
+    )
     scope: list[str] = Field([], description="any of user, assistant, thinking, tool; empty: what was said")
     agent: str = ""
     project: str = ""
@@ -94,6 +99,7 @@ class LeftOutOut(Schema):
 
 class RecallOut(Schema):
     query: str
+    answered: bool | None = Field(description="false: nothing is likely to answer, so nothing came; null: not known")
     results: list[RecalledMessageOut]
     context: str = Field(description="the results as a model may be given them, fenced as data, in conversation order")
     context_tokens: int = Field(description="of `context`, estimated rather too high")

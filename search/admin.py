@@ -5,20 +5,25 @@ from typing import Any
 
 from django.contrib import admin
 from django.db.models import F, Q, QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import URLPattern, path
 
 from convmemory.accounts.content_access import may_read_content
 from convmemory.accounts.content_admin import ContentAdmin
 from convmemory.core.admin_lists import OwnerFilter, UptoFilter
 from convmemory.core.metadata_admin import DeletableAdmin, MetadataAdmin, Section, confirmed
 from search.indexing import reindexing
+from search.indexing.batches import read_items
 from search.indexing.embedded_text import embedded_text
 from search.indexing.sweeping import sources_behind
 from search.models import Item, ItemEmbedding, Source, SourceIndex
 from search.results.headings import headings_of
+from search.sources import adapter_of
 from search.tasks import enqueue_sources
 from search.vector_admin import SourceFilter, item_link, neighbour_section, object_link, reading_link, vector_section
 from search.vectors.neighbours import item_neighbours
+from search.vectors.texts import item_texts
 
 MAX_BEHIND = 200  # sources
 
@@ -162,32 +167,30 @@ class ItemEmbeddingAdmin(ContentAdmin, ReindexingAdmin, DeletableAdmin):
     def sections(self, request: HttpRequest, obj: ItemEmbedding) -> list[Section]:
         norm, neighbours = item_neighbours(obj.pk)
         is_readable = may_read_content(reader=request.user, owner_id=obj.owner_id)
+        is_own = request.user.pk == obj.owner_id
+        headings = headings_of(found.item for found in neighbours) if is_own else {}
         rows = [
             (
                 object_link("search_itemembedding", found.pk),
-                item_link(found.kind, found.object_id, found.item_number),
+                item_link(*found.item),
                 found.number,
                 f"{found.similarity:.4f}",
-                reading_link(found.kind, found.object_id, found.item_number) if is_readable else "",
+                *((headings.get(found.item, ""),) if is_own else ()),
+                reading_link(*found.item) if is_readable else "",
             )
             for found in neighbours
         ]
-        columns = ("Vector", "Item", "Chunk", "Similarity", "Read")
-        return [vector_section(norm, obj.space), neighbour_section(columns, rows)]
+        columns = ("Vector", "Item", "Chunk", "Similarity", *(("Heading",) if is_own else ()), "Read")
+        return [vector_section(norm, obj.space), neighbour_section(columns, rows, has_texts=is_own)]
 
     def content_of(self, request: HttpRequest, obj: ItemEmbedding) -> dict[str, Any]:
         text, note = embedded_text(obj)
         neighbours = item_neighbours(obj.pk)[1]
-        headings = headings_of((found.kind, found.object_id, found.item_number) for found in neighbours)
+        headings = headings_of(found.item for found in neighbours)
         rows = [
-            (
-                item_link(found.kind, found.object_id, found.item_number),
-                headings.get((found.kind, found.object_id, found.item_number), ""),
-                f"{found.similarity:.4f}",
-            )
-            for found in neighbours
+            (item_link(*found.item), headings.get(found.item, ""), f"{found.similarity:.4f}") for found in neighbours
         ]
-        section = neighbour_section(("Item", "Heading", "Similarity"), rows)
+        section = neighbour_section(("Item", "Heading", "Similarity"), rows, has_texts=True)
         return {"text": text, "note": note, "sections": [section]}
 
 
@@ -213,8 +216,23 @@ class ItemAdmin(ContentAdmin, ReindexingAdmin):
     def hash(self, obj: Item) -> str:
         return bytes(obj.content_hash).hex()
 
+    def get_urls(self) -> list[URLPattern]:
+        address = "of/<str:kind>/<int:object_id>/<int:number>/"
+        return [path(address, self.admin_site.admin_view(self.open), name="search_item_open"), *super().get_urls()]
+
+    def open(self, request: HttpRequest, kind: str, object_id: int, number: int) -> HttpResponse:
+        """Where a link to an item leads: its owner to the product's page, others to the one that asks and records."""
+        found = Item.objects.filter(source__kind=kind, source__object_id=object_id, number=number).only("owner").first()
+        if found is None or not self.has_view_permission(request):
+            raise Http404
+        if found.owner_id == request.user.pk:
+            return redirect(adapter_of(kind).url(object_id, number))
+        return redirect("admin:search_item_content", found.pk)
+
     def content_of(self, request: HttpRequest, obj: Item) -> dict[str, Any]:
-        return {"text": obj.heading, "note": "The item's heading, as hits show it."}
+        read = read_items(obj.source, obj.number, obj.number)
+        text = item_texts(read[0]).embedded if read else ""
+        return {"text": text or obj.heading, "heading": obj.heading}
 
 
 @admin.register(Source)
@@ -239,9 +257,7 @@ class SourceAdmin(MetadataAdmin):
 class SourceIndexAdmin(ReindexingAdmin):
     """How far each source is in each space; what one action marks is its state in the active space."""
 
-    list_display = (
-        "id", "source", "owner", "space", "is_up_to_date", "last_item", "passages", "attempts", "error", "updated_at",
-    )  # fmt: skip
+    list_display = ("id", "source", "owner", "space", "is_up_to_date", "error")
     list_select_related = ("owner", "space", "source")
     list_filter = (OwnerFilter, SourceFilter, IndexStateFilter, "space", UptoFilter)
     fields = (

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import datetime
+from typing import Literal
 
 from django.http import HttpRequest
 from ninja import P, QueryEx, Router
@@ -15,6 +16,9 @@ from search.schemas import IndexStatusOut, MixedPage, SearchPage, SectionPage
 from search.searching import SearchQuery, SearchResults, parse_scope, search
 
 router = Router(tags=["search"])
+
+WhenParameter = Literal["", "any"]
+WHEN = 'any takes words such as "last month" as plain words, not as a time'
 
 
 @router.get("/conversations/search", response=SearchPage, by_alias=False, summary="Find turns")
@@ -31,6 +35,7 @@ def search_conversations(
     after: datetime | None = None,
     before: datetime | None = None,
     archived: bool = False,
+    when: QueryEx[WhenParameter, P(description=WHEN)] = "",
     cursor: str = "",
 ) -> SearchResults:
     filters = Filters(
@@ -39,8 +44,9 @@ def search_conversations(
     if source_id:
         filters = replace(filters, archived=None, conversation_id=_own_id(request, source, source_id))
     checked = SearchQuery(
-        text=query, limit=limit, mode=mode, scope=parse_scope(scope), filters=filters, has_operators=True
-    )
+        text=query, limit=limit, mode=mode, scope=parse_scope(scope), filters=filters, has_operators=True,
+        is_timeless=when == "any",
+    )  # fmt: skip
     return search(caller=caller_of(request), query=checked, cursor=cursor)
 
 
@@ -60,9 +66,10 @@ def search_in_documents(
     mode: QueryEx[str, P(description="hybrid, semantic or full_text")] = "hybrid",
     document_id: QueryEx[int | None, P(description="only this document")] = None,
     conversation_id: QueryEx[int | None, P(description="only documents attached to this conversation")] = None,
+    when: QueryEx[WhenParameter, P(description=WHEN)] = "",
     cursor: str = "",
 ) -> MixedResults:
-    checked = SearchQuery(text=query, limit=limit, mode=mode, has_operators=True)
+    checked = SearchQuery(text=query, limit=limit, mode=mode, has_operators=True, is_timeless=when == "any")
     return search_documents(
         caller=caller_of(request),
         query=checked,
@@ -86,6 +93,7 @@ def search_everything(
     after: datetime | None = None,
     before: datetime | None = None,
     archived: bool = False,
+    when: QueryEx[WhenParameter, P(description=WHEN)] = "",
     cursor: str = "",
 ) -> MixedResults:
     filters = Filters(
@@ -93,8 +101,9 @@ def search_everything(
         kinds=parse_kinds(kind),
     )  # fmt: skip
     checked = SearchQuery(
-        text=query, limit=limit, mode=mode, scope=parse_scope(scope), filters=filters, has_operators=True
-    )
+        text=query, limit=limit, mode=mode, scope=parse_scope(scope), filters=filters, has_operators=True,
+        is_timeless=when == "any",
+    )  # fmt: skip
     return search_items(caller=caller_of(request), query=checked, cursor=cursor)
 
 

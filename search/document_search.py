@@ -18,6 +18,7 @@ from convmemory.embeddings.spaces import active_space
 from search.adapters.conversations import KIND as TURNS
 from search.adapters.documents import KIND as SECTIONS
 from search.models import Passage, Source
+from search.ranking.times.reading import TimeReading
 from search.results.hits import Hit
 from search.searching import SearchQuery, SearchResults, search
 
@@ -54,6 +55,7 @@ class SectionHit:
     marks: Marks
     similarity: float
     score: float
+    relevance: float | None
     matched: tuple[str, ...]
     url: str
     created_at: datetime
@@ -67,11 +69,13 @@ class SectionHit:
 
 @dataclass(frozen=True, slots=True)
 class MixedResults:
-    """A page of turns and sections, best first."""
+    """A page of turns and sections, best first; `answered` as in `SearchResults`."""
 
     hits: list[Hit | SectionHit]
     next_cursor: str | None = None
     notes: tuple[str, ...] = ()
+    answered: bool | None = None
+    time: TimeReading | None = None
 
     @property
     def sections(self) -> list[SectionHit]:
@@ -183,7 +187,7 @@ def _with_places(found: SearchResults, *, owner_id: int | None, notes: tuple[str
             hits.append(hit)
         elif section := sections.get((hit.conversation_id, hit.turn_number)):
             hits.append(_section_hit(hit, section))
-    return MixedResults(hits, found.next_cursor, (*notes, *found.notes))
+    return MixedResults(hits, found.next_cursor, (*notes, *found.notes), found.answered, found.time)
 
 
 def sections_by_key(hits: Sequence[Hit], owner_id: int | None) -> dict[tuple[int, int], Section]:
@@ -213,6 +217,7 @@ def _section_hit(hit: Hit, section: Section) -> SectionHit:
         marks=hit.marks,
         similarity=hit.similarity,
         score=hit.score,
+        relevance=hit.relevance,
         matched=hit.matched,
         url=hit.url,
         created_at=hit.created_at,

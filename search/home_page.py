@@ -5,6 +5,7 @@ from typing import Any
 from django.urls import reverse
 
 from convmemory.accounts.views import PageRequest
+from convmemory.conversations.import_views import upload_values
 from convmemory.conversations.tasks import enqueue_count
 from search.home import home_of
 
@@ -14,7 +15,7 @@ def home_values(request: PageRequest) -> dict[str, Any]:
     home = home_of(owner=request.user)
     if home.uncounted:
         enqueue_count(request.user.pk)
-    return {
+    return upload_values() | {
         "home": home,
         "username": request.user.get_username(),
         "upload_address": request.build_absolute_uri(reverse("api:upload")),

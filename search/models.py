@@ -36,17 +36,30 @@ class Source(models.Model):
     version = models.PositiveBigIntegerField(default=0)
     spoken_length = models.PositiveIntegerField(default=0, help_text="Sum of the lengths of its items.")
     layout = models.PositiveSmallIntegerField(
-        default=1,
-        db_default=1,
+        default=2,
+        db_default=2,
         help_text="The version of what is derived from its items' rows; an old one is brought up to the newest.",
     )
+    languages = models.CharField(
+        max_length=300,
+        default="",
+        db_default="",
+        help_text="Those of its items beside English, as `search/languages.py` names them, with spaces between.",
+    )
 
-    LAYOUT = 1
-    """The newest: postings are packed, and passages say whether they ask."""
+    LAYOUT = 2
+    """The newest: items are indexed in their languages."""
+    PACKED = 1
+    """From this one on postings are packed, and passages say whether they ask."""
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["owner", "kind", "object_id"], name="source_unique")]
-        indexes = [models.Index(fields=["owner"], condition=Q(layout__lt=1), name="source_old_layout")]
+        indexes = [
+            models.Index(fields=["owner"], condition=Q(layout__lt=1), name="source_old_layout"),
+            models.Index(
+                fields=["owner"], include=["kind", "languages"], condition=~Q(languages=""), name="source_languages"
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"{self.kind} {self.object_id}"
@@ -281,3 +294,16 @@ class PastSearch(models.Model):
     def filters(self) -> str:
         """What it filters by, in one line."""
         return ", ".join(value for name, value in parse_qsl(self.address) if name != "q")
+
+
+class RerankerWeight(models.Model):
+    """How much a reranker counts in every search of this installation, and what that gained when it was measured."""
+
+    name = models.CharField(max_length=300, unique=True, help_text="The model, or the address where none is named.")
+    weight = models.FloatField(help_text="Of its scaled score, beside 1 of the scaled fused score; 0 leaves it out.")
+    questions = models.PositiveIntegerField(help_text="How many it was measured on.")
+    gain = models.FloatField(help_text="In mean reciprocal rank, on folds that were left out.")
+    fitted_at = models.DateTimeField(auto_now=True)
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.weight}"

@@ -9,6 +9,8 @@ from convmemory.core.sql import PendingQuery, load_sql
 from search.query_text import QueryText
 from search.ranking.stages import RankedItems
 from search.retrieval.candidates import ItemKeys, split_keys
+from search.retrieval.filters import phrase_sql
+from search.retrieval.prepared import PreparedQuery
 
 LOOKED_AT = 50  # of the best items without operators, where there is none with them
 
@@ -19,7 +21,7 @@ def notes_on_operators(text: QueryText, ranked: RankedItems, free: RankedItems) 
     if not len(best_first) or best_first[0] in ranked.table.keys:
         return []
     nothing_left = not len(ranked.order)
-    keeping_out = _keeping_out(free.query.owner_id, text, best_first if nothing_left else best_first[:1])
+    keeping_out = _keeping_out(free.query, text, best_first if nothing_left else best_first[:1])
     if not keeping_out:
         return []
     named, them = _listed(keeping_out), "it" if len(keeping_out) == 1 else "them"
@@ -28,12 +30,13 @@ def notes_on_operators(text: QueryText, ranked: RankedItems, free: RankedItems) 
     return [f"{named} {verb} out {what}: remove {them} to see {it}."]
 
 
-def _keeping_out(owner_id: int, text: QueryText, items: ItemKeys) -> list[str]:
+def _keeping_out(query: PreparedQuery, text: QueryText, items: ItemKeys) -> list[str]:
     """The operators, as they are typed, that keep any of these items out."""
     sources, numbers = split_keys(items)
     said = [*text.phrases, *text.excluded]
-    parameters = {"owner": owner_id, "phrases": said, "sources": sources, "items": numbers}
-    rows = PendingQuery(load_sql("search", "phrases_held"), parameters).rows()
+    parameters = {"owner": query.owner_id, "phrases": said, "sources": sources, "items": numbers}
+    statement = load_sql("search", "phrases_held").replace("{phrase}", phrase_sql("p.phrase", query.languages))
+    rows = PendingQuery(statement, parameters).rows()
     held = {int(place): int(count) for place, count in rows}
     return [
         operator

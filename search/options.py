@@ -9,15 +9,23 @@ from convmemory.core.options import FromSettings
 
 @dataclass(frozen=True, slots=True)
 class SearchOptions:
-    """`diversity_lambda` is MMR's weight of relevance: with 1 nothing is made diverse."""
+    """`diversity_lambda` is MMR's weight of relevance: with 1 nothing is made diverse.
+
+    `min_relevance` is the probability that something answers below which a search says that nothing does.
+    """
 
     late_interaction: bool = True
     diversity_lambda: float = 0.97
+    min_relevance: float = 0.0
 
     @classmethod
     def from_settings(cls) -> "SearchOptions":
         """What `convmemory.settings` says now."""
-        return cls(late_interaction=settings.LATE_INTERACTION, diversity_lambda=settings.MMR_LAMBDA)
+        return cls(
+            late_interaction=settings.LATE_INTERACTION,
+            diversity_lambda=settings.MMR_LAMBDA,
+            min_relevance=settings.SEARCH_MIN_RELEVANCE,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from typing import Any
 
 from django.http import HttpResponse
 from django.shortcuts import render
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from convmemory.accounts.views import PageRequest, signed_in
@@ -49,7 +50,7 @@ def outline(request: PageRequest, conversation_id: int) -> HttpResponse:
 def _found(request: PageRequest, conversation_id: int, words: str) -> dict[str, Any]:
     """The turns that hold the words, wherever in the turn they stand."""
     if len(words) < MIN_QUERY_CHARS:
-        return {"rows": [], "error": f"Write at least {MIN_QUERY_CHARS} characters."}
+        return {"rows": [], "error": _("Write at least %(number)s characters.") % {"number": MIN_QUERY_CHARS}}
     box = SearchBox(q=words, mode="full_text", scope=SCOPES)
     try:
         hits = _hits(request, conversation_id, box)

@@ -11,7 +11,10 @@ from search.operators import notes_on_operators
 from search.options import SearchOptions
 from search.query import SearchQuery
 from search.query_text import QueryText
+from search.ranking.in_time import has_begun, place_of_best
 from search.ranking.stages import MADE_BY_RANKING, RankedItems, Rankers, rank_candidates
+from search.ranking.times.reading import Anchor, TimeReading
+from search.ranking.times.spans import Span
 from search.retrieval.corpus import PendingCorpus
 from search.retrieval.dense import ItemRetriever, PassageRetriever
 from search.retrieval.lexical import LexicalRetriever
@@ -50,6 +53,7 @@ def rank_items(*, owner_id: int, query: SearchQuery, pipeline: Pipeline = PIPELI
     A further note names the operators that keep every item or the best one out. A fixed number of queries,
     whatever the owner has: twice as many where the query has operators.
     """
+    query = _in_time(owner_id, query, pipeline)
     ranked = _rank(owner_id, query, pipeline)
     text = query.parsed
     if text.phrases and not len(ranked.order):
@@ -67,6 +71,29 @@ def rank_items(*, owner_id: int, query: SearchQuery, pipeline: Pipeline = PIPELI
 def _rank(owner_id: int, query: SearchQuery, pipeline: Pipeline) -> RankedItems:
     found = _retrieve(owner_id, query, pipeline)
     return rank_candidates(found, rankers=pipeline.rankers, options=SearchOptions.from_settings())
+
+
+def _in_time(owner_id: int, query: SearchQuery, pipeline: Pipeline) -> SearchQuery:
+    """The query with the time that it names; where anything is of these days, without the words that only name them.
+
+    The event of "before the launch" is searched for by itself, so that it is known when it was.
+    """
+    reading = query.time
+    if reading is not None and isinstance(reading.meaning, Anchor):
+        reading = _with_event(owner_id, query, reading, reading.meaning.event, pipeline)
+        query = replace(query, is_timeless=True) if reading is None else replace(query, found_time=reading)
+    days = reading.meaning if reading is not None and reading.rest else None
+    if reading is None or not isinstance(days, Span) or not has_begun(owner_id, days):
+        return query
+    return replace(query, found_time=reading, reading=replace(query.parsed, text=reading.rest))
+
+
+def _with_event(
+    owner_id: int, query: SearchQuery, reading: TimeReading, event: str, pipeline: Pipeline
+) -> TimeReading | None:
+    found = _rank(owner_id, replace(query, text=event, reading=QueryText(event), is_timeless=True), pipeline)
+    place = place_of_best(found.table.keys[found.order], found.query)
+    return reading.at(place) if place else None
 
 
 def _with_notes(ranked: RankedItems, *notes: str) -> RankedItems:

@@ -1,11 +1,15 @@
 """A checked search query: text, mode, scope, filters, page size."""
 
 from dataclasses import dataclass
+from datetime import date
 from typing import Any, Literal, get_args
+
+from django.utils import timezone
 
 from convmemory.conversations.reading import EVERYTHING, Filters
 from convmemory.core.errors import InvalidInput
 from search.query_text import QueryText, parse_query
+from search.ranking.times.reading import TimeReading, read_time
 from search.sources import Kind
 
 Mode = Literal["hybrid", "semantic", "full_text"]
@@ -19,7 +23,8 @@ MIN_QUERY_CHARS, MAX_QUERY_CHARS, MAX_LIMIT = 2, 500, 50
 class SearchQuery:
     """A checked query: plain words, unless it `has_operators`, as what people type into a search box does.
 
-    `reading` replaces what the text says of operators. `by_distance` ranks by cosine distance alone.
+    `reading` replaces what the text says of operators. `by_distance` ranks by cosine distance alone. A time that the
+    text names counts as seen from `today`, unless it `is_timeless`; `found_time` replaces that of an event.
     Raises: InvalidInput on anything that cannot be searched for.
     """
 
@@ -32,6 +37,9 @@ class SearchQuery:
     has_operators: bool = False
     reading: QueryText | None = None
     by_distance: bool = False
+    is_timeless: bool = False
+    today: date | None = None
+    found_time: TimeReading | None = None
 
     def __post_init__(self) -> None:
         if not len(self.text.strip()) >= self.min_chars or len(self.text) > MAX_QUERY_CHARS:
@@ -53,6 +61,15 @@ class SearchQuery:
         return parse_query(self.text) if self.has_operators else QueryText(self.text)
 
     @property
+    def time(self) -> TimeReading | None:
+        """What the text says about when, if it says anything."""
+        if self.is_timeless or self.by_distance:
+            return None
+        if self.found_time is not None:
+            return self.found_time
+        return read_time(self.parsed.text, self.today or timezone.localdate())
+
+    @property
     def identity(self) -> dict[str, Any]:
         """What a cursor belongs to."""
         return {
@@ -62,6 +79,7 @@ class SearchQuery:
             "filters": repr(self.filters),
             "operators": self.has_operators,
             "by_distance": self.by_distance,
+            "is_timeless": self.is_timeless,
         }
 
 

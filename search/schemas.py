@@ -15,6 +15,9 @@ class HitOut(Schema):
     message_id: int
     similarity: float = Field(description="cosine similarity, 0 to 1")
     score: float = Field(description="fused score, comparable within this query only")
+    relevance: float | None = Field(
+        description="probability that it answers, 0 to 1; null where the embedding model has no calibration"
+    )
     user_question: str
     passage: str = Field(description="the part of the turn that answers best")
     marks: list[tuple[int, int]] = Field(description="where words of the query stand in the passage")
@@ -33,6 +36,9 @@ class SearchPage(Schema):
     results: list[HitOut] = Field(alias="hits")
     next_cursor: str | None
     notes: list[str] = []
+    answered: bool | None = Field(
+        None, description="false: nothing found is likely to answer, these are only the nearest; null: not known"
+    )
 
 
 class SectionOut(Schema):
@@ -52,6 +58,9 @@ class SectionOut(Schema):
     marks: list[tuple[int, int]] = Field(description="where words of the query stand in the passage")
     similarity: float = Field(description="cosine similarity, 0 to 1")
     score: float = Field(description="fused score, comparable within this query only")
+    relevance: float | None = Field(
+        description="probability that it answers, 0 to 1; null where the embedding model has no calibration"
+    )
     matched: list[str] = Field(description="the features by which it stands out")
     url: str
     created_at: datetime
@@ -61,6 +70,9 @@ class SectionPage(Schema):
     results: list[SectionOut] = Field(alias="hits")
     next_cursor: str | None
     notes: list[str] = []
+    answered: bool | None = Field(
+        None, description="false: nothing found is likely to answer, these are only the nearest; null: not known"
+    )
 
 
 class TurnOut(HitOut):
@@ -77,6 +89,9 @@ class MixedPage(Schema):
     results: list[SectionOut | TurnOut] = Field(alias="hits")
     next_cursor: str | None
     notes: list[str] = []
+    answered: bool | None = Field(
+        None, description="false: nothing found is likely to answer, these are only the nearest; null: not known"
+    )
 
 
 class IndexStatusOut(Schema):

@@ -12,10 +12,12 @@ from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from convmemory.core.cursors import UNREADABLE, decode_numbers, encode_cursor
 from convmemory.core.errors import InvalidInput
 from convmemory.core.measuring import timed
+from search.options import SearchOptions
 from search.pipeline import rank_items
 from search.query import DEFAULT_SCOPE, MAX_LIMIT, MIN_QUERY_CHARS, MODES, SCOPES, Mode, SearchQuery, parse_scope
 from search.ranking.rerank_endpoint import RerankOptions
 from search.ranking.reranking import Placing, key_of, place_hits, put_first, say_placed
+from search.ranking.times.reading import TimeReading
 from search.results.hits import Hit, show_hits
 
 __all__ = [
@@ -32,18 +34,24 @@ __all__ = [
     "search",
 ]
 
+ONLY_NEAREST = "Nothing found seems to answer this; what follows is only the nearest."
+
 
 @dataclass(frozen=True, slots=True)
 class SearchResults:
     """A page of hits, the cursor of the next one, and what the caller should know about the search.
 
-    `total` counts every turn that was found, on whatever page.
+    `total` counts every turn that was found, on whatever page. `answered` is false where nothing that was found is
+    likely to answer, and the hits are only the nearest; None where nobody can tell. `time` is what the query says about
+    when.
     """
 
     hits: list[Hit]
     next_cursor: str | None = None
     notes: tuple[str, ...] = ()
     total: int = 0
+    answered: bool | None = None
+    time: TimeReading | None = None
 
 
 def search(
@@ -87,5 +95,13 @@ def _find(
         shown = [by_key[key] for key in keys[order[start:end]].tolist() if key in by_key]
     rest = placing.keys if end < len(placing.keys) else ()
     next_cursor = encode_cursor(query.identity, [end, *rest]) if end < len(order) else None
-    notes = (*ranked.query.notes, *placing.notes)
-    return SearchResults(say_placed(shown, placing.keys), next_cursor, notes, total=len(order))
+    answered = ranked.is_answered(SearchOptions.from_settings().min_relevance)
+    notes = (*ranked.query.notes, *placing.notes, *([ONLY_NEAREST] if answered is False and len(order) else []))
+    return SearchResults(
+        say_placed(shown, placing.keys),
+        next_cursor,
+        notes,
+        total=len(order),
+        answered=answered,
+        time=ranked.query.time,
+    )

@@ -1,5 +1,6 @@
 """What the admin says of single vectors: norm and neighbours; and passages, each with its text on a page of its own."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -12,11 +13,14 @@ from django.utils.html import format_html
 from convmemory.accounts.content_admin import ContentAdmin
 from convmemory.core.admin_lists import ConversationFilter, OwnerFilter, UptoFilter, whole_number
 from convmemory.core.metadata_admin import Section
+from convmemory.core.text import cut
 from convmemory.embeddings.models import EmbeddingSpace
 from search.models import Passage
 from search.sources import adapter_of
-from search.vectors.neighbours import SCANNED, passage_neighbours
+from search.vectors.neighbours import SCANNED, Neighbour, passage_neighbours
 from search.vectors.texts import passage_text
+
+SHOWN_CHARS = 300  # of a neighbour's text
 
 
 class SourceFilter(ConversationFilter):
@@ -58,22 +62,44 @@ class PassageAdmin(ContentAdmin):
 
     def sections(self, request: HttpRequest, obj: Passage) -> list[Section]:
         norm, neighbours = passage_neighbours(obj.pk)
-        rows = [
-            (
-                object_link("search_passage", found.pk),
-                item_link(found.kind, found.object_id, found.item_number),
-                Passage.Kind(found.number).label,
-                f"{found.similarity:.4f}",
-            )
-            for found in neighbours
-        ]
-        return [vector_section(norm, obj.space), neighbour_section(("Passage", "Item", "Kind", "Similarity"), rows)]
+        is_own = request.user.pk == obj.owner_id
+        texts = texts_of_passages([found.pk for found in neighbours]) if is_own else None
+        return [vector_section(norm, obj.space), passage_section(neighbours, texts)]
 
     def content_of(self, request: HttpRequest, obj: Passage) -> dict[str, Any]:
-        read = adapter_of(obj.source.kind).read_elements(obj.owner_id, [obj.element_id])
-        element = read.get(obj.element_id)
-        part = next((part for part in element.parts if part.index == obj.part_index), None) if element else None
-        return {"text": passage_text(element, part, obj.start, obj.end) if element and part else ""}
+        neighbours = passage_neighbours(obj.pk)[1]
+        texts = texts_of_passages([obj.pk, *(found.pk for found in neighbours)])
+        return {"text": texts.get(obj.pk, ""), "sections": [passage_section(neighbours, texts)]}
+
+
+def texts_of_passages(ids: Sequence[int]) -> dict[int, str]:
+    """What passages of one owner say, by their numbers; the caller has checked the reader."""
+    rows = list(Passage.objects.filter(pk__in=ids).select_related("source").defer("embedding"))
+    texts = {}
+    for kind in {row.source.kind for row in rows}:
+        of_kind = [row for row in rows if row.source.kind == kind]
+        read = adapter_of(kind).read_elements(of_kind[0].owner_id, [row.element_id for row in of_kind])
+        for row in of_kind:
+            element = read.get(row.element_id)
+            part = next((part for part in element.parts if part.index == row.part_index), None) if element else None
+            texts[row.pk] = passage_text(element, part, row.start, row.end) if element and part else ""
+    return texts
+
+
+def passage_section(neighbours: Sequence[Neighbour], texts: Mapping[int, str] | None) -> Section:
+    """The neighbours of a passage; what they say where `texts` are given."""
+    rows = [
+        (
+            object_link("search_passage", found.pk),
+            item_link(found.kind, found.object_id, found.item_number),
+            Passage.Kind(found.number).label,
+            f"{found.similarity:.4f}",
+            *((cut(texts.get(found.pk, ""), SHOWN_CHARS),) if texts is not None else ()),
+        )
+        for found in neighbours
+    ]
+    columns = ("Passage", "Item", "Kind", "Similarity", *(("Text",) if texts is not None else ()))
+    return neighbour_section(columns, rows, has_texts=texts is not None)
 
 
 def vector_section(norm: float, space: EmbeddingSpace) -> Section:
@@ -81,9 +107,11 @@ def vector_section(norm: float, space: EmbeddingSpace) -> Section:
     return Section("Vector", ("Norm", "Dimensions"), [(f"{norm:.4f}", space.dimensions)])
 
 
-def neighbour_section(columns: tuple[str, ...], rows: list[tuple[Any, ...]]) -> Section:
+def neighbour_section(columns: tuple[str, ...], rows: list[tuple[Any, ...]], *, has_texts: bool) -> Section:
     """The table of nearest neighbours, with how they were found."""
     note = f"Cosine similarity within the owner's vectors of this space, {SCANNED:,} of them at most."
+    if not has_texts:
+        note += " What they say stands on the page “Read the content”."
     return Section("Nearest neighbours", columns, rows, note)
 
 
@@ -93,9 +121,9 @@ def object_link(page: str, pk: int) -> str:
 
 
 def item_link(kind: str, object_id: int, number: int) -> str:
-    """The product's own link to the item."""
-    adapter = adapter_of(kind)
-    return format_html('<a href="{}">{} {}</a>', adapter.url(object_id, number), adapter.item_name, number)
+    """A link to the item: for its owner the product's page, for others the admin's, which asks and records."""
+    address = reverse("admin:search_item_open", args=[kind, object_id, number])
+    return format_html('<a href="{}">{} {}</a>', address, adapter_of(kind).item_name, number)
 
 
 def reading_link(kind: str, object_id: int, number: int) -> str:

@@ -22,7 +22,7 @@ from django_htmx.http import push_url, replace_url
 
 from convmemory.accounts.views import PageRequest, signed_in
 from convmemory.conversations.models import Conversation
-from convmemory.conversations.reading import Filters, page_of_conversations
+from convmemory.conversations.reading import EVERYTHING, Filters, page_of_conversations
 from convmemory.conversations.search_box import SearchBox
 from convmemory.conversations.views import LIST_LIMIT, list_rows
 from convmemory.core.errors import InvalidInput
@@ -32,7 +32,7 @@ from search.indexing.status import IndexStatus, index_status
 from search.pages.chips import choices_of, presets_of, with_full_names
 from search.pages.groups import by_band, group_hits, turn_url
 from search.pages.past_searches import forget_search, past_searches, remember_search, save_search
-from search.searching import MAX_LIMIT, MIN_QUERY_CHARS, SearchQuery, search
+from search.searching import MAX_LIMIT, MIN_QUERY_CHARS, ONLY_NEAREST, SearchQuery, search
 
 RESULTS_LIMIT = 30
 BY_DATE_LIMIT = MAX_LIMIT
@@ -51,7 +51,7 @@ def search_page(request: PageRequest) -> HttpResponse:
     step = request.headers.get("X-Search-Step", "")
     box = _box(request, is_typing=step in ("typed", "goes-on"))
     status, context = _listing(request, box)
-    context |= {"box": box, "keep": box.query_string}
+    context |= {"box": box, "keep": box.query_string, "keep_time": box.without("when")}
     if context.get("groups") and (step == "chosen" or not request.htmx):
         remember_search(owner=request.user, box=box)
     if request.htmx:
@@ -102,8 +102,9 @@ def _listing(request: PageRequest, box: SearchBox) -> tuple[int, dict[str, Any]]
 
 def _query(box: SearchBox, filters: Filters, limit: int) -> SearchQuery:
     return SearchQuery(
-        text=box.q, limit=limit, mode=box.mode, scope=frozenset(box.scope), filters=filters, has_operators=True
-    )
+        text=box.q, limit=limit, mode=box.mode, scope=frozenset(box.scope), filters=filters, has_operators=True,
+        is_timeless=box.when == "any",
+    )  # fmt: skip
 
 
 def _filters(box: SearchBox) -> Filters:
@@ -143,20 +144,27 @@ def _list(request: PageRequest, filters: Filters, cursor: str) -> dict[str, Any]
 
 
 def _results(request: PageRequest, box: SearchBox, results: MixedResults, cursor: str) -> dict[str, Any]:
-    """The hits in groups: best first, or of the best the newest first."""
-    groups = group_hits(results.hits, box)
+    """The hits in groups: best first, or of the best the newest first; none where nothing answers, until asked for."""
+    is_silent = bool(results.hits) and results.answered is False and not (box.nearest or cursor)
+    groups = group_hits([] if is_silent else results.hits, box)
     likely, unlikely = by_band(groups)
+    said_elsewhere = {ONLY_NEAREST} if is_silent else set()
+    if results.time is not None:
+        said_elsewhere.add(results.time.note)
     if box.sort:
         likely.sort(key=lambda group: group.created_at, reverse=True)
     context: dict[str, Any] = {
         "groups": [*likely, *unlikely],
         "first_unlikely": unlikely[0].key if unlikely and likely else "",
         "hit_count": len(results.hits),
-        "next_cursor": None if box.sort else results.next_cursor,
-        "notes": results.notes,
+        "is_silent": is_silent,
+        "next_cursor": None if box.sort or is_silent else results.next_cursor,
+        "notes": [note for note in results.notes if note not in said_elsewhere],
+        "time": results.time,
+        "time_left_out": _query(replace(box, when=""), EVERYTHING, 1).time if box.when else None,
     }
     if not groups and not cursor:
-        context["nothing_imported"] = not _has_conversations(request)
+        context["nothing_imported"] = not is_silent and not _has_conversations(request)
         context["pending"] = index_status(owner=request.user).pending
     return context
 

@@ -8,6 +8,7 @@ from typing import Any
 from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
+from django.utils.translation import gettext_lazy as _
 
 from convmemory.conversations.models import Conversation
 
@@ -26,8 +27,8 @@ class ConversationSummary(models.Model):
         FAILED = "failed"
 
     class Method(models.TextChoices):
-        MODEL = "model", "by a language model"
-        EXTRACTIVE = "extractive", "extract of its own sentences"
+        MODEL = "model", _("by a language model")
+        EXTRACTIVE = "extractive", _("extract of its own sentences")
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
     conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="summaries", db_index=False)

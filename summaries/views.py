@@ -11,6 +11,7 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from convmemory.accounts.views import PageRequest, signed_in
@@ -69,7 +70,7 @@ def summaries(request: PageRequest, conversation_id: int) -> HttpResponse:
 
 
 def _head(conversation: Conversation) -> dict[str, Any]:
-    return {"conversation": conversation, "last_turn": conversation.turn_count - 1, "box": SearchBox()}
+    return {"conversation": conversation, "last_turn": conversation.turn_count, "box": SearchBox()}
 
 
 def _request_summary(request: PageRequest, conversation: Conversation) -> ConversationSummary:
@@ -84,12 +85,13 @@ def _request_summary(request: PageRequest, conversation: Conversation) -> Conver
 
 
 def _turn(request: HttpRequest, name: str) -> int | None:
+    """The turn that a person counted from one."""
     text = request.POST.get(name, "").strip()
     if not text:
         return None
-    if not text.isascii() or not text.isdigit() or len(text) > len(str(MAX_TURN)) or int(text) > MAX_TURN:
-        raise InvalidInput(f"{text[:40]!r} is not the number of a turn: use 0, 1, 2, …")
-    return int(text)
+    if not text.isascii() or not text.isdigit() or len(text) > len(str(MAX_TURN)) or not 0 < int(text) <= MAX_TURN:
+        raise InvalidInput(f"{text[:40]!r} is not the number of a turn: use 1, 2, 3, …")
+    return int(text) - 1
 
 
 @require_safe
@@ -119,5 +121,5 @@ def regenerate(request: PageRequest, conversation_id: int, summary_id: int) -> H
 def delete(request: PageRequest, conversation_id: int, summary_id: int) -> HttpResponse:
     """Delete for good."""
     ordering.delete_summary(owner=request.user, conversation_id=conversation_id, summary_id=summary_id)
-    messages.success(request, "The summary is deleted.")
+    messages.success(request, _("The summary is deleted."))
     return redirect("summaries", conversation_id=conversation_id)

@@ -38,6 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.MEDIA_ROOT = test_var / "media"
     settings.STATIC_ROOT = test_var / "static"
     settings.STATIC_ROOT.mkdir(exist_ok=True)
+    settings.SEARCH_MIN_RELEVANCE = settings.RECALL_MIN_RELEVANCE = 0.0  # but where a test is about silence
     settings.MEASURES_FLUSH_S = 0.0  # no thread: its connection would outlive a test's transaction
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     database = connections["default"].settings_dict

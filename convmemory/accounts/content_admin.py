@@ -1,14 +1,14 @@
 """Admin pages with content: a page apart from the metadata, with its own permission, that records who reads.
 
 The owner sees it at once. Others are asked first (GET) and see it after they said yes (POST), so that nothing
-is read by accident and every row of the record is a decision.
+is read by accident and every row of the record is a decision. Who may not read it is told so, and what it takes.
 """
 
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Any
 
 from django.contrib.admin import AdminSite
-from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
@@ -30,13 +30,13 @@ def content_page(
     content: Content,
     frame: dict[str, Any],
 ) -> HttpResponse:
-    """The page with the content that `content` loads. Raises: PermissionDenied.
+    """The page with the content that `content` loads.
 
     `what` names it in the record; `frame` is what the page shows around it.
     """
-    if not may_read_content(reader=request.user, owner_id=owner_id):
-        raise PermissionDenied
     context = {**site.each_context(request), **frame, "what": what, "owner_name": owner_name}
+    if not may_read_content(reader=request.user, owner_id=owner_id):
+        return TemplateResponse(request, "admin/content_refused.html", context, status=HTTPStatus.FORBIDDEN)
     if request.user.pk != owner_id and request.method != "POST":
         return TemplateResponse(request, "admin/content_ask.html", context)
     note_reading(reader=request.user, owner_id=owner_id, what=what)

@@ -4,12 +4,13 @@ from typing import Any
 
 from django import forms
 from django.contrib.auth.forms import AdminPasswordChangeForm
+from django.utils.translation import gettext_lazy as _
 
 from convmemory.accounts.keys import revoke_all_keys
 from convmemory.sign_in.forms import ChangePasswordForm as CheckedPasswordForm
 
 FOR_EVER = ""
-LIFETIMES = (("30", "30 days"), ("90", "90 days"), ("365", "A year"), (FOR_EVER, "Never"))
+LIFETIMES = (("30", _("30 days")), ("90", _("90 days")), ("365", _("A year")), (FOR_EVER, _("Never")))
 
 
 class NewKeyForm(forms.Form):
@@ -18,11 +19,11 @@ class NewKeyForm(forms.Form):
     name = forms.CharField(
         max_length=100,
         required=False,
-        label="Name",
-        widget=forms.TextInput(attrs={"placeholder": "What is it for? Laptop, backup script, …"}),
+        label=_("Name"),
+        widget=forms.TextInput(attrs={"placeholder": _("What is it for? Laptop, backup script, …")}),
     )
-    expires = forms.ChoiceField(choices=LIFETIMES, required=False, initial="365", label="Expires")
-    read_only = forms.BooleanField(required=False, label="Read only")
+    expires = forms.ChoiceField(choices=LIFETIMES, required=False, initial="365", label=_("Expires"))
+    read_only = forms.BooleanField(required=False, label=_("Read only"))
 
     def values(self) -> dict[str, Any]:
         """What `keys.create_key` takes beside the owner."""
@@ -38,7 +39,7 @@ class EndsKeys(forms.Form):
     """Asks whether a password's change ends the API keys, too."""
 
     end_keys = forms.BooleanField(
-        required=False, label="End all API keys", help_text="Programs that use one are refused from now on."
+        required=False, label=_("End all API keys"), help_text=_("Programs that use one are refused from now on.")
     )
 
     def end_keys_if_asked(self, user: Any) -> int:

@@ -17,6 +17,8 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse_lazy
 from django.utils.cache import patch_vary_headers
+from django.utils.translation import get_language_from_request, ngettext, override
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 from django_htmx.http import HttpResponseClientRedirect
 from django_htmx.middleware import HtmxDetails
@@ -28,6 +30,7 @@ from convmemory.accounts.quota import use_today
 from convmemory.core.appearance import DENSITIES, THEMES, Appearance, remember
 from convmemory.core.completions import endpoint_from_settings
 from convmemory.core.errors import ConversationBusy, InvalidInput, NotFound, QuotaUsedUp
+from convmemory.core.languages import languages
 
 logger = logging.getLogger(__name__)
 P = ParamSpec("P")
@@ -87,13 +90,15 @@ def account(request: PageRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @signed_in
 def appearance(request: PageRequest) -> HttpResponse:
-    """Light, dark or as the system has it, and how dense pages are."""
+    """Light, dark or as the system has it, how dense pages are, and in which language."""
     if request.method != "POST":
-        return render(request, "accounts/appearance.html", {"themes": THEMES, "densities": DENSITIES})
-    chosen = Appearance(request.POST.get("theme", ""), request.POST.get("density", ""))
-    if chosen.theme not in THEMES or chosen.density not in DENSITIES:
+        context = {"themes": THEMES, "densities": DENSITIES, "languages": languages()}
+        return render(request, "accounts/appearance.html", context)
+    chosen = Appearance(*(request.POST.get(name, "") for name in ("theme", "density", "language")))
+    if chosen.theme not in THEMES or chosen.density not in DENSITIES or chosen.language not in languages():
         raise InvalidInput("There is no such appearance.")
-    messages.success(request, "Saved.")
+    with override(chosen.language or get_language_from_request(request)):
+        messages.success(request, _("Saved."))
     response = redirect("appearance")
     remember(response, chosen, is_secure=request.is_secure())
     return response
@@ -134,7 +139,7 @@ def keys(request: PageRequest) -> HttpResponse:
 def revoke(request: PageRequest, key_id: int) -> HttpResponse:
     """Revoke one key; programs that use it are refused from now on."""
     revoke_key(owner=request.user, key_id=key_id)
-    messages.success(request, "The key is revoked.")
+    messages.success(request, _("The key is revoked."))
     return redirect("keys")
 
 
@@ -152,6 +157,8 @@ class ChangePassword(PasswordChangeView):
         with transaction.atomic():
             answer = super().form_valid(form)
             ended = form.end_keys_if_asked(form.user)
-        keys_ended = f" {ended} API key{'' if ended == 1 else 's'} ended." if form.cleaned_data["end_keys"] else ""
-        messages.success(self.request, f"Your password is changed. Other browsers are signed out.{keys_ended}")
+        said = _("Your password is changed. Other browsers are signed out.")
+        if form.cleaned_data["end_keys"]:
+            said += " " + ngettext("%(count)s API key ended.", "%(count)s API keys ended.", ended) % {"count": ended}
+        messages.success(self.request, said)
         return answer

@@ -18,7 +18,7 @@ from convmemory.chat.schemas import (
     ReplyList,
     StopOut,
 )
-from convmemory.chat.streaming import stream_reply
+from convmemory.chat.streaming import Request, stream_reply
 from convmemory.documents.schemas import AttachedDocuments, AttachIn
 
 router = Router(tags=["chat"])
@@ -31,9 +31,12 @@ NULLABLE = ("context_window", "reply_tokens", "temperature")
     summary="Send a message, receive the reply as events",
 )
 async def stream(request: HttpRequest, conversation_id: int, body: MessageToAnswer) -> StreamingHttpResponse:
-    """Server-sent events: message_started, context, text, thinking, tool_call, tool_result, turn, done or error."""
+    """Server-sent events: message_started, context, text, thinking, tool_call, tool_result, turn, done or error.
+
+    A `done` that says `title_follows` is followed by `title`, which is empty where the model gave none.
+    """
     return await stream_reply(
-        owner=caller_of(request), conversation_id=conversation_id, text=body.message, agent_id=body.agent_id
+        Request(caller_of(request), conversation_id, body.message, agent_id=body.agent_id, replaces=body.replaces)
     )
 
 

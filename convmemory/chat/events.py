@@ -11,7 +11,7 @@ from typing import Any, Literal
 from convmemory.core.text import json_storable
 
 EventName = Literal[
-    "message_started", "context", "text", "thinking", "tool_call", "tool_result", "turn", "done", "error"
+    "message_started", "context", "text", "thinking", "tool_call", "tool_result", "turn", "done", "error", "title"
 ]
 KEEP_ALIVE = b": still here\n\n"
 
@@ -25,7 +25,7 @@ class Event:
 
     @property
     def is_last(self) -> bool:
-        return self.name in ("done", "error")
+        return self.name in ("error", "title") or (self.name == "done" and not self.data.get("title_follows"))
 
 
 def encode_event(event: Event) -> bytes:

@@ -21,6 +21,7 @@ from convmemory.context.sending import prepare_context
 from convmemory.context.values import ContextMessage, FilterResult
 from convmemory.context.wire import wire_messages
 from convmemory.conversations.drafts import MessageDraft
+from convmemory.conversations.parts import ToolResultPart
 from convmemory.core.errors import EndpointUnavailable, InvalidInput
 from convmemory.core.threads import in_thread
 from convmemory.tools.registry import Seen
@@ -42,6 +43,9 @@ async def write_reply(job: ReplyJob, progress: ReplyProgress, publish: Publish) 
     Raises: ContextTooLarge, EndpointError, QuotaUsedUp.
     """
     context = await in_thread(_prepare, job)
+    progress.add_sources(
+        part.text for message in context.messages for part in message.parts if isinstance(part, ToolResultPart)
+    )
     if summary := summary_of(context):
         publish(Event("context", summary))
     room = Room(context.window - context.tokens_after, job.agent.endpoint.encoding)
@@ -127,7 +131,11 @@ async def _answer(
         documents_seen, owner_id=job.owner.pk, conversation_id=job.conversation_id, agent_id=job.agent.agent_id
     )
     seen = Seen(messages=alive, documents=documents)
-    result = await answer_call(call, caller=job.owner, allowed=job.agent.tools, room=room, seen=seen)
+    first = max(progress.sources, default=0) + 1
+    result = await answer_call(
+        call, caller=job.owner, allowed=job.agent.tools, room=room, seen=seen, first_citation=first
+    )
+    progress.add_sources([result.text])
     progress.messages.append(MessageDraft(role="tool", parts=(result,), created_at=timezone.now()))
     payload = {"call_id": result.call_id, "name": result.name, "text": result.text, "is_error": result.is_error}
     publish(Event("tool_result", payload))

@@ -18,6 +18,7 @@ from convmemory.chat.models import Reply
 from convmemory.chat.options import ChatOptions
 from convmemory.chat.progress import ReplyProgress
 from convmemory.chat.replies import Ending, Pulse, ReplyJob, ReplyLost, StoredReply, beat, finish_reply
+from convmemory.chat.titles import FirstTurn, first_turn_of, give_title
 from convmemory.conversations.drafts import MessageDraft
 from convmemory.core.errors import ConvMemoryError, EndpointBusy, QuotaUsedUp
 from convmemory.core.threads import in_thread
@@ -137,21 +138,34 @@ class LiveReply:
         if ending is None:
             self._publish(Event("error", {"status": "lost", "detail": GONE}))
             return
+        received = self._received()
         try:
             async with asyncio.timeout(FINISH_TIMEOUT_S):
-                stored = await in_thread(finish_reply, self.job, self._received(), ending)
+                stored = await in_thread(finish_reply, self.job, received, ending)
         except ReplyLost:
             self._publish(Event("error", {"status": "lost", "detail": GONE}))
             return
-        self._tell_end(ending, stored)
+        begins = ending.status is Reply.Status.DONE and stored.turn_number == 0
+        turn = await in_thread(first_turn_of, self.job, received) if begins else None
+        self._tell_end(ending, stored, title_follows=turn is not None)
+        if turn is not None:
+            await self._give_title(turn)
 
-    def _tell_end(self, ending: Ending, stored: StoredReply) -> None:
+    async def _give_title(self, turn: FirstTurn) -> None:
+        title = ""
+        try:
+            title = await give_title(self.job, turn)
+        finally:
+            self._publish(Event("title", {"title": title}))
+
+    def _tell_end(self, ending: Ending, stored: StoredReply, *, title_follows: bool) -> None:
         if stored.turn_number is not None:
             url = f"/conversations/{self.job.conversation_id}?turn={stored.turn_number}"
             self._publish(Event("turn", {"turn_number": stored.turn_number, "url": url}))
         payload = {"status": ending.status.value, "reply_id": self.job.reply_id, "message_id": stored.last_message_id}
         if ending.status in (Reply.Status.DONE, Reply.Status.STOPPED):
-            self._publish(Event("done", {**payload, "remark": ending.error}))
+            later = {"title_follows": True} if title_follows else {}
+            self._publish(Event("done", {**payload, "remark": ending.error, **later}))
         else:
             self._publish(Event("error", {**payload, "detail": ending.error, **_retry(ending)}))
 

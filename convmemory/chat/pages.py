@@ -29,18 +29,33 @@ class AgentChoice:
 
 
 @dataclass(frozen=True, slots=True)
+class Written:
+    """What stands in the composer already; `replaces` is the id of the question that it takes the place of."""
+
+    text: str = ""
+    replaces: int | None = None
+
+
+NOTHING_WRITTEN = Written()
+
+
+@dataclass(frozen=True, slots=True)
 class Composer:
-    """The form at the foot of a conversation. `can_send` is false where no endpoint is set up."""
+    """The form at the foot of a conversation. `can_send` is false where no endpoint is set up.
+
+    `last_question` is the id of the last question where it can be asked again.
+    """
 
     conversation_id: int | None
     choices: tuple[AgentChoice, ...]
     can_send: bool
     is_busy: bool
-    text: str = ""
+    written: Written = NOTHING_WRITTEN
+    last_question: int | None = None
 
 
-def composer_for(*, owner: User, conversation: Conversation | None, text: str = "") -> Composer:
-    """The form for the caller's conversation, or for a new one. Two queries."""
+def composer_for(*, owner: User, conversation: Conversation | None, written: Written = NOTHING_WRITTEN) -> Composer:
+    """The form for the caller's conversation, or for a new one. Three queries."""
     usable = [agent for agent in [None, *agents_of(owner)] if has_endpoint(agent, owner=owner)]
     chosen = usual_agent_id(owner=owner, conversation_id=conversation.pk if conversation else None)
     values = [agent.pk if agent else 0 for agent in usable]
@@ -52,8 +67,16 @@ def composer_for(*, owner: User, conversation: Conversation | None, text: str = 
         ),
         can_send=bool(usable),
         is_busy=conversation is not None and _is_busy(conversation),
-        text=text,
+        written=written,
+        last_question=_last_question(conversation) if conversation else None,
     )
+
+
+def _last_question(conversation: Conversation) -> int | None:
+    """The conversation's last question, where this server's chat was asked it."""
+    asked = conversation.messages.filter(is_real_user=True, superseded=False).order_by("-position")[:1]
+    replies = Reply.objects.filter(conversation=conversation, question__in=asked.values("pk"))
+    return replies.values_list("question_id", flat=True).first()
 
 
 def _is_busy(conversation: Conversation) -> bool:

@@ -4,15 +4,17 @@ Its JSON form is what `Reply.partial` holds, so that another process can finish 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, cast
 
+from convmemory.chat.citations import link_citations, sources_in
 from convmemory.chat.deltas import CompletionDraft
 from convmemory.conversations.drafts import MessageDraft
 from convmemory.conversations.parts import (
     ROLES,
     Role,
+    TextPart,
     ToolCallPart,
     ToolResultPart,
     part_from_json,
@@ -25,17 +27,30 @@ UNANSWERED = "The reply ended before this tool had answered."
 
 @dataclass(slots=True)
 class ReplyProgress:
-    """`messages` are complete; `current` is being received."""
+    """`messages` are complete; `current` is being received. `sources` can be cited: addresses by number."""
 
     messages: list[MessageDraft] = field(default_factory=list)
     current: CompletionDraft | None = None
+    sources: dict[int, str] = field(default_factory=dict)
+
+    def add_sources(self, texts: Iterable[str]) -> None:
+        """Take in what tools' answers hold."""
+        self.sources |= sources_in(texts)
 
     def received(self, *, now: datetime) -> list[MessageDraft]:
         """Everything worth keeping if it ended now, every tool call with a result."""
         kept = list(self.messages)
         if self.current is not None and (parts := self.current.spoken_parts):
             kept.append(MessageDraft(role="assistant", parts=parts, model=self.current.model, created_at=now))
-        return [*kept, *_missing_results(kept, now)]
+        return [*(self._linked(draft) for draft in kept), *_missing_results(kept, now)]
+
+    def _linked(self, draft: MessageDraft) -> MessageDraft:
+        """The message with links in the place of the numbers that it cites."""
+        parts = tuple(
+            replace(part, text=link_citations(part.text, self.sources)) if isinstance(part, TextPart) else part
+            for part in draft.parts
+        )
+        return replace(draft, parts=parts) if draft.role == "assistant" else draft
 
 
 def _missing_results(drafts: Sequence[MessageDraft], now: datetime) -> Iterable[MessageDraft]:

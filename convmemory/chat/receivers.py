@@ -25,5 +25,8 @@ def on_conversation_shown(
     if is_whole:
         composer = composer_for(owner=owner, conversation=conversation)
         values = {"composer": composer, "how_to_set_up": HOW_TO_SET_UP}
-    replies = Reply.objects.filter(owner_id=owner.pk, conversation=conversation, question__in=messages).order_by("pk")
+    replies = list(
+        Reply.objects.filter(owner_id=owner.pk, conversation=conversation, question__in=messages).order_by("pk")
+    )
+    values["asked_here"] = {reply.question_id for reply in replies}
     return PageAddition(values, notes_on(replies, messages))

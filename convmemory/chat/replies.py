@@ -24,7 +24,8 @@ from convmemory.chat.progress import draft_to_json, read_partial
 from convmemory.conversations import ingest, reading
 from convmemory.conversations.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.models import Conversation, Message
-from convmemory.conversations.parts import TextPart
+from convmemory.conversations.parts import TextPart, spoken_text
+from convmemory.conversations.superseding import supersede_from
 from convmemory.core.errors import ConvMemoryError, InvalidInput, NotFound, TooLarge
 from convmemory.core.text import one_line, storable
 
@@ -94,15 +95,22 @@ def start_conversation(*, owner: User, text: str, agent_id: int | None) -> Conve
     )
 
 
-def begin_reply(*, owner: User, conversation_id: int, text: str, agent_id: int | None = None) -> ReplyJob:
+def begin_reply(
+    *, owner: User, conversation_id: int, text: str, agent_id: int | None = None, replaces: int | None = None
+) -> ReplyJob:
     """Store the question and take the conversation for its answer, both or neither.
 
-    Raises: NotFound, ConversationBusy, NoEndpoint, InvalidInput, TooLarge, SwitchedOff, QuotaUsedUp.
+    `replaces` is the message id of an earlier question that was asked here: the thread goes on from its place, without
+    it and what came after. Raises: NotFound, ConversationBusy, NoEndpoint, InvalidInput, TooLarge, SwitchedOff,
+    QuotaUsedUp.
     """
     question = MessageDraft(role="user", parts=(TextPart(_clean(text)),), created_at=timezone.now())
     agent = agent_for(owner=owner, conversation_id=conversation_id, agent_id=agent_id)
     options = _usable(agent, owner)
     with transaction.atomic():
+        if replaces is not None:
+            question_asked_here(owner=owner, conversation_id=conversation_id, message_id=replaces)
+            supersede_from(owner=owner, conversation_id=conversation_id, message_id=replaces)
         question_id = ingest.begin_response(
             owner=owner, conversation_id=conversation_id, question=question, lease=lease()
         )
@@ -114,6 +122,18 @@ def begin_reply(*, owner: User, conversation_id: int, text: str, agent_id: int |
             model=options.endpoint.model,
         )
     return ReplyJob(reply.pk, conversation_id, question_id, owner, options)
+
+
+def question_asked_here(*, owner: AbstractBaseUser, conversation_id: int, message_id: int) -> str:
+    """The text of a question that this server's chat was asked and that still counts. Raises: NotFound."""
+    asked = Message.objects.filter(
+        pk=message_id, owner_id=owner.pk, conversation_id=conversation_id, role="user", superseded=False
+    ).first()
+    if asked is None or not Reply.objects.filter(owner_id=owner.pk, question=asked).exists():
+        raise NotFound(
+            f"There is no question {message_id} in conversation {conversation_id} that could be asked again."
+        )
+    return spoken_text(asked.typed_parts)
 
 
 def _usable(agent: Agent | None, owner: User) -> AgentOptions:

@@ -11,6 +11,11 @@ class MessageToAnswer(Schema):
     agent_id: int | None = Field(
         None, description="who answers; without it the agent that answered here last, 0 for the server's own"
     )
+    replaces: int | None = Field(
+        None,
+        description="the message id of an earlier question of this chat: the message takes its place, and what came "
+        "after it is superseded; a blank message asks that question again",
+    )
 
 
 class StopOut(Schema):

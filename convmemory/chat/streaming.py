@@ -5,33 +5,44 @@ stream lasts, and with as many streams as the pool has connections nobody would 
 """
 
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 
 from django.contrib.auth.models import User
 from django.http import StreamingHttpResponse
 
 from convmemory.chat.events import KEEP_ALIVE, Event, encode_event
 from convmemory.chat.live import start_reply
-from convmemory.chat.replies import ReplyJob, begin_reply, start_conversation
+from convmemory.chat.replies import ReplyJob, begin_reply, question_asked_here, start_conversation
 from convmemory.core.threads import first_in_thread
 
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
-async def stream_reply(
-    *, owner: User, conversation_id: int | None, text: str, agent_id: int | None
-) -> StreamingHttpResponse:
-    """Begin a reply to `text`, in a new conversation where the id is None, and stream it.
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A message to be answered, in a new conversation where the id is None.
 
-    Raises: as `replies.begin_reply`, before anything is stored.
+    `replaces` is the message id of an earlier question that it takes the place of; where the text is blank, that
+    question is asked again as it is.
     """
-    job = await first_in_thread(_begin, owner, conversation_id, text, agent_id)
+
+    owner: User
+    conversation_id: int | None
+    text: str
+    agent_id: int | None = None
+    replaces: int | None = None
+
+
+async def stream_reply(asked: Request) -> StreamingHttpResponse:
+    """Begin a reply and stream it. Raises: as `replies.begin_reply`, before anything is stored."""
+    job = await first_in_thread(_begin, asked)
     events = start_reply(job).listen()
     return StreamingHttpResponse(_lines(job, events), content_type="text/event-stream", headers=HEADERS)
 
 
-async def wait_for_reply(*, owner: User, conversation_id: int | None, text: str, agent_id: int | None) -> str:
+async def wait_for_reply(asked: Request) -> str:
     """The same without a stream: where the finished reply stands. Raises: as `stream_reply`."""
-    job = await first_in_thread(_begin, owner, conversation_id, text, agent_id)
+    job = await first_in_thread(_begin, asked)
     url = f"/conversations/{job.conversation_id}"
     async for event in start_reply(job).listen():
         if event is not None and event.name == "turn":
@@ -39,10 +50,15 @@ async def wait_for_reply(*, owner: User, conversation_id: int | None, text: str,
     return url
 
 
-def _begin(owner: User, conversation_id: int | None, text: str, agent_id: int | None) -> ReplyJob:
+def _begin(asked: Request) -> ReplyJob:
+    owner, conversation_id, text, replaces = asked.owner, asked.conversation_id, asked.text, asked.replaces
     if conversation_id is None:
-        conversation_id = start_conversation(owner=owner, text=text, agent_id=agent_id).pk
-    return begin_reply(owner=owner, conversation_id=conversation_id, text=text, agent_id=agent_id)
+        conversation_id = start_conversation(owner=owner, text=text, agent_id=asked.agent_id).pk
+    elif replaces is not None and not text.strip():
+        text = question_asked_here(owner=owner, conversation_id=conversation_id, message_id=replaces)
+    return begin_reply(
+        owner=owner, conversation_id=conversation_id, text=text, agent_id=asked.agent_id, replaces=replaces
+    )
 
 
 async def _lines(job: ReplyJob, events: AsyncIterator[Event | None]) -> AsyncIterator[bytes]:

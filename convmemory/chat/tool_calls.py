@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from django.contrib.auth.models import User
 
+from convmemory.chat.citations import with_citations
 from convmemory.chat.deltas import FinishedCall
 from convmemory.conversations.parts import ToolResultPart
 from convmemory.core.errors import ConvMemoryError
@@ -45,15 +46,26 @@ class Room:
 
 
 async def answer_call(
-    call: FinishedCall, *, caller: User, allowed: tuple[str, ...], room: Room, seen: Seen = NOTHING_SEEN
+    call: FinishedCall,
+    *,
+    caller: User,
+    allowed: tuple[str, ...],
+    room: Room,
+    seen: Seen = NOTHING_SEEN,
+    first_citation: int = 1,
 ) -> ToolResultPart:
-    """The result of one call; `seen` is what the conversation has before it already, and which documents."""
-    text, is_error = await _run(call, caller, allowed, seen)
+    """The result of one call; `seen` is what the conversation has before it already, and which documents.
+
+    What it found can be cited by numbers from `first_citation` on.
+    """
+    text, is_error = await _run(call, caller, allowed, seen, first_citation)
     fitting = await asyncio.to_thread(room.fit, text)
     return ToolResultPart(call_id=call.part.id, name=call.part.name, text=fitting, is_error=is_error)
 
 
-async def _run(call: FinishedCall, caller: User, allowed: tuple[str, ...], seen: Seen) -> tuple[str, bool]:
+async def _run(
+    call: FinishedCall, caller: User, allowed: tuple[str, ...], seen: Seen, first_citation: int
+) -> tuple[str, bool]:
     name = call.part.name
     if name not in allowed:
         return f"There is no tool {name!r} here: use {', '.join(allowed) or 'none'}.", True
@@ -69,4 +81,4 @@ async def _run(call: FinishedCall, caller: User, allowed: tuple[str, ...], seen:
     except Exception:  # a tool's boundary: the model is told, the log has the rest
         logger.exception("The tool %s failed", name)
         return f"{name} failed: an error inside the server.", True
-    return json.dumps(answer, ensure_ascii=False), False
+    return json.dumps(with_citations(answer, first=first_citation), ensure_ascii=False), False

@@ -10,6 +10,9 @@ urlpatterns = [
     path("chat", views.new_chat, name="new-chat"),
     path("chat/send", views.send, name="start-chat"),
     path("conversations/<int:conversation_id>/send", views.send, name="send"),
+    path(
+        "conversations/<int:conversation_id>/questions/<int:message_id>/edit", views.edit_question, name="edit-question"
+    ),
     path("conversations/<int:conversation_id>/stop", views.stop, name="stop-reply"),
     path("conversations/<int:conversation_id>/running", views.running, name="running-reply"),
     path("conversations/<int:conversation_id>/replies/<int:reply_id>", views.show_reply, name="reply"),

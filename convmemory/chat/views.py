@@ -8,7 +8,6 @@ from http import HTTPStatus
 from typing import Any
 
 from django.contrib import messages
-from django.contrib.auth.models import User
 from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
@@ -24,8 +23,8 @@ from convmemory.chat.agents import HOW_TO_SET_UP
 from convmemory.chat.endpoint_check import Trial, list_models
 from convmemory.chat.forms import AgentForm, initial_of
 from convmemory.chat.models import Agent, Reply
-from convmemory.chat.pages import composer_for, received_parts
-from convmemory.chat.streaming import stream_reply, wait_for_reply
+from convmemory.chat.pages import Written, composer_for, received_parts
+from convmemory.chat.streaming import Request, stream_reply, wait_for_reply
 from convmemory.conversations import reading
 from convmemory.conversations.search_box import SearchBox
 from convmemory.core.errors import ConvMemoryError, InvalidInput, NotFound
@@ -51,33 +50,33 @@ async def send(request: HttpRequest, conversation_id: int | None = None) -> Http
         if wants_events:
             return problems.problem(HTTPStatus.UNAUTHORIZED, "You are signed out: sign in again.")
         return redirect_to_login("/chat" if conversation_id is None else f"/conversations/{conversation_id}")
-    text, agent_id = request.POST.get("message", ""), _agent_id(request)
+    text, replaces = request.POST.get("message", ""), _number(request, "replaces")
+    asked = Request(caller, conversation_id, text, agent_id=_number(request, "agent"), replaces=replaces)
     try:
         if wants_events:
-            return await stream_reply(owner=caller, conversation_id=conversation_id, text=text, agent_id=agent_id)
-        url = await wait_for_reply(owner=caller, conversation_id=conversation_id, text=text, agent_id=agent_id)
+            return await stream_reply(asked)
+        url = await wait_for_reply(asked)
     except ConvMemoryError as error:
         if wants_events:
             return problems.problem_of(error)
-        return await in_thread(_refused, request, caller, conversation_id, text, error)
+        return await in_thread(_refused, request, asked, error)
     return redirect(url)
 
 
-def _agent_id(request: HttpRequest) -> int | None:
-    text = request.POST.get("agent", "")
+def _number(request: HttpRequest, name: str) -> int | None:
+    text = request.POST.get(name, "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
 
 
-def _refused(
-    request: HttpRequest, caller: User, conversation_id: int | None, text: str, error: ConvMemoryError
-) -> HttpResponse:
+def _refused(request: HttpRequest, asked: Request, error: ConvMemoryError) -> HttpResponse:
     """The composer again, with the text and why it was not taken."""
     conversation = None
-    if conversation_id is not None and not isinstance(error, NotFound):
-        conversation = reading.get_conversation(owner=caller, conversation_id=conversation_id)
+    if asked.conversation_id is not None and not isinstance(error, NotFound):
+        conversation = reading.get_conversation(owner=asked.owner, conversation_id=asked.conversation_id)
     status = problems.status_of(error)
+    draft = Written(asked.text, asked.replaces)
     context = {
-        "composer": composer_for(owner=caller, conversation=conversation, text=text),
+        "composer": composer_for(owner=asked.owner, conversation=conversation, written=draft),
         "how_to_set_up": HOW_TO_SET_UP,
         "reason": str(error),
         "box": SearchBox(),
@@ -91,6 +90,22 @@ def new_chat(request: PageRequest) -> HttpResponse:
     """The composer of a conversation that does not exist yet."""
     composer = composer_for(owner=request.user, conversation=None)
     context = {"composer": composer, "how_to_set_up": HOW_TO_SET_UP, "box": SearchBox()}
+    return render(request, "chat/new.html", context)
+
+
+@require_safe
+@signed_in
+def edit_question(request: PageRequest, conversation_id: int, message_id: int) -> HttpResponse:
+    """A question to be written anew, on a page of its own; with scripts that is done in the conversation."""
+    conversation = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
+    text = replies.question_asked_here(owner=request.user, conversation_id=conversation_id, message_id=message_id)
+    composer = composer_for(owner=request.user, conversation=conversation, written=Written(text, message_id))
+    context = {
+        "composer": composer,
+        "conversation": conversation,
+        "how_to_set_up": HOW_TO_SET_UP,
+        "box": SearchBox(),
+    }
     return render(request, "chat/new.html", context)
 
 

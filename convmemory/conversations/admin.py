@@ -47,8 +47,9 @@ class ConversationAdmin(ContentAdmin, DeletableAdmin):
             delete_conversation(owner=row.owner, conversation_id=row.pk)
 
     def sections(self, request: HttpRequest, obj: Conversation) -> list[Section]:
+        first = whole_number(request.GET.get("turn", ""))
         is_readable = may_read_content(reader=request.user, owner_id=obj.owner_id)
-        return [turns_section(obj, first=whole_number(request.GET.get("turn", "")), is_readable=is_readable)]
+        return [turns_section(obj, first=first, is_own=obj.owner_id == request.user.pk, is_readable=is_readable)]
 
     def tools(self, request: HttpRequest, obj: Conversation) -> list[tuple[str, str]]:
         return [*super().tools(request, obj), *related_links(obj)]
@@ -188,7 +189,7 @@ class EventAdmin(ContentAdmin):
         return {"messages_shown": [said]}
 
 
-def turns_section(conversation: Conversation, *, first: int, is_readable: bool) -> Section:
+def turns_section(conversation: Conversation, *, first: int, is_own: bool, is_readable: bool) -> Section:
     """The turns from number `first` on, a page of them, without what was said."""
     rows = (
         conversation.messages.filter(turn_number__gte=first, turn_number__lt=first + TURNS_PER_PAGE)
@@ -207,7 +208,7 @@ def turns_section(conversation: Conversation, *, first: int, is_readable: bool) 
         columns=("Turn", "Messages", "From the assistant", "Begun", "Read"),
         rows=[
             (
-                turn_link(conversation.pk, row["turn_number"]),
+                turn_link(conversation.pk, row["turn_number"], is_own=is_own, is_readable=is_readable),
                 row["messages"],
                 row["answers"],
                 row["at"] or "",
@@ -216,14 +217,19 @@ def turns_section(conversation: Conversation, *, first: int, is_readable: bool) 
             for row in rows
             if row["turn_number"] is not None
         ],
-        note="A turn's link opens for its owner only; reading here needs the permission and is recorded.",
+        note="" if is_own else "Reading what somebody else wrote needs the permission, asks first, and is recorded.",
         links=links,
     )
 
 
-def turn_link(conversation_id: int, turn: int) -> str:
-    """The product's own link to the turn."""
-    return format_html('<a href="/conversations/{}?turn={}">turn {}</a>', conversation_id, turn, turn)
+def turn_link(conversation_id: int, turn: int, *, is_own: bool, is_readable: bool) -> str:
+    """A link to the turn: for its owner the product's page, for whom may read it the admin's, else its name alone."""
+    if is_own:
+        return format_html('<a href="/conversations/{}?turn={}">turn {}</a>', conversation_id, turn, turn)
+    if not is_readable:
+        return f"turn {turn}"
+    address = reverse("admin:conversations_conversation_content", args=[conversation_id])
+    return format_html('<a href="{}?turn={}">turn {}</a>', address, turn, turn)
 
 
 def content_link(conversation_id: int, turn: int) -> str:

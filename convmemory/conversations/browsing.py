@@ -11,7 +11,8 @@ from itertools import groupby
 from django.contrib.auth.models import AbstractBaseUser
 from django.db.models import Count, Q, QuerySet
 from django.utils import timezone
-from django.utils.dateformat import format as format_date
+from django.utils.formats import date_format
+from django.utils.translation import gettext, gettext_lazy
 
 from convmemory.conversations import curating
 from convmemory.conversations.models import Conversation, Figures, Tag
@@ -22,7 +23,7 @@ PAGE_ROWS = 60
 PINNED_SHOWN = 30
 CHILDREN_SHOWN = 300
 CHOICES_SHOWN = 300
-PINNED = "Pinned"
+PINNED = gettext_lazy("Pinned")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ def page_of_shelves(
     shelves: list[Shelf] = []
     if choice.is_everything:
         pinned = [] if cursor else list(_chosen(owner, choice, is_pinned=True).order_by("-pinned_at")[:PINNED_SHOWN])
-        shelves = [Shelf(PINNED, tuple(_rows(owner, pinned, has_children=True)))] if pinned else []
+        shelves = [Shelf(str(PINNED), tuple(_rows(owner, pinned, has_children=True)))] if pinned else []
         rows = rows.filter(pinned_at__isnull=True)
     if cursor:
         at, pk = decode_moment(query, cursor)
@@ -130,8 +131,8 @@ def _by_time(rows: Iterable[Row], today: date) -> list[Shelf]:
 def shelf_label(day: date, today: date) -> str:
     """The heading that a conversation of this day stands under."""
     if day >= today:
-        return "Today"
-    return "Yesterday" if day == today - timedelta(days=1) else format_date(day, "F Y")
+        return gettext("Today")
+    return gettext("Yesterday") if day == today - timedelta(days=1) else date_format(day, "YEAR_MONTH_FORMAT")
 
 
 # --- what to choose by ------------------------------------------------------------------------------

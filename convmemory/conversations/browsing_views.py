@@ -13,6 +13,8 @@ from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext, ngettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
 from convmemory.accounts.views import PageRequest, signed_in
@@ -27,9 +29,19 @@ from convmemory.core.errors import InvalidInput
 
 UNDO_OF = {"archive": "unarchive", "unarchive": "archive", "tag": "untag", "star": "unstar", "unstar": "star"}
 DONE = {
-    "archive": "archived", "unarchive": "back in lists and search", "tag": "tagged", "untag": "no longer tagged",
-    "star": "starred", "unstar": "no longer starred",
-}  # fmt: skip
+    "archive": ngettext_lazy("%(count)s conversation archived", "%(count)s conversations archived", "count"),
+    "unarchive": ngettext_lazy(
+        "%(count)s conversation back in lists and search", "%(count)s conversations back in lists and search", "count"
+    ),
+    "tag": ngettext_lazy("%(count)s conversation tagged", "%(count)s conversations tagged", "count"),
+    "untag": ngettext_lazy(
+        "%(count)s conversation no longer tagged", "%(count)s conversations no longer tagged", "count"
+    ),
+    "star": ngettext_lazy("%(count)s conversation starred", "%(count)s conversations starred", "count"),
+    "unstar": ngettext_lazy(
+        "%(count)s conversation no longer starred", "%(count)s conversations no longer starred", "count"
+    ),
+}
 
 
 @require_safe
@@ -70,7 +82,7 @@ def change(request: PageRequest) -> HttpResponseBase:
     chosen, action = _chosen(request), request.POST.get("action", "")
     back = came_from(request) or reverse("library")
     if not chosen:
-        messages.warning(request, "Nothing was chosen: tick the conversations first.")
+        messages.warning(request, _("Nothing was chosen: tick the conversations first."))
         return redirect(back)
     if action == "delete":
         return _delete(request, chosen, back)
@@ -82,7 +94,7 @@ def change(request: PageRequest) -> HttpResponseBase:
     name = request.POST.get("tag", "")
     changed = _changed(request, action, chosen, name)
     if request.POST.get("undoes"):
-        messages.success(request, "Undone.")
+        messages.success(request, _("Undone."))
         return redirect(back)
     done = {"done": action, "chosen": ",".join(map(str, changed)), "name": curating.clean_tag(name)}
     return redirect(
@@ -112,7 +124,8 @@ def _delete(request: PageRequest, chosen: list[int], back: str) -> HttpResponse:
         context = {"rows": rows, "back": back, "box": SearchBox()}
         return render(request, "conversations/delete_many.html", context)
     count = curating.delete_all(owner=request.user, conversation_ids=chosen)
-    messages.success(request, f"{count} conversation{'s are' if count != 1 else ' is'} deleted.")
+    said = ngettext("%(count)s conversation is deleted.", "%(count)s conversations are deleted.", count)
+    messages.success(request, said % {"count": count})
     return redirect(back)
 
 
@@ -132,7 +145,7 @@ def _undo(request: PageRequest) -> dict[str, Any] | None:
     count = len([word for word in chosen.split(",") if word])
     name = curating.clean_tag(request.GET.get("name", ""))
     return {
-        "said": f"{count} conversation{'s' if count != 1 else ''} {DONE[action]}{f' #{name}' if name else ''}.",
+        "said": f"{DONE[action] % {'count': count}}{f' #{name}' if name else ''}.",
         "action": UNDO_OF.get(action, "") if count else "",
         "chosen": chosen,
         "name": name,

@@ -68,22 +68,37 @@ def import_files(request: PageRequest) -> HttpResponse:
     """A form for transcripts and archives, and the latest imports; a POST queues what was uploaded."""
     files, folder = request.FILES.getlist("file"), request.FILES.getlist("folder")
     asked = [_queue(request, file) for file in files] + ([_queue_folder(request, folder)] if folder else [])
-    refusals = [refusal for refusal in asked if refusal]
+    refusals = [answer for answer in asked if isinstance(answer, Refusal)]
+    if request.htmx and asked:
+        return _answer_script(request, asked)
     if asked and not refusals:
         return redirect("import")
     nothing_chosen = request.method == "POST" and not asked
-    context = {
+    context = upload_values() | {
         "box": SearchBox(),
         "cards": _cards(imports.imports_of(owner=request.user, limit=SHOWN)),
         "refusals": refusals,
         "nothing_chosen": nothing_chosen,
-        "max_upload_mb": ImportOptions.from_settings().max_upload_mb,
         "max_files": ImportOptions.from_settings().data_upload_max_number_files,
         "accepted": ",".join(ACCEPTED),
         "upload_address": request.build_absolute_uri(reverse("api:upload")),
         "username": request.user.get_username(),
     }
     return render(request, "conversations/import.html", context, status=422 if nothing_chosen or refusals else 200)
+
+
+def _answer_script(request: PageRequest, asked: "list[Import | Refusal]") -> HttpResponse:
+    """What became of the one file, or the one folder, that uploading.js sends at a time."""
+    [answer] = asked[:1]
+    if isinstance(answer, Refusal):
+        return render(request, "conversations/import_refused.html", {"refusal": answer}, status=422)
+    return render(request, "conversations/import_cards.html", {"cards": _cards([answer])})
+
+
+def upload_values() -> dict[str, Any]:
+    """What a form for uploads says of their size."""
+    max_mb = ImportOptions.from_settings().max_upload_mb
+    return {"max_upload_mb": max_mb, "max_upload_bytes": max_mb * 1024**2}
 
 
 @require_safe
@@ -106,23 +121,25 @@ def undo_import(request: PageRequest, import_id: int) -> HttpResponse:
     return redirect("one-import", import_id)
 
 
-def _queue(request: PageRequest, file: "UploadedFile[Any]") -> Refusal | None:
+def _queue(request: PageRequest, file: "UploadedFile[Any]") -> Import | Refusal:
     """Queue one uploaded file; what is wrong with it is said in its place, the other files go on."""
     try:
-        enqueue_import(imports.queue_import(owner=request.user, file=file).pk)
+        row = imports.queue_import(owner=request.user, file=file)
     except (InvalidInput, TooLarge, TooManyAtOnce) as error:
         return Refusal(file.name or "upload", str(error))
-    return None
+    enqueue_import(row.pk)
+    return imports.get_import(owner=request.user, import_id=row.pk)
 
 
-def _queue_folder(request: PageRequest, files: "list[UploadedFile[Any]]") -> Refusal | None:
+def _queue_folder(request: PageRequest, files: "list[UploadedFile[Any]]") -> Import | Refusal:
     """Queue the files of a folder as one import."""
     try:
         paths = _paths(request.POST.get("paths", ""), files)
-        enqueue_import(imports.queue_folder(owner=request.user, files=files, paths=paths).pk)
+        row = imports.queue_folder(owner=request.user, files=files, paths=paths)
     except (InvalidInput, TooLarge, TooManyAtOnce) as error:
         return Refusal("The folder", str(error))
-    return None
+    enqueue_import(row.pk)
+    return imports.get_import(owner=request.user, import_id=row.pk)
 
 
 def _paths(given: str, files: "list[UploadedFile[Any]]") -> list[str]:

@@ -188,7 +188,7 @@ def _take_idle(owner: AbstractBaseUser, conversation_id: int, question: MessageD
     parameters: dict[str, Any] = {
         "owner": owner.pk,
         "conversation": conversation_id,
-        "title": one_line(storable(hidden_keys.text_without_keys(spoken_text(question.parts))), TITLE_CHARS),
+        "title": title_of(spoken_text(question.parts)),
         "asked_at": question.created_at or timezone.now(),
         "until": timezone.now() + lease,
     }
@@ -196,6 +196,11 @@ def _take_idle(owner: AbstractBaseUser, conversation_id: int, question: MessageD
         cursor.execute(load_sql("convmemory.conversations", "take_idle"), parameters)
         row = cursor.fetchone()
     return row[0] if row else None
+
+
+def title_of(question: str) -> str:
+    """The title of a conversation whose first question that is, until it gets another."""
+    return one_line(storable(hidden_keys.text_without_keys(question)), TITLE_CHARS)
 
 
 def renew_response(*, owner: AbstractBaseUser, conversation_id: int, lease: timedelta = LEASE) -> bool:
@@ -266,7 +271,7 @@ def delete_conversation(*, owner: AbstractBaseUser, conversation_id: int) -> Non
 
 
 def finish_removal(conversation: Conversation, *, from_position: int, message_count: int) -> None:
-    """Number the turns of a locked conversation again, some of whose messages from there on were deleted."""
+    """Number the turns of a locked conversation again, some of whose messages from there on are gone from them."""
     _finish(conversation, _Merged(first_position=from_position), message_count)
 
 

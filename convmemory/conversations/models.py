@@ -11,6 +11,7 @@ from django.contrib.postgres.indexes import GinIndex
 from django.contrib.postgres.search import SearchVectorField
 from django.db import models
 from django.db.models import Deferrable, F, Q
+from django.utils.translation import gettext_lazy as _
 
 from convmemory.conversations.import_storage import kept_storage, upload_storage
 from convmemory.conversations.parts import Part, content_metadata, part_from_json
@@ -298,12 +299,12 @@ class Import(models.Model):
     """
 
     class State(models.TextChoices):
-        QUEUED = "queued", "waiting"
-        RUNNING = "running", "running"
-        DONE = "done", "done"
-        FAILED = "failed", "failed"
-        UNDOING = "undoing", "being undone"
-        UNDONE = "undone", "undone"
+        QUEUED = "queued", _("waiting")
+        RUNNING = "running", _("running")
+        DONE = "done", _("done")
+        FAILED = "failed", _("failed")
+        UNDOING = "undoing", _("being undone")
+        UNDONE = "undone", _("undone")
 
     class Failure(models.TextChoices):
         UNREADABLE = "unreadable"

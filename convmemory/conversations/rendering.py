@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from html import escape
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import nh3
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext_lazy, pgettext_lazy
 from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
@@ -45,6 +46,9 @@ from convmemory.conversations.parts import (
 from convmemory.conversations.rendering_work import TooMuchWork, Work, count_work, highlight_code
 from convmemory.core.text import one_line
 
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
+
 TEXT_CHARS = 12_000
 TOOL_CHARS = 3_000
 WHOLE_MARKDOWN_CHARS = 200_000
@@ -58,12 +62,12 @@ EVERYTHING = MarkedSpan(0, 2**31)
 _GIST_FIELDS = ("command", "file_path", "path", "pattern", "query", "url", "description", "prompt", "title")
 
 MessageKind = Literal["user", "assistant", "tool", "system", "injected"]
-_SPEAKERS: Mapping[MessageKind, str] = {
-    "user": "You",
-    "assistant": "Assistant",
-    "tool": "Tool output",
-    "system": "System",
-    "injected": "Added by the agent",
+_SPEAKERS: Mapping[MessageKind, "StrOrPromise"] = {
+    "user": pgettext_lazy("speaker", "You"),
+    "assistant": gettext_lazy("Assistant"),
+    "tool": gettext_lazy("Tool output"),
+    "system": gettext_lazy("System"),
+    "injected": gettext_lazy("Added by the agent"),
 }
 
 # --- Markdown -------------------------------------------------------------------------------------
@@ -76,12 +80,13 @@ _ATTRIBUTES = {"a": {"href", "title"}, "span": {"title"}, "ol": {"start"}, "div"
 _SCHEMES = {"http", "https", "mailto"}
 _CLASSES = {
     "span": {name for name in STANDARD_TYPES.values() if name} | {"reference"},
-    "a": {"image-link"},
+    "a": {"image-link", "citation"},
     "div": {"code", "table"},
     **{cell: {"left", "center", "right"} for cell in ("th", "td")},
 }
 _OWN_PLACE = re.compile(
-    r"/conversations/[0-9]{1,18}(?:\?turn=[0-9]{1,9})?(?:#turn-[0-9]{1,9})?|/documents/[0-9]{1,18}(?:\?section=[0-9]{1,9})?"
+    r"/conversations/[0-9]{1,18}(?:\?turn=[0-9]{1,9})?(?:#turn-[0-9]{1,9})?|/documents/[0-9]{1,18}"
+    r"(?:\?section=[0-9]{1,9}(?:&from=[0-9]{1,9}&to=[0-9]{1,9})?)?(?:#section-[0-9]{1,9})?"
 )
 _BARE_ADDRESS = re.compile(r"https?://[^\s<>\"'`]+[^\s<>\"'`.,;:!?*_]")
 
@@ -139,7 +144,9 @@ class _Renderer(RendererHTML):
         address = str(tokens[idx].attrs.get("href", ""))
         env.setdefault("links", []).append(_leads_out(address) or _is_own_place(address))
         if env["links"][-1]:
-            return f'<a href="{escape(address)}">'
+            is_citation = _is_own_place(address) and tokens[idx + 1].content.isdigit()
+            kind = ' class="citation"' if is_citation else ""
+            return f'<a href="{escape(address)}"{kind}>'
         return f'<span class="reference" title="{escape(address[:200])}">'
 
     def link_close(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
@@ -478,7 +485,7 @@ def message_kind(message: Message, parts: Sequence[Part]) -> MessageKind:
 
 def speaker_name(message: Message, kind: MessageKind) -> str:
     """Who speaks in the message, for people."""
-    return message.name or _SPEAKERS[kind]
+    return message.name or str(_SPEAKERS[kind])
 
 
 def _continues(kind: MessageKind, speaker: str, views: Sequence[MessageView]) -> bool:

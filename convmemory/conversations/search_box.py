@@ -16,6 +16,7 @@ from django.http import HttpRequest
 SPOKEN = ("user", "assistant")
 SHOWN_KINDS = ("turn", "section")  # of hits; "" for both
 ORDERS = ("date",)  # "" for the best first
+TIMES = ("any",)  # words of time are plain words; "" where they count
 MAX_TYPED_CHARS = 2_000
 _TOKEN = re.compile(
     r"(?<!\S)(?P<name>agent|project|source|after|before|in|is|sort|by):"
@@ -41,7 +42,10 @@ _ORDERS = {"date": "date", "newest": "date", "relevance": "", "best": ""}
 
 @dataclass(frozen=True, slots=True)
 class SearchBox:
-    """What the search form above the list holds. `typed` names the filters that stood in the query as tokens."""
+    """What the search form above the list holds. `typed` names the filters that stood in the query as tokens.
+
+    `nearest` asks for what comes nearest, also where nothing answers.
+    """
 
     q: str = ""
     mode: str = "hybrid"
@@ -54,6 +58,8 @@ class SearchBox:
     archived: bool = False
     kind: str = ""
     sort: str = ""
+    nearest: bool = False
+    when: str = ""
     typed: frozenset[str] = frozenset()
 
     @classmethod
@@ -71,6 +77,8 @@ class SearchBox:
             archived=given.get("archived") in ("1", "true", "on"),
             kind=given.get("kind", "") if given.get("kind", "") in SHOWN_KINDS else "",
             sort=given.get("sort", "") if given.get("sort", "") in ORDERS else "",
+            nearest=given.get("nearest") == "1",
+            when=given.get("when", "") if given.get("when", "") in TIMES else "",
             **plain,
         )
         return box.with_tokens(given.get("q", ""), is_typing=is_typing)
@@ -100,7 +108,7 @@ class SearchBox:
         values["scope"] = ",".join(self.scope) if set(self.scope) != set(SPOKEN) else ""
         values |= {name: getattr(self, name) for name in ("agent", "project", "source", "after", "before")}
         values["archived"] = "1" if self.archived else ""
-        values |= {"kind": self.kind, "sort": self.sort}
+        values |= {"kind": self.kind, "sort": self.sort, "nearest": "1" if self.nearest else "", "when": self.when}
         return {name: value for name, value in values.items() if value}
 
     @property
@@ -119,7 +127,7 @@ class SearchBox:
 
     @property
     def has_filters(self) -> bool:
-        return bool(self.parameters.keys() - {"q", "sort"})
+        return bool(self.parameters.keys() - {"q", "sort", "nearest", "when"})
 
 
 def _field(value: Any) -> str:

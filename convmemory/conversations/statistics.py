@@ -12,7 +12,7 @@ from django.contrib.auth.models import AbstractBaseUser
 from django.db import connection
 from django.db.models import Count, F, Q, Sum
 from django.utils import timezone
-from django.utils.dateformat import format as format_date
+from django.utils.formats import date_format
 
 from convmemory.conversations.models import Conversation
 from convmemory.core.sql import load_sql
@@ -183,7 +183,7 @@ def _months(activity: Iterable[tuple[date, int, int]], today: date) -> list[Mont
         Month(
             first=date(year, month + 1, 1),
             last=_month_end(year, month + 1),
-            label=format_date(date(year, month + 1, 1), "M Y"),
+            label=date_format(date(year, month + 1, 1), "SHORT_MONTH_FORMAT"),
             messages=messages,
             tokens=characters // CHARACTERS_A_TOKEN,
             message_share=_share(messages, most_messages),

@@ -13,6 +13,7 @@ from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
@@ -32,7 +33,7 @@ from convmemory.core.errors import InvalidInput, NotFound
 
 LIST_LIMIT = 30
 CHILDREN_SHOWN = 50
-DISPLAYS = {"": "Everything", "no-tools": "No tools", "questions": "Questions only"}
+DISPLAYS = {"": _("Everything"), "no-tools": _("No tools"), "questions": _("Questions only")}
 MAX_POSITION = 2**31 - 1
 MAX_KEY = 2**63 - 1
 
@@ -228,7 +229,9 @@ def archive(request: PageRequest, conversation_id: int) -> HttpResponse:
     """Take the conversation out of lists and search (`archived=1`), or back into them (`archived=0`)."""
     archived = request.POST.get("archived", "1") == "1"
     changed = _change(request, conversation_id, {"archived_at": timezone.now() if archived else None})
-    messages.success(request, "Archived: search and lists leave it out." if archived else "Back in search and lists.")
+    messages.success(
+        request, _("Archived: search and lists leave it out.") if archived else _("Back in search and lists.")
+    )
     return redirect(changed)
 
 
@@ -244,5 +247,5 @@ def delete(request: PageRequest, conversation_id: int) -> HttpResponse:
     if request.method != "POST":
         return render(request, "conversations/delete.html", {"conversation": found, "box": SearchBox()})
     ingest.delete_conversation(owner=request.user, conversation_id=conversation_id)
-    messages.success(request, f"“{found.title or 'Untitled conversation'}” is deleted.")
+    messages.success(request, _("“%(title)s” is deleted.") % {"title": found.title or _("Untitled conversation")})
     return redirect("home")

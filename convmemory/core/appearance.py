@@ -1,32 +1,47 @@
-"""How pages look to one person: light or dark, and how dense. Kept in cookies of their browser, read with each page."""
+"""How pages look to one person: light or dark, how dense, and in which language.
+
+Kept in cookies of their browser, read with each page.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext_lazy as _
 
-THEMES: Mapping[str, str] = {"": "As the system has it", "light": "Light", "dark": "Dark"}
-DENSITIES: Mapping[str, str] = {"": "Comfortable", "compact": "Compact"}
+from convmemory.core.languages import chosen_language
+from convmemory.core.options import LanguageOptions
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
+
+THEMES: Mapping[str, "StrOrPromise"] = {"": _("As the system has it"), "light": _("Light"), "dark": _("Dark")}
+DENSITIES: Mapping[str, "StrOrPromise"] = {"": _("Comfortable"), "compact": _("Compact")}
 KEPT_S = 365 * 24 * 3600
 
 
 @dataclass(frozen=True, slots=True)
 class Appearance:
-    """Keys of `THEMES` and `DENSITIES`; "" is what nobody chose otherwise."""
+    """Keys of `THEMES`, `DENSITIES` and `languages()`; "" is what nobody chose otherwise."""
 
     theme: str = ""
     density: str = ""
+    language: str = ""
 
 
 def appearance_of(request: HttpRequest) -> Appearance:
     """What the browser's cookies say; anything else than what there is counts as not chosen."""
     theme, density = request.COOKIES.get("theme", ""), request.COOKIES.get("density", "")
-    return Appearance(theme if theme in THEMES else "", density if density in DENSITIES else "")
+    return Appearance(
+        theme if theme in THEMES else "", density if density in DENSITIES else "", chosen_language(request)
+    )
 
 
 def remember(response: HttpResponse, chosen: Appearance, *, is_secure: bool) -> None:
     """Set the cookies, or delete those that are not needed."""
-    for name, value in (("theme", chosen.theme), ("density", chosen.density)):
+    language = LanguageOptions.from_settings().language_cookie_name
+    for name, value in (("theme", chosen.theme), ("density", chosen.density), (language, chosen.language)):
         if value:
             response.set_cookie(name, value, max_age=KEPT_S, samesite="Lax", httponly=True, secure=is_secure)
         else:

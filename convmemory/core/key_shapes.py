@@ -115,6 +115,11 @@ SHAPES: tuple[Shape, ...] = (
 
 PATTERNS = tuple(shape.pattern for shape in SHAPES)
 _MARKS = tuple(dict.fromkeys(mark for shape in SHAPES for mark in shape.marks))
+_RARE = ("_", "-", ":", ".")  # a text without one of these holds none of the marks that do
+_MARKS_WITH = {
+    rare: tuple(mark for mark in _MARKS if next((char for char in _RARE if char in mark), "") == rare)
+    for rare in ("", *_RARE)
+}
 _EXAMPLES = ("EXAMPLE", "example", "xxxx", "XXXX", "1234567890", "abcdefgh", "your", "YOUR", "****", "....")
 _NO_PASSWORDS = frozenset(
     {
@@ -154,7 +159,7 @@ _PLACEHOLDER_CHARS = frozenset("${}<>*[]()%…|;,")
 def marks_in(text: str) -> frozenset[str]:
     """The marks of shapes that stand in the text; where there are none, no part of it holds a key."""
     if len(text) < LONG_CHARS:
-        return frozenset(mark for mark in _MARKS if mark in text)
+        return frozenset(mark for rare, marks in _MARKS_WITH.items() if rare in text for mark in marks if mark in text)
     beginnings = _beginnings(text.encode("utf-8", "replace"))
     return frozenset(mark for mark in _MARKS if mark[:BEGINNING].encode() in beginnings and mark in text)
 

@@ -4,8 +4,9 @@ A field is named as its setting, in lower case: `task_slice_s` is `TASK_SLICE_S`
 """
 
 from dataclasses import dataclass, field, fields
+from functools import cache
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from django.conf import settings
 
@@ -18,7 +19,13 @@ class FromSettings:
     @classmethod
     def from_settings(cls) -> Self:
         """What `convmemory.settings` says now."""
-        return cls(**{each.name: getattr(settings, each.name.upper()) for each in fields(cls)})  # type: ignore[arg-type]
+        return cls(**{name: getattr(settings, setting) for name, setting in _settings_of(cls)})  # type: ignore[arg-type]
+
+
+@cache
+def _settings_of(options: type[Any]) -> tuple[tuple[str, str], ...]:
+    """The names of the fields and of their settings."""
+    return tuple((each.name, each.name.upper()) for each in fields(options))
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +35,15 @@ class PathOptions(FromSettings):
     base_dir: Path
     var_dir: Path
     static_root: Path
+
+
+@dataclass(frozen=True, slots=True)
+class LanguageOptions(FromSettings):
+    """The languages that pages are written in, as pairs of code and name, and the cookie that holds a chosen one."""
+
+    language_code: str
+    languages: list[tuple[str, str]]
+    language_cookie_name: str
 
 
 @dataclass(frozen=True, slots=True)

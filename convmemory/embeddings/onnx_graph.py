@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from convmemory.core.errors import EmbedderUnavailable
-from convmemory.embeddings.model_folder import BertConfig, model_file, read_config, weights_digest
+from convmemory.embeddings.bert_config import BertConfig, read_bert_config
+from convmemory.embeddings.model_folder import BERT_WEIGHTS, ModelFiles, model_file, weights_digest
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,24 +33,25 @@ _ONNX_IR = 10
 _STALE_BUILD_S = 3600.0
 
 
-def cached_graph(folder: Path, cache_folder: Path, *, expected_sha256: str | None = None) -> Path:
-    """The graph of the model in `folder`, built now if these weights were never built before.
+def cached_graph(files: ModelFiles, cache_folder: Path, *, expected_sha256: str | None = None) -> Path:
+    """The graph of a BERT's weights, built now if these weights were never built before.
 
     Several processes may ask at once: each builds in a folder of its own and moves the result into place.
 
     Raises:
         EmbedderUnavailable: files are missing, are not what they should be, or cannot be written.
     """
-    digest = weights_digest(folder, cache_folder)
+    model_file(files.folder, BERT_WEIGHTS)
+    digest = weights_digest(files, cache_folder)
     if expected_sha256 and digest != expected_sha256:
         raise EmbedderUnavailable(
-            f"{folder / 'model.safetensors'} is damaged or not the expected model (SHA-256 {digest}, expected "
+            f"{files.weights} is damaged or not the expected model (SHA-256 {digest}, expected "
             f"{expected_sha256}): run `make setup` to install it again."
         )
     target = cache_folder / digest
     if not (target / GRAPH_FILE).is_file() or not (target / WEIGHTS_FILE).is_file():
         try:
-            _build_into(target, folder)
+            _build_into(target, files.folder)
         except OSError as error:
             raise EmbedderUnavailable(f"The model cannot be prepared in {target}: {error}.") from error
     return target / GRAPH_FILE
@@ -172,8 +174,8 @@ def _write_model(build: Path, folder: Path) -> None:
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
-    weights_file = model_file(folder, "model.safetensors")
-    config = read_config(folder)
+    weights_file = model_file(folder, BERT_WEIGHTS)
+    config = read_bert_config(folder)
     try:
         model = build_graph(load_file(weights_file), config)
     except SafetensorError as error:

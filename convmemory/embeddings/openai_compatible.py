@@ -20,7 +20,7 @@ from convmemory.core.openai_errors import SAID_CHARS, SettingNames, explain
 from convmemory.core.safe_tracebacks import quoted
 from convmemory.core.text import one_line, storable
 from convmemory.embeddings.batch_api import BatchApi
-from convmemory.embeddings.embedder import ModelCard, Span, TextsRefused, Vector, unit_rows
+from convmemory.embeddings.embedder import MAX_DIMENSIONS, ModelCard, Span, TextsRefused, Vector, unit_rows
 from convmemory.embeddings.options import OPENAI, EmbeddingOptions
 
 if TYPE_CHECKING:
@@ -41,9 +41,6 @@ KNOWN_MODELS = {
     "text-embedding-ada-002": _Known(1536, 8191, can_shorten=False),
 }
 DEFAULT_MAX_TOKENS = 512
-MAX_DIMENSIONS = 4000
-"""What an HNSW index over halfvec holds at most."""
-
 MAX_RETRIES = 4
 QUERY_RETRIES = 1
 QUERY_TIMEOUT_S = 15.0

@@ -12,7 +12,10 @@ PROVIDERS = (LOCAL, OPENAI)
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingOptions:
-    """Which model, from where, and how. 0 means "not set" for dimensions, max_tokens and threads."""
+    """Which model, from where, and how. 0 means "not set" for dimensions, max_tokens and threads.
+
+    `without_prompts` opens a folder's model as releases did that knew no prompts, for the spaces they have built.
+    """
 
     provider: str
     model: str
@@ -24,6 +27,7 @@ class EmbeddingOptions:
     timeout_s: float
     threads: int
     cache_folder: Path
+    without_prompts: bool = False
 
     @classmethod
     def from_settings(cls) -> "EmbeddingOptions":

@@ -9,6 +9,7 @@ import os
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -183,10 +184,7 @@ def _ways_to(space: EmbeddingSpace, options: EmbeddingOptions) -> Iterator[Embed
     A key goes nowhere but to the address that it was set with.
     """
     if space.provider == LOCAL:
-        options = replace(options, provider=LOCAL, model=DEFAULT_MODEL)
-        default = space.model == DEFAULT_MODEL
-        paths = [None] if default else [options.model_path, Path(space.location) if space.location else None]
-        yield from (replace(options, model_path=path) for path in dict.fromkeys(paths) if path or default)
+        yield from _ways_to_local(space, replace(options, provider=LOCAL, model=DEFAULT_MODEL))
         return
     named = (options.provider, options.model) == (space.provider, space.model)
     options = replace(options, provider=space.provider, model=space.model, dimensions=space.dimensions)
@@ -194,6 +192,16 @@ def _ways_to(space: EmbeddingSpace, options: EmbeddingOptions) -> Iterator[Embed
         yield options
     else:
         yield replace(options, base_url=space.location, api_key="")
+
+
+def _ways_to_local(space: EmbeddingSpace, options: EmbeddingOptions) -> Iterator[EmbeddingOptions]:
+    if space.model == DEFAULT_MODEL:
+        yield replace(options, model_path=None)
+        return
+    paths = [options.model_path, Path(space.location) if space.location else None]
+    for path in filter(None, dict.fromkeys(paths)):
+        for without_prompts, dimensions in product((False, True), (0, space.dimensions)):
+            yield replace(options, model_path=path, dimensions=dimensions, without_prompts=without_prompts)
 
 
 def _location(options: EmbeddingOptions) -> str:

@@ -6,6 +6,7 @@ named as the source names it; which turns those are is known once the conversati
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from datetime import date
 
 from convmemory.conversations.drafts import ConversationDraft
 
@@ -22,7 +23,8 @@ TurnRef = tuple[str, int]
 class Question:
     """A question with the messages, or the turns, that answer it.
 
-    `fold` names what must not be torn apart when questions are split into development and held-out ones.
+    `fold` names what must not be torn apart when questions are split into development and held-out ones; `asked_at`
+    is the day on which it is asked, where that matters.
     """
 
     text: str
@@ -30,12 +32,17 @@ class Question:
     fold: str
     messages: frozenset[MessageRef] = frozenset()
     turns: frozenset[TurnRef] = frozenset()
+    asked_at: date | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Haystack:
-    """One user's conversations and questions; `drafts` makes the conversations anew at each call."""
+    """One user's conversations and questions; `drafts` makes the conversations anew at each call.
+
+    Nothing in the conversations answers those `without_answer`.
+    """
 
     name: str
     drafts: Callable[[], Iterable[ConversationDraft]]
     questions: tuple[Question, ...]
+    without_answer: tuple[Question, ...] = ()

@@ -1,7 +1,8 @@
 """LoCoMo: long conversations of two people in dated sessions, questions labelled with messages.
 
 Every sample is a haystack, every session a conversation, speaker_a the user and speaker_b the assistant.
-Questions of category 5 have no answer and are left out. Source: snap-research/LoCoMo, `locomo10.json`.
+Questions of category 5 have no answer: what they ask of one was said of the other.
+Source: snap-research/LoCoMo, `locomo10.json`.
 """
 
 import re
@@ -16,6 +17,7 @@ from convmemory.evaluation.files import moment, read_json
 from convmemory.evaluation.haystacks import SOURCE, Haystack, Question
 
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open domain", 4: "single-hop"}
+ADVERSARIAL = {5: "adversarial"}
 DATE_FORMAT = "%I:%M %p on %d %B, %Y"
 _SESSION = re.compile(r"session_\d+")
 _DIALOG_ID = re.compile(r"D(\d+):\d+")
@@ -25,15 +27,20 @@ def read(path: Path) -> Iterator[Haystack]:
     """One haystack a sample. Raises: InvalidInput."""
     for sample in read_json(path):
         name = str(sample["sample_id"])
-        questions = (_question(name, entry) for entry in sample["qa"] if entry.get("category") in CATEGORIES)
-        yield Haystack(name, partial(_drafts, name, sample["conversation"]), tuple(questions))
+        drafts = partial(_drafts, name, sample["conversation"])
+        yield Haystack(name, drafts, _questions(name, sample, CATEGORIES), _questions(name, sample, ADVERSARIAL))
 
 
-def _question(name: str, entry: Mapping[str, Any]) -> Question:
+def _questions(name: str, sample: Mapping[str, Any], categories: Mapping[int, str]) -> tuple[Question, ...]:
+    asked = [entry for entry in sample["qa"] if entry.get("category") in categories]
+    return tuple(_question(name, entry, categories[entry["category"]]) for entry in asked)
+
+
+def _question(name: str, entry: Mapping[str, Any], category: str) -> Question:
     found = [match for text in entry.get("evidence", []) for match in _DIALOG_ID.finditer(text)]
     return Question(
         text=entry["question"],
-        category=CATEGORIES[entry["category"]],
+        category=category,
         fold=name,
         messages=frozenset((f"{name}/{match[1]}", match[0]) for match in found),
     )

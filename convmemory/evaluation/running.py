@@ -14,7 +14,7 @@ from django.contrib.auth.models import User
 from convmemory.conversations import ingest
 from convmemory.conversations.models import Conversation, Message
 from convmemory.conversations.reading import Filters
-from convmemory.evaluation.haystacks import Haystack, Question
+from convmemory.evaluation.haystacks import Haystack, MessageRef, Question
 from search.adapters.conversations import KIND, index_conversation
 from search.document_search import TURNS_ALONE
 from search.models import Source
@@ -47,6 +47,31 @@ class Observation:
     more: Mapping[str, float] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Where a haystack's messages and conversations stand in the index: (source, turn) by message, sources by id."""
+
+    turns: Mapping[MessageRef, tuple[int, int]]
+    sources: Mapping[str, int]
+
+    @classmethod
+    def of(cls, owner: User) -> "Stored":
+        numbers = _sources(owner)
+        conversations = Conversation.objects.filter(owner_id=owner.pk).values_list("source_id", "pk")
+        return cls(_turns_of_messages(owner), {source_id: numbers[pk] for source_id, pk in conversations})
+
+    def gold(self, question: Question) -> ItemKeys:
+        """The turns that answer it, as keys."""
+        found = {self.turns[ref] for ref in question.messages if ref in self.turns}
+        found |= {(self.sources[source_id], turn) for source_id, turn in question.turns if source_id in self.sources}
+        return np.unique(item_keys([turn[0] for turn in found], [turn[1] for turn in found]))
+
+    def homes(self, question: Question) -> frozenset[int]:
+        """The sources that its answer stands in."""
+        refs = [*question.messages, *question.turns]
+        return frozenset(self.sources[ref[0]] for ref in refs if ref[0] in self.sources)
+
+
 def scratch_user(dataset: str, haystack: Haystack) -> User:
     """The user that holds the haystack, made where it does not exist."""
     return User.objects.get_or_create(username=f"{PREFIX}{dataset}-{haystack.name}"[:150])[0]
@@ -67,19 +92,19 @@ def load_haystack(owner: User, haystack: Haystack, progress: OnProgress) -> None
 
 def observe_haystack(owner: User, haystack: Haystack, *, mode: str, progress: OnProgress) -> list[Observation]:
     """Every question that a stored turn answers, searched for as it stands."""
-    turns = _turns_of_messages(owner)
-    sources = _sources(owner)
-    conversations = Conversation.objects.filter(owner_id=owner.pk).values_list("source_id", "pk")
-    ids = {source_id: sources[pk] for source_id, pk in conversations}
+    stored = Stored.of(owner)
     found = []
     for number, question in enumerate(haystack.questions, 1):
-        gold = {turns[ref] for ref in question.messages if ref in turns}
-        gold |= {(ids[source_id], turn) for source_id, turn in question.turns if source_id in ids}
-        homes = {ids[ref[0]] for ref in [*question.messages, *question.turns] if ref[0] in ids}
-        if gold:
-            found.append(_observe(owner, question, gold, frozenset(homes), mode))
+        if len(gold := stored.gold(question)):
+            found.append(_observe(owner, question, gold, stored.homes(question), mode))
         progress("searched", number, len(haystack.questions))
     return found
+
+
+def query_of(question: Question, mode: str, limit: int = 20) -> SearchQuery:
+    """The question as it is searched for: among turns, on the day on which it is asked."""
+    text, filters = question.text[:MAX_QUERY_CHARS], Filters(kinds=TURNS_ALONE)
+    return SearchQuery(text=text, limit=limit, mode=mode, filters=filters, today=question.asked_at)
 
 
 def delete_haystacks(dataset: str) -> int:
@@ -95,17 +120,15 @@ def _sources(owner: User) -> dict[int, int]:
     return dict(Source.objects.filter(owner_id=owner.pk, kind=KIND).values_list("object_id", "pk"))
 
 
-def _turns_of_messages(owner: User) -> dict[tuple[str, str], tuple[int, int]]:
+def _turns_of_messages(owner: User) -> dict[MessageRef, tuple[int, int]]:
     sources = _sources(owner)
     numbered = Message.objects.filter(owner_id=owner.pk, turn_number__isnull=False)
     rows = numbered.values_list("conversation__source_id", "source_key", "conversation_id", "turn_number")
     return {(source_id, key): (sources[conversation_id], turn or 0) for source_id, key, conversation_id, turn in rows}
 
 
-def _observe(
-    owner: User, question: Question, gold: set[tuple[int, int]], homes: frozenset[int], mode: str
-) -> Observation:
-    query = SearchQuery(text=question.text[:MAX_QUERY_CHARS], mode=mode, filters=Filters(kinds=TURNS_ALONE))
+def _observe(owner: User, question: Question, gold: ItemKeys, homes: frozenset[int], mode: str) -> Observation:
+    query = query_of(question, mode)
     started = time.perf_counter()
     result = rank_items(owner_id=owner.pk, query=query)
     keys = result.table.keys
@@ -113,7 +136,7 @@ def _observe(
     milliseconds = (time.perf_counter() - started) * 1000
     return Observation(
         question=question,
-        gold=np.unique(item_keys([turn[0] for turn in gold], [turn[1] for turn in gold])),
+        gold=gold,
         gold_conversations=homes,
         keys=keys,
         features=result.table.columns,

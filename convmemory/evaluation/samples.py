@@ -1,12 +1,14 @@
 """Our own questions over the sample conversations: a folder of `questions*.jsonl`, or one such file.
 
-A line has `query`, `conversation` (source id of a sample), `turns` and `kind`. Where `conversations.jsonl` stands
-beside them, its conversations are searched, too: `id`, `title`, `created_at`, `messages` with `role` and `content`.
+A line has `query`, `conversation` (source id of a sample), `turns` and `kind`, where it matters `asked_at`, a day.
+Where `conversations.jsonl` stands beside them, its conversations are searched, too: `id`, `title`, `created_at`,
+`messages` with `role` and `content`. Nothing answers what `no_answer.jsonl` asks: `query`, `kind`, and as `fold` the
+conversation that it nearly asks about.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from datetime import datetime
+from datetime import date, datetime
 from functools import partial
 from importlib import resources
 from pathlib import Path
@@ -22,6 +24,7 @@ from convmemory.evaluation.files import read_lines
 from convmemory.evaluation.haystacks import SOURCE, Haystack, Question
 
 MORE = "conversations.jsonl"
+NO_ANSWER = "no_answer.jsonl"
 
 
 def read(path: Path) -> Iterator[Haystack]:
@@ -34,13 +37,22 @@ def read(path: Path) -> Iterator[Haystack]:
             text=line["query"],
             category=line["kind"],
             fold=line["conversation"],
+            asked_at=date.fromisoformat(line["asked_at"]) if "asked_at" in line else None,
             turns=frozenset((line["conversation"], turn) for turn in line["turns"]),
         )
         for file in files
         for line in read_lines(file)
     ]
-    more = path / MORE if path.is_dir() else path.with_name(MORE)
-    yield Haystack(path.name if more.exists() else "samples", partial(_drafts, more), tuple(questions))
+    folder = path if path.is_dir() else path.parent
+    more = folder / MORE
+    drafts = partial(_drafts, more)
+    yield Haystack(path.name if more.exists() else "samples", drafts, tuple(questions), _without_answer(folder))
+
+
+def _without_answer(folder: Path) -> tuple[Question, ...]:
+    file = folder / NO_ANSWER
+    lines = read_lines(file) if file.exists() else ()
+    return tuple(Question(text=line["query"], category=line["kind"], fold=line["fold"]) for line in lines)
 
 
 def _drafts(more: Path) -> Iterator[ConversationDraft]:
@@ -54,6 +66,9 @@ def _drafts(more: Path) -> Iterator[ConversationDraft]:
 
 
 def _draft(line: Mapping[str, Any]) -> ConversationDraft:
-    messages = [MessageDraft(role=said["role"], parts=(TextPart(said["content"]),)) for said in line["messages"]]
+    messages = [
+        MessageDraft(role=said["role"], parts=(TextPart(said["content"]),), source_key=str(number))
+        for number, said in enumerate(line["messages"])
+    ]
     when = datetime.fromisoformat(line["created_at"])
     return ConversationDraft(messages, source=SOURCE, source_id=line["id"], title=line["title"], created_at=when)

@@ -6,6 +6,7 @@ from django.contrib import messages
 from django.http import FileResponse, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
@@ -57,5 +58,5 @@ def fetch_archive(request: PageRequest, archive_id: int) -> FileResponse:
 def remove_archive(request: PageRequest, archive_id: int) -> HttpResponse:
     """Delete an archive before its time."""
     own_archives.remove_archive(owner=request.user, archive_id=archive_id)
-    messages.success(request, "The archive is deleted. What it was made of stays.")
+    messages.success(request, _("The archive is deleted. What it was made of stays."))
     return redirect("data")

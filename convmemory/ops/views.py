@@ -7,6 +7,8 @@ from django.contrib.auth import logout
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils.crypto import constant_time_compare
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods, require_safe
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
@@ -21,12 +23,12 @@ from convmemory.sign_in.attempts import is_password_of
 PATIENCE_S = 10.0  # what is not deleted by then goes on in the background
 
 NAMES = {
-    "conversations_conversation": "conversations",
-    "conversations_message": "messages",
-    "conversations_event": "events of agents",
-    "accounts_apikey": "API keys",
-    "search_passage": "passages with their vectors",
-    "search_itemembedding": "vectors of turns",
+    "conversations_conversation": _("conversations"),
+    "conversations_message": _("messages"),
+    "conversations_event": _("events of agents"),
+    "accounts_apikey": _("API keys"),
+    "search_passage": _("passages with their vectors"),
+    "search_itemembedding": _("vectors of turns"),
 }
 """What the page calls the tables that people know."""
 
@@ -74,9 +76,9 @@ def delete_account(request: PageRequest) -> HttpResponse:
 
 def named_counts(counts: dict[str, int]) -> list[tuple[str, int]]:
     """Counts with the names that people know, those first; the rest in one line."""
-    known = [(name, counts[table]) for table, name in NAMES.items() if counts.get(table)]
+    known = [(str(name), counts[table]) for table, name in NAMES.items() if counts.get(table)]
     others = sum(count for table, count in counts.items() if table not in NAMES)
-    return [*known, ("other rows", others)] if others else known
+    return [*known, (gettext("other rows"), others)] if others else known
 
 
 def _receipt(receipt: Receipt) -> dict[str, object]:

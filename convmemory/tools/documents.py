@@ -28,6 +28,7 @@ class FoundSection(BaseModel):
     page: int | Optional = None
     passage: str
     similarity: Annotated[float, Field(description="0 to 1")]
+    relevance: float | Optional = None
     url: str
 
 
@@ -69,6 +70,7 @@ def _found(number: int, hit: SectionHit) -> FoundSection:
         page=hit.page,
         passage=hit.passage,
         similarity=hit.similarity,
+        relevance=hit.relevance,
         url=hit.url,
     )
 

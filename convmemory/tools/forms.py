@@ -1,6 +1,7 @@
 """The form of the page "what would an agent recall?"."""
 
 from django import forms
+from django.utils.translation import gettext_lazy as _
 
 from convmemory.tools.recalling import MAX_TOKENS
 from memory.options import RecallOptions
@@ -12,15 +13,22 @@ class RecallForm(forms.Form):
     """A question and what an agent may spend on its answer; what is left empty is as the agent's tool has it."""
 
     query = forms.CharField(
-        label="Question",
+        label=_("Question"),
         min_length=MIN_QUERY_CHARS,
         max_length=MAX_QUERY_CHARS,
-        widget=forms.TextInput(attrs={"placeholder": "How did we fix the deadlock?", "enterkeyhint": "search"}),
+        widget=forms.TextInput(attrs={"placeholder": _("How did we fix the deadlock?"), "enterkeyhint": "search"}),
     )
-    max_tokens = forms.IntegerField(label="Budget in tokens", min_value=1, max_value=MAX_TOKENS, required=False)
-    top_k = forms.IntegerField(label="Messages", min_value=1, max_value=MAX_TOP_K, required=False)
+    max_tokens = forms.IntegerField(label=_("Budget in tokens"), min_value=1, max_value=MAX_TOKENS, required=False)
+    top_k = forms.IntegerField(label=_("Messages"), min_value=1, max_value=MAX_TOP_K, required=False)
     threshold = forms.FloatField(
-        label="Least similarity",
+        label=_("Least similarity"),
+        min_value=0,
+        max_value=1,
+        required=False,
+        widget=forms.NumberInput(attrs={"step": "0.05"}),
+    )
+    min_relevance = forms.FloatField(
+        label=_("Least likelihood"),
         min_value=0,
         max_value=1,
         required=False,
@@ -34,6 +42,7 @@ class RecallForm(forms.Form):
             "max_tokens": options.max_recall_tokens,
             "top_k": options.recall_top_k,
             "threshold": options.recall_threshold,
+            "min_relevance": options.recall_min_relevance,
         }
 
     def values(self) -> dict[str, float]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from memory.context import MemoryContext
-from memory.recalled import Recall, RecalledMessage
+from memory.recalled import NOTHING_ANSWERS, Recall, RecalledMessage
 from memory.resurrection import Chunk, Outcome, Part
 
 PieceState = Literal["brought", "alive", "missing"]
@@ -22,7 +22,9 @@ class PieceView:
     label: str
     text: str
     state: PieceState
-    reason: str
+    reason: str = ""
+    tokens: int = 0
+    tokens_left: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class RecallView:
-    """The whole page."""
+    """The whole page; silent where nothing is likely to answer."""
 
     groups: tuple[GroupView, ...]
     segments: tuple[Segment, ...]
@@ -60,6 +62,7 @@ class RecallView:
     max_tokens: int
     context: str
     notes: tuple[str, ...]
+    is_silent: bool
 
     @property
     def brought(self) -> int:
@@ -85,6 +88,7 @@ def view_recall(found: Recall, context: MemoryContext, max_tokens: int) -> Recal
         max_tokens=max_tokens,
         context=context.text,
         notes=found.notes,
+        is_silent=NOTHING_ANSWERS in found.notes,
     )
 
 
@@ -102,11 +106,13 @@ def _group(number: int, message: RecalledMessage, outcome: Outcome) -> GroupView
 
 def _piece(label: str, chunk: Chunk, text: str, outcome: Outcome) -> PieceView | None:
     if chunk in outcome.brought:
-        return PieceView(label, text, "brought", f"{chunk.tokens} tokens")
+        return PieceView(label, text, "brought", tokens=chunk.tokens)
     if chunk in outcome.alive:
         return PieceView(label, text, "alive", "came back above already, costs nothing")
-    reasons = {missing.chunk.key: missing.reason for missing in outcome.missing}
-    return PieceView(label, text, "missing", reasons[chunk.key]) if chunk.key in reasons else None
+    left = {missing.chunk.key: missing.tokens_left for missing in outcome.missing}
+    if chunk.key not in left:
+        return None
+    return PieceView(label, text, "missing", tokens=chunk.tokens, tokens_left=left[chunk.key])
 
 
 def _segments(groups: tuple[GroupView, ...], tokens: int, max_tokens: int) -> Iterator[Segment]:

@@ -38,6 +38,7 @@ class FoundTurn(BaseModel):
     user_question: str
     passage: str
     similarity: Annotated[float, Field(description="0 to 1")]
+    relevance: float | Optional = None
     created_at: datetime
     url: str
 
@@ -67,6 +68,7 @@ def _found_turn(hit: Hit) -> FoundTurn:
         user_question=one_line(hit.user_question, QUESTION_CHARS),
         passage=hit.passage,
         similarity=hit.similarity,
+        relevance=hit.relevance,
         created_at=hit.created_at,
         url=hit.url,
     )

@@ -2,9 +2,11 @@
 
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import urlencode
 
 from django.http import HttpResponse
 from django.shortcuts import render
+from django.utils.translation import gettext_noop
 from django.views.decorators.http import require_safe
 
 from convmemory.accounts.views import PageRequest, signed_in
@@ -13,6 +15,15 @@ from convmemory.tools.forms import RecallForm
 from convmemory.tools.recall_view import RecallView, view_recall
 from memory.context import build_memory_context
 from memory.recall import recall
+
+SAID = (
+    gettext_noop("Found"),
+    gettext_noop("Its answer"),
+    gettext_noop("Its question"),
+    gettext_noop("Its opening"),
+    gettext_noop("came back above already, costs nothing"),
+)
+"""What `recall_view` says, which knows no languages: the template looks up what it reads there."""
 
 
 @require_safe
@@ -25,6 +36,7 @@ def recall_page(request: PageRequest) -> HttpResponse:
     context: dict[str, Any] = {"form": form}
     status = HTTPStatus.OK
     if form.is_valid():
+        context["nearest"] = urlencode(given | {"min_relevance": 0})
         try:
             context["view"] = _view(request, form)
         except SwitchedOff as error:
@@ -42,5 +54,6 @@ def _view(request: PageRequest, form: RecallForm) -> RecallView:
         query=form.cleaned_data["query"],
         top_k=int(values["top_k"]),
         threshold=values["threshold"],
+        min_relevance=values["min_relevance"],
     )
     return view_recall(found, build_memory_context(found.messages, max_tokens), max_tokens)

@@ -9,27 +9,26 @@ workers from doing the same source at once.
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Sum
 from django.utils import timezone
 
 from convmemory.core.errors import EmbeddingError
-from convmemory.core.sql import load_sql
 from convmemory.embeddings.cache import embed_cached
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space, embedder_for
 from search.index_signals import items_compared
 from search.indexing.batches import ItemBatch, batches_of_items
 from search.indexing.chunking import chunk_text
+from search.indexing.documents import store_documents
 from search.indexing.layouts import bring_up_layout
 from search.models import BinaryCodeBlock, Item, ItemEmbedding, Passage, Source, SourceIndex
-from search.postings.packing import drop_postings, pack_postings
+from search.postings.packing import drop_postings
 from search.sources import ItemText, adapter_of
-from search.vectors.locking import derivation_lock, lock_for_writing, lock_vectors, unless_deleted
+from search.vectors.locking import derivation_lock, lock_vectors, unless_deleted
 from search.vectors.passages import drop_passages, store_ahead, store_passages
-from search.vectors.texts import ItemTexts, item_texts, searchable
+from search.vectors.texts import ItemTexts, item_texts
 
 CHUNKS_AHEAD = 32  # a longer item's vectors are computed so many at a time, and kept in the cache
 
@@ -180,28 +179,6 @@ def embed_missing(
     result.items += len(missing)
     result.failed += len(failed)
     return {number: failed.get(number, "") for number in missing}
-
-
-def store_documents(source: Source, items: dict[int, ItemTexts]) -> None:
-    """Insert or replace the lexical documents of these items, in one query."""
-    if not items:
-        return
-    texts = list(items.values())
-    parameters: dict[str, Any] = {
-        "owner": source.owner_id,
-        "source": source.pk,
-        "numbers": list(items),
-        "opening_ids": [t.opening_id for t in texts],
-        "headings": [t.heading for t in texts],
-        "created_at": [t.created_at or source.created_at for t in texts],
-        "hashes": [t.content_hash for t in texts],
-        "lengths": [t.length for t in texts],
-        **{weight: [searchable(t.lexical.get(weight, "")) for t in texts] for weight in "ABCDS"},
-    }
-    with transaction.atomic(), connection.cursor() as cursor:
-        lock_for_writing(source.pk)
-        cursor.execute(load_sql("search", "upsert_items"), parameters)
-        pack_postings(source, items)
 
 
 def chunks_of(space: EmbeddingSpace, items: dict[int, ItemTexts]) -> list[Chunk]:

@@ -1,20 +1,24 @@
 """What is derived from a source's items beside passages and vectors, in a form that changes between versions.
 
-Reads items through the source's adapter, writes blocks of postings and whether passages ask. A source of an older
-layout is searched all the same; the sweep has it brought up to the newest.
+Reads items through the source's adapter, writes blocks of postings, whether passages ask, and lexical documents of
+other languages than English. A source of an older layout is searched all the same; the sweep has it brought up to the
+newest.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.db import connection, transaction
 
 from convmemory.core.sql import load_sql
 from search.indexing.batches import batches_of_items
+from search.indexing.documents import store_documents
 from search.models import PostingBlock, Source
 from search.postings.packing import HOMES, ITEM, ITEMS_PER_BLOCK, pack_postings
 from search.sources import ItemText
 from search.vectors.locking import lock_for_writing
 from search.vectors.passages import asking_places
+from search.vectors.texts import item_texts
 
 
 def bring_up_layout(source: Source) -> None:
@@ -22,12 +26,21 @@ def bring_up_layout(source: Source) -> None:
     if source.layout >= Source.LAYOUT:
         return
     for batch in batches_of_items(source, 0):
-        _mark_asking(source, batch.items)
+        _index_in_languages(source, batch.items)
+        if source.layout < Source.PACKED:
+            _mark_asking(source, batch.items)
     with transaction.atomic():
         lock_for_writing(source.pk)
-        PostingBlock.objects.filter(source=source).delete()
-        pack_postings(source, range(0, source.item_count, ITEMS_PER_BLOCK))
+        if source.layout < Source.PACKED:
+            PostingBlock.objects.filter(source=source).delete()
+            pack_postings(source, range(0, source.item_count, ITEMS_PER_BLOCK))
         Source.objects.filter(pk=source.pk).update(layout=Source.LAYOUT)
+
+
+def _index_in_languages(source: Source, items: Sequence[ItemText]) -> None:
+    """Index the words of those items anew that are not in English alone. Nothing is embedded for it."""
+    texts = {item.number: item_texts(item) for item in items}
+    store_documents(source, {number: text for number, text in texts.items() if text.languages or text.has_pairs})
 
 
 def _mark_asking(source: Source, items: list[ItemText]) -> None:
@@ -55,7 +68,7 @@ def find_lost_postings() -> list[int]:
         "items": ITEMS_PER_BLOCK,
         "item_bytes": ITEM.itemsize,
         "homes": len(HOMES),
-        "layout": Source.LAYOUT,
+        "layout": Source.PACKED,
     }
     with connection.cursor() as cursor:
         cursor.execute(load_sql("search", "postings_lost"), parameters)

@@ -1,6 +1,6 @@
 """How likely a hit answers, in three words instead of a number. Pure.
 
-One function decides, so that a calibrated measure can take its place.
+By the calibrated relevance, where there is one; else by what the score, the meaning and the words of the hit look like.
 """
 
 from collections.abc import Sequence
@@ -9,6 +9,7 @@ from typing import Literal, Protocol, get_args
 Band = Literal["strong", "related", "less likely"]
 BANDS: tuple[Band, ...] = get_args(Band)
 
+STRONG_RELEVANCE, RELATED_RELEVANCE = 0.5, 0.1
 STRONG_SHARE, RELATED_SHARE = 0.72, 0.45  # of the best hit's score
 STRONG_COSINE, RELATED_COSINE = 0.45, 0.30
 
@@ -16,6 +17,8 @@ STRONG_COSINE, RELATED_COSINE = 0.45, 0.30
 class Scored(Protocol):
     """What of a hit is looked at."""
 
+    @property
+    def relevance(self) -> float | None: ...
     @property
     def similarity(self) -> float: ...
     @property
@@ -25,7 +28,15 @@ class Scored(Protocol):
 
 
 def band_of(hit: Scored, best_score: float) -> Band:
-    """Strong where score and meaning, or score and words, are near the best; related where one of them is."""
+    """By relevance. Without one: strong where score and meaning, or score and words, are near the best."""
+    if hit.relevance is None:
+        return _guessed_band(hit, best_score)
+    if hit.relevance >= STRONG_RELEVANCE:
+        return "strong"
+    return "related" if hit.relevance >= RELATED_RELEVANCE else "less likely"
+
+
+def _guessed_band(hit: Scored, best_score: float) -> Band:
     share = hit.score / best_score if best_score > 0 else 0.0
     has_words = "words" in hit.matched
     if share >= STRONG_SHARE and (has_words or hit.similarity >= STRONG_COSINE):

@@ -5,19 +5,24 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.contrib.auth.models import User
 from django.db.models import Count
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.reading import project_name
 from convmemory.conversations.search_box import SPOKEN, SearchBox
 
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
+
 CHOICES_LIMIT = 500
-SCOPE_NAMES = {"user": "questions", "assistant": "answers", "thinking": "thinking", "tool": "tools"}
-KIND_NAMES = {"turn": "conversations", "section": "documents"}
-MODE_NAMES = {"semantic": "by meaning", "full_text": "by words"}
+SCOPE_NAMES = {"user": _("questions"), "assistant": _("answers"), "thinking": _("thinking"), "tool": _("tools")}
+KIND_NAMES = {"turn": _("conversations"), "section": _("documents")}
+MODE_NAMES = {"semantic": _("by meaning"), "full_text": _("by words")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +69,12 @@ def chips_of(box: SearchBox) -> list[Chip]:
     """The chips in order; one that filters says by what."""
     spoken = ",".join(SPOKEN)
     return [
-        _chip(box, "agent", "Agent", box.agent, {"agent": ""}),
-        _chip(box, "project", "Project", project_name(box.project), {"project": ""}),
-        _chip(box, "time", "Any time", time_label(box), {"after": "", "before": ""}),
-        _chip(box, "places", "Look in", _places_label(box), {"scope": spoken, "kind": "", "archived": ""}),
-        _chip(box, "source", "Source", box.source, {"source": ""}),
-        _chip(box, "order", "Best first", _order_label(box), {"sort": "", "mode": "hybrid"}),
+        _chip(box, "agent", gettext("Agent"), box.agent, {"agent": ""}),
+        _chip(box, "project", gettext("Project"), project_name(box.project), {"project": ""}),
+        _chip(box, "time", gettext("Any time"), time_label(box), {"after": "", "before": ""}),
+        _chip(box, "places", gettext("Look in"), _places_label(box), {"scope": spoken, "kind": "", "archived": ""}),
+        _chip(box, "source", gettext("Source"), box.source, {"source": ""}),
+        _chip(box, "order", gettext("Best first"), _order_label(box), {"sort": "", "mode": "hybrid"}),
     ]
 
 
@@ -88,33 +93,45 @@ def _places_label(box: SearchBox) -> str:
     kept = [name for name in SCOPE_NAMES if name in box.scope]
     said = [SCOPE_NAMES[name] for name in kept] if set(box.scope) != set(SPOKEN) else []
     where = [KIND_NAMES[box.kind]] if box.kind else []
-    return ", ".join([*where, *said, *(["archived"] if box.archived else [])]).capitalize()
+    return _listed(*where, *said, *([gettext("archived")] if box.archived else []))
 
 
 def _order_label(box: SearchBox) -> str:
-    return ", ".join(filter(None, ["newest first" if box.sort else "", MODE_NAMES.get(box.mode, "")])).capitalize()
+    return _listed(gettext("newest first") if box.sort else "", MODE_NAMES.get(box.mode, ""))
+
+
+def _listed(*words: "StrOrPromise") -> str:
+    """The words in a row, the first with a capital letter; the others as they are written."""
+    row = ", ".join(str(word) for word in words if word)
+    return row[:1].upper() + row[1:]
 
 
 def time_label(box: SearchBox) -> str:
     """The stretch of time that the box is limited to, in words."""
     if box.after and box.before:
-        return box.after if box.after == box.before else f"{box.after} to {box.before}"
-    return f"Since {box.after}" if box.after else f"Until {box.before}" if box.before else ""
+        return (
+            box.after
+            if box.after == box.before
+            else gettext("%(after)s to %(before)s") % {"after": box.after, "before": box.before}
+        )
+    if box.after:
+        return gettext("Since %(day)s") % {"day": box.after}
+    return gettext("Until %(day)s") % {"day": box.before} if box.before else ""
 
 
 def presets_of(box: SearchBox, today: date) -> list[Preset]:
     """Stretches of time that end today."""
     starts = (
-        ("Today", today),
-        ("Past 7 days", today - timedelta(days=6)),
-        ("Past 30 days", today - timedelta(days=29)),
-        ("This year", date(today.year, 1, 1)),
+        (gettext("Today"), today),
+        (gettext("Past 7 days"), today - timedelta(days=6)),
+        (gettext("Past 30 days"), today - timedelta(days=29)),
+        (gettext("This year"), date(today.year, 1, 1)),
     )
     since = [
         Preset(label, replace(box, after=day.isoformat(), before="").query_string, _fields(day.isoformat()))
         for label, day in starts
     ]
-    return [Preset("Any time", box.without("after", "before"), _fields("")), *since]
+    return [Preset(gettext("Any time"), box.without("after", "before"), _fields("")), *since]
 
 
 def _fields(after: str) -> str:

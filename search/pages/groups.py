@@ -6,6 +6,8 @@ from datetime import datetime
 from urllib.parse import urlencode
 
 from django.urls import reverse
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from convmemory.conversations.reading import project_name
 from convmemory.conversations.search_box import SearchBox
@@ -18,19 +20,22 @@ from search.results.hits import Hit
 QUESTION_CHARS = 200
 SHOWN_PER_GROUP = 3
 REASONS = {
-    "words": "Words of the query stand in it.",
-    "words nearby": "Words of the query stand in the turns beside it.",
-    "passage": "One passage means the same.",
-    "turn": "The whole means the same.",
-    "late interaction": "Word by word, its meaning is near.",
-    "reranker": "The reranker put it here.",
+    "words": _("Words of the query stand in it."),
+    "words nearby": _("Words of the query stand in the turns beside it."),
+    "passage": _("One passage means the same."),
+    "turn": _("The whole means the same."),
+    "late interaction": _("Word by word, its meaning is near."),
+    "reranker": _("The reranker put it here."),
 }
 """By the name of a feature, what it says of the hit."""
 
 
 @dataclass(frozen=True, slots=True)
 class HitView:
-    """A hit as the list shows it: `key` names it in the page's address, `heading` is its question or its headings."""
+    """A hit as the list shows it: `key` names it in the page's address, `heading` is its question or its headings.
+
+    `percent` is its similarity, `likelihood` in how many of 100 searches such a hit answers, where that is known.
+    """
 
     key: str
     url: str
@@ -38,8 +43,10 @@ class HitView:
     heading: tuple[Piece, ...]
     passage: tuple[Piece, ...]
     band: Band
+    band_name: str
     reasons: tuple[str, ...]
     percent: int
+    likelihood: int | None
     created_at: datetime
     place: str
     object_id: int
@@ -103,6 +110,13 @@ def _group(home: str, hits: Sequence[Hit | SectionHit], box: SearchBox, best: fl
     )
 
 
+BAND_NAMES = {
+    "strong": _("strong"),
+    "related": _("related"),
+    "less likely": _("less likely"),
+}
+
+
 def view_hit(hit: Hit | SectionHit, box: SearchBox, best: float) -> HitView:
     """One hit as the list shows it; `best` is the best score of the query."""
     is_section = isinstance(hit, SectionHit)
@@ -118,9 +132,11 @@ def view_hit(hit: Hit | SectionHit, box: SearchBox, best: float) -> HitView:
         preview_url=_preview_url(url, is_section=is_section, object_id=object_id),
         heading=mark_words(heading, box.q),
         passage=() if is_repeated else show_marks(hit.passage, hit.marks),
-        band=band_of(hit, best),
-        reasons=tuple(REASONS.get(name, name) for name in hit.matched),
+        band=(band := band_of(hit, best)),
+        band_name=str(BAND_NAMES[band]),
+        reasons=tuple(str(REASONS.get(name, name)) for name in hit.matched),
         percent=round(hit.similarity * 100),
+        likelihood=None if hit.relevance is None else round(hit.relevance * 100),
         created_at=hit.created_at,
         place=_place_of(hit),
         object_id=object_id,
@@ -132,8 +148,10 @@ def view_hit(hit: Hit | SectionHit, box: SearchBox, best: float) -> HitView:
 def _place_of(hit: Hit | SectionHit) -> str:
     """Where in its conversation or document a hit stands, counted as people count."""
     if isinstance(hit, Hit):
-        return f"turn {hit.turn_number + 1}"
-    return f"page {hit.page}" if hit.page else f"section {hit.section + 1}"
+        return gettext("turn %(number)s") % {"number": hit.turn_number + 1}
+    if hit.page:
+        return gettext("page %(number)s") % {"number": hit.page}
+    return gettext("section %(number)s") % {"number": hit.section + 1}
 
 
 def _preview_url(url: str, *, is_section: bool, object_id: int) -> str:

@@ -6,6 +6,8 @@ from urllib.parse import urlencode
 
 from django.contrib.auth.models import User
 from django.urls import NoReverseMatch, reverse
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
 
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.reading import project_name
@@ -16,16 +18,16 @@ TITLES_LIMIT, DOCUMENTS_LIMIT, PROJECTS_LIMIT, SEARCHES_LIMIT = 8, 4, 4, 4
 MAX_TEXT_CHARS = 200
 
 COMMANDS = (
-    ("New chat", "plus", "new-chat"),
-    ("Import conversations", "upload", "import"),
-    ("Add documents", "note", "documents"),
-    ("Recall: what an agent brings back", "recall", "recall"),
-    ("Statistics", "chart", "statistics"),
-    ("Agents and models", "agent", "agents"),
-    ("API keys", "key", "keys"),
-    ("Connect an agent", "plug", "connect"),
-    ("Account", "person", "account"),
-    ("Password", "lock", "password"),
+    (_("New chat"), "plus", "new-chat"),
+    (_("Import conversations"), "upload", "import"),
+    (_("Add documents"), "note", "documents"),
+    (_("Recall: what an agent brings back"), "recall", "recall"),
+    (_("Statistics"), "chart", "statistics"),
+    (_("Agents and models"), "agent", "agents"),
+    (_("API keys"), "key", "keys"),
+    (_("Connect an agent"), "plug", "connect"),
+    (_("Account"), "person", "account"),
+    (_("Password"), "lock", "password"),
 )
 """What is called how, with its icon, and the name of the address that it leads to, where that exists."""
 
@@ -52,18 +54,20 @@ def palette_sections(*, owner: User, text: str) -> list[Section]:
     """The sections that hold anything, those of the archive first. At most four queries."""
     words = text[:MAX_TEXT_CHARS].split()
     found = (
-        Section("Search", tuple(_search_entry(text.strip()) if words else ())),
-        Section("Conversations", tuple(_conversations(owner, words))),
-        Section("Documents", tuple(_documents(owner, words) if words else ())),
-        Section("Projects", tuple(_projects(owner, words) if words else ())),
-        Section("Searches", tuple(_searches(owner, words))),
-        Section("Go to", tuple(_commands(words))),
+        Section(gettext("Search"), tuple(_search_entry(text.strip()) if words else ())),
+        Section(gettext("Conversations"), tuple(_conversations(owner, words))),
+        Section(gettext("Documents"), tuple(_documents(owner, words) if words else ())),
+        Section(gettext("Projects"), tuple(_projects(owner, words) if words else ())),
+        Section(gettext("Searches"), tuple(_searches(owner, words))),
+        Section(gettext("Go to"), tuple(_commands(words))),
     )
     return [section for section in found if section.entries]
 
 
 def _search_entry(text: str) -> Iterator[Entry]:
-    yield Entry(f"Search for “{text}”", "", "search", f"{reverse('search')}?{urlencode({'q': text})}")
+    yield Entry(
+        gettext("Search for “%(text)s”") % {"text": text}, "", "search", f"{reverse('search')}?{urlencode({'q': text})}"
+    )
 
 
 def _conversations(owner: User, words: Iterable[str]) -> Iterator[Entry]:
@@ -72,7 +76,7 @@ def _conversations(owner: User, words: Iterable[str]) -> Iterator[Entry]:
     for word in words:
         rows = rows.filter(title__icontains=word)
     for row in rows.only("title", "agent", "updated_at").order_by("-updated_at", "-pk")[:TITLES_LIMIT]:
-        yield Entry(row.title or "Untitled conversation", row.agent, "chat", row.get_absolute_url())
+        yield Entry(row.title or gettext("Untitled conversation"), row.agent, "chat", row.get_absolute_url())
 
 
 def _documents(owner: User, words: Iterable[str]) -> Iterator[Entry]:
@@ -96,7 +100,7 @@ def _searches(owner: User, words: Iterable[str]) -> list[Entry]:
     matching = [row for row in [*saved, *recent] if all(word.lower() in row.text.lower() for word in words)]
     return [
         Entry(
-            row.text or "Filters alone",
+            row.text or gettext("Filters alone"),
             row.filters,
             "star" if row.saved_at else "clock",
             f"{reverse('search')}?{row.address}",
@@ -107,8 +111,8 @@ def _searches(owner: User, words: Iterable[str]) -> list[Entry]:
 
 def _commands(words: Iterable[str]) -> Iterator[Entry]:
     for label, icon, name in COMMANDS:
-        if all(word.lower() in label.lower() for word in words):
+        if all(word.lower() in str(label).lower() for word in words):
             try:
-                yield Entry(label, "", icon, reverse(name))
+                yield Entry(str(label), "", icon, reverse(name))
             except NoReverseMatch:  # a room that this installation does not have
                 continue

@@ -142,7 +142,7 @@ def word_number(lexeme: str) -> int:
 def ask_digest(owner_id: int, home: int) -> PendingQuery:
     """Send what asks for the digest of the owner's blocks."""
     return PendingQuery(
-        load_sql("search", "posting_digest"), {"owner": owner_id, "home": home, "layout": Source.LAYOUT}
+        load_sql("search", "posting_digest"), {"owner": owner_id, "home": home, "layout": Source.PACKED}
     )
 
 

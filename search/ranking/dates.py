@@ -6,8 +6,9 @@ seldom repeat that, its time does.
 
 import calendar
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,11 +56,30 @@ _LEADS_TO_DATE = re.compile(r"\b(?:on|since|until|till|by|from|before|after|of|t
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """A day, a month or a year; without a year, the same time of every year."""
+    """A day, a month or a year; without a year, the same time of every year, the `likely` one above all."""
 
     year: int | None
     month: int | None
     day: int | None
+    likely: int | None = None
+
+    @property
+    def label(self) -> str:
+        """As people write it: "13 October 2023", "October 2023", "2023"."""
+        year = self.year or self.likely
+        words = [self.day, self.month and _NAMES[self.month - 1].capitalize(), year]
+        return " ".join(str(word) for word in words if word)
+
+    def likely_in(self, today: date, *, is_over: bool) -> "Period":
+        """With the latest year in which it began before `today`, or of what `is_over`, ended before."""
+        if self.year:
+            return self
+        first, last = self._bounds(today.year)
+        return replace(self, likely=today.year - ((last if is_over else first) > today))
+
+    @property
+    def softness(self) -> float:
+        return NEARBY_DAYS
 
     def days_from(self, moment: date) -> int:
         """How many days `moment` lies outside the period, 0 inside."""
@@ -74,16 +94,41 @@ class Period:
         return first, first if self.day else date(year, last_month, days)
 
 
+class Days(Protocol):
+    """Some days, and what is near to them."""
+
+    @property
+    def softness(self) -> float:
+        """In how many days outside of them what a turn counts for falls to 1/e."""
+
+    def days_from(self, moment: date) -> int:
+        """How many days `moment` lies outside, 0 inside."""
+
+
 def _distance(moment: date, first: date, last: date) -> int:
     return max((first - moment) // timedelta(1), (moment - last) // timedelta(1), 0)
 
 
 def named_period(text: str) -> Period | None:
     """The first date that `text` names, the most exact kind first; None where it names none."""
+    found = _find_date(text)
+    return found[1] if found else None
+
+
+def named_date(text: str, today: date) -> tuple[str, Period] | None:
+    """The same with the words that name it, and with the year that is meant by "in March" on that day."""
+    found = _find_date(text)
+    if found is None:
+        return None
+    words, period = found
+    return words, period.likely_in(today, is_over=words.lower().startswith("last"))
+
+
+def _find_date(text: str) -> tuple[str, Period] | None:
     for pattern in _PATTERNS:
         for match in pattern.finditer(text):
             if not _is_other_word(match) and (period := _period(match.groupdict())):
-                return period
+                return match[0], period
     return None
 
 
@@ -108,12 +153,17 @@ def _period(found: dict[str, str | None]) -> Period | None:
     return Period(year, month, day)
 
 
-def closeness(period: Period, days: NDArray[np.int64]) -> Scores:
-    """For days, counted from 1970: 1 inside the period, falling to 0 outside it; 0 for all if none is within a week."""
+def closeness(period: Days, days: NDArray[np.int64]) -> Scores:
+    """For days, counted from 1970: 1 inside the period, falling to 0 outside it; 0 for all if none is within a week.
+
+    In the likely year of a period without a year it is twice that.
+    """
     distinct, places = np.unique(days, return_inverse=True)
     outside = [period.days_from(EPOCH + timedelta(days=day)) for day in distinct.tolist()]
     # Scores are scaled by the best of them later on, which would make much of turns that are merely less far.
     if not outside or min(outside) > NEARBY_DAYS:
         return np.zeros(len(days), np.float32)
-    near: Scores = np.exp(-np.asarray(outside) / NEARBY_DAYS).astype(np.float32)[places]
+    near: Scores = np.exp(-np.asarray(outside) / period.softness).astype(np.float32)[places]
+    if isinstance(period, Period) and period.likely:
+        near += closeness(replace(period, year=period.likely, likely=None), days)
     return near

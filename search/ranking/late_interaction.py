@@ -140,7 +140,7 @@ def weighted_query_tokens(query: PreparedQuery, word_weights: Mapping[str, float
     assert isinstance(embedder, TokenEmbedder)
     assert query.embedding is not None
     text, tokens = query.text.text, query.embedding
-    weights = token_weights(text, embedder.token_spans(text)[: len(tokens.token_ids)], word_weights)
+    weights = token_weights(text, embedder.tokenize_query(text).spans[: len(tokens.token_ids)], word_weights)
     kept = np.sort(np.argsort(-weights, kind="stable")[:QUERY_TOKENS])
     chosen = weights[kept] ** WEIGHT_POWER
     return tokens.token_vectors[kept], chosen / max(float(chosen.sum()), 1e-6)

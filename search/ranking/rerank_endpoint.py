@@ -1,4 +1,4 @@
-"""An order of texts from any server with a `/rerank` route.
+"""Scores of texts from any server with a `/rerank` route.
 
 Two shapes of request are known: Cohere's, which Jina, vLLM, llama.cpp and LiteLLM share, and that of Text Embeddings
 Inference (TEI). Nothing that an endpoint says about an error is repeated: it may quote the key, or people's texts.
@@ -21,6 +21,7 @@ from search.options import RerankSettings
 
 TEI = "tei"
 MAX_ANSWER_BYTES = 1_000_000
+NAME_CHARS = 300
 
 _REMEDIES: Mapping[int, str] = {
     400: "it does not take the request: check RERANK_SHAPE, RERANK_MODEL and RERANK_TOP_K",
@@ -62,17 +63,22 @@ class RerankOptions:
         )
 
     @property
+    def name(self) -> str:
+        """What tells this reranker from others: its model, or its address without what may be secret."""
+        return (self.model or masked(self.url))[:NAME_CHARS]
+
+    @property
     def where(self) -> str:
         """The endpoint for people to read, without what may be secret in its address."""
         model = f" (model {self.model})" if self.model else ""
         return f"The rerank endpoint {masked(self.url)}{model}"
 
 
-def rerank(options: RerankOptions, *, query: str, documents: Sequence[str]) -> list[int]:
-    """The indices of `documents`, each once, the best answer to `query` first; one request, no second try.
+def rerank(options: RerankOptions, *, query: str, documents: Sequence[str]) -> list[float]:
+    """How well each of `documents` answers `query`, in their order, on any scale; one request, no second try.
 
     Raises:
-        RerankerUnavailable: there is no such order within `timeout_s`, name resolution and all.
+        RerankerUnavailable: there are no such scores within `timeout_s`, name resolution and all.
     """
     import httpx2
 
@@ -91,13 +97,13 @@ def rerank(options: RerankOptions, *, query: str, documents: Sequence[str]) -> l
     if answer.status != HTTPStatus.OK:
         remedy = _REMEDIES.get(answer.status, "try later")
         raise RerankerUnavailable(f"{options.where} answered {answer.status}: {remedy}.")
-    order = _order(answer.content, len(documents))
-    if order is None:
+    scores = _scores(answer.content, len(documents))
+    if scores is None:
         raise RerankerUnavailable(
             f"{options.where} does not answer with a score for each text: check RERANK_SHAPE and RERANK_URL, "
             "which usually ends in /rerank."
         )
-    return order
+    return scores
 
 
 # --- the two shapes -------------------------------------------------------------------------------
@@ -110,8 +116,8 @@ def _request(options: RerankOptions, query: str, documents: list[str]) -> dict[s
     return {**model, "query": query, "documents": documents, "top_n": len(documents)}
 
 
-def _order(content: bytes, count: int) -> list[int] | None:
-    """Best first, equal scores as they were sent; None where not each of `count` texts has one score."""
+def _scores(content: bytes, count: int) -> list[float] | None:
+    """As the texts were sent; None where not each of `count` texts has one score."""
     try:
         answer = json.loads(content)
     except (ValueError, RecursionError):
@@ -122,7 +128,7 @@ def _order(content: bytes, count: int) -> list[int] | None:
     scores = dict(_scored(row) for row in rows)
     if scores.keys() != set(range(count)) or not all(map(math.isfinite, scores.values())):
         return None
-    return sorted(scores, key=lambda index: (-scores[index], index))
+    return [scores[index] for index in range(count)]
 
 
 def _scored(row: object) -> tuple[int, float]:

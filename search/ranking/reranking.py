@@ -1,4 +1,6 @@
-"""The optional last stage of a search: a reranker reads the question and the best turns, and puts those in order.
+"""The optional last stage of a search: a reranker reads the question and the best turns, and has a say in their order.
+
+Its score is added to the fused one with a weight that is its own (`blending.py`); with weight 0 it is not asked.
 
 Only a first page asks it. Its order travels in the cursor, so that the pages that follow neither ask again nor repeat
 or lose a hit, whatever has become of the endpoint. Where it gives no order, the fused one stays, and a note says so.
@@ -15,7 +17,9 @@ from convmemory.core.errors import RerankerUnavailable
 from convmemory.core.measuring import timed
 from convmemory.core.text import one_line
 from search.query import SearchQuery
+from search.ranking.blending import as_scores, blended_order
 from search.ranking.rerank_endpoint import RerankOptions, rerank
+from search.ranking.rerank_weights import weight_of
 from search.results.hits import Hit
 from search.retrieval.candidates import ItemKeys, item_keys
 
@@ -36,16 +40,18 @@ class Placing:
 
 
 def place_hits(query: SearchQuery, hits: Sequence[Hit], options: RerankOptions) -> Placing:
-    """Ask the reranker about the best hits, in the fused order; never raises. One HTTP request."""
+    """Ask the reranker about the best hits, in the fused order; never raises. One query and one HTTP request."""
     best = hits[: options.top_k]
-    if len(best) < 2:
+    if len(best) < 2 or not (weight := weight_of(options)):
         return Placing()
     try:
         with timed("rerank", items=len(best)):
-            order = rerank(options, query=query.parsed.text, documents=[document_of(hit) for hit in best])
+            scores = rerank(options, query=query.parsed.text, documents=[document_of(hit) for hit in best])
     except RerankerUnavailable as error:
         logger.warning("Not reranked: %s", error)
         return Placing(notes=(f"Not reranked: {error}",))
+    fused = np.array([hit.score for hit in best], np.float32)
+    order = blended_order(fused, as_scores(scores), weight)
     return Placing(tuple(key_of(best[index]) for index in order))
 
 

@@ -5,21 +5,21 @@ Reads dates, vectors and token vectors of candidates; the scores themselves are 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from convmemory.core.sql import PendingQuery, load_sql, pipelined
+from convmemory.core.sql import pipelined
 from convmemory.embeddings.embedder import Vector
 from search.options import SearchOptions
-from search.ranking.dates import closeness, named_period
 from search.ranking.exchanges import exchange_features, named_share
 from search.ranking.fusion import best_first, diversify
+from search.ranking.in_time import date_features, in_order_of_time, read_moments
 from search.ranking.late_interaction import PassageMatches, match_passages, max_sim_features
 from search.ranking.rankers import BlendedRanker, LinearRanker, Ranker
+from search.ranking.relevance import Relevance, is_held_whole, relevance_of
 from search.ranking.weights import weights_of
-from search.retrieval.candidates import ITEM_MASK, Scores, distinct, item_keys, split_keys, spread
+from search.retrieval.candidates import ITEM_MASK, Scores, distinct, spread_all
 from search.retrieval.dense import PendingItemVectors
 from search.retrieval.features import EXCHANGES, LATE_INTERACTION, Feature, FeatureTable
 from search.retrieval.prepared import PreparedQuery
@@ -73,16 +73,41 @@ class RankedItems:
     scores: Scores = field(default_factory=lambda: np.empty(0, np.float32))
     order: Order = field(default_factory=lambda: np.empty(0, np.int64))
     word_weights: Mapping[str, float] = field(default_factory=dict)
+    relevance: Relevance = field(default_factory=Relevance)
+
+    def is_answered(self, bar: float) -> bool | None:
+        """Whether it is likely, by at least `bar`, that anything found answers; None where nobody can tell.
+
+        What holds a phrase that somebody quoted, or every word of the query, is what they looked for.
+        """
+        if not len(self.order):
+            return False
+        if self.relevance.answerable is None:
+            return None
+        if self.query.text.phrases or (self.relevance.evidence and is_held_whole(self.relevance.evidence)):
+            return True
+        return self.relevance.answerable >= bar
 
 
 def rank_candidates(retrieved: Retrieved, *, rankers: Rankers, options: SearchOptions) -> RankedItems:
-    """The candidates in the order of the query's mode. At most three queries, whatever the owner has."""
+    """The candidates in the order of the query's mode, with their relevance. At most three queries."""
+    ranked = _rank(retrieved, rankers, options)
+    if not len(ranked.order):
+        return ranked
+    return replace(
+        ranked,
+        relevance=relevance_of(ranked.query, ranked.table, ranked.scores, ranked.order, ranked.word_weights),
+    )
+
+
+def _rank(retrieved: Retrieved, rankers: Rankers, options: SearchOptions) -> RankedItems:
     query, table = retrieved.query, retrieved.table
     if not len(table.keys):
         return RankedItems(query, table, word_weights=retrieved.word_weights)
-    table = table.with_columns(_date_features(query, table), of={Feature.DATE})
+    moments = read_moments(query, table.keys) if query.time else None
+    table = table.with_columns(date_features(query, table.keys, moments), of={Feature.DATE})
     if query.space is None:
-        scores = rankers.full_text.score(table)
+        scores = in_order_of_time(query, rankers.full_text.score(table), table.keys, moments)
         return RankedItems(query, table, scores, best_first(scores, table.keys), retrieved.word_weights)
     if query.by_distance:
         scores = table.similarities
@@ -95,6 +120,7 @@ def rank_candidates(retrieved: Retrieved, *, rankers: Rankers, options: SearchOp
             table = _with_late_features(retrieved, table, best)
             if Feature.MAX_SIM in table.columns:
                 scores = second_ranker(query, rankers).score(table)
+        scores = in_order_of_time(query, scores, table.keys, moments)
         order = best_first(scores, table.keys)
         if vectors is not None:
             order = _with_diverse_top(order, scores, best, vectors.read(), options.diversity_lambda)
@@ -106,18 +132,6 @@ def second_ranker(query: PreparedQuery, rankers: Rankers) -> Ranker:
     if query.mode != "hybrid":
         return rankers.semantic
     return rankers.sections if query.is_of_documents_alone else rankers.hybrid
-
-
-def _date_features(query: PreparedQuery, table: FeatureTable) -> dict[str, Scores]:
-    """Where the query names a date, how near to it each item was written. One query or none."""
-    period = named_period(query.text.text)
-    if period is None:
-        return {}
-    sources, items = split_keys(table.keys)
-    parameters: dict[str, Any] = {"owner": query.owner_id, "sources": sources, "items": items}
-    ((found, numbers, days),) = PendingQuery(load_sql("search", "item_days"), parameters).rows()
-    near = closeness(period, np.asarray(days or [], np.int64))
-    return {Feature.DATE: np.nan_to_num(spread(table.keys, item_keys(found or [], numbers or []), near))}
 
 
 def _with_late_features(retrieved: Retrieved, table: FeatureTable, best: Order) -> FeatureTable:
@@ -133,8 +147,7 @@ def _with_late_features(retrieved: Retrieved, table: FeatureTable, best: Order) 
     utterances = _utterances(retrieved.query.owner_id, matches)
     found |= exchange_features(keys, wide_keys, matches, utterances, retrieved.query.text.text)
     table = replace(table, named_share=named_share(utterances.values()))
-    spread_out = {name: spread(table.keys, keys, scores) for name, scores in found.items()}
-    return table.with_columns(spread_out, of=LATE_INTERACTION | EXCHANGES)
+    return table.with_columns(spread_all(table.keys, keys, found), of=LATE_INTERACTION | EXCHANGES)
 
 
 def _utterances(owner_id: int, matches: PassageMatches) -> dict[int, Utterance]:

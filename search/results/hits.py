@@ -30,6 +30,8 @@ NAMED_SHARE = 0.5  # a feature is named where the hit has at least this share of
 class Hit:
     """One ranked turn. `similarity` is a cosine from 0 to 1, `score` the fused score within this query.
 
+    `relevance` is the probability that it answers, None where there is no calibration for this search.
+
     `marks` are the places in `passage` where words of the query stand; the passage itself stands in
     part `passage_part` of message `passage_message_id`, from `passage_start` to `passage_end`.
     `further` are other passages of the item that answer, where it is a document's.
@@ -41,6 +43,7 @@ class Hit:
     message_id: int
     similarity: float
     score: float
+    relevance: float | None
     user_question: str
     passage: str
     marks: tuple[tuple[int, int], ...]
@@ -107,6 +110,7 @@ def _hit(
         message_id=message_id,
         similarity=round(similarity, 4),
         score=round(float(ranked.scores[index]), 4),
+        relevance=ranked.relevance.of(index),
         user_question=question,
         passage=passage.text if passage else "",
         marks=passage.marks if passage else (),

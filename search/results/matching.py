@@ -1,12 +1,16 @@
 """Which words and phrases of a query a text holds, and where: for choosing a hit's passage and for marking it.
 
-Words are compared by rough stems, so that endings may differ; a phrase is its words one after the other.
+Words are compared by rough stems, so that endings may differ; a phrase is its words one after the other. Of scripts
+without spaces pairs of characters are compared beside what stands between spaces.
 """
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
+
+from search.unspaced import pairs_of, places_of_pairs
 
 STOP_SHARE = 0.15  # a word that weighs less than this share of the rarest is not marked
 MAX_WORD_CHARS = 256
@@ -34,6 +38,7 @@ class QueryStems:
         held = [(phrase, found) for phrase in self._phrases if (found := _phrase_places(words, phrase))]
         in_phrases = {word for phrase, _ in held for word in phrase}
         places = [place for word, place in words if word in self._telling and word not in in_phrases]
+        places += _joined(place for place in places_of_pairs(text) if text[slice(*place)] in self._telling)
         return _without_overlaps([*places, *(place for _, found in held for place in found)])
 
     def share_in(self, text: str) -> float:
@@ -41,7 +46,7 @@ class QueryStems:
         lower = text.lower()
         if not any(word in lower for word in self._telling):
             return 0.0  # a stem is how its word begins, and most texts hold none
-        held = {stem(word) for word in _WORD.findall(lower)}
+        held = stems_of(lower).keys()
         return sum(weight for word, weight in self._telling.items() if word in held) / self._total
 
     def phrases_in(self, text: str) -> int:
@@ -82,6 +87,17 @@ def _phrase_places(words: Sequence[tuple[str, Span]], phrase: Sequence[str]) -> 
     return [(run[0][1][0], run[-1][1][1]) for run in found if [word for word, _ in run] == phrase]
 
 
+def _joined(places: Iterable[Span]) -> list[Span]:
+    """Of places in order those that overlap as one."""
+    joined: list[Span] = []
+    for start, end in places:
+        if joined and start < joined[-1][1]:
+            joined[-1] = (joined[-1][0], end)
+        else:
+            joined.append((start, end))
+    return joined
+
+
 def _without_overlaps(places: Sequence[Span]) -> list[Span]:
     """In order; of places that overlap the first and longest."""
     kept: list[Span] = []
@@ -92,8 +108,8 @@ def _without_overlaps(places: Sequence[Span]) -> list[Span]:
 
 
 def stems_of(text: str) -> Counter[str]:
-    """How often each rough stem stands in `text`."""
-    return Counter(stem(match.group()) for match in _WORD.finditer(text.lower()))
+    """How often each rough stem, and each pair of characters of scripts without spaces, stands in `text`."""
+    return Counter(chain((stem(match.group()) for match in _WORD.finditer(text.lower())), pairs_of(text)))
 
 
 def stem(word: str) -> str:

@@ -216,7 +216,7 @@ def _shown(text: str, place: PassagePlace, words: QueryStems) -> ShownPassage:
     message_id, part_index, start, end, similarity = place
     marks = tuple(words.places_in(text))
     passage = ShownPassage(message_id, part_index, start, end, text, marks, round(similarity, 4))
-    return shortened(passage, anchor=words.anchor_in(text))
+    return shortened(passage, anchor=words.anchor_in(text)) if len(text) > MAX_CHARS else passage
 
 
 def shortened(passage: ShownPassage, *, anchor: int) -> ShownPassage:

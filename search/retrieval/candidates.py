@@ -1,6 +1,6 @@
 """Items as array keys, one 64-bit number for (source, item), and scores laid out over such keys. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,13 +32,20 @@ def distinct(keys: ItemKeys) -> ItemKeys:
 
 def spread(keys: ItemKeys, found: ItemKeys, scores: Scores) -> Scores:
     """`scores` of the items `found`, laid out over `keys` (sorted); NaN where a key was not found."""
-    result = np.full(len(keys), np.nan, dtype=np.float32)
+    return spread_all(keys, found, {"": scores})[""]
+
+
+def spread_all(keys: ItemKeys, found: ItemKeys, features: Mapping[str, Scores]) -> dict[str, Scores]:
+    """The same for several features of the items `found`, which are looked up once."""
+    columns = {name: np.full(len(keys), np.nan, dtype=np.float32) for name in features}
     if len(keys) and len(found):
         places = np.searchsorted(keys, found)
         places[places == len(keys)] = 0
         inside = keys[places] == found
-        result[places[inside]] = scores[inside]
-    return result
+        places = places[inside]
+        for name, scores in features.items():
+            columns[name][places] = scores[inside]
+    return columns
 
 
 def source_starts(keys: ItemKeys) -> NDArray[np.int64]:

@@ -92,7 +92,7 @@ def passages_statement(name: str, query: PreparedQuery) -> tuple[str, dict[str, 
 def dense_statement(name: str, query: PreparedQuery) -> tuple[str, dict[str, Any]]:
     """A dense retriever's SQL and its parameters."""
     space = query.active_space
-    condition, parameters = filter_sql(query.filters, query.text, document=None)
+    condition, parameters = filter_sql(query.filters, query.text, languages=query.languages, document=None)
     statement = load_sql("search", name).replace("{filters}", condition)
     statement = statement.replace("{space}", str(space.pk)).replace("{dimensions}", str(space.dimensions))
     return statement, parameters | {

@@ -84,7 +84,7 @@ def _ask_others(query: PreparedQuery) -> PendingQuery | None:
 
 def _ask_matching(query: PreparedQuery) -> PendingQuery | None:
     """Send what finds the items that pass the filters of single items; None where there are no such filters."""
-    conditions, parameters = item_conditions(query.filters, query.text)
+    conditions, parameters = item_conditions(query.filters, query.text, query.languages)
     if not conditions:
         return None
     statement = load_sql("search", "matching_items").replace("{filters}", " AND ".join(conditions))

@@ -82,14 +82,15 @@ class FeatureTable:
     """Candidates, keys sorted (n,), and a column (n,) a feature, NaN where the feature's maker did not see the item.
 
     `unavailable` names the features that this query has not got at all, such as a date that it does not name.
-    `mean_item_length`, in words, is that of everything the owner has; `named_share`, 0 to 1, says how far the best
-    candidates are what people with names say to each other.
+    `mean_item_length`, in words, is that of everything the owner has, `item_count` how much that is; `named_share`,
+    0 to 1, says how far the best candidates are what people with names say to each other.
     """
 
     keys: ItemKeys = field(default_factory=lambda: NO_ITEMS)
     columns: Mapping[str, Scores] = field(default_factory=dict)
     unavailable: frozenset[str] = frozenset()
     mean_item_length: float = 0.0
+    item_count: int = 0
     named_share: float = 0.0
 
     def with_columns(self, columns: Mapping[str, Scores], *, of: Collection[str]) -> "FeatureTable":

@@ -1,8 +1,10 @@
 """Filters as SQL, for use inside the statements of every retriever: on the source, and on the item itself."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from convmemory.conversations.reading import Filters
+from search.languages import configuration_of
 from search.query_text import QueryText
 
 OF_ITEM = """EXISTS (
@@ -24,7 +26,9 @@ EXCEPTED = (
 )
 
 
-def filter_sql(filters: Filters, text: QueryText, *, document: str | None) -> tuple[str, dict[str, Any]]:
+def filter_sql(
+    filters: Filters, text: QueryText, *, languages: Sequence[str] = (), document: str | None
+) -> tuple[str, dict[str, Any]]:
     """A condition and its parameters, for a query whose parameters hold `owner`.
 
     `document` is the alias of the item's lexical document in the query, or None where the query reads
@@ -39,7 +43,7 @@ def filter_sql(filters: Filters, text: QueryText, *, document: str | None) -> tu
     if filters.except_turns:
         conditions.append(f"({row}.source_id, {row}.{number}) NOT IN ({EXCEPTED})")
         parameters |= excepted_parameters(filters)
-    on_item, item_parameters = item_conditions(filters, text)
+    on_item, item_parameters = item_conditions(filters, text, languages)
     if on_item:
         joined = " AND ".join(on_item)
         conditions.append(joined if document else OF_ITEM.format(condition=joined))
@@ -93,8 +97,14 @@ def _left_out(filters: Filters) -> tuple[list[str], dict[str, Any]]:
     return conditions, parameters
 
 
-def item_conditions(filters: Filters, text: QueryText) -> tuple[list[str], dict[str, Any]]:
-    """Conditions on an item's lexical document `d`, and their parameters."""
+def phrase_sql(phrase: str, languages: Sequence[str]) -> str:
+    """What looks for the phrase, an expression of SQL, in texts in English and in these languages."""
+    configurations = map(configuration_of, ("", *languages))
+    return " || ".join(f"phraseto_tsquery('{configuration}', {phrase})" for configuration in configurations)
+
+
+def item_conditions(filters: Filters, text: QueryText, languages: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
+    """Conditions on an item's lexical document `d`, and their parameters. `languages` are the owner's."""
     conditions: list[str] = []
     parameters: dict[str, Any] = {}
     for name, operator in (("after", ">="), ("before", "<=")):
@@ -104,7 +114,7 @@ def item_conditions(filters: Filters, text: QueryText) -> tuple[list[str], dict[
     for kind, values in (("phrase", text.phrases), ("excluded", text.excluded)):
         for number, value in enumerate(values):
             parameter = f"{kind}_{number}"
-            query = f"phraseto_tsquery('convmemory', %({parameter})s)"
+            query = f"({phrase_sql(f'%({parameter})s', languages)})"
             holds = f"(d.spoken @@ {query} OR d.unspoken @@ {query})"
             conditions.append(holds if kind == "phrase" else f"NOT {holds}")
             parameters[parameter] = value

@@ -7,6 +7,7 @@ items' lengths; what BM25 and its like make of that stands in `word_scores.py`. 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -57,9 +58,9 @@ class LexicalRetriever:
 
 @dataclass(frozen=True, slots=True)
 class PendingWords:
-    """The digests of the owner's postings by column, and what the filters need."""
+    """What each term stands for in every language, the digests of the owner's postings by column, and the filters."""
 
-    terms: Sequence[str]
+    terms: Mapping[str, Sequence[str]]
     digests: Mapping[str, PendingQuery]
     eligibility: PendingEligibility
 
@@ -85,9 +86,10 @@ class PendingWords:
         for column, (count, digest, unpacked) in answers.items():
             letters = _letters(column, query.scope)
             postings = current_postings(query.owner_id, HOMES[column], (count, digest)) or NOTHING
-            found.append(_packed_counts(postings, self.terms, letters, eligibility.without(unpacked or [])))
+            lexemes = list(self.terms.values())
+            found.append(_packed_counts(postings, lexemes, letters, eligibility.without(unpacked or [])))
             if unpacked:
-                rows = PendingQuery(*unpacked_statement(column, self.terms, query, unpacked)).rows()
+                rows = PendingQuery(*unpacked_statement(column, list(self.terms), query, unpacked)).rows()
                 found.append(_ranked_counts(rows, eligibility))
         return joined_counts(found, len(self.terms))
 
@@ -97,10 +99,14 @@ def _letters(column: str, scope: frozenset[str]) -> str:
     return "".join(letter for name, (home, letter) in SCOPE_COLUMNS.items() if home == column and name in scope)
 
 
-def _terms(words: Sequence[QueryWord]) -> list[str]:
-    """Distinct lexemes of the words that are no stop words; of all words where all are."""
-    content = [word.lexeme for word in words if not word.is_stop_word]
-    return list(dict.fromkeys(content or [word.lexeme for word in words]))[:MAX_TERMS]
+def _terms(words: Sequence[QueryWord]) -> dict[str, tuple[str, ...]]:
+    """Distinct lexemes of the words that are no stop words, of all words where all are; each with those that it has in
+    other languages behind itself.
+    """
+    terms: dict[str, tuple[str, ...]] = {}
+    for word in [word for word in words if not word.is_stop_word] or words:
+        terms[word.lexeme] = tuple(dict.fromkeys((word.lexeme, *terms.get(word.lexeme, ()), *word.also)))
+    return dict(islice(terms.items(), MAX_TERMS))
 
 
 def _word_weights(words: Sequence[QueryWord], idf: Mapping[str, float], items: int) -> dict[str, float]:
@@ -112,18 +118,21 @@ def _word_weights(words: Sequence[QueryWord], idf: Mapping[str, float], items: i
 # --- counts from postings --------------------------------------------------------------------------
 
 
-def _packed_counts(postings: Postings, terms: Sequence[str], letters: str, eligibility: Eligibility) -> WordCounts:
-    """What the postings say of the terms, as far as the items are eligible."""
+def _packed_counts(
+    postings: Postings, terms: Sequence[Sequence[str]], letters: str, eligibility: Eligibility
+) -> WordCounts:
+    """What the postings say of the terms, each the sum of its lexemes, as far as the items are eligible."""
     if not postings.segments:
         return WordCounts.nothing()
-    stands = postings.occurrences(terms)
+    stands = postings.occurrences([lexeme for lexemes in terms for lexeme in lexemes])
+    term_of = np.repeat(np.arange(len(terms)), [len(lexemes) for lexemes in terms])
     counts = np.zeros((len(terms), len(postings.keys)), np.float32)
     for letter in letters:
         own = stands.letters == ord(letter) - ord("A")
-        counts[stands.words[own], stands.places[own]] += stands.counts[own]
+        np.add.at(counts, (term_of[stands.words[own]], stands.places[own]), stands.counts[own])
     if letters == "AB":
         beside = stands.letters == ord(SYSTEM_LETTER) - ord("A")
-        at = stands.words[beside], stands.places[beside]
+        at = term_of[stands.words[beside]], stands.places[beside]
         counts[at] = np.maximum(counts[at], 1)
     if not eligibility.admits_all:
         counts[:, ~eligibility.admitted(postings.keys)] = 0

@@ -103,7 +103,7 @@ def dense_plan(name: str, owner_id: int, space: EmbeddingSpace, filters: Filters
 
 def postings_plan(owner_id: int) -> str:
     """The plan of what asks for the digest of an owner's blocks of postings."""
-    parameters: dict[str, object] = {"owner": owner_id, "home": PostingBlock.Home.SPOKEN, "layout": Source.LAYOUT}
+    parameters: dict[str, object] = {"owner": owner_id, "home": PostingBlock.Home.SPOKEN, "layout": Source.PACKED}
     return _plan(load_sql("search", "posting_digest"), parameters, ["enable_seqscan", "enable_bitmapscan"])
 
 

@@ -4,6 +4,8 @@ Made in two steps, because PostgreSQL can look for the words while the query is 
 """
 
 import logging
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,28 +21,32 @@ from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
 from search.query import DEFAULT_SCOPE, SearchQuery, kinds_in, shown_kinds_in
 from search.query_text import QueryText
+from search.ranking.times.reading import TimeReading
 from search.retrieval.candidates import ItemKeys, split_keys
 from search.sources import registered
 from search.vectors.passages import KINDS, vector_text
 from search.vectors.texts import searchable
+
+MIN_STOP_WORDS = 2  # of a language, that show that a query is in it
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class QueryWord:
-    """A word of the query as it is written, and its lexeme in the index."""
+    """A word of the query as it is written, and its lexeme in the index; `also` in texts of other languages."""
 
     written: str
     lexeme: str
     is_stop_word: bool
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedQuery:
     """What every stage reads. `space` is None where no vectors are compared, and then so is `embedding`.
 
-    `notes` say to the caller what could not be done as asked for.
+    `notes` say to the caller what could not be done as asked for. `time` is what the text says about when.
     """
 
     owner_id: int
@@ -50,10 +56,12 @@ class PreparedQuery:
     scope: frozenset[str] = DEFAULT_SCOPE
     filters: Filters = EVERYTHING
     words: tuple[QueryWord, ...] = ()
+    languages: tuple[str, ...] = ()  # of the owner's texts, beside English
     space: EmbeddingSpace | None = None
     embedding: TokenEmbedding | None = None
     vector_text: str = field(default="", repr=False)
     notes: tuple[str, ...] = ()
+    time: TimeReading | None = None
 
     @property
     def passage_kinds(self) -> list[int]:
@@ -103,6 +111,7 @@ class PreparedQuery:
 
 def prepare_query(*, owner_id: int, query: SearchQuery) -> PreparedQuery:
     """The query with its words, and the space that it will be embedded in. One query of the database, for the words."""
+    words, languages = _look_up_words(owner_id, query.parsed.text, query.filters.kinds)
     prepared = PreparedQuery(
         owner_id=owner_id,
         text=query.parsed,
@@ -110,7 +119,10 @@ def prepare_query(*, owner_id: int, query: SearchQuery) -> PreparedQuery:
         by_distance=query.by_distance,
         scope=query.scope,
         filters=query.filters,
-        words=_look_up_words(query.parsed.text),
+        words=words,
+        languages=languages,
+        time=query.time,
+        notes=(query.time.note,) if query.time and query.time.note else (),
     )
     if query.mode == "full_text":
         return prepared
@@ -135,8 +147,26 @@ def _by_words_only(prepared: PreparedQuery, error: EmbedderUnavailable) -> Prepa
     return replace(prepared, space=None, notes=(*prepared.notes, f"Searched by words only: {error}"))
 
 
-def _look_up_words(text: str) -> tuple[QueryWord, ...]:
-    """In the order of the query."""
+def _look_up_words(owner_id: int, text: str, kinds: Collection[str]) -> tuple[tuple[QueryWord, ...], tuple[str, ...]]:
+    """The words in the order of the query, and the languages beside English of what the owner has of these kinds."""
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("search", "query_words"), [searchable(storable(text))])
-        return tuple(QueryWord(*row) for row in cursor.fetchall())
+        parameters: dict[str, Any] = {
+            "owner": owner_id,
+            "kinds": sorted(kinds),
+            "text": searchable(storable(text)),
+        }
+        cursor.execute(load_sql("search", "query_words"), parameters)
+        rows = cursor.fetchall()
+    language = _language_of_query([row[4] for row in rows], in_english=sum(row[2] for row in rows))
+    words = (
+        QueryWord(written, lexeme, in_english or language in stop_word_in, tuple(also))
+        for written, lexeme, in_english, also, stop_word_in, _ in rows
+    )
+    return tuple(words), tuple(rows[0][5]) if rows else ()
+
+
+def _language_of_query(stop_word_in: Sequence[Sequence[str]], *, in_english: int) -> str:
+    """The language that has most of the words as stop words, "" where it is English or one word alone decides."""
+    counts = Counter(language for languages in stop_word_in for language in languages)
+    (language, count), *_ = counts.most_common(1) or [("", 0)]
+    return language if count >= MIN_STOP_WORDS and count > in_english else ""

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from search.retrieval.candidates import NO_ITEMS, ItemKeys, Scores, distinct, spread
+from search.retrieval.candidates import NO_ITEMS, ItemKeys, Scores, distinct, spread_all
 from search.retrieval.corpus import Corpus, PendingCorpus
 from search.retrieval.features import FeatureTable
 from search.retrieval.prepared import PreparedQuery
@@ -76,7 +76,8 @@ def merge_candidates(
     word_weights: dict[str, float] = {}
     for candidates in read:
         word_weights |= candidates.word_weights
-        for name, scores in candidates.features.items():
-            columns[name] = np.nan_to_num(spread(keys, candidates.keys, scores), nan=candidates.unseen)
-    table = FeatureTable(keys, mean_item_length=corpus.mean_item_length).with_columns(columns, of=features)
+        for name, scores in spread_all(keys, candidates.keys, candidates.features).items():
+            columns[name] = np.nan_to_num(scores, copy=False, nan=candidates.unseen)
+    table = FeatureTable(keys, mean_item_length=corpus.mean_item_length, item_count=corpus.items)
+    table = table.with_columns(columns, of=features)
     return Retrieved(query, table, word_weights)

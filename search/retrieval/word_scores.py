@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from search.retrieval.candidates import (
     ITEM_BITS,
+    ITEM_MASK,
     NO_ITEMS,
     ItemKeys,
     Scores,
@@ -56,11 +57,13 @@ class WordCounts:
     @classmethod
     def of_matrix(cls, keys: ItemKeys, lengths: Scores, counts: Scores) -> "WordCounts":
         """`counts` (terms, n) over sorted keys; items that hold no term are left out."""
-        terms, places = np.nonzero(counts)
-        held = np.zeros(len(keys), np.bool_)
-        held[places] = True
+        filled = counts != 0
+        by_term = [np.flatnonzero(row) for row in filled]  # takes less than np.nonzero of the whole
+        places = np.concatenate(by_term) if by_term else np.empty(0, np.int64)
+        terms = np.repeat(np.arange(len(by_term)), [len(found) for found in by_term])
+        held = filled.any(axis=0)
         number = np.cumsum(held) - 1
-        return cls(keys[held], lengths[held], terms, number[places], counts[terms, places])
+        return cls(keys[held], lengths[held], terms, number[places], counts[filled])
 
     @classmethod
     def of_occurrences(cls, keys: ItemKeys, lengths: Scores, terms: Ints, counts: Scores) -> "WordCounts":
@@ -119,7 +122,7 @@ def word_features(found: WordCounts, weights: Scores, corpus: Corpus) -> tuple[I
         **_source_features(keys, places, found, corpus),
         Feature.SOURCE_BEST_BM25: best_of_source(keys, bm25),
         Feature.COVERAGE: _summed(places, weight, len(keys)) / total,
-        Feature.NEIGHBOUR_COVERAGE: weights @ np.logical_or.reduce([held, *_shifted(keys, held)]) / total,
+        Feature.NEIGHBOUR_COVERAGE: weights @ _held_nearby(keys, held) / total,
     }
 
 
@@ -134,13 +137,25 @@ def _summed(places: Ints, values: Scores, size: int) -> Scores:
 
 
 def _with_neighbours(keys: ItemKeys, corpus: Corpus) -> ItemKeys:
-    """The keys and those of the items just before and after them."""
-    everything = distinct(np.concatenate([keys, keys - 1, keys + 1]))
-    place = np.searchsorted(corpus.sources, everything >> ITEM_BITS).clip(max=len(corpus.sources) - 1)
-    exists = corpus.sources[place] == everything >> ITEM_BITS
-    exists &= (everything & ((1 << ITEM_BITS) - 1)) < corpus.item_counts[place]
-    kept: ItemKeys = everything[exists | np.isin(everything, keys)]
-    return kept
+    """The keys and those of the items just before and after them, as far as there are such."""
+    starts = source_starts(keys)
+    sources = keys[starts] >> ITEM_BITS
+    place = np.searchsorted(corpus.sources, sources).clip(max=len(corpus.sources) - 1)
+    counts = np.where(corpus.sources[place] == sources, corpus.item_counts[place], 0)
+    counts = np.repeat(counts, np.diff(starts, append=len(keys)))
+    numbers = keys & ITEM_MASK
+    before = keys[(numbers > 0) & (numbers <= counts)] - 1
+    after = keys[numbers + 1 < counts] + 1
+    return distinct(np.concatenate([keys, before, after]))
+
+
+def _held_nearby(keys: ItemKeys, held: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which terms (terms, n) each item holds, or the item before or after it."""
+    wide = held.copy()
+    adjacent = np.diff(keys) == 1
+    wide[:, 1:] |= held[:, :-1] & adjacent
+    wide[:, :-1] |= held[:, 1:] & adjacent
+    return wide
 
 
 def _shifted(keys: ItemKeys, values: NDArray[T]) -> tuple[NDArray[T], NDArray[T]]:

@@ -6,6 +6,6 @@ LEFT JOIN (
     FROM unnest(%(sources)s::bigint[], %(items)s::int[]) AS t (source_id, number)
     INNER JOIN search_item AS i USING (source_id, number)
     WHERE i.owner_id = %(owner)s
-) AS d ON d.spoken @@ phraseto_tsquery('convmemory', p.phrase) OR d.unspoken @@ phraseto_tsquery('convmemory', p.phrase)
+) AS d ON d.spoken @@ ({phrase}) OR d.unspoken @@ ({phrase})
 GROUP BY p.place
 ORDER BY p.place

@@ -1,15 +1,18 @@
--- Insert or replace the lexical documents of some items of one source.
+-- Insert or replace the lexical documents of some items of one source; of each text its words as its configuration has them.
 WITH given AS MATERIALIZED (
     SELECT
         t.*,
-        setweight(to_tsvector('convmemory', t.a), 'A') || setweight(to_tsvector('convmemory', t.b), 'B')
-            || setweight(to_tsvector('convmemory', t.s), 'C') AS spoken,
-        setweight(to_tsvector('convmemory', t.c), 'C') || setweight(to_tsvector('convmemory', t.d), 'D') AS unspoken
+        setweight(to_tsvector(t.of_a, t.a), 'A') || setweight(to_tsvector(t.of_b, t.b), 'B')
+            || setweight(to_tsvector(t.of_s, t.s), 'C') AS spoken,
+        setweight(to_tsvector(t.of_c, t.c), 'C') || setweight(to_tsvector(t.of_d, t.d), 'D') AS unspoken
     FROM unnest(
         %(numbers)s::int[], %(opening_ids)s::bigint[], %(headings)s::text[], %(created_at)s::timestamptz[],
         %(hashes)s::bytea[], %(lengths)s::int[], %(A)s::text[], %(B)s::text[], %(C)s::text[], %(D)s::text[],
-        %(S)s::text[]
-    ) AS t (number, opening_id, heading, created_at, content_hash, length, a, b, c, d, s)
+        %(S)s::text[], %(of_A)s::regconfig[], %(of_B)s::regconfig[], %(of_C)s::regconfig[], %(of_D)s::regconfig[],
+        %(of_S)s::regconfig[]
+    ) AS t (
+        number, opening_id, heading, created_at, content_hash, length, a, b, c, d, s, of_a, of_b, of_c, of_d, of_s
+    )
 )
 INSERT INTO search_item
     (owner_id, source_id, number, opening_id, heading, created_at, content_hash, length, error,

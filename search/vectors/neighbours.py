@@ -21,6 +21,11 @@ class Neighbour:
     number: int  # a passage's kind, an item vector's chunk
     similarity: float
 
+    @property
+    def item(self) -> tuple[str, int, int]:
+        """What it belongs to: kind, object and number."""
+        return self.kind, self.object_id, self.item_number
+
 
 def passage_neighbours(passage_id: int) -> tuple[float, list[Neighbour]]:
     """The vector's norm and its neighbours, nearest first. One query, an exact scan of `SCANNED` rows at most."""

@@ -18,7 +18,7 @@ BLOCK_CHARS = 600  # code and output, cut at lines
 WINDOW_CHARS = 4_000  # of one block, what is split into sentences at once
 TOOL_CHARS = 1_800  # of one tool output: two thirds from its head, one third from its tail
 
-_FENCE = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[^\n]*$|\Z)", re.M | re.S)
+FENCE = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[^\n]*$|\Z)", re.M | re.S)
 _BLOCK_START = re.compile(r"(?:[-*+•]\s|\d{1,3}[.)]\s|#{1,6}\s|>\s?|\|)")
 _WORD = re.compile(r"\w")
 _WORDS = re.compile(r"\w+")
@@ -78,7 +78,7 @@ def _markdown(text: str) -> Iterator[tuple[int, int]]:
     """Sentences of the prose, and fenced code cut at lines."""
     language = guess_language(text)
     position = 0
-    for fence in _FENCE.finditer(text):
+    for fence in FENCE.finditer(text):
         yield from _prose(text, position, fence.start(), language)
         yield from _lines(text, fence.start(), fence.end())
         position = fence.end()

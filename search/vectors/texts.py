@@ -10,7 +10,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from convmemory.core.text import content_hash
+from search.arabic import stems_of_arabic
+from search.compounds import parts_of_compounds
+from search.languages import languages_of
 from search.sources import Element, ElementPart, ItemText, Kind
+from search.unspaced import pairs_of
 
 TOOL_OUTPUT_CHARS = 4_000
 MAX_TOKEN_CHARS = 256  # nobody searches for a longer one
@@ -31,7 +35,6 @@ _UNSPACED_RUN = re.compile(r"\S+")
 _SEPARATORS = re.compile(r"[._/\\:@#\-]+")
 _LONG_TOKEN = re.compile(rf"(?<!\S)\S{{{MAX_TOKEN_CHARS}}}\S++")
 _COMMENT_START, _COMMENT_END = "<!--", "-->"
-_UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\u0e00-\u0e7f]{2,}")
 WEIGHTS: dict[Kind, str] = {  # under which an item's words can be searched for
     "user": "A",
     "assistant": "B",
@@ -42,6 +45,7 @@ WEIGHTS: dict[Kind, str] = {  # under which an item's words can be searched for
     "system": "S",
     "outside": "S",
 }
+IN_ENGLISH = "D"  # the weight of texts whose language is not asked: calls and output of tools
 TOOLS: tuple[Kind, ...] = ("tool", "call")
 
 
@@ -60,6 +64,16 @@ class ItemTexts:
     def length(self) -> int:
         """Words of what was spoken."""
         return sum(len(_WORD.findall(self.lexical.get(weight, ""))) for weight in "AB")
+
+    @property
+    def languages(self) -> dict[str, str]:
+        """By weight the language of the text, where it is another than English."""
+        return languages_of({weight: text for weight, text in self.lexical.items() if weight != IN_ENGLISH})
+
+    @property
+    def has_pairs(self) -> bool:
+        """Whether any of it is in a script without spaces."""
+        return any(next(pairs_of(text), None) for text in self.lexical.values())
 
     @property
     def content_hash(self) -> bytes:
@@ -158,9 +172,10 @@ def head_and_tail(text: str, max_chars: int) -> str:
     return f"{head.rsplit(chr(10), 1)[0]}\n…\n{tail.split(chr(10), 1)[-1]}"
 
 
-def searchable(text: str) -> str:
-    """`text` with what full text search needs beside it: the parts of identifiers, paths and codes,
-    and pairs of characters for scripts that put no space between words.
+def searchable(text: str, language: str = "") -> str:
+    """`text` with what full text search needs beside it: the parts of identifiers, paths and codes, pairs of
+    characters for scripts that put no space between words, stems of Arabic words, and the parts of compounds where
+    `language` has them.
     """
     extra: dict[str, None] = {}
     for match in _IDENTIFIER.finditer(text):
@@ -168,9 +183,9 @@ def searchable(text: str) -> str:
             if len(piece) <= MAX_TOKEN_CHARS:
                 extra.update(dict.fromkeys(part for part in _CAMEL.split(piece) if len(part) > 1))
                 extra[piece] = None
-    for match in _UNSPACED.finditer(text):
-        run = match.group()
-        extra.update(dict.fromkeys(run[i : i + 2] for i in range(len(run) - 1)))
+    extra.update(dict.fromkeys(pairs_of(text)))
+    extra.update(dict.fromkeys(stems_of_arabic(text)))
+    extra.update(dict.fromkeys(parts_of_compounds(text, language)))
     text = parseable(text)
     return f"{text}\n{' '.join(extra)}" if extra else text
 

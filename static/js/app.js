@@ -225,6 +225,12 @@
 
   addEventListener("pageshow", catchUp);
 
+  /* What is kept has changed: the list is loaded again, unless it shows what a search has found. */
+  document.addEventListener("convmemory:changed", () => {
+    const form = query()?.form;
+    if (form && !query().value && one("#results")) htmx.ajax("GET", form.action, { target: "#results", swap: "innerHTML" });
+  });
+
   /* --- menus, copying, failures --------------------------------------------------------------- */
 
   document.addEventListener("click", (event) => {
@@ -239,12 +245,12 @@
     const source = one(button.dataset.copy);
     try {
       await navigator.clipboard.writeText(source.textContent.trim());
-      button.textContent = "Copied";
+      button.textContent = word("Copied");
     } catch {
       getSelection().selectAllChildren(source); // no clipboard without HTTPS: leave it to Ctrl-C
-      button.textContent = "Selected";
+      button.textContent = word("Selected");
     }
-    setTimeout(() => (button.textContent = "Copy"), 2000);
+    setTimeout(() => (button.textContent = word("Copy")), 2000);
   }
 
   let toastTimer;
@@ -257,10 +263,10 @@
     toastTimer = setTimeout(() => (toast.hidden = true), 6000);
   }
 
-  document.addEventListener("htmx:sendError", () => say("The server does not answer. Is it running?"));
+  document.addEventListener("htmx:sendError", () => say(word("The server does not answer. Is it running?")));
   document.addEventListener("htmx:responseError", (event) => {
     const isGone = event.detail.xhr.status === 404;
-    say(isGone ? "That is no longer there." : "The server could not answer that. Try again in a moment.");
+    say(isGone ? word("That is no longer there.") : word("The server could not answer that. Try again in a moment."));
   });
 
   /* --- start --------------------------------------------------------------------------------- */

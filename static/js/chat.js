@@ -4,6 +4,7 @@
 import { renderMarkdown } from "./markdown.js";
 
 const one = (selector, root = document) => root.querySelector(selector);
+const CITE = /"cite": "\[(\d{1,4})\]\((\/(?:conversations|documents)\/\d[^\s"()\\]{0,100})\)"/g;
 
 /** The events of a stream, as {name, data}. */
 async function* eventsOf(response) {
@@ -47,6 +48,7 @@ function icon(name) {
 /** A message in the making. */
 class Draft {
   constructor(kind, speaker) {
+    this.sources = new Map(); // the addresses of what can be cited, by number
     this.element = make("article", `message is-${kind} is-headed is-draft`);
     const head = make("div", "message-head");
     head.append(make("span", "speaker", speaker));
@@ -57,7 +59,7 @@ class Draft {
   /** Adds to the part of this kind if it is the last one, else begins one. */
   say(kind, text) {
     if (this.last?.kind !== kind) {
-      const body = kind === "thinking" ? this.fold("thought", "Thinking", "thinking") : make("div", "part prose");
+      const body = kind === "thinking" ? this.fold("thought", word("Thinking"), "thinking") : make("div", "part prose");
       if (kind !== "thinking") this.element.append(body);
       this.last = { kind, body, text: "" };
     }
@@ -72,7 +74,7 @@ class Draft {
     part.waits = true;
     requestAnimationFrame(() => {
       part.waits = false;
-      following(() => part.body.replaceChildren(renderMarkdown(part.text)));
+      following(() => part.body.replaceChildren(renderMarkdown(part.text, this.sources)));
     });
   }
 
@@ -93,6 +95,7 @@ class Draft {
   }
 
   result({ name, text, is_error: isError }) {
+    for (const [, number, address] of text.matchAll(CITE)) this.sources.set(number, address);
     const label = `${isError ? "Error" : "Result"} of ${name}`;
     this.fold(isError ? "warning" : "result", label, isError ? "result is-error" : "result", text.slice(0, 120)).append(text);
   }
@@ -115,12 +118,13 @@ function following(change) {
 
 /* --- one exchange ---------------------------------------------------------------------------------- */
 
+/** A message and its reply. `replaces` is the id of the question that the message takes the place of; `isAgain`: that
+    question is asked again as it is. */
 class Exchange {
-  constructor(form) {
-    this.form = form;
+  constructor(form, { text, replaces = "", isAgain = false }) {
+    Object.assign(this, { form, text, replaces, isAgain });
     this.page = form.closest(".page");
     this.messages = one("[data-messages]", this.page);
-    this.text = form.elements.message.value;
     this.isNew = !this.page.dataset.conversationPage;
     this.turn = null;
   }
@@ -129,35 +133,51 @@ class Exchange {
     return one("[data-composer-status]", this.form);
   }
 
+  get body() {
+    const body = new URLSearchParams(new FormData(this.form));
+    body.set("message", this.isAgain ? "" : this.text);
+    body.set("replaces", this.replaces);
+    return body;
+  }
+
   async run() {
     this.setBusy(true);
     try {
-      const response = await fetch(this.form.action, {
-        method: "POST",
-        body: new URLSearchParams(new FormData(this.form)),
-        headers: { Accept: "text/event-stream" },
-      });
+      const headers = { Accept: "text/event-stream" };
+      const response = await fetch(this.form.action, { method: "POST", body: this.body, headers });
       if (!response.ok) return this.refuse(await reasonOf(response));
       this.begin();
-      for await (const event of eventsOf(response)) this.take(event);
+      for await (const event of eventsOf(response)) {
+        this.take(event);
+        if (event.name === "done" || event.name === "error") await this.settle();
+      }
       await this.settle();
     } catch {
-      this.refuse("The server does not answer. What was received is kept: load the page again.");
+      if (!this.isOver) this.refuse(word("The server does not answer. What was received is kept: load the page again."));
     } finally {
-      this.setBusy(false);
+      if (!this.isOver) this.setBusy(false);
     }
   }
 
   begin() {
     one("[data-empty]", this.page)?.remove();
+    if (this.replaces) this.clearFrom(one(`[data-message="${this.replaces}"]`, this.messages));
     this.question = new Draft("user", "You");
     this.question.say("text", this.text);
     this.answer = new Draft("assistant", "Assistant");
     this.messages.append(this.question.element, this.answer.element);
-    this.form.reset();
-    this.form.elements.message.value = "";
-    this.status.textContent = "The reply is being written.";
+    write(this.form, "");
+    this.status.textContent = word("The reply is being written.");
     scroller().scrollTop = scroller().scrollHeight;
+  }
+
+  /** What the thread goes on without; it comes back folded with what the server has stored. */
+  clearFrom(question) {
+    while (question) {
+      const next = question.nextElementSibling;
+      question.remove();
+      question = next;
+    }
   }
 
   take({ name, data }) {
@@ -169,6 +189,7 @@ class Exchange {
       else if (name === "context" && data.left_out) this.question.note(`${data.left_out} older messages were left out.`);
       else if (name === "turn") this.turn = data;
       else if (name === "error") this.fail(data.detail);
+      else if (name === "title") retitle(this.id, data.title);
     });
   }
 
@@ -177,7 +198,9 @@ class Exchange {
     this.id = data.conversation_id;
     this.stopAddress = `${data.url}/stop`;
     one("[data-stop]", this.form).hidden = false;
-    if (this.isNew) history.replaceState(null, "", data.url);
+    if (!this.isNew) return;
+    history.replaceState(null, "", data.url);
+    refreshList();
   }
 
   /** The stored reply says so itself, once it is shown; until then, and where nothing was stored, the composer does. */
@@ -187,20 +210,27 @@ class Exchange {
 
   refuse(reason) {
     showError(this.form, reason);
-    if (!this.question) this.form.elements.message.value = this.text;
+    offerAgain(this.form);
+    if (!this.question && !this.isAgain) write(this.form, this.text, this.replaces);
   }
 
-  /** Puts what the server has stored and rendered in the place of the drafts. */
+  /** Puts what the server has stored and rendered in the place of the drafts; once. */
   async settle() {
-    if (!this.url) return;
-    this.status.textContent = this.failure || this.isStopped ? "" : "The reply is complete.";
+    if (!this.url || this.isOver) return;
+    this.status.textContent = this.failure || this.isStopped ? "" : word("The reply is complete.");
     if (this.isNew || one("[data-later]", this.messages)) {
       const address = this.turn && !this.isNew ? this.turn.url : this.url;
       await htmx.ajax("GET", address, { target: "#main" });
       this.tell(one("[data-messages]"));
-      refreshList();
-      return;
+    } else {
+      await this.settleInPlace();
     }
+    this.isOver = true; // what may still come is a title; the next message need not wait for it
+    this.setBusy(false);
+    refreshList();
+  }
+
+  async settleInPlace() {
     const stored = [...this.messages.querySelectorAll("[data-position]")].at(-1);
     const next = stored ? Number(stored.dataset.position) + 1 : 0;
     const response = await fetch(`${this.url}?after=${next}`, { headers: { "HX-Request": "true" } });
@@ -213,7 +243,7 @@ class Exchange {
       htmx.process(this.messages);
     });
     this.tell(this.messages);
-    refreshList();
+    offerAgain(this.form);
   }
 
   /** Says what failed where the stored reply does not. */
@@ -221,13 +251,12 @@ class Exchange {
     const said = [...messages.querySelectorAll(".message-note.is-warning")].at(-1)?.textContent ?? "";
     const form = one("[data-composer]");
     if (this.failure && form && !said.includes(this.failure)) showError(form, this.failure);
-    offerRetry();
   }
 
   async stop() {
     if (!this.stopAddress) return;
     this.isStopped = true;
-    this.status.textContent = "Stopping…";
+    this.status.textContent = word("Stopping…");
     const token = this.form.elements.csrfmiddlewaretoken.value;
     await fetch(this.stopAddress, { method: "POST", headers: { "X-CSRFToken": token }, redirect: "manual" });
   }
@@ -253,57 +282,92 @@ function showError(form, text) {
   place.hidden = !text;
 }
 
+/** Puts a text into the composer; with `replaces`, one that takes the place of an earlier question. */
+function write(form, text, replaces = "") {
+  form.elements.message.value = text;
+  form.elements.replaces.value = replaces;
+  one("[data-editing]", form).hidden = !replaces;
+}
+
 /* --- after an exchange ------------------------------------------------------------------------------ */
 
-/** Loads the list of conversations again where it shows no search: a new chat has come, or another has moved up. */
-function refreshList() {
-  const list = one("#results"), box = one("#q");
-  if (list && box && !box.value) htmx.ajax("GET", box.form.action, { target: "#results", swap: "innerHTML" });
-}
+/** A new chat has come, or another has moved up. */
+const refreshList = () => document.dispatchEvent(new Event("convmemory:changed"));
 
-/** Below a reply that failed or was stopped: the question again, as it is or to be changed. */
-function offerRetry() {
-  const note = [...document.querySelectorAll("[data-messages] > .message:last-of-type .message-note")].at(-1);
-  if (!note || !one("[data-composer]") || one("[data-retry]", note)) return;
-  for (const [label, name] of [["Retry", "retry"], ["Edit", "edit"]]) {
-    const button = make("button", "button small quiet", label);
-    button.type = "button";
-    button.dataset[name] = "";
-    note.append(button);
+/** The title that the model has given a chat. */
+function retitle(id, title) {
+  const page = one(`[data-conversation-page="${id}"]`);
+  if (title && page) {
+    const heading = one("[data-title]", page);
+    heading.textContent = heading.title = title;
+    one("[data-title-form] [name=title]", page).value = title;
+    document.title = `${title} · convmemory`;
   }
+  if (title) refreshList();
 }
 
-/** The last question, as it was written, put into the composer. */
-async function askAgain(isSent) {
-  const address = [...document.querySelectorAll(".message.is-user [data-copy-text]")].at(-1)?.href;
-  const form = one("[data-composer]");
-  if (!address || !form || form.hasAttribute("aria-busy")) return;
-  form.elements.message.value = await (await fetch(address)).text();
-  form.elements.message.focus();
-  if (isSent) form.requestSubmit();
+/** The last question can be asked again, where it was asked here. */
+function offerAgain(form) {
+  const again = one("[data-again]", form.closest(".chat"));
+  const question = [...document.querySelectorAll("[data-messages] > .message.is-user[data-message]")].at(-1);
+  if (!again || !question || !one("[data-edit-question]", question)) return;
+  one("[name=replaces]", again).value = question.dataset.message;
+  again.hidden = false;
 }
+
+/** A question that was asked in this conversation, put into the composer. */
+async function edit(question) {
+  const form = one("[data-composer]");
+  if (!form || form.hasAttribute("aria-busy")) return;
+  const response = await fetch(one("[data-copy-text]", question).href);
+  if (!response.ok) return;
+  write(form, await response.text(), question.dataset.message);
+  form.elements.message.focus();
+}
+
+/* --- what is done with the page --------------------------------------------------------------------- */
 
 const running = new WeakMap();
 
-document.addEventListener("submit", (event) => {
-  const form = event.target.closest("[data-composer]");
-  if (!form) return;
-  event.preventDefault();
+function start(form, what) {
   if (form.hasAttribute("aria-busy")) return;
   showError(form, "");
-  const exchange = new Exchange(form);
+  one("[data-again]", form.closest(".chat"))?.setAttribute("hidden", "");
+  const exchange = new Exchange(form, what);
   running.set(form, exchange);
   exchange.run();
+}
+
+function askAgain(id) {
+  const question = one(`[data-message="${id}"]`);
+  const text = [...(question?.querySelectorAll(".part") ?? [])].map((part) => part.innerText).join("\n\n");
+  start(one("[data-composer]"), { text, replaces: id, isAgain: true });
+}
+
+document.addEventListener("submit", (event) => {
+  const { target } = event;
+  if (target.matches("[data-composer]")) {
+    event.preventDefault();
+    start(target, { text: target.elements.message.value, replaces: target.elements.replaces.value });
+  } else if (target.matches("[data-again-form]")) {
+    event.preventDefault();
+    askAgain(target.elements.replaces.value);
+  }
 });
 
 document.addEventListener("click", (event) => {
-  const button = event.target.closest("[data-stop]");
-  if (button) running.get(button.form)?.stop();
-  if (event.target.closest("[data-retry]")) askAgain(true);
-  if (event.target.closest("[data-edit]")) askAgain(false);
-  const model = event.target.closest("[data-model]");
+  const pressed = (selector) => event.target.closest(selector);
+  const stop = pressed("[data-stop]"), question = pressed("[data-edit-question]")?.closest("[data-message]");
+  if (stop) running.get(stop.form)?.stop();
+  if (question) {
+    event.preventDefault();
+    edit(question);
+  }
+  const cancel = pressed("[data-stop-editing]");
+  if (cancel?.closest("[data-conversation-page]")) {
+    event.preventDefault();
+    write(cancel.closest("form"), "");
+  }
+  const model = pressed("[data-model]");
   if (model) one("[name=model]", model.closest("form")).value = model.dataset.model;
 });
-
-offerRetry();
-document.addEventListener("htmx:afterSwap", offerRetry);

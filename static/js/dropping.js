@@ -28,6 +28,8 @@
     if (!holdsFiles(event)) return;
     event.preventDefault();
     show(false);
+    const dropped = new CustomEvent("convmemory:dropped", { bubbles: true, cancelable: true, detail: event.dataTransfer });
+    if (!form().dispatchEvent(dropped)) return; // uploading.js has taken them
     form().querySelector("[data-drop-input]").files = event.dataTransfer.files;
     form().requestSubmit();
   });

@@ -15,7 +15,7 @@
 
   function count() {
     const place = one("[data-bulk-count]");
-    if (place) place.textContent = `${chosen().length} chosen`;
+    if (place) place.textContent = word("{count} chosen", { count: chosen().length });
   }
 
   document.addEventListener("click", (event) => {
@@ -95,7 +95,7 @@
     toast.setAttribute("role", "status");
     const button = document.createElement("button");
     button.type = "button";
-    button.textContent = "Undo";
+    button.textContent = word("Undo");
     button.addEventListener("click", takeBack);
     toast.append(text, button);
     document.body.append(toast);
@@ -112,7 +112,8 @@
       row.hidden = true;
       for (const box of all("[data-choose]", row)) box.checked = false;
     }
-    const toast = undoToast(`${asked.count} conversation${asked.count === 1 ? "" : "s"} deleted.`);
+    const said = asked.count === 1 ? word("{count} conversation deleted.", asked) : word("{count} conversations deleted.", asked);
+    const toast = undoToast(said);
     waiting = { ...asked, toast, timer: setTimeout(carryOut, UNDO_MS) };
   });
 

@@ -4,7 +4,7 @@
 const FENCE = /^(\s*)(`{3,}|~{3,})\s*([\w+#.-]*)/;
 const ITEM = /^\s{0,8}(?:[-*+]|(\d{1,9})[.)])\s+/;
 const HEADING = /^(#{1,6})\s+(.*)$/;
-const INLINE = /(`[^`\n]{1,2000}`)|\*\*([^*\n]{1,2000})\*\*|\*([^*\s][^*\n]{0,2000})\*|\[([^\]\n]{1,500})\]\((https?:\/\/[^\s)]{1,2000})\)/;
+const INLINE = /(`[^`\n]{1,2000}`)|\*\*([^*\n]{1,2000})\*\*|\*([^*\s][^*\n]{0,2000})\*|\[([^\]\n]{1,500})\]\(((?:https?:\/\/|\/(?:conversations|documents)\/\d)[^\s)]{1,2000})\)|\[(\d{1,4})\]/;
 
 function make(tag, text = "") {
   const element = document.createElement(tag);
@@ -12,21 +12,25 @@ function make(tag, text = "") {
   return element;
 }
 
-/** Text with code, emphasis and links, at the end of `parent`. */
-function addInline(parent, text) {
+function link(label, address) {
+  const made = make("a", label);
+  made.href = address;
+  made.rel = "noopener noreferrer nofollow";
+  if (address.startsWith("/") && /^\d+$/.test(label)) made.className = "citation";
+  return made;
+}
+
+/** Text with code, emphasis, links and citations, whose addresses are in `sources`, at the end of `parent`. */
+function addInline(parent, text, sources) {
   let rest = text;
   for (let match = INLINE.exec(rest); match; match = INLINE.exec(rest)) {
     parent.append(rest.slice(0, match.index));
-    const [whole, code, strong, emphasis, label, address] = match;
+    const [whole, code, strong, emphasis, label, address, number] = match;
     if (code) parent.append(make("code", code.slice(1, -1)));
     else if (strong) parent.append(make("strong", strong));
     else if (emphasis) parent.append(make("em", emphasis));
-    else {
-      const link = make("a", label);
-      link.href = address;
-      link.rel = "noopener noreferrer nofollow";
-      parent.append(link);
-    }
+    else if (address) parent.append(link(label, address));
+    else parent.append(sources.has(number) ? link(number, sources.get(number)) : whole);
     rest = rest.slice(match.index + whole.length);
   }
   parent.append(rest);
@@ -42,7 +46,7 @@ function codeBlock(language, lines) {
 }
 
 /** A fragment with the text laid out; what is not closed yet counts as open to the end. */
-export function renderMarkdown(text) {
+export function renderMarkdown(text, sources = new Map()) {
   const page = document.createDocumentFragment();
   const lines = text.split("\n");
   let list = null, paragraph = null;
@@ -51,7 +55,7 @@ export function renderMarkdown(text) {
     if (!fence && !heading && !item && line.trim() && (paragraph ?? list?.lastChild)) {
       const open = paragraph ?? list.lastChild;
       open.append(document.createElement("br"));
-      addInline(open, line);
+      addInline(open, line, sources);
       continue;
     }
     paragraph = null;
@@ -62,7 +66,7 @@ export function renderMarkdown(text) {
       at = end < 0 ? lines.length : end;
     } else if (heading) {
       const title = make(`h${heading[1].length}`);
-      addInline(title, heading[2]);
+      addInline(title, heading[2], sources);
       page.append(title);
     } else if (item) {
       const tag = item[1] === undefined ? "ul" : "ol";
@@ -72,11 +76,11 @@ export function renderMarkdown(text) {
         page.append(list);
       }
       const entry = make("li");
-      addInline(entry, line.slice(item[0].length));
+      addInline(entry, line.slice(item[0].length), sources);
       list.append(entry);
     } else if (line.trim()) {
       paragraph = make("p");
-      addInline(paragraph, line);
+      addInline(paragraph, line, sources);
       page.append(paragraph);
     }
   }

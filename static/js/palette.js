@@ -10,6 +10,7 @@
   let waiting;
   let asked;
   let filledFor; // the text that the entries answer
+  let picked; // the address that was gone to with the arrow keys since something was typed
 
   function choose(index) {
     const list = entries();
@@ -21,6 +22,12 @@
     if (!chosen) return box().removeAttribute("aria-activedescendant");
     box().setAttribute("aria-activedescendant", chosen.id);
     chosen.scrollIntoView({ block: "nearest" });
+  }
+
+  /** Goes to the next entry, or the one before; what comes in later does not move the choice away from it. */
+  function step(by) {
+    choose(chosenIndex() + by);
+    picked = entries()[chosenIndex()]?.href;
   }
 
   const chosenIndex = () => entries().findIndex((entry) => entry.classList.contains("is-chosen"));
@@ -37,22 +44,23 @@
       if (!response.ok || signal.aborted) return;
       one("#palette-entries").innerHTML = await response.text();
       filledFor = text;
-      choose(0);
+      choose(entries().findIndex((entry) => entry.href === picked));
     } catch (error) {
       if (error.name !== "AbortError") htmx.trigger(document.body, "htmx:sendError");
     }
   }
 
-  /** Goes to the chosen entry, of what has been typed by now. */
+  /** Opens the entry that was picked, else the first for what has been typed by now. */
   async function go() {
     clearTimeout(waiting);
-    if (filledFor !== box().value) await fill();
+    if (!picked && filledFor !== box().value) await fill();
     entries()[chosenIndex()]?.click();
   }
 
   function open() {
     if (palette().open) return palette().close();
     box().value = "";
+    picked = undefined;
     palette().showModal();
     box().focus();
     fill();
@@ -74,9 +82,9 @@
     } else if (event.key === "?" && !event.ctrlKey && !event.metaKey && !isTyping(document.activeElement ?? document.body)) {
       showKeys();
     } else if (palette().open && event.key === "ArrowDown") {
-      choose(chosenIndex() + 1);
+      step(1);
     } else if (palette().open && event.key === "ArrowUp") {
-      choose(chosenIndex() - 1);
+      step(-1);
     } else if (palette().open && event.key === "Enter") {
       go();
     } else {
@@ -89,6 +97,7 @@
   document.addEventListener("input", (event) => {
     if (!palette() || event.target !== box()) return;
     clearTimeout(waiting);
+    picked = undefined;
     waiting = setTimeout(fill, DELAY_MS);
   });
 

@@ -33,7 +33,7 @@
   async function saveTitle(form) {
     const title = form.elements.title.value.trim();
     const response = await fetch(form.action, { method: "POST", body: new FormData(form), redirect: "manual" });
-    if (response.type !== "opaqueredirect") return say("The title could not be saved.");
+    if (response.type !== "opaqueredirect") return say(word("The title could not be saved."));
     const head = one("[data-title]");
     head.textContent = head.title = title;
     document.title = `${title} · convmemory`;
@@ -44,12 +44,12 @@
 
   /* --- copying --------------------------------------------------------------------------------- */
 
-  async function copy(text, what) {
+  async function copy(text, done) {
     try {
       await navigator.clipboard.writeText(await text);
-      say(`${what} copied`);
+      say(done);
     } catch {
-      say("This browser lets nothing be copied here: it wants HTTPS.");
+      say(word("This browser lets nothing be copied here: it wants HTTPS."));
     }
   }
 
@@ -61,8 +61,8 @@
       const button = document.createElement("button");
       button.type = "button";
       button.className = "copy-code";
-      button.textContent = "Copy";
-      button.setAttribute("aria-label", "Copy this code");
+      button.textContent = word("Copy");
+      button.setAttribute("aria-label", word("Copy this code"));
       block.append(button);
     }
   }
@@ -137,16 +137,18 @@
 
   document.addEventListener("click", (event) => {
     const found = (selector) => event.target.closest(selector);
-    if (found("[data-edit-title]")) return editTitle(true);
+    const edit = found("[data-edit-title]");
+    edit?.closest("details.menu")?.removeAttribute("open");
+    if (edit) return editTitle(true);
     if (found("[data-close-outline]")) return closeOutline();
     const address = found("[data-copy-address]");
-    if (address) return void copy(new URL(address.dataset.copyAddress, location.href).href, "Link");
+    if (address) return void copy(new URL(address.dataset.copyAddress, location.href).href, word("Link copied"));
     const code = found(".copy-code");
-    if (code) return void copy(one("pre", code.parentElement).textContent, "Code");
+    if (code) return void copy(one("pre", code.parentElement).textContent, word("Code copied"));
     const text = found("[data-copy-text]");
     if (text && !event.ctrlKey && !event.metaKey) {
       event.preventDefault();
-      copy(textOf(text.href), "Message");
+      copy(textOf(text.href), word("Message copied"));
     }
   });
 

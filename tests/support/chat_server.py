@@ -21,6 +21,7 @@ Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 MODEL = "test-model"
 HOLD_LIMIT_S = 30.0
+ASKS_FOR_TITLE = "Give the conversation that follows a title"  # how `convmemory.chat.titles.INSTRUCTION` begins
 
 
 @dataclass(frozen=True)
@@ -104,11 +105,15 @@ def fails(status: int, message: str = "It failed.", **headers: str) -> Script:
 
 @dataclass
 class ChatServer:
-    """How the server behaves; tests change it while it runs. `requests` are the JSON bodies it was sent."""
+    """How the server behaves; tests change it while it runs. `requests` are the JSON bodies it was sent.
+
+    Requests for a chat's title are no part of those and take from `titles`; without one they fail.
+    """
 
     url: str = ""
     key: str = "secret"
     scripts: deque[Script] = field(default_factory=deque)
+    titles: deque[str] = field(default_factory=deque)
     requests: list[dict[str, Any]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)
@@ -129,6 +134,10 @@ class ChatServer:
 
     async def _complete(self, headers: dict[str, str], body: bytes, receive: Receive, send: Send) -> None:
         asked = json.loads(body)
+        if str(asked["messages"][0].get("content")).startswith(ASKS_FOR_TITLE):
+            script = says(self.titles.popleft()) if self.titles else fails(500, "No title.")
+            await (_answer(send, script) if script.status != 200 else self._stream(script, asked, receive, send))
+            return
         if self.keeps_requests:
             self.requests.append(asked)
             self.headers.append(headers)

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+
+from convmemory.embeddings.local import LocalEmbedder, open_local
+from convmemory.embeddings.options import EmbeddingOptions
 
 LAYERS, HEADS, DIMENSIONS, INNER, POSITIONS = 2, 4, 32, 64, 40
 MAX_SEQUENCE = 24
@@ -38,10 +42,18 @@ def write_tiny_bert(
     _write_json(folder / "sentence_bert_config.json", {"max_seq_length": MAX_SEQUENCE})
     modes = {f"pooling_mode_{name}": name.startswith(pooling) for name in ("mean_tokens", "cls_token", "max_tokens")}
     _write_json(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": dimensions, **modes})
-    _tokenizer().save(str(folder / "tokenizer.json"))
+    make_tokenizer().save(str(folder / "tokenizer.json"))
     weights = {f"{prefix}{name}": tensor for name, tensor in _weights(seed, dimensions).items()}
     save_file(weights, folder / "model.safetensors")
     return folder
+
+
+def open_small_model(folder: Path, cache_folder: Path) -> LocalEmbedder:
+    """The embedder of a folder whose model gives token vectors, with one thread."""
+    options = EmbeddingOptions.from_settings()
+    embedder = open_local(replace(options, model_path=folder, cache_folder=cache_folder, threads=1, dimensions=0))
+    assert isinstance(embedder, LocalEmbedder)
+    return embedder
 
 
 def numpy_hidden_states(folder: Path, ids: list[int]) -> Array:
@@ -127,7 +139,8 @@ def _weights(seed: int, dimensions: int) -> dict[str, NDArray[np.float32]]:
     return weights
 
 
-def _tokenizer() -> Tokenizer:
+def make_tokenizer() -> Tokenizer:
+    """A WordPiece tokenizer over `WORDS`, with [CLS] and [SEP]."""
     vocabulary = {word: number for number, word in enumerate(WORDS)}
     tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer()

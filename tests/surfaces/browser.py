@@ -17,6 +17,8 @@ from typing import TypeVar
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, Playwright, Route, sync_playwright
 
+from tests.surfaces.requests_under_way import all_answered
+
 T = TypeVar("T")
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 ARGUMENTS = (
@@ -72,7 +74,8 @@ class Chromium:
         javascript: bool = True,
     ) -> T:
         """Run `steps` on a page of the site at `address`; scripts that fail or are refused fail the test."""
-        return self._thread.submit(self._visit, address, steps, width, height, javascript).result()
+        with all_answered():
+            return self._thread.submit(self._visit, address, steps, width, height, javascript).result()
 
     def _visit(self, address: str, steps: Callable[[Page], T], width: int, height: int, javascript: bool) -> T:
         context = self._browser.new_context(
@@ -100,6 +103,15 @@ def _note(message: ConsoleMessage, complaints: list[str]) -> None:
     is_replaced_request = message.text.startswith(("htmx:sendAbort", "htmx:afterRequest"))
     if message.type == "error" and not is_replaced_request:
         complaints.append(message.text)
+
+
+def sign_in(page: Page, *, at: str = "/login", name: str = "ada") -> None:
+    """Sign in and wait until the page that this leads to is there with its scripts: no step meets the one before."""
+    page.goto(at)
+    page.get_by_label("Name").fill(name)
+    page.get_by_label("Password").fill("correct horse")
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url(lambda url: "/login" not in url)
 
 
 def is_deferred_script(url: str) -> bool:

@@ -23,6 +23,7 @@ def endpoint(endpoint_process: ChatServer, settings: Settings) -> ChatServer:
     """A chat endpoint that the settings name, without scripts and without memory of other tests."""
     for kept in (
         endpoint_process.scripts,
+        endpoint_process.titles,
         endpoint_process.requests,
         endpoint_process.bodies,
         endpoint_process.headers,

@@ -46,6 +46,7 @@ class Ask:
     agent_id: int
     summary: str
     reply: str
+    asked: str
     import_id: int
     archive: int
     key_id: int
@@ -74,6 +75,7 @@ def draw_ask(town: Town, draw: st.DataObject, surfaces: Iterable[str]) -> Ask:
         agent_id=draw.draw(st.sampled_from(victim.agents)),
         summary="/conversations/{}/summaries/{}".format(*draw.draw(st.sampled_from(victim.summaries))),
         reply="/conversations/{}/replies/{}".format(*draw.draw(st.sampled_from(victim.replies))),
+        asked="/conversations/{}/questions/{}/edit".format(*draw.draw(st.sampled_from(victim.asked))),
         import_id=draw.draw(st.sampled_from(victim.imports)),
         archive=draw.draw(st.sampled_from(victim.archives)),
         key_id=victim.key_id,
@@ -321,6 +323,7 @@ ROUTES: dict[str, Surface] = {
     "POST check endpoint": lambda _, ask: _post(
         ask, f"/agents/{ask.agent_id}/check", base_url="http://127.0.0.1:9/v1", model=ask.caller.secret
     ),
+    "page edit question": lambda _, ask: _page(ask, ask.asked),
     "page new chat": lambda _, ask: _page(ask, "/chat"),
     "page reply": lambda _, ask: _page(ask, ask.reply),
     "page context": lambda _, ask: _page(ask, f"/conversations/{ask.conversation}/context", agent=ask.agent_id),

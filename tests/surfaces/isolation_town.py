@@ -61,6 +61,7 @@ class Person:
     agents: list[int] = field(default_factory=list)
     summaries: list[tuple[int, int]] = field(default_factory=list)
     replies: list[tuple[int, int]] = field(default_factory=list)
+    asked: list[tuple[int, int]] = field(default_factory=list)
     imports: list[int] = field(default_factory=list)
     documents: list[int] = field(default_factory=list)
     archives: list[int] = field(default_factory=list)
@@ -146,12 +147,14 @@ def _talk(person: Person, conversation: Conversation, words: str) -> None:
     )  # fmt: skip
     person.summaries.append((conversation.pk, summary.pk))
     steps = [{"name": words, "removed_ids": [], "shortened_ids": [], "tokens_before": 9, "tokens_after": 5}]
+    question = conversation.messages.order_by("position")[0]
     reply = Reply.objects.create(
         owner=person.user, conversation=conversation, agent=agent, model=words, status="done", ended_at=now,
-        question=conversation.messages.order_by("position")[0],
+        question=question,
         context={"strategies": steps, "tokens_before": 9, "tokens_after": 5, "window": 10, "removed_ids": []},
     )  # fmt: skip
     person.replies.append((conversation.pk, reply.pk))
+    person.asked.append((conversation.pk, question.pk))
 
 
 def _pair(draw: random.Random, words: str) -> tuple[str, str]:

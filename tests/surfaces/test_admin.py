@@ -186,6 +186,34 @@ def test_content_needs_the_permission_also_of_a_superuser(house: House, who: str
     assert not ContentAccess.objects.exists()
 
 
+def test_links_to_items_lead_their_owner_to_the_page_and_others_to_the_question(house: House) -> None:
+    item = Item.objects.filter(source__object_id=house.conversation.pk).order_by("number")[0]
+    link = reverse("admin:search_item_open", args=["conversation", house.conversation.pk, item.number])
+    asked = reverse("admin:search_item_content", args=[item.pk])
+    assert client_of(house.staff).get(link).headers["Location"] == asked
+    refused = client_of(house.staff).get(asked)
+    assert refused.status_code == 403
+    assert "may not read it" in refused.content.decode()
+    assert "Can read other people" in refused.content.decode()
+    assert "is recorded with your name" in client_of(house.reader).get(link, follow=True).content.decode()
+    User.objects.filter(pk=house.ada.pk).update(is_staff=True, is_superuser=True)
+    page = f"/conversations/{house.conversation.pk}?turn={item.number}"
+    assert client_of(house.ada).get(link).headers["Location"] == page
+    assert client_of(house.ada).get(link.replace(str(house.conversation.pk), "999999")).status_code == 404
+    assert not ContentAccess.objects.exists()
+
+
+def test_neighbours_say_what_they_are_about_to_whom_may_read_it(house: House) -> None:
+    passage = Passage.objects.filter(owner=house.ada).order_by("pk")[0]
+    metadata = reverse("admin:search_passage_change", args=[passage.pk])
+    shown = client_of(house.reader).post(reverse("admin:search_passage_content", args=[passage.pk])).content.decode()
+    assert "Nearest neighbours" in shown
+    assert shown.count("zebrawood") > 1
+    assert "zebrawood" not in client_of(house.reader).get(metadata).content.decode()
+    User.objects.filter(pk=house.ada.pk).update(is_staff=True, is_superuser=True)
+    assert "zebrawood" in client_of(house.ada).get(metadata).content.decode()
+
+
 def test_a_reading_is_asked_for_and_recorded(house: House) -> None:
     client = client_of(house.reader)
     for metadata, content in pages_of(house):
@@ -339,6 +367,18 @@ def test_the_conversation_page_itself_stays_the_owner_s(house: House) -> None:
     assert client_of(house.reader).get(page).status_code == 404
 
 
+def test_the_admin_links_no_page_that_does_not_open(house: House) -> None:
+    house.ada.is_staff = house.ada.is_superuser = True
+    house.ada.save()
+    house.root.user_permissions.add(read_content_permission())
+    page = f"/admin/conversations/conversation/{house.conversation.pk}"
+    for reader, is_linked in ((house.ada, True), (house.root, False)):
+        client = client_of(reader)
+        for answer in (client.get(f"{page}/change/"), client.post(f"{page}/content/")):
+            assert answer.status_code == 200
+            assert (f'href="/conversations/{house.conversation.pk}' in answer.content.decode()) is is_linked
+
+
 @pytest.mark.parametrize(
     "query",
     [
@@ -431,8 +471,8 @@ def test_an_embedding_s_page_shows_its_neighbours_of_the_same_owner(house: House
     text = client_of(house.staff).get(reverse("admin:search_itemembedding_change", args=[row.pk])).content.decode()
     assert bytes(row.content_hash).hex() in text
     assert reverse("admin:search_itemembedding_change", args=[other.pk]) in text
-    assert f"/conversations/{house.conversation.pk}?turn=0" in text
-    assert f"/conversations/{stranger.pk}?" not in text
+    assert reverse("admin:search_item_open", args=["conversation", house.conversation.pk, 0]) in text
+    assert reverse("admin:search_item_open", args=["conversation", stranger.pk, 0]) not in text
     assert "1.0000" in text or "0.9999" in text or "1.0001" in text
 
 

@@ -157,6 +157,18 @@ def test_the_owner_s_map_leads_to_their_pages(ada: User) -> None:
     assert "zebrawood" not in client_of(ada).get(reverse("turn-map")).content.decode()
 
 
+def test_clumps_of_a_map_are_named(ada: User) -> None:
+    User.objects.filter(pk=ada.pk).update(is_staff=True)
+    for topic in ("does the rye sourdough rise?", "does the payments job deadlock?"):
+        pairs = [(f"{topic} Say it for number {number}.", "It does.") for number in range(25)]
+        index_conversation(conversation_id=make_conversation(ada, exchange(*pairs)).pk)
+    map_turns(ada.pk)
+    page = client_of(ada).get(reverse("turn-map")).content.decode()
+    labels = " ".join(re.findall(r'class="map-label"[^>]*>([^<]+)<', page))
+    assert "sourdough" in labels
+    assert "deadlock" in labels or "payments" in labels
+
+
 def test_somebody_else_s_map_needs_the_permission_and_is_recorded(ada: User, staff: User) -> None:
     map_turns(ada.pk)
     client, page = client_of(staff), f"{reverse('turn-map')}?owner=ada"

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import pytest
+from django.contrib import admin
 from django.contrib.auth.models import Permission, User
 from playwright.sync_api import Page, expect
 from pytest_django.live_server_helper import LiveServer
@@ -68,6 +69,22 @@ def test_every_page_fits(visit: Callable[..., None], size: dict[str, int]) -> No
             expect_no_sideways_scrolling(page)
 
     visit(steps, **size)
+
+
+def test_no_list_scrolls_sideways_on_a_desk(visit: Callable[..., None]) -> None:
+    models = sorted(f"{model._meta.app_label}/{model._meta.model_name}" for model in admin.site._registry)
+
+    def steps(page: Page) -> None:
+        too_wide: dict[str, tuple[int, int]] = {}
+        for model in models:
+            page.goto(f"/admin/{model}/")
+            results = page.locator("#changelist-form .results")
+            if results.count():
+                wide, window = results.evaluate("list => [list.scrollWidth, list.clientWidth]")
+                too_wide |= {model: (wide, window)} if wide > window else {}
+        assert not too_wide
+
+    visit(steps, width=1440, height=900)
 
 
 @pytest.mark.parametrize("javascript", [True, False])

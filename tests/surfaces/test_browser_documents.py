@@ -16,7 +16,7 @@ from convmemory.documents import drawing, processing
 from convmemory.documents.models import Document
 from tests.factories import make_user
 from tests.support.documents import convert_here, docx_of, email_of, epub_of, indexed, pdf_of, pptx_of, upload, xlsx_of
-from tests.surfaces.browser import Chromium, chromium_path
+from tests.surfaces.browser import Chromium, chromium_path, sign_in
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -66,11 +66,7 @@ def draw_as_a_worker(document: Document) -> None:
 
 def signed_in(steps: Callable[[Page], None]) -> Callable[[Page], None]:
     def sign_in_first(page: Page) -> None:
-        page.goto("/")
-        page.get_by_label("Name").fill("ada")
-        page.get_by_label("Password").fill("correct horse")
-        page.get_by_role("button", name="Sign in").click()
-        expect(page.get_by_role("searchbox")).to_be_visible()
+        sign_in(page)
         steps(page)
 
     return sign_in_first

@@ -9,7 +9,7 @@ from pytest_django.live_server_helper import LiveServer
 from convmemory.conversations.models import Conversation
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation, make_user
-from tests.surfaces.browser import Chromium, held, is_deferred_script
+from tests.surfaces.browser import Chromium, held, is_deferred_script, sign_in
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -33,11 +33,7 @@ def visit(chromium: Chromium, live_server: LiveServer, conversation: Conversatio
 
     def visit_signed_in(steps: Steps) -> None:
         def sign_in_first(page: Page) -> None:
-            page.goto("/login")
-            page.get_by_label("Name").fill("ada")
-            page.get_by_label("Password").fill("correct horse")
-            page.get_by_role("button", name="Sign in").click()
-            expect(page.get_by_role("searchbox")).to_be_visible()
+            sign_in(page)
             steps(page)
 
         chromium.visit(live_server.url, sign_in_first)

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 import pytest
 from django.contrib.auth.models import User
@@ -15,11 +16,12 @@ from convmemory.conversations.parts import TextPart, ToolCallPart, ToolResultPar
 from convmemory.conversations.statistics import count_changed
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation, make_user
-from tests.surfaces.browser import Chromium
+from tests.surfaces.browser import Chromium, sign_in
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 WIDTHS = (1440, 1024, 768, 390)
+SAID_AT = datetime(2026, 3, 9, 14, 5, tzinfo=UTC)
 Steps = Callable[[Page], None]
 
 
@@ -46,7 +48,7 @@ def archive() -> Archive:
         MessageDraft("assistant", (TextPart("Mended:\n\n```python\nprint('cinnabar')\n```"),)),
     ]
     pairs = exchange(*[(f"question {number}?", f"answer {number}") for number in range(13)])
-    said = [*pairs[:5], *work, *pairs[6:]]
+    said = [replace(message, created_at=SAID_AT) for message in (*pairs[:5], *work, *pairs[6:])]
     long = make_conversation(owner, said, title="The oven", agent="claude-code", project="/src/oven")
     short = [
         make_conversation(owner, exchange(("rye?", "sour")), title=f"Rye {number}", agent="codex", project="/src/mill")
@@ -65,10 +67,7 @@ def visit(chromium: Chromium, live_server: LiveServer, archive: Archive) -> Call
 
     def visit_signed_in(steps: Steps, *, javascript: bool = True, width: int = 1280, height: int = 800) -> None:
         def sign_in_first(page: Page) -> None:
-            page.goto("/login")
-            page.get_by_label("Name").fill("ada")
-            page.get_by_label("Password").fill("correct horse")
-            page.get_by_role("button", name="Sign in").click()
+            sign_in(page)
             page.context.grant_permissions(["clipboard-read", "clipboard-write"])
             steps(page)
 
@@ -80,6 +79,13 @@ def visit(chromium: Chromium, live_server: LiveServer, archive: Archive) -> Call
 def copied(page: Page, said: str) -> str:
     expect(page.locator("#toast")).to_have_text(said)
     return str(page.evaluate("navigator.clipboard.readText()"))
+
+
+def change_the_title(page: Page) -> None:
+    """With the pencil, or on a phone from the menu."""
+    if not page.locator(".edit-title").is_visible():
+        page.get_by_label("What to do with this conversation").click()
+    page.get_by_role("button", name="Change the title").click()
 
 
 # --- reading ------------------------------------------------------------------------------------------
@@ -98,7 +104,8 @@ def test_pages_fit_every_width(visit: Callable[..., None], archive: Archive, wid
     visit(steps, width=width)
 
 
-def test_work_is_one_line_that_opens_to_cards(visit: Callable[..., None], archive: Archive) -> None:
+@pytest.mark.parametrize("width", WIDTHS)
+def test_work_is_one_line_that_opens_to_cards(visit: Callable[..., None], archive: Archive, width: int) -> None:
     def steps(page: Page) -> None:
         page.goto(f"/conversations/{archive.long.pk}?turn=2")
         expect(page.locator(".turns")).to_contain_text("3 / 13")
@@ -112,18 +119,19 @@ def test_work_is_one_line_that_opens_to_cards(visit: Callable[..., None], archiv
         expect(run.locator(".is-removed")).to_contain_text("one")
         expect(run.locator(".is-added")).to_contain_text("two")
 
-    visit(steps)
+    visit(steps, width=width)
 
 
-def test_the_title_is_changed_in_its_place(visit: Callable[..., None], archive: Archive) -> None:
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_title_is_changed_in_its_place(visit: Callable[..., None], archive: Archive, width: int) -> None:
     def steps(page: Page) -> None:
         page.goto(f"/conversations/{archive.long.pk}?turn=2")
-        page.get_by_role("button", name="Change the title").click()
+        change_the_title(page)
         box = page.get_by_role("textbox", name="Title", exact=True)
         expect(box).to_be_focused()
         page.keyboard.press("Escape")
         expect(page.get_by_role("heading", level=1)).to_have_text("The oven")
-        page.get_by_role("button", name="Change the title").click()
+        change_the_title(page)
         box.fill("The <new> oven")
         page.keyboard.press("Enter")
         expect(page.get_by_role("heading", level=1)).to_have_text("The <new> oven")
@@ -132,10 +140,11 @@ def test_the_title_is_changed_in_its_place(visit: Callable[..., None], archive: 
         page.reload()
         expect(page.get_by_role("heading", level=1)).to_have_text("The <new> oven")
 
-    visit(steps)
+    visit(steps, width=width)
 
 
-def test_links_messages_and_code_are_copied(visit: Callable[..., None], archive: Archive) -> None:
+@pytest.mark.parametrize("width", WIDTHS)
+def test_links_messages_and_code_are_copied(visit: Callable[..., None], archive: Archive, width: int) -> None:
     def steps(page: Page) -> None:
         page.goto(f"/conversations/{archive.long.pk}?turn=2")
         target = page.locator("#turn-2")
@@ -150,10 +159,11 @@ def test_links_messages_and_code_are_copied(visit: Callable[..., None], archive:
         page.get_by_role("button", name="Copy this code").click()
         assert copied(page, "Code copied") == "print('cinnabar')\n"
 
-    visit(steps)
+    visit(steps, width=width)
 
 
-def test_stars_and_tags_are_set_without_leaving(visit: Callable[..., None], archive: Archive) -> None:
+@pytest.mark.parametrize("width", WIDTHS)
+def test_stars_and_tags_are_set_without_leaving(visit: Callable[..., None], archive: Archive, width: int) -> None:
     def steps(page: Page) -> None:
         page.goto(f"/conversations/{archive.long.pk}?turn=2")
         star = page.locator(".page-head").get_by_role("button", name="Star")
@@ -166,10 +176,13 @@ def test_stars_and_tags_are_set_without_leaving(visit: Callable[..., None], arch
         page.goto("/library?tag=bake")
         expect(page.locator(".library-row")).to_have_count(1)
 
-    visit(steps)
+    visit(steps, width=width)
 
 
-def test_words_are_found_and_the_outline_leads_to_turns(visit: Callable[..., None], archive: Archive) -> None:
+@pytest.mark.parametrize("width", WIDTHS)
+def test_words_are_found_and_the_outline_leads_to_turns(
+    visit: Callable[..., None], archive: Archive, width: int
+) -> None:
     def steps(page: Page) -> None:
         page.goto(f"/conversations/{archive.long.pk}?turn=2")
         page.keyboard.press("f")
@@ -186,7 +199,7 @@ def test_words_are_found_and_the_outline_leads_to_turns(visit: Callable[..., Non
         panel.get_by_role("link", name="question 11?").click()
         expect(page.locator("#turn-11")).to_be_in_viewport()
 
-    visit(steps)
+    visit(steps, width=width)
 
 
 def test_the_display_switch_is_an_address(visit: Callable[..., None], archive: Archive) -> None:
@@ -220,7 +233,8 @@ def test_reading_works_without_javascript(visit: Callable[..., None], archive: A
 # --- the library ----------------------------------------------------------------------------------------
 
 
-def test_many_are_chosen_with_shift_and_archived(visit: Callable[..., None], archive: Archive) -> None:
+@pytest.mark.parametrize("width", WIDTHS)
+def test_many_are_chosen_with_shift_and_archived(visit: Callable[..., None], archive: Archive, width: int) -> None:
     def steps(page: Page) -> None:
         page.goto("/library")
         expect(page.locator(".bulk-bar")).to_be_hidden()
@@ -233,7 +247,7 @@ def test_many_are_chosen_with_shift_and_archived(visit: Callable[..., None], arc
         page.get_by_role("button", name="Undo").click()
         expect(page.locator(".library-row")).to_have_count(5)
 
-    visit(steps)
+    visit(steps, width=width)
 
 
 def test_deleting_can_be_taken_back_for_a_while(visit: Callable[..., None], archive: Archive) -> None:
@@ -270,19 +284,23 @@ def test_the_library_works_without_javascript(visit: Callable[..., None], archiv
     visit(steps, javascript=False)
 
 
-def test_bars_and_days_open_what_is_behind_them(visit: Callable[..., None], archive: Archive) -> None:
+@pytest.mark.parametrize("width", WIDTHS)
+def test_bars_and_days_open_what_is_behind_them(visit: Callable[..., None], archive: Archive, width: int) -> None:
     def steps(page: Page) -> None:
         page.goto("/statistics")
         page.get_by_role("link", name=re.compile("Bash")).click()
         expect(page.locator(".library-row")).to_have_count(1)
         page.go_back()
         page.locator(".bars").get_by_role("link", name=re.compile("codex")).click()
-        assert "agent=codex" in page.url
+        expect(page).to_have_url(re.compile("agent=codex"))
 
-    visit(steps)
+    visit(steps, width=width)
 
 
-def test_a_new_key_is_filled_in_and_appearance_is_kept(visit: Callable[..., None], archive: Archive) -> None:
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_new_key_is_filled_in_and_appearance_is_kept(
+    visit: Callable[..., None], archive: Archive, width: int
+) -> None:
     def steps(page: Page) -> None:
         page.goto("/settings/connect")
         page.get_by_role("button", name="Make a key and fill it in").click()
@@ -296,4 +314,38 @@ def test_a_new_key_is_filled_in_and_appearance_is_kept(visit: Callable[..., None
         page.get_by_role("button", name="Save").click()
         expect(page.locator("html")).to_have_attribute("data-theme", "dark")
 
-    visit(steps)
+    visit(steps, width=width)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_buttons_of_a_message_cover_nothing_of_its_head(
+    visit: Callable[..., None], archive: Archive, width: int
+) -> None:
+    def steps(page: Page) -> None:
+        page.goto(f"/conversations/{archive.long.pk}?turn=2")
+        message = page.locator("#turn-2")
+        message.hover()
+        buttons = message.locator(".message-actions").bounding_box()
+        for part in (".speaker", "time", ".turn-number"):
+            beside = message.locator(f".message-head {part}").bounding_box()
+            assert buttons
+            assert beside
+            assert beside["x"] + beside["width"] <= buttons["x"] or beside["y"] + beside["height"] <= buttons["y"], part
+
+    visit(steps, width=width)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_language_is_chosen_in_the_settings(visit: Callable[..., None], archive: Archive, width: int) -> None:
+    def steps(page: Page) -> None:
+        for language, button, heading in (("Deutsch", "Save", "Bibliothek"), ("日本語", "Speichern", "ライブラリ")):
+            page.goto("/settings/appearance")
+            page.get_by_label(language).check()
+            page.get_by_role("button", name=button).click()
+            page.goto("/library")
+            expect(page.get_by_role("heading", level=1)).to_have_text(heading)
+            for address in ("/", "/library", "/statistics", f"/conversations/{archive.long.pk}?turn=2", "/recall"):
+                page.goto(address)
+                assert page.evaluate("document.documentElement.scrollWidth") <= width, (language, address)
+
+    visit(steps, width=width)

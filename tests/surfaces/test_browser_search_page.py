@@ -10,7 +10,7 @@ from pytest_django.live_server_helper import LiveServer
 
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation, make_user
-from tests.surfaces.browser import Chromium
+from tests.surfaces.browser import Chromium, held, sign_in
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -42,12 +42,7 @@ def visit(chromium: Chromium, live_server: LiveServer, owner: User) -> Callable[
 
     def visit_signed_in(steps: Steps, *, width: int = 1440, javascript: bool = True) -> None:
         def sign_in_first(page: Page) -> None:
-            page.goto("/login")
-            page.get_by_label("Name").fill("ada")
-            page.get_by_label("Password").fill("correct horse")
-            page.get_by_role("button", name="Sign in").click()
-            expect(page.get_by_role("searchbox")).to_be_visible()
-            page.wait_for_load_state()
+            sign_in(page)
             steps(page)
 
         chromium.visit(live_server.url, sign_in_first, width=width, javascript=javascript)
@@ -63,8 +58,8 @@ def preview(page: Page, text: str) -> None:
 def test_the_preview_follows_the_selection_and_enter_opens(visit: Callable[..., None], width: int) -> None:
     def steps(page: Page) -> None:
         page.get_by_role("searchbox").press_sequentially("keep a sourdough starter alive")
+        expect(page).to_have_url(re.compile(r"/search\?q=keep\+a\+sourdough\+starter\+alive$"))
         preview(page, STARTER[1])
-        assert page.url.endswith("/search?q=keep+a+sourdough+starter+alive")
         page.keyboard.press("ArrowDown")
         page.keyboard.press("j")
         second = page.locator(".hit").nth(1)
@@ -85,6 +80,7 @@ def test_the_preview_follows_the_selection_and_enter_opens(visit: Callable[..., 
 def test_a_phone_opens_what_is_tapped(visit: Callable[..., None]) -> None:
     def steps(page: Page) -> None:
         page.get_by_role("searchbox").press_sequentially("sourdough starter")
+        expect(page).to_have_url(re.compile(r"\?q=sourdough\+starter$"))
         page.locator(".hit").first.click()
         expect(page.locator("[data-conversation-page]")).to_be_visible()
         expect(page.locator("#list")).to_be_hidden()
@@ -110,10 +106,12 @@ def test_back_brings_box_list_and_preview_together(visit: Callable[..., None]) -
     def steps(page: Page) -> None:
         box = page.get_by_role("searchbox")
         box.press_sequentially("sourdough")
+        expect(page).to_have_url(re.compile(r"\?q=sourdough$"))
         preview(page, "sourdough")
         page.keyboard.press("Enter")
         box.fill("")
         box.press_sequentially("invoice")
+        expect(page).to_have_url(re.compile(r"\?q=invoice$"))
         preview(page, INVOICE[1])
         page.go_back()
         expect(box).to_have_value("sourdough")
@@ -201,7 +199,7 @@ def test_the_palette_goes_anywhere(visit: Callable[..., None], width: int) -> No
         dialog = page.get_by_role("dialog", name="Go anywhere")
         expect(dialog).to_be_visible()
         page.keyboard.type("invoi")
-        expect(dialog.get_by_role("link", name="Invoices clerk")).to_be_visible()
+        expect(dialog.locator(".is-chosen")).to_contain_text("Search for “invoi”")
         page.keyboard.press("ArrowDown")
         page.keyboard.press("Enter")
         expect(page.get_by_role("heading", name="Invoices")).to_be_visible()
@@ -215,6 +213,35 @@ def test_the_palette_goes_anywhere(visit: Callable[..., None], width: int) -> No
         page.wait_for_url("**/settings/keys")
 
     visit(steps, width=width)
+
+
+def test_what_is_chosen_in_the_palette_opens_however_late_its_entries_come(visit: Callable[..., None]) -> None:
+    def steps(page: Page) -> None:
+        dialog = page.get_by_role("dialog", name="Go anywhere")
+        chosen = dialog.locator(".is-chosen")
+        with held(page, lambda url: "/palette?go=i" in url) as waiting:
+            page.keyboard.press("Control+k")
+            expect(chosen).to_contain_text("Invoices")
+            with page.expect_request("**/palette?go=i*"):
+                page.keyboard.type("i")
+            page.keyboard.press("ArrowDown")
+            expect(chosen).to_contain_text("Rye")
+            page.keyboard.press("ArrowUp")
+            expect(chosen).to_contain_text("Invoices")
+        assert waiting
+        expect(dialog.get_by_role("link", name="Search for “i”")).to_be_visible()
+        expect(chosen).to_contain_text("Invoices")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("heading", name="Invoices", level=1)).to_be_visible()
+        with held(page, lambda url: "/palette?go=r" in url):
+            page.keyboard.press("Control+k")
+            expect(chosen).to_contain_text("Invoices")
+            page.keyboard.type("r")
+            page.keyboard.press("ArrowDown")
+            page.keyboard.press("Enter")
+            expect(page.get_by_role("heading", name="Rye", level=1)).to_be_visible()
+
+    visit(steps)
 
 
 def test_a_question_mark_lists_the_keys(visit: Callable[..., None]) -> None:

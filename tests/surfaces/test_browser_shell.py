@@ -7,7 +7,7 @@ from playwright.sync_api import Page, expect
 from pytest_django.live_server_helper import LiveServer
 
 from tests.factories import exchange, make_conversation, make_user
-from tests.surfaces.browser import Chromium
+from tests.surfaces.browser import Chromium, sign_in
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -23,11 +23,7 @@ def visit(chromium: Chromium, live_server: LiveServer) -> Callable[..., None]:
 
     def visit_signed_in(steps: Steps, *, width: int = 1440, javascript: bool = True) -> None:
         def sign_in_first(page: Page) -> None:
-            page.goto("/login")
-            page.get_by_label("Name").fill("ada")
-            page.get_by_label("Password").fill("correct horse")
-            page.get_by_role("button", name="Sign in").click()
-            expect(page.get_by_role("navigation", name="Main")).to_be_visible()
+            sign_in(page)
             steps(page)
 
         chromium.visit(live_server.url, sign_in_first, width=width, javascript=javascript)

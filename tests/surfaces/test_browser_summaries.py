@@ -13,7 +13,7 @@ from pytest_django.live_server_helper import LiveServer
 from convmemory.conversations.models import Conversation
 from summaries.making import make_summary, summaries_to_make
 from tests.factories import exchange, make_conversation, make_user
-from tests.surfaces.browser import Chromium
+from tests.surfaces.browser import Chromium, sign_in
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -54,10 +54,7 @@ def worker() -> Iterator[threading.Event]:
 def visit(chromium: Chromium, live_server: LiveServer, conversation: Conversation) -> Callable[..., None]:
     def visit_signed_in(steps: Callable[[Page], None], **options: Any) -> None:
         def sign_in_first(page: Page) -> None:
-            page.goto(f"/conversations/{conversation.pk}")
-            page.get_by_label("Name").fill("ada")
-            page.get_by_label("Password").fill("correct horse")
-            page.get_by_role("button", name="Sign in").click()
+            sign_in(page, at=f"/conversations/{conversation.pk}")
             steps(page)
 
         chromium.visit(live_server.url, sign_in_first, **options)
@@ -70,7 +67,7 @@ def test_a_summary_appears_by_itself(visit: Callable[..., None], worker: threadi
     def steps(page: Page) -> None:
         page.get_by_label("What to do with this conversation").click()
         page.get_by_role("link", name="Summaries…").click()
-        page.get_by_label("to turn").fill("0")
+        page.get_by_label("to turn").fill("1")
         page.get_by_role("button", name="Summarise").click()
         card = page.locator(".summary")
         expect(card).to_contain_text("waiting")

@@ -14,7 +14,7 @@ from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation, make_user
 from tests.support.chat_server import ChatServer, Hold, Say, Script, Think, calls, fails, says
 from tests.support.site import running_site
-from tests.surfaces.browser import Chromium, held, is_deferred_script
+from tests.surfaces.browser import Chromium, held, is_deferred_script, sign_in
 
 pytestmark = [
     pytest.mark.browser,
@@ -40,10 +40,7 @@ def visit(chromium: Chromium, endpoint: ChatServer, owner: User) -> Iterator[Cal
 
         def visit_signed_in(steps: Steps, *, javascript: bool = True, width: int = 1280, height: int = 800) -> None:
             def sign_in_first(page: Page) -> None:
-                page.goto("/login")
-                page.get_by_label("Name").fill("ada")
-                page.get_by_label("Password").fill("correct horse")
-                page.get_by_role("button", name="Sign in").click()
+                sign_in(page)
                 steps(page)
 
             chromium.visit(address, sign_in_first, javascript=javascript, width=width, height=height)
@@ -187,6 +184,7 @@ def test_agents_are_made_changed_and_chosen(visit: Callable[..., None], endpoint
         page.get_by_label("Leave the oldest messages out").check()
         page.get_by_label("Shorten the output of tools").check()
         page.get_by_role("button", name="Save").click()
+        expect(page.locator(".notice")).to_contain_text("is saved")
         page.goto("/chat")
         page.get_by_label("Who answers").select_option(label="Baker")
         send(page, "Hello")
@@ -232,6 +230,141 @@ def test_a_failed_question_is_asked_again(visit: Callable[..., None], endpoint: 
         expect(page.get_by_text("out of memory")).to_have_count(1)
         page.get_by_role("button", name="Retry").click()
         expect(page.locator(".message.is-assistant").last).to_contain_text("Now it works.")
+
+    visit(steps)
+
+
+def test_a_retry_takes_the_answer_s_place_and_an_edit_the_question_s(
+    visit: Callable[..., None], endpoint: ChatServer, owner: User
+) -> None:
+    endpoint.scripts.extend([says("Some flour."), says("Rye flour."), says("Wheat flour."), says("Oat flour.")])
+    questions, live = (f".message.is-{kind}:not(:has(.superseded))" for kind in ("user", "assistant"))
+
+    def steps(page: Page) -> None:
+        page.goto("/chat")
+        send(page, "Which flour for bread?")
+        expect(page.locator(live)).to_contain_text("Some flour.")
+        page.get_by_role("button", name="Retry").click()
+        expect(page.locator(live)).to_contain_text("Rye flour.")
+        expect(page.locator(".superseded")).to_have_count(2)
+        expect(page.locator(".is-draft")).to_have_count(0)
+        page.locator(questions).hover()
+        page.locator(questions).get_by_label("Edit this message").click()
+        box = page.get_by_role("textbox", name="Message")
+        expect(box).to_have_value("Which flour for bread?")
+        expect(page.locator("[data-editing]")).to_be_visible()
+        send(page, "Which flour for cakes?")
+        expect(page.locator(live)).to_contain_text("Wheat flour.")
+        expect(page.locator(questions)).to_contain_text("Which flour for cakes?")
+        expect(page.locator("[data-editing]")).to_be_hidden()
+        page.reload()
+        page.get_by_role("button", name="Retry").click()
+        expect(page.locator(live)).to_contain_text("Oat flour.")
+        expect(page.locator(".superseded")).to_have_count(6)
+
+    visit(steps)
+    chat = Conversation.objects.get()
+    assert (chat.turn_count, chat.message_count) == (1, 8)
+    assert [len(request["messages"]) for request in endpoint.requests] == [1, 1, 1, 1]
+
+
+def test_an_earlier_question_is_edited_without_javascript(visit: Callable[..., None], endpoint: ChatServer) -> None:
+    endpoint.scripts.extend([says("One."), says("Two."), says("Three."), says("Four.")])
+
+    def steps(page: Page) -> None:
+        page.goto("/chat")
+        send(page, "first question")
+        send(page, "second question")
+        expect(page.locator(".message.is-assistant").last).to_contain_text("Two.")
+        page.locator("#turn-0").get_by_label("Edit this message").click()
+        expect(page.get_by_role("heading", name="Edit your message")).to_be_visible()
+        send(page, "another first question")
+        expect(page.locator("#turn-0")).to_contain_text("another first question")
+        expect(page.locator("[data-turn]")).to_have_count(2)
+        page.get_by_role("button", name="Retry").click()
+        expect(page.locator(".message.is-assistant[data-turn]")).to_contain_text("Four.")
+
+    visit(steps, javascript=False)
+    assert Conversation.objects.get().turn_count == 1
+
+
+def test_a_chat_gets_a_title_and_the_list_shows_it(visit: Callable[..., None], endpoint: ChatServer) -> None:
+    endpoint.scripts.append(says("Rye, mostly."))
+    endpoint.titles.append("**Flour for “rye” bread.**\nIt is about flour")
+
+    def steps(page: Page) -> None:
+        page.goto("/chat")
+        send(page, "Which flour do I take for a loaf of rye bread, please?")
+        expect(page.get_by_role("heading", level=1)).to_have_text("Flour for “rye” bread")
+        expect(page).to_have_title("Flour for “rye” bread · convmemory")
+        expect(page.locator("#results .item-title").first).to_have_text("Flour for “rye” bread")
+
+    visit(steps)
+
+
+def test_a_new_chat_is_listed_while_it_is_answered(visit: Callable[..., None], endpoint: ChatServer) -> None:
+    release = threading.Event()
+    endpoint.scripts.append(Script((Say("Once"), Hold(release))))
+
+    def steps(page: Page) -> None:
+        page.goto("/chat")
+        send(page, "Tell me a story")
+        expect(page.locator("#results .item-title").first).to_have_text("Tell me a story")
+        expect(page.locator(".is-draft.is-assistant")).to_contain_text("Once")
+        release.set()
+        expect(page.locator(".is-draft")).to_have_count(0)
+
+    visit(steps)
+
+
+@pytest.mark.parametrize("cited", ["Feed it once a week [1].", "Feed it once a week [1]({url})."])
+def test_a_citation_leads_to_the_turn(
+    visit: Callable[..., None], endpoint: ChatServer, owner: User, cited: str
+) -> None:
+    old = make_conversation(owner, exchange(("how do I feed a sourdough starter?", "Once a week.")), title="Bread")
+    index_conversation(conversation_id=old.pk)
+    release = threading.Event()
+    answer = Script((Say(cited.format(url=f"/conversations/{old.pk}?turn=0")), Hold(release), Say(" Or `x[1]`.")))
+    endpoint.scripts.extend([calls("ConversationSearch", {"query": "feeding the sourdough starter"}), answer])
+
+    def steps(page: Page) -> None:
+        page.goto("/chat")
+        send(page, "How often do I feed the starter?")
+        citation = page.locator("a.citation")
+        expect(page.locator(".is-draft a.citation")).to_have_attribute("href", f"/conversations/{old.pk}?turn=0")
+        release.set()
+        expect(page.locator(".is-draft")).to_have_count(0)
+        expect(citation).to_have_text("1")
+        citation.click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Bread")
+        expect(page.locator("#turn-0")).to_be_in_viewport()
+
+    visit(steps)
+
+
+def test_an_agent_s_own_endpoint_is_enough_to_chat(
+    visit: Callable[..., None], endpoint: ChatServer, owner: User, settings: Settings
+) -> None:
+    settings.CHAT_MODEL = settings.CHAT_BASE_URL = ""
+    settings.CHAT_ALLOWED_HOSTS = ["127.0.0.1"]
+
+    def steps(page: Page) -> None:
+        page.goto("/agents")
+        expect(page.get_by_text("No chat model is set up")).to_be_visible()
+        page.get_by_role("link", name="New agent").click()
+        page.get_by_label("Name").fill("Baker")
+        page.get_by_label("Endpoint", exact=True).fill(endpoint.url)
+        page.get_by_label("Key of the endpoint").fill(endpoint.key)
+        page.get_by_role("button", name="Test").click()
+        page.get_by_text("Its models", exact=True).click()
+        page.get_by_role("button", name="test-model").click()
+        page.get_by_role("button", name="Save").click()
+        expect(page.locator(".notice")).to_contain_text("is saved")
+        expect(page.get_by_text("No chat model is set up")).to_have_count(0)
+        page.goto("/chat")
+        expect(page.get_by_text("No chat model is set up")).to_have_count(0)
+        send(page, "Hello")
+        expect(page.locator(".message.is-assistant[data-turn]")).to_contain_text("You said: Hello")
 
     visit(steps)
 

@@ -120,6 +120,7 @@ def test_documents_change_nothing_in_what_is_found_of_conversations(client: Clie
         index_conversation(conversation_id=make_conversation(owner, exchange(pairs)).pk)
     before = {mode: find(client, "/conversations/search", mode=mode) for mode in ("hybrid", "semantic", "full_text")}
     indexed(upload(owner, GUIDE * 9))
+    indexed(upload(owner, "# Garten\n\nDie Pflanze will in die Sonne, und sie soll nicht hungern.\n", "garten.md"))
     after = {mode: find(client, "/conversations/search", mode=mode) for mode in before}
     assert before == after
 

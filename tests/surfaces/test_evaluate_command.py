@@ -12,7 +12,11 @@ from django.core.management import CommandError, call_command
 from pytest_django import DjangoCaptureOnCommitCallbacks, Settings
 
 from convmemory.documents import processing
+from search.models import RerankerWeight
+from search.ranking import rerank_endpoint
+from search.ranking.calibration import read_calibrations
 from tests.support.documents import convert_here
+from tests.support.rerank_server import running_reranker
 
 pytestmark = pytest.mark.django_db
 
@@ -40,6 +44,27 @@ def test_a_set_is_loaded_measured_and_deleted(tmp_path: Path) -> None:
     call_command("evaluate", "locomo", "--data", str(file), "--json", stdout=out, stderr=StringIO())
     report = json.dumps(json.loads(out.getvalue()))
     assert '"hit@1": 1.0' in report
+    assert not User.objects.exists()
+
+
+def test_silence_is_measured_and_a_calibration_fitted(tmp_path: Path) -> None:
+    other = json.loads(
+        json.dumps(SAMPLE).replace("parrot", "dog").replace("D1", "D2").replace("session_1", "session_2")
+    )
+    asked = [*SAMPLE["qa"], {"question": "Which bird did Bob adopt?", "evidence": ["D1:1"], "category": 5}]
+    two_sessions = SAMPLE | {"conversation": SAMPLE["conversation"] | other["conversation"], "qa": asked}
+    file = tmp_path / "locomo.json"
+    file.write_text(json.dumps([two_sessions]), encoding="utf-8")
+    out = StringIO()
+    call_command(
+        "evaluate", "locomo", "--data", str(file), "--silence", "--fit-relevance", stdout=out, stderr=StringIO()
+    )
+    report = json.loads(out.getvalue())
+    silenced = report["locomo"]["silenced"]
+    assert {"answered", "taken away", "adversarial", "few words"} <= set(silenced)
+    assert silenced["answered"] == {"share": 0.0, "from": 0.0, "to": silenced["answered"]["to"], "of": 1}
+    assert set(report["fit"]) == {"hybrid", "left out", "left out, all sets"}
+    read_calibrations({"version": 1, "models": {"some-model": {"hybrid": report["fit"]["hybrid"]}}})
     assert not User.objects.exists()
 
 
@@ -91,3 +116,59 @@ def test_a_library_is_loaded_measured_and_deleted(
     assert report["section_iou@1"] <= report["passage_iou@1"]
     assert not User.objects.exists()
     assert not [path for path in (tmp_path / "media").rglob("*") if path.is_file()]
+
+
+NAMES = ("Ada", "Bob", "Cy", "Di", "Eve", "Flo", "Gus", "Hal")
+
+
+def is_meant(text: str) -> bool:
+    """Of two lines that answer equally well, whether it is the labelled one: by turns the first and the second."""
+    return any(f"{name} adopted a parrot, parrot number {1 + n % 2}" in text for n, name in enumerate(NAMES))
+
+
+def two_parrots() -> dict[str, Any]:
+    """A set in which the fused order has to guess."""
+    lines = [f"{name} adopted a parrot, parrot number {number}." for name in NAMES for number in (1, 2)]
+    said = [
+        {"speaker": speaker, "dia_id": f"D{number}:{place}", "text": text}
+        for place, line in enumerate(lines, 1)
+        for number, (speaker, text) in enumerate((("Ada", line), ("Bob", "Noted.")), 1)
+    ]
+    questions = [
+        {
+            "question": f"Which parrot did {name} adopt?",
+            "answer": "",
+            "evidence": [f"D1:{2 * n + 1 + n % 2}"],
+            "category": 4,
+        }
+        for n, name in enumerate(NAMES)
+    ]
+    return {"sample_id": "conv-2", "conversation": SAMPLE["conversation"] | {"session_1": said}, "qa": questions}
+
+
+@pytest.mark.parametrize(
+    ("judge", "is_good"), [(is_meant, True), (lambda text: not is_meant(text), False)], ids=["knows", "is wrong"]
+)
+def test_a_reranker_gets_the_weight_that_questions_ask_for(
+    tmp_path: Path, settings: Settings, judge: Any, is_good: bool
+) -> None:
+    file = tmp_path / "locomo.json"
+    file.write_text(json.dumps([two_parrots()]), encoding="utf-8")
+    with running_reranker(scores=lambda documents: [float(judge(text)) for text in documents]) as server:
+        settings.RERANK_URL, settings.RERANK_API_KEY, settings.RERANK_MODEL = server.url, server.key, "judge"
+        out = StringIO()
+        call_command("evaluate", "locomo", "--data", str(file), "--fit-reranker", "--json", stdout=out)
+    rerank_endpoint.close_connections()
+    report = json.loads(out.getvalue())
+    kept = RerankerWeight.objects.get(name="judge")
+    assert report["reranker"] == "judge"
+    assert report["questions"] == kept.questions == 8
+    assert report["weight"] == kept.weight
+    assert (kept.weight > 0) is is_good
+    assert not User.objects.exists()
+
+
+def test_without_a_reranker_there_is_nothing_to_fit(tmp_path: Path, settings: Settings) -> None:
+    settings.RERANK_URL = ""
+    with pytest.raises(CommandError, match="RERANK_URL"):
+        call_command("evaluate", "locomo", "--data", str(tmp_path), "--fit-reranker", stdout=StringIO())

@@ -47,7 +47,7 @@ def test_the_page_names_what_it_shows(owner: User, page: Callable[..., str]) -> 
         owner, exchange(("what?", "**that**")), title="Title", agent="claude-code", project="/home/ada/src/billing"
     )
     text = page(f"/conversations/{conversation.pk}")
-    assert "<h1 title=" in text
+    assert '<h1 dir="auto" title="Title"' in text
     assert "claude-code" in text
     assert '<span class="tag" title="/home/ada/src/billing">billing</span>' in text
     assert "1 Jan 2026" in text
@@ -140,9 +140,9 @@ def test_opening_a_conversation_of_ten_thousand_messages_takes_few_queries(
     client.force_login(owner)
     path = f"/conversations/{conversation.pk}?turn=2500"
     # session, user, conversation, place of the turn, messages, children, tags, list; agents, the usual one, replies
-    with django_assert_num_queries(12):
+    with django_assert_num_queries(13):
         assert client.get(path).status_code == 200
-    with django_assert_num_queries(11):  # no list
+    with django_assert_num_queries(12):  # no list
         assert client.get(path, headers=IN_MAIN).status_code == 200
     with django_assert_num_queries(5):  # session, user, conversation, messages, replies
         client.get(f"/conversations/{conversation.pk}?after=7000", headers=HTMX)

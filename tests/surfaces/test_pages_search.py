@@ -481,8 +481,8 @@ def test_progress_is_polled_while_turns_wait_and_then_silent(owner: User, pages:
     assert 'hx-trigger="every 2s"' in waiting
     index_conversation(conversation_id=conversation.pk)
     silent = pages.get("/index/progress")
-    assert "hx-get" not in silent
-    assert 'id="progress"' in silent
+    assert 'hx-trigger="convmemory:changed from:document"' in silent, "it asks again only once more has come in"
+    assert 'id="progress" hidden' in silent
 
 
 def test_coming_back_to_the_list_gets_the_welcome_alone(owner: User, pages: Pages) -> None:
@@ -543,3 +543,39 @@ def test_a_quoted_phrase_is_what_is_marked() -> None:
     text = "raise lock_timeout, since a lock without a timeout waits"
     assert marked(mark_words(text, '"lock_timeout" for a lock')) == ["lock_timeout"]
     assert marked(mark_words("no such setting, but a lock", '"lock_timeout" lock')) == ["lock"]
+
+
+# --- what the query says about when ---------------------------------------------------------------
+
+
+def test_the_page_shows_which_time_it_understood_and_can_do_without(pages: Pages, owner: User) -> None:
+    indexed(owner, ("which bread did I bake", "rye bread"))
+    html = pages.get("/search", {"q": "bread in march 2024"})
+    assert "march 2024: March 2024" in strip_tags(html)
+    link = re.search(r'href="([^"]+when=any)" data-set', html)
+    assert link
+    plain = pages.get(unescape(link[1]))
+    assert "Remove the filter march 2024" in html
+    assert "Remove the filter march 2024" not in plain
+    assert 'name="when" value="any"' in plain
+    again = re.search(r'<p class="read-time"><a class="preset" href="([^"]+)"', plain)
+    assert again
+    assert "Remove the filter march 2024" in pages.get(unescape(again[1]))
+
+
+def test_the_chip_stands_in_the_place_of_the_note(pages: Pages, owner: User) -> None:
+    indexed(owner, ("which bread did I bake", "rye bread"))
+    html = pages.get("/search", {"q": "the latest bread"}, headers=TYPING)
+    assert "latest: the latest first" in strip_tags(html)
+    assert "Read “latest”" not in html
+
+
+def test_a_query_without_time_shows_neither(pages: Pages, owner: User) -> None:
+    indexed(owner, ("which bread did I bake", "rye bread"))
+    assert "read-time" not in pages.get("/search", {"q": "bread"})
+    assert "read-time" not in pages.get("/search", {"q": "bread", "when": "any"})
+
+
+def test_a_word_of_time_is_shown_as_text(pages: Pages, owner: User) -> None:
+    indexed(owner, ("<b>launch</b>", "rye bread"))
+    assert "<b>launch" not in pages.get("/search", {"q": "bread before the <b>launch</b> of it"})

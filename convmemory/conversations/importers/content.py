@@ -99,7 +99,7 @@ def role_of(value: Mapping[str, Any]) -> Role:
 def first_time(value: Mapping[str, Any]) -> datetime | None:
     """When the message was written, under any of the usual names, or None."""
     places = (value, mapping_of(value.get("metadata")))
-    times = (time_of(place.get(key)) for place in places for key in TIME_KEYS)
+    times = (time_of(place[key]) for place in places for key in TIME_KEYS if key in place)
     return next((time for time in times if time), None)
 
 

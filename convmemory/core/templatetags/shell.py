@@ -4,10 +4,17 @@ Knows pages by the names of their addresses alone; a room whose address does not
 """
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from django import template
 from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
+from django.utils.translation import gettext_lazy as _
+
+from convmemory.core.script_words import translated_words
+
+if TYPE_CHECKING:
+    from django_stubs_ext import StrOrPromise
 
 register = template.Library()
 
@@ -16,21 +23,21 @@ register = template.Library()
 class Room:
     """One entry of the rail. It leads to the first of `addresses` that exists; `pages` are the others in it."""
 
-    label: str
+    label: "StrOrPromise"
     icon: str
     addresses: tuple[str, ...]
     pages: frozenset[str] = frozenset()
-    name: str = ""
+    name: "StrOrPromise" = ""
 
 
 @dataclass(frozen=True, slots=True)
 class RailEntry:
     """An entry as it is drawn. `name` is what it is called where its label alone says too little."""
 
-    label: str
+    label: "StrOrPromise"
     icon: str
     address: str
-    name: str
+    name: "StrOrPromise"
     is_current: bool
 
 
@@ -42,14 +49,20 @@ OF_A_CONVERSATION = frozenset(
 )  # fmt: skip
 
 ROOMS = (
-    Room("Search", "search", ("search",)),
-    Room("Library", "library", ("library", "home"), OF_A_CONVERSATION),
-    Room("Chat", "chat", ("new-chat",), frozenset({"start-chat", "send"}), name="New chat"),
-    Room("Documents", "note", ("documents",), frozenset({"document", "delete-document"})),
-    Room("Recall", "recall", ("recall",)),
-    Room("Import", "upload", ("import",), frozenset({"one-import", "undo-import"})),
-    Room("Statistics", "chart", ("statistics",)),
+    Room(_("Search"), "search", ("search",)),
+    Room(_("Library"), "library", ("library", "home"), OF_A_CONVERSATION),
+    Room(_("Chat"), "chat", ("new-chat",), frozenset({"start-chat", "send"}), name=_("New chat")),
+    Room(_("Documents"), "note", ("documents",), frozenset({"document", "delete-document"})),
+    Room(_("Recall"), "recall", ("recall",)),
+    Room(_("Import"), "upload", ("import",), frozenset({"one-import", "undo-import"})),
+    Room(_("Statistics"), "chart", ("statistics",)),
 )
+
+
+@register.simple_tag
+def script_words() -> dict[str, str]:
+    """What the page's scripts say, in its language."""
+    return translated_words()
 
 
 @register.simple_tag

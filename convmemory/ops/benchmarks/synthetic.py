@@ -26,7 +26,7 @@ from convmemory.core.text import content_hash
 from convmemory.embeddings import model_folder
 from convmemory.embeddings.models import EmbeddingSpace
 from search.adapters.conversations import facts_of, source_of
-from search.indexing.active import store_documents
+from search.indexing.documents import store_documents
 from search.indexing.noting import put_source
 from search.models import Source, SourceIndex
 from search.query import MAX_QUERY_CHARS

@@ -2,16 +2,18 @@
 
 from collections.abc import Iterator
 from datetime import timedelta
-from hashlib import file_digest
 from pathlib import Path
 
 from django.db.models import Q
 from django.utils import timezone
 
-from convmemory.core.errors import ConvMemoryError, RerankerUnavailable
+from convmemory.core.errors import ConvMemoryError, EmbedderUnavailable, RerankerUnavailable
 from convmemory.embeddings import model_folder
+from convmemory.embeddings.local import model_name
+from convmemory.embeddings.model_folder import DEFAULT_MODEL, ModelFiles, find_model, fresh_digest
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.options import LOCAL
+from convmemory.embeddings.sentence_recipe import read_recipe
 from convmemory.embeddings.spaces import active_space, building_space, default_embedder, embedder_for, space_key
 from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity
 from convmemory.ops.reembed.pruning import retired_spaces
@@ -27,9 +29,8 @@ def facts() -> Iterator[Fact]:
     for space in EmbeddingSpace.objects.order_by("pk"):
         state = "active" if space.is_active else "building" if space.is_building else "retired"
         yield f"space {space.pk}", f"{space}, {state}"
-    for space, weights in _weights():
-        if weights.is_file():
-            yield f"weights of {space.model}", f"SHA-256 {_digest(weights)}"
+    for space, files in _weights():
+        yield f"weights of {space.model}", f"SHA-256 {_digest(files)}"
 
 
 def check_active_model() -> Iterator[Finding]:
@@ -63,15 +64,13 @@ def check_reranker() -> Iterator[Finding]:
 
 
 def check_weights() -> Iterator[Finding]:
-    for space, weights in _weights():
-        if not weights.is_file():
-            continue  # reported by check_active_model where it matters
-        digest, expected = _digest(weights), _expected(space)
-        if not digest.startswith(expected):
+    for space, files in _weights():
+        digest = _digest(files)
+        if expected := _expected(space, files, digest):
             yield Finding(
                 "models.weights-changed",
                 Severity.ERROR,
-                f"{weights} is not what {space.model} was embedded with: SHA-256 {digest}, expected {expected}….",
+                f"{files.weights} is not what {space.model} was embedded with: SHA-256 {digest}, expected {expected}….",
                 "Put the original file back (`make setup` for the default model), or run `manage.py reembed`.",
             )
 
@@ -119,27 +118,32 @@ def check_retired() -> Iterator[Finding]:
         )
 
 
-def _weights() -> Iterator[tuple[EmbeddingSpace, Path]]:
-    """The weights of the local spaces in use, where they should lie."""
+def _weights() -> Iterator[tuple[EmbeddingSpace, ModelFiles]]:
+    """The files of the local spaces in use, as far as they are there; check_active_model reports what is not."""
     in_use = EmbeddingSpace.objects.filter(Q(is_active=True) | Q(is_building=True), provider=LOCAL)
     for space in in_use.order_by("pk"):
-        if space.model == model_folder.DEFAULT_MODEL:
-            yield space, model_folder.default_folder() / "model.safetensors"
-        elif space.location:
-            yield space, Path(space.location) / "model.safetensors"
+        try:
+            if space.model == DEFAULT_MODEL:
+                yield space, ModelFiles.of_bert(model_folder.default_folder())
+            elif space.location:
+                yield space, find_model(Path(space.location))
+        except EmbedderUnavailable:
+            continue
 
 
-def _expected(space: EmbeddingSpace) -> str:
-    """The digest, or the part of it that the model's name holds."""
-    if space.model == model_folder.DEFAULT_MODEL:
-        return model_folder.DEFAULT_SHA256
-    return space.model.rpartition("@")[2]
+def _expected(space: EmbeddingSpace, files: ModelFiles, digest: str) -> str:
+    """Empty where the model is what the space was embedded with; otherwise what its name should have been."""
+    if space.model == DEFAULT_MODEL:
+        return "" if digest == model_folder.DEFAULT_SHA256 else model_folder.DEFAULT_SHA256
+    recipe = read_recipe(files.folder)
+    named = {model_name(files, each, digest) for each in (recipe, recipe.without_prompts())}
+    suffix = space.model.rpartition("@")[2]
+    return "" if suffix in {name.rpartition("@")[2] for name in named} else suffix
 
 
-def _digest(weights: Path) -> str:
+def _digest(files: ModelFiles) -> str:
     """Read anew: a note of an earlier digest would hide what has happened to the file since."""
-    with weights.open("rb") as file:
-        return file_digest(file, "sha256").hexdigest()
+    return fresh_digest(files.all_weights())
 
 
 AREA = Area(

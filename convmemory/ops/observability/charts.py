@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 WIDTH, HEIGHT = 640, 240
 LEFT, RIGHT, TOP, BOTTOM = 56, 12, 12, 28
 Y_TICKS, X_TICKS = 4, 5
 MAP_SIZE = 640
 MAP_MARGIN = 12
+LABEL_HEIGHT, LETTER_WIDTH = 18, 7
 
 Point = tuple[float, float]
 
@@ -125,3 +126,31 @@ def map_place(x: float, y: float) -> Point:
     """Where a point from -1 to 1 on both axes stands on the map, y upwards."""
     reach = MAP_SIZE / 2 - MAP_MARGIN
     return round(MAP_SIZE / 2 + x * reach, 1), round(MAP_SIZE / 2 - y * reach, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class MapLabel:
+    """Words on the map, their middle, and how many points they stand for."""
+
+    text: str
+    x: float
+    y: float
+    count: int
+
+    @property
+    def half_width(self) -> float:
+        return len(self.text) * LETTER_WIDTH / 2
+
+
+def apart(labels: Sequence[MapLabel]) -> list[MapLabel]:
+    """The labels from top to bottom, inside the map, each moved down until it covers none before it."""
+    placed: list[MapLabel] = []
+    for label in sorted(labels, key=lambda each: (each.y, each.x)):
+        margin = min(label.half_width + MAP_MARGIN, MAP_SIZE / 2)
+        moved = replace(label, x=min(max(label.x, margin), MAP_SIZE - margin))
+        for other in placed:
+            is_beside = abs(moved.x - other.x) >= moved.half_width + other.half_width
+            if not is_beside and moved.y < other.y + LABEL_HEIGHT:
+                moved = replace(moved, y=other.y + LABEL_HEIGHT)
+        placed.append(moved)
+    return placed

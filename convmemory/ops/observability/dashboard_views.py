@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 from django.contrib import admin, messages
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
@@ -15,7 +16,8 @@ from convmemory.accounts.content_access import may_read_content
 from convmemory.accounts.content_admin import content_page
 from convmemory.ops.dashboard_tasks import enqueue_map, enqueue_sample
 from convmemory.ops.models import TurnMap
-from convmemory.ops.observability.charts import MAP_SIZE, map_place
+from convmemory.ops.observability.charts import MAP_SIZE, MapLabel, apart, map_place
+from convmemory.ops.observability.clusters import clusters_of
 from convmemory.ops.observability.dashboard import last_sample, panels
 from convmemory.ops.observability.turn_maps import shown_points
 from search.sources import adapter_of
@@ -83,7 +85,14 @@ def map_of(owner: User, *, is_own: bool) -> dict[str, Any]:
         point["item_name"] = adapter.item_name
         address = adapter.url if is_own else adapter.reading_url  # the product's page, or the admin's
         point["url"] = address(point["object"], point["item"])
-    return {"turn_map": found, "points": points, "size": MAP_SIZE, "ages": AGES}
+    return {"turn_map": found, "points": points, "labels": labels_of(points), "size": MAP_SIZE, "ages": AGES}
+
+
+def labels_of(points: list[dict[str, Any]]) -> list[MapLabel]:
+    """The words of the map's clumps, each at the middle of its own."""
+    places = np.array([(point["x"], point["y"]) for point in points], dtype=np.float64).reshape(-1, 2)
+    found = clusters_of(places, [point["heading"] for point in points])
+    return apart([MapLabel(" · ".join(each.words), *map_place(each.x, each.y), each.count) for each in found])
 
 
 urlpatterns = [

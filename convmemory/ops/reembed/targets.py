@@ -20,16 +20,16 @@ BITS = 8  # codes of token vectors are stored in whole bytes
 def target_options(*, provider: str = "", model: str = "", dimensions: int = 0, base_url: str = "") -> EmbeddingOptions:
     """The model that the command's options name; what they leave open is as in the settings.
 
-    `model` is a name, or the folder of a local model.
+    `model` is a name, or the folder or the graph (`.onnx`) of a local model.
 
     Raises:
         InvalidInput: the options contradict each other.
     """
     settings = EmbeddingOptions.from_settings()
-    folder = Path(model).expanduser().resolve() if _is_folder(model) else None
+    folder = Path(model).expanduser().resolve() if _is_path(model) else None
     provider = provider or _provider_of(model, folder, base_url, settings)
     if provider == LOCAL:
-        return _local(settings, folder, model)
+        return _local(settings, folder, model, dimensions)
     if folder:
         raise InvalidInput(f"--model {model} is a folder: leave --provider out, or use --provider {LOCAL}.")
     same_model = settings.provider == OPENAI and model in ("", settings.model)
@@ -69,8 +69,10 @@ def checked_embedder(options: EmbeddingOptions, *, dimensions: int = 0) -> Embed
 def settings_for(space: EmbeddingSpace) -> list[str]:
     """The environment variables with which the settings would name the model of `space`."""
     if space.provider == LOCAL:
-        path = "" if space.model == DEFAULT_MODEL else space.location
-        return [f"EMBEDDING_PROVIDER={LOCAL}", f"EMBEDDING_MODEL={DEFAULT_MODEL}", f"EMBEDDING_MODEL_PATH={path}"]
+        lines = [f"EMBEDDING_PROVIDER={LOCAL}", f"EMBEDDING_MODEL={DEFAULT_MODEL}"]
+        if space.model == DEFAULT_MODEL:
+            return [*lines, "EMBEDDING_MODEL_PATH="]
+        return [*lines, f"EMBEDDING_MODEL_PATH={space.location}", f"EMBEDDING_DIMENSIONS={space.dimensions}"]
     return [
         f"EMBEDDING_PROVIDER={space.provider}",
         f"EMBEDDING_MODEL={space.model}",
@@ -79,9 +81,9 @@ def settings_for(space: EmbeddingSpace) -> list[str]:
     ]
 
 
-def _is_folder(model: str) -> bool:
+def _is_path(model: str) -> bool:
     """A path, not a name like `BAAI/bge-m3` of a model behind an endpoint."""
-    return bool(model) and (model.startswith((os.sep, ".", "~")) or Path(model).is_dir())
+    return bool(model) and (model.startswith((os.sep, ".", "~")) or Path(model).exists())
 
 
 def _provider_of(model: str, folder: Path | None, base_url: str, settings: EmbeddingOptions) -> str:
@@ -92,12 +94,14 @@ def _provider_of(model: str, folder: Path | None, base_url: str, settings: Embed
     return settings.provider
 
 
-def _local(settings: EmbeddingOptions, folder: Path | None, model: str) -> EmbeddingOptions:
+def _local(settings: EmbeddingOptions, folder: Path | None, model: str, dimensions: int) -> EmbeddingOptions:
     if not model and settings.provider == LOCAL:
-        return settings
+        return replace(settings, dimensions=dimensions or settings.dimensions)
     if folder is None and model not in ("", DEFAULT_MODEL):
         raise InvalidInput(
             f"--model {model} is neither a folder nor {DEFAULT_MODEL}: give the path of a model's folder, "
             f"or --provider {OPENAI} for a model behind an endpoint."
         )
-    return replace(settings, provider=LOCAL, model=DEFAULT_MODEL, model_path=folder)
+    same_model = settings.provider == LOCAL and folder == settings.model_path
+    kept = settings.dimensions if same_model else 0
+    return replace(settings, provider=LOCAL, model=DEFAULT_MODEL, model_path=folder, dimensions=dimensions or kept)

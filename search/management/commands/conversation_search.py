@@ -83,6 +83,7 @@ def as_document(results: SearchResults, status: IndexStatus) -> dict[str, Any]:
         "results": [hit_document(hit) for hit in results.hits],
         "next_cursor": results.next_cursor,
         "notes": list(results.notes),
+        "answered": results.answered,
         "pending": status.pending,
         "failed": status.failed,
     }

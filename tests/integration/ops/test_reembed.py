@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from io import StringIO
 from pathlib import Path
@@ -31,6 +32,7 @@ from search.models import Item, ItemEmbedding, Passage, Source, SourceIndex, Tok
 from search.searching import SearchQuery, search
 from search.tasks import index
 from tests.factories import assistant_says, exchange, make_conversation, make_user, source_id, user_says
+from tests.support.onnx_models import SHAPES, write_model
 from tests.support.tiny_bert import write_tiny_bert
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -101,6 +103,62 @@ def test_everything_moves_to_the_new_space_and_nothing_is_computed_twice(owner: 
     assert computed(reembed("--model", models["new"])) == 0
     assert computed(reembed()) == 0  # back to the model of the settings, whose rows are still there
     assert spaces.active_space() == old
+
+
+def count_found(user: User, text: str = "the cat sat") -> int:
+    """How many turns a search finds; random weights put some of them behind."""
+    return len(search(caller=user, query=SearchQuery(text=text)).hits)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_graph_of_any_shape_takes_over_and_hands_back(owner: User, name: str, tmp_path: Path) -> None:
+    old, before = spaces.active_space(), rows(spaces.active_space())
+    folder = write_model(tmp_path / "graph", SHAPES[name])
+    reembed("--model", str(folder))
+    new = spaces.active_space()
+    assert (new.model.split("@")[0], new.location) == ("graph", str(folder))
+    assert rows(new)[0] >= before[0]  # a model that reads fewer tokens has more chunks of a turn
+    assert rows(new)[1] == rows(new)[2] == before[1]  # token vectors with every passage
+    assert count_found(owner) == 12
+    spaces._opened.reset()  # as in a process that starts afterwards, whose settings name the old model
+    assert count_found(owner, "why, cat?") == 12
+    reembed()
+    assert spaces.active_space() == old
+
+
+def test_a_model_may_be_cut_to_fewer_dimensions(owner: User, tmp_path: Path) -> None:
+    folder = write_model(tmp_path / "graph", SHAPES["XLM-R"])
+    output = reembed("--model", str(folder), "--dimensions", "16")
+    cut = spaces.active_space()
+    assert cut.dimensions == 16
+    assert "EMBEDDING_DIMENSIONS=16" in output
+    assert count_found(owner) == 12
+    reembed("--model", str(folder))
+    assert spaces.active_space().dimensions == 32  # the same model with all of them is another space
+    with pytest.raises(CommandError, match="has 32 dimensions, not 64"):
+        reembed("--model", str(folder), "--dimensions", "64")
+
+
+def test_a_graph_that_gives_no_token_vectors_is_searched_without(owner: User, tmp_path: Path) -> None:
+    shape = replace(SHAPES["CLS, normalised"], outputs=("sentence_embedding",))
+    reembed("--model", str(write_model(tmp_path / "graph", shape)))
+    passages, tokens = rows(spaces.active_space())[1:]
+    assert passages > 0
+    assert tokens == 0
+    assert count_found(owner) == 12
+
+
+def test_a_space_of_a_folder_whose_prompts_nobody_read_is_opened_without_them(
+    owner: User, models: dict[str, str], settings: Settings
+) -> None:
+    old = spaces.active_space()
+    told = Path(models["old"]) / "config_sentence_transformers.json"
+    told.write_text('{"prompts": {"query": "the cat ", "document": "a mat "}}')
+    spaces._opened.reset()
+    embedder = spaces.embedder_for(old)
+    assert embedder.card.model == old.model
+    assert spaces.configured_space().model != old.model  # with its prompts it is another one
+    assert count_found(owner) == 12
 
 
 def test_the_new_model_is_found_again_though_the_settings_name_the_old_one(owner: User, models: dict[str, str]) -> None:

@@ -4,14 +4,13 @@ Counted are the texts that the model is asked for, not seconds; what is counted 
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
 
 from convmemory.conversations.models import Conversation
-from convmemory.embeddings.local import LocalEmbedder
 from convmemory.embeddings.spaces import active_space
+from convmemory.embeddings.token_reader import TokenReader, TokenSequence
 from convmemory.ops.reembed.estimate import estimate
 from search.adapters.conversations import index_conversation
 from search.models import ItemEmbedding, Passage
@@ -28,14 +27,13 @@ QUESTION = "when do we buy Contoso?"
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The texts that the local model was asked for, in order."""
     texts: list[str] = []
-    for name in ("embed_passages", "embed_passages_with_tokens"):
-        original = getattr(LocalEmbedder, name)
+    original = TokenReader.sequences
 
-        def counted(self: LocalEmbedder, given: Sequence[str], _original: Any = original) -> Any:
-            texts.extend(given)
-            return _original(self, given)
+    def counted(self: TokenReader, given: Sequence[str], prompt: str) -> list[TokenSequence]:
+        texts.extend(given)
+        return original(self, given, prompt)
 
-        monkeypatch.setattr(LocalEmbedder, name, counted)
+    monkeypatch.setattr(TokenReader, "sequences", counted)
     return texts
 
 

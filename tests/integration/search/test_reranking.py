@@ -14,6 +14,7 @@ from convmemory.core.errors import InvalidInput
 from convmemory.tools.registry import run_tool
 from memory.recall import recall
 from search.adapters.conversations import index_conversation
+from search.models import RerankerWeight
 from search.ranking import rerank_endpoint
 from search.ranking.reranking import PASSAGE_CHARS, QUESTION_CHARS, key_of
 from search.searching import SearchQuery, SearchResults, search
@@ -33,9 +34,10 @@ def closed_afterwards() -> Iterator[None]:
 
 
 @pytest.fixture
-def server(settings: Settings) -> Iterator[RerankServer]:
-    """A reranker that turns the best hits round, set up."""
+def server(settings: Settings, db: None) -> Iterator[RerankServer]:
+    """A reranker that turns the best hits round, set up; it weighs so much that its order shows."""
     with running_reranker() as running:
+        RerankerWeight.objects.create(name="ranker", weight=100.0, questions=1, gain=0.0)
         settings.RERANK_URL = running.url
         settings.RERANK_API_KEY = running.key
         settings.RERANK_MODEL = "ranker"
@@ -164,8 +166,29 @@ def test_the_number_of_queries_stays_the_same(
     owner: User, server: RerankServer, django_assert_num_queries: Any
 ) -> None:
     find(owner)  # warms the space and the query's vector
-    with django_assert_num_queries(13):
+    with django_assert_num_queries(14):
         find(owner)
+
+
+# --- what it weighs -------------------------------------------------------------------------------
+
+
+def test_a_reranker_that_gains_nothing_is_not_asked(owner: User, server: RerankServer) -> None:
+    RerankerWeight.objects.update(weight=0.0)
+    found = find(owner, limit=50)
+    assert turns(found) == fused(owner)
+    assert found.notes == ()
+    assert server.requests == []
+
+
+def test_a_reranker_that_nobody_has_measured_is_not_obeyed(
+    owner: User, server: RerankServer, settings: Settings
+) -> None:
+    index_conversation(conversation_id=make_conversation(owner, exchange(("my bicycle", "was stolen"))).pk)
+    settings.RERANK_MODEL = "unknown"
+    best = find(owner, "the stolen bicycle", limit=50).hits[0]
+    assert best.user_question == "my bicycle"
+    assert server.requests[0]["documents"][0].startswith("my bicycle")  # which the reranker puts last
 
 
 # --- what it is sent ------------------------------------------------------------------------------

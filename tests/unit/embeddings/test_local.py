@@ -11,9 +11,11 @@ from safetensors.numpy import load_file, save_file
 
 from convmemory.core.errors import EmbedderUnavailable
 from convmemory.embeddings import local, model_folder
+from convmemory.embeddings.graph_session import Encoded, GraphSession
 from convmemory.embeddings.local import LocalEmbedder, open_local
 from convmemory.embeddings.options import EmbeddingOptions
-from tests.support.tiny_bert import MAX_SEQUENCE, write_tiny_bert
+from convmemory.embeddings.sentence_model import runs_of_like_length
+from tests.support.tiny_bert import MAX_SEQUENCE, open_small_model, write_tiny_bert
 
 CANONICAL = {
     "The cat sat on the mat.": [0.130237, -0.015773, -0.036717, 0.057986, -0.059792],
@@ -23,8 +25,7 @@ CANONICAL = {
 
 @pytest.fixture
 def tiny(tmp_path: Path) -> LocalEmbedder:
-    folder = write_tiny_bert(tmp_path / "tiny")
-    return LocalEmbedder(folder, cache_folder=tmp_path / "cache", model="tiny", threads=1)
+    return open_small_model(write_tiny_bert(tmp_path / "tiny"), tmp_path / "cache")
 
 
 def test_the_default_model_gives_its_canonical_vectors() -> None:
@@ -40,14 +41,13 @@ def test_the_default_models_card() -> None:
 
 def test_texts_of_like_length_share_a_batch(tiny: LocalEmbedder, monkeypatch: pytest.MonkeyPatch) -> None:
     shapes: list[tuple[int, ...]] = []
-    session = tiny._runtime().session
+    run = GraphSession.run
 
-    class Recorder:
-        def run(self, names: None, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
-            shapes.append(inputs["input_ids"].shape)
-            return list(session.run(names, inputs))
+    def recorded(session: GraphSession, ids: np.ndarray, mask: np.ndarray) -> Encoded:
+        shapes.append(ids.shape)
+        return run(session, ids, mask)
 
-    monkeypatch.setattr(tiny, "_loaded", tiny._runtime()._replace(session=Recorder()))
+    monkeypatch.setattr(GraphSession, "run", recorded)
     texts = ["cat " * (1 + number % 2 * 9) for number in range(80)]
     vectors = tiny.embed_passages(texts)
     assert shapes == [(8, 3), (32, 3), (8, 12), (32, 12)]
@@ -67,7 +67,7 @@ def test_texts_of_like_length_share_a_batch(tiny: LocalEmbedder, monkeypatch: py
     ],
 )
 def test_runs_are_cut_where_padding_would_cost_more(lengths: list[int], sizes: list[int]) -> None:
-    runs = local.runs_of_like_length(lengths)
+    runs = runs_of_like_length(lengths)
     assert [run.stop - run.start for run in runs] == sizes
     assert [number for run in runs for number in range(run.start, run.stop)] == list(range(len(lengths)))
 
@@ -97,6 +97,7 @@ def test_offsets_point_into_the_text(tiny: LocalEmbedder) -> None:
 
 def test_special_tokens_in_a_text_are_text() -> None:
     embedder = open_local(EmbeddingOptions.from_settings())
+    assert isinstance(embedder, LocalEmbedder)
     assert embedder.count_tokens(["[SEP]"]) == [3]
     assert not {101, 102} & set(embedder.tokenize("[CLS] a [SEP]").ids.tolist())
 
@@ -105,7 +106,7 @@ def test_a_folders_model_is_named_by_its_weights(tmp_path: Path) -> None:
     folder = write_tiny_bert(tmp_path / "tiny")
     options = replace(EmbeddingOptions.from_settings(), model_path=folder, cache_folder=tmp_path / "cache")
     first = open_local(options).card.model
-    assert first == f"tiny@{model_folder.weights_digest(folder, tmp_path / 'cache')[:8]}"
+    assert first == f"tiny@{model_folder.fresh_digest([folder / 'model.safetensors'])[:8]}"
     weights = load_file(folder / "model.safetensors")
     save_file({name: tensor * 2 for name, tensor in weights.items()}, folder / "model.safetensors")
     assert open_local(options).card.model != first

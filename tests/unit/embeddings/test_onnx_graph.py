@@ -14,28 +14,33 @@ from safetensors.numpy import load_file, save_file
 
 from convmemory.core.errors import EmbedderUnavailable
 from convmemory.embeddings import model_folder, onnx_graph
-from convmemory.embeddings.local import LocalEmbedder, open_local
+from convmemory.embeddings.local import LocalSentenceEmbedder, open_local
+from convmemory.embeddings.model_folder import ModelFiles
 from convmemory.embeddings.options import EmbeddingOptions
-from tests.support.tiny_bert import numpy_hidden_states, write_tiny_bert
+from tests.support.tiny_bert import numpy_hidden_states, open_small_model, write_tiny_bert
 
 SENTENCES = ["How do I restart the worker without losing its queue?", "Paris, in spring; it rained."]
 
 
-def reference_vector(folder: Path, text: str, embedder: LocalEmbedder, *, pooling: str = "mean") -> np.ndarray:
-    ids = embedder._cut(embedder._token_ids([text])[0])
+def reference_vector(folder: Path, text: str, embedder: LocalSentenceEmbedder, *, pooling: str = "mean") -> np.ndarray:
+    ids = embedder.model.reader.sequences([text], "")[0].ids
     states = numpy_hidden_states(folder, ids)
     vector = states.mean(axis=0) if pooling == "mean" else states[0]
     return np.asarray(vector / np.linalg.norm(vector))
 
 
-def tiny(folder: Path, cache: Path) -> LocalEmbedder:
-    return LocalEmbedder(folder, cache_folder=cache, model="tiny", threads=1)
+def graph_of(folder: Path, cache: Path, **expected: str) -> Path:
+    return onnx_graph.cached_graph(ModelFiles.of_bert(folder), cache, **expected)
+
+
+def digest_of(folder: Path, cache: Path) -> str:
+    return model_folder.weights_digest(ModelFiles.of_bert(folder), cache)
 
 
 @pytest.mark.parametrize(("pooling", "prefix"), [("mean", ""), ("cls", ""), ("mean", "bert.")])
 def test_a_random_model_agrees_with_the_definition(tmp_path: Path, pooling: str, prefix: str) -> None:
     reference = write_tiny_bert(tmp_path / "reference", pooling=pooling)
-    embedder = tiny(write_tiny_bert(tmp_path / "model", pooling=pooling, prefix=prefix), tmp_path / "cache")
+    embedder = open_small_model(write_tiny_bert(tmp_path / "model", pooling=pooling, prefix=prefix), tmp_path / "cache")
     texts = ["the cat sat on the mat.", "mats", "", "a b c d e f g h i j k l m n o p q r s t u v w x y z"]
     for text, vector in zip(texts, embedder.embed_passages(texts), strict=True):
         assert vector @ reference_vector(reference, text, embedder, pooling=pooling) >= 0.99999
@@ -43,9 +48,9 @@ def test_a_random_model_agrees_with_the_definition(tmp_path: Path, pooling: str,
 
 def test_token_vectors_agree_with_the_definition(tmp_path: Path) -> None:
     folder = write_tiny_bert(tmp_path / "model")
-    embedder = tiny(folder, tmp_path / "cache")
+    embedder = open_small_model(folder, tmp_path / "cache")
     text = "the cats sat"
-    states = numpy_hidden_states(folder, embedder._token_ids([text])[0])[1:-1]
+    states = numpy_hidden_states(folder, embedder.model.reader.sequences([text], "")[0].ids)[1:-1]
     states /= np.linalg.norm(states, axis=1, keepdims=True)
     [found, _] = embedder.embed_passages_with_tokens([text, "the cat sat on the mat, a, b, c"])
     assert (found.token_vectors * states).sum(axis=1).min() >= 0.99999
@@ -60,46 +65,46 @@ def test_the_default_model_agrees_with_the_definition() -> None:
 
 def test_a_graph_is_built_once_for_the_same_weights(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
-    graph = onnx_graph.cached_graph(write_tiny_bert(tmp_path / "one"), cache)
+    graph = graph_of(write_tiny_bert(tmp_path / "one"), cache)
     built = graph.stat().st_mtime_ns
-    assert onnx_graph.cached_graph(write_tiny_bert(tmp_path / "same"), cache) == graph
+    assert graph_of(write_tiny_bert(tmp_path / "same"), cache) == graph
     assert graph.stat().st_mtime_ns == built
-    assert onnx_graph.cached_graph(write_tiny_bert(tmp_path / "other", seed=8), cache) != graph
+    assert graph_of(write_tiny_bert(tmp_path / "other", seed=8), cache) != graph
     assert not list(cache.glob("build-*"))
 
 
 def test_many_may_ask_for_the_same_graph_at_once(tmp_path: Path) -> None:
     folder = write_tiny_bert(tmp_path / "model")
     with ThreadPoolExecutor(6) as pool:
-        graphs = set(pool.map(lambda _: onnx_graph.cached_graph(folder, tmp_path / "cache"), range(6)))
+        graphs = set(pool.map(lambda _: graph_of(folder, tmp_path / "cache"), range(6)))
     assert len(graphs) == 1
-    assert tiny(folder, tmp_path / "cache").embed_query("cat").any()
+    assert open_small_model(folder, tmp_path / "cache").embed_query("cat").any()
 
 
 def test_weights_are_hashed_once_and_again_when_they_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = write_tiny_bert(tmp_path / "model")
-    first = model_folder.weights_digest(folder, tmp_path / "cache")
+    first = digest_of(folder, tmp_path / "cache")
     with monkeypatch.context() as patched:
         patched.setattr(hashlib, "file_digest", lambda *_: pytest.fail("hashed again"))
-        assert model_folder.weights_digest(folder, tmp_path / "cache") == first
+        assert digest_of(folder, tmp_path / "cache") == first
     weights = load_file(folder / "model.safetensors")
     save_file({**weights, "extra": np.zeros(3, np.float32)}, folder / "model.safetensors")
-    assert model_folder.weights_digest(folder, tmp_path / "cache") != first
+    assert digest_of(folder, tmp_path / "cache") != first
 
 
 def test_a_damaged_note_of_the_digest_is_written_anew(tmp_path: Path) -> None:
     folder = write_tiny_bert(tmp_path / "model")
-    digest = model_folder.weights_digest(folder, tmp_path / "cache")
+    digest = digest_of(folder, tmp_path / "cache")
     for damage in ("", "[]", "{}", "null"):
         for note in (tmp_path / "cache").glob("*.json"):
             note.write_text(damage)
-        assert model_folder.weights_digest(folder, tmp_path / "cache") == digest
+        assert digest_of(folder, tmp_path / "cache") == digest
 
 
 def test_other_weights_than_expected_are_refused(tmp_path: Path) -> None:
     folder = write_tiny_bert(tmp_path / "model")
     with pytest.raises(EmbedderUnavailable, match="make setup"):
-        onnx_graph.cached_graph(folder, tmp_path / "cache", expected_sha256=model_folder.DEFAULT_SHA256)
+        graph_of(folder, tmp_path / "cache", expected_sha256=model_folder.DEFAULT_SHA256)
 
 
 def test_what_killed_builds_left_is_removed(tmp_path: Path) -> None:
@@ -109,27 +114,27 @@ def test_what_killed_builds_left_is_removed(tmp_path: Path) -> None:
     young.mkdir()
     hours_ago = time.time() - 7200
     os.utime(old, (hours_ago, hours_ago))
-    onnx_graph.cached_graph(write_tiny_bert(tmp_path / "model"), cache)
+    graph_of(write_tiny_bert(tmp_path / "model"), cache)
     assert not old.exists()
     assert young.exists()
 
 
 def test_a_damaged_graph_says_which_folder_to_delete(tmp_path: Path) -> None:
     folder = write_tiny_bert(tmp_path / "model")
-    graph = onnx_graph.cached_graph(folder, tmp_path / "cache")
+    graph = graph_of(folder, tmp_path / "cache")
     graph.write_bytes(b"not a graph")
     with pytest.raises(EmbedderUnavailable, match=f"delete the folder {graph.parent}"):
-        tiny(folder, tmp_path / "cache").embed_query("cat")
+        open_small_model(folder, tmp_path / "cache").embed_query("cat")
 
 
 def test_weights_that_are_no_bert_are_named(tmp_path: Path) -> None:
     folder = write_tiny_bert(tmp_path / "model")
     save_file({"something.else": np.zeros(3, np.float32)}, folder / "model.safetensors")
     with pytest.raises(EmbedderUnavailable, match=r"no tensor 'embeddings\.word_embeddings\.weight'"):
-        tiny(folder, tmp_path / "cache").embed_query("cat")
+        open_small_model(folder, tmp_path / "cache").embed_query("cat")
     (folder / "model.safetensors").write_bytes(b"cut off")
     with pytest.raises(EmbedderUnavailable, match="not a safetensors file"):
-        tiny(folder, tmp_path / "cache").embed_query("cat")
+        open_small_model(folder, tmp_path / "cache").embed_query("cat")
 
 
 @pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "model.safetensors"])
@@ -137,7 +142,7 @@ def test_a_missing_file_says_what_to_do(tmp_path: Path, name: str) -> None:
     folder = write_tiny_bert(tmp_path / "model")
     (folder / name).unlink()
     with pytest.raises(EmbedderUnavailable, match=rf"{name} is missing: run `make setup`"):
-        tiny(folder, tmp_path / "cache").embed_query("cat")
+        open_small_model(folder, tmp_path / "cache").embed_query("cat")
 
 
 @pytest.mark.parametrize(
@@ -145,7 +150,7 @@ def test_a_missing_file_says_what_to_do(tmp_path: Path, name: str) -> None:
     [
         ({"model_type": "roberta"}, "model_type is 'roberta'"),
         ({"hidden_act": "relu"}, "hidden_act is 'relu'"),
-        ({"position_embedding_type": "relative_key"}, "position embeddings are not absolute"),
+        ({"position_embedding_type": "relative_key"}, "position_embedding_type is 'relative_key'"),
         ({"num_attention_heads": None}, "lacks or garbles"),
     ],
 )
@@ -154,16 +159,16 @@ def test_another_kind_of_model_is_refused(tmp_path: Path, changes: dict[str, obj
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, **changes}))
     with pytest.raises(EmbedderUnavailable, match=message):
-        tiny(folder, tmp_path / "cache")
+        open_small_model(folder, tmp_path / "cache")
 
 
 def test_other_modules_and_poolings_are_refused(tmp_path: Path) -> None:
     folder = write_tiny_bert(tmp_path / "model", pooling="max")
-    with pytest.raises(EmbedderUnavailable, match="only mean or CLS"):
-        tiny(folder, tmp_path / "cache")
-    (folder / "modules.json").write_text(json.dumps([{"type": "sentence_transformers.models.Dense"}]))
-    with pytest.raises(EmbedderUnavailable, match="module Dense is not supported"):
-        tiny(folder, tmp_path / "cache")
+    with pytest.raises(EmbedderUnavailable, match="pools by max_tokens: only the mean"):
+        open_small_model(folder, tmp_path / "cache")
+    (folder / "modules.json").write_text(json.dumps([{"type": "sentence_transformers.models.LSTM"}]))
+    with pytest.raises(EmbedderUnavailable, match="module LSTM is not supported"):
+        open_small_model(folder, tmp_path / "cache")
 
 
 def test_the_cache_lies_under_var() -> None:

@@ -9,12 +9,15 @@ import tempfile
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import tiktoken
 
+from convmemory.chat.citations import link_citations, sources_in, with_citations
 from convmemory.chat.deltas import CompletionDraft
+from convmemory.chat.titles import clean_title
 from convmemory.conversations.ansi import ansi_html, without_sequences
 from convmemory.conversations.archives import _archive_stem, _safe_parts
 from convmemory.conversations.diffs import diff_of
@@ -68,18 +71,25 @@ from convmemory.documents.hiding import masked_keys
 from convmemory.documents.library import clean_name
 from convmemory.documents.sheets import marks_of
 from convmemory.documents.structure import Block, cut_sections
-from convmemory.embeddings.local import _encodable
+from convmemory.embeddings.token_reader import encodable
 from convmemory.evaluation.beam import _without_plan_mark
+from convmemory.evaluation.own_ranking import Bm25
 from memory.context import build_memory_context
 from memory.recalled import RecalledMessage, RecalledPassage
 from search.adapters.messages import items_of, split_message
+from search.arabic import stems_of_arabic
+from search.compounds import parts_of_compounds
 from search.indexing.chunking import chunk_text
+from search.languages import languages_of
 from search.pages.snippets import mark_words, show_marks
 from search.query_text import parse_query
 from search.ranking.dates import named_period
 from search.ranking.exchanges import is_question, names_in
 from search.ranking.late_interaction import token_weights
+from search.ranking.times.reading import read_time
+from search.ranking.times.relative import quarter_span, relative_span
 from search.results.matching import QueryStems, stem, stems_of
+from search.unspaced import pairs_of
 from search.vectors.asking import is_asking
 from search.vectors.splitting import guess_language
 from search.vectors.texts import head_and_tail, item_texts, parseable, searchable, words_of_tools
@@ -282,6 +292,9 @@ def _content(text: str) -> object:
     return [part_to_json(part) for part in content_parts(blocks, unknown=lambda kind: None)]
 
 
+TODAY = date(2026, 11, 18)
+
+
 def _query(text: str) -> object:
     return parse_query(text), named_period(text)
 
@@ -337,6 +350,11 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "convmemory.conversations.importers.payloads value": lambda text: value_without_payloads([text, {text: text}]),
     "convmemory.conversations.importers.plain": _plain_messages,
     "convmemory.conversations.importers.values": lambda text: (clean(text), key_of(text), time_of(text)),
+    "convmemory.chat.citations": lambda text: (link_citations(text, {1: "/conversations/1"}), sources_in([text])),
+    "convmemory.chat.citations of a result": lambda text: with_citations(
+        {"results": [{"url": text, "cite": text}, {"url": f"/conversations/1{text}"}]}, first=1
+    ),
+    "convmemory.chat.titles": clean_title,
     "convmemory.conversations.ansi": lambda text: (ansi_html(text), without_sequences(text)),
     "convmemory.conversations.ansi sequences": lambda text: ansi_html("\x1b[1m".join(text) + "\x1b]".join(text)),
     "convmemory.conversations.diffs": _edits,
@@ -362,13 +380,20 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
         [[(word, 0, 0, 1, 1) for word in text.split()]], passage=text[:200], before=text[:100]
     ),
     "convmemory.documents.structure": lambda text: cut_sections([Block(text), Block(text, level=1)]),
-    "convmemory.embeddings.local": _encodable,
+    "convmemory.embeddings.token_reader": encodable,
     "convmemory.evaluation.beam": _without_plan_mark,
+    "convmemory.evaluation.own_ranking": lambda text: Bm25([text]).scores(text),
     "memory.context": _recalled,
     "search.indexing.chunking": lambda text: chunk_text(
         text, max_tokens=256, token_offsets=lambda text: token_spans(text, encoding=ESTIMATE)
     ),
+    "search.arabic": lambda text: list(stems_of_arabic(text)),
+    "search.compounds": lambda text: list(parts_of_compounds(text, "german")),
+    "search.languages": lambda text: languages_of({"A": text, "B": text}),
+    "search.unspaced": lambda text: list(pairs_of(text)),
     "search.ranking.dates": _query,
+    "search.ranking.times.reading": lambda text: read_time(text, TODAY),
+    "search.ranking.times.relative": lambda text: (relative_span(text, TODAY), quarter_span(text, TODAY)),
     "search.ranking.late_interaction": lambda text: token_weights(text, [(0, 1)], {"a": 1.0}),
     "convmemory.conversations.event_words": lambda text: (
         event_words(text, payload={text[:100]: [text]}),
@@ -384,7 +409,7 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "search.vectors.asking": lambda text: is_asking("user", text),
     "search.vectors.splitting": _split,
     "search.vectors.splitting language": guess_language,
-    "search.vectors.texts": lambda text: (searchable(text), parseable(text), head_and_tail(text, 4_000)),
+    "search.vectors.texts": lambda text: (searchable(text, "german"), parseable(text), head_and_tail(text, 4_000)),
     "search.vectors.texts words of tools": lambda text: words_of_tools([text, text]),
     "search.vectors.texts item": lambda text: [item_texts(item).length for item in items_of([_stored(text)])],
     "search.pages.snippets": lambda text: (

@@ -4,7 +4,11 @@ import numpy as np
 import pytest
 
 from convmemory.ops.observability.charts import (
+    LABEL_HEIGHT,
+    MAP_SIZE,
+    MapLabel,
     Series,
+    apart,
     bars,
     line_chart,
     map_place,
@@ -70,3 +74,12 @@ def test_a_single_point_is_the_middle() -> None:
     plane, explained = principal_plane(np.ones((1, 4), dtype=np.float32))
     assert plane.tolist() == [[0, 0]]
     assert explained == 0
+
+
+def test_labels_of_a_map_cover_no_other_and_stay_inside() -> None:
+    labels = [MapLabel("deadlock · payments", 300, 200, 9), MapLabel("lock · timeout", 310, 204, 8)]
+    first, second = apart(labels)
+    assert second.y >= first.y + LABEL_HEIGHT
+    (edge,) = apart([MapLabel("sourdough · flour", 636, 100, 3)])
+    assert edge.x + edge.half_width <= MAP_SIZE
+    assert apart([MapLabel("left", 60, 200, 1), MapLabel("right", 500, 204, 1)])[1].y == 204

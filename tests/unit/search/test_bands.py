@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from search.pages.bands import BANDS, band_of
+from search.pages.bands import BANDS, RELATED_RELEVANCE, STRONG_RELEVANCE, band_of
 
 
 @dataclass(frozen=True)
@@ -12,6 +12,7 @@ class Found:
     similarity: float
     score: float
     matched: tuple[str, ...] = ()
+    relevance: float | None = None
 
 
 @pytest.mark.parametrize(
@@ -27,7 +28,7 @@ class Found:
         (Found(0.1, 0.6), "less likely"),
     ],
 )
-def test_a_band_is_of_score_meaning_and_words(hit: Found, band: str) -> None:
+def test_without_a_calibration_a_band_is_of_score_meaning_and_words(hit: Found, band: str) -> None:
     assert band_of(hit, best_score=1.0) == band
 
 
@@ -36,6 +37,22 @@ def test_a_band_never_rises_while_the_score_falls() -> None:
         for cosine in (0.0, 0.31, 0.5, 0.9):
             places = [BANDS.index(band_of(Found(cosine, step / 20, matched), 1.0)) for step in range(20, -1, -1)]
             assert places == sorted(places)
+
+
+@pytest.mark.parametrize(
+    ("relevance", "band"),
+    [
+        (1.0, "strong"),
+        (STRONG_RELEVANCE, "strong"),
+        (STRONG_RELEVANCE - 0.01, "related"),
+        (RELATED_RELEVANCE, "related"),
+        (RELATED_RELEVANCE - 0.01, "less likely"),
+        (0.0, "less likely"),
+    ],
+)
+def test_a_relevance_decides_alone(relevance: float, band: str) -> None:
+    for found in (Found(0.9, 1.0, ("words",), relevance), Found(0.0, 0.1, (), relevance)):
+        assert band_of(found, best_score=1.0) == band
 
 
 def test_without_any_score_nothing_is_strong() -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from search.retrieval.candidates import NO_ITEMS, best_of_source, distinct, item_keys, split_keys, spread
+from search.retrieval.candidates import NO_ITEMS, best_of_source, distinct, item_keys, split_keys, spread, spread_all
 
 
 def test_keys_keep_conversation_and_turn_and_their_order() -> None:
@@ -28,3 +28,12 @@ def test_every_turn_gets_the_best_score_of_its_conversation() -> None:
 def test_each_key_stays_once() -> None:
     assert distinct(np.array([5, 3, 5, 9, 3])).tolist() == [3, 5, 9]
     assert distinct(NO_ITEMS).tolist() == []
+
+
+def test_several_features_are_laid_out_as_each_by_itself() -> None:
+    keys, found = np.array([3, 5, 9]), np.array([5, 7, 9])
+    features = {"a": np.array([1, 2, 3], np.float32), "b": np.array([4, 5, 6], np.float32)}
+    laid_out = spread_all(keys, found, features)
+    for name, scores in features.items():
+        np.testing.assert_array_equal(laid_out[name], spread(keys, found, scores))
+    np.testing.assert_array_equal(laid_out["b"], [np.nan, 4, 6])

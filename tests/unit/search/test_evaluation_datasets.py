@@ -52,6 +52,8 @@ def test_locomo_sessions_are_conversations_and_evidence_names_messages(tmp_path:
     (question,) = haystack.questions
     assert question.messages == {("c1/1", "D1:1"), ("c1/2", "D2:1")}
     assert (question.category, question.fold) == ("temporal", "c1")
+    (adversarial,) = haystack.without_answer
+    assert (adversarial.text, adversarial.category, adversarial.fold) == ("No answer", "adversarial", "c1")
 
 
 def test_coding_runs_keep_what_was_spoken_and_called(tmp_path: Path) -> None:

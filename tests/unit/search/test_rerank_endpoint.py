@@ -42,12 +42,12 @@ def refused(options: RerankOptions, documents: list[str] = DOCUMENTS) -> str:
 
 
 def test_coheres_shape(server: RerankServer, options: RerankOptions) -> None:
-    assert rerank(options, query="which?", documents=DOCUMENTS) == [2, 1, 0]
+    assert rerank(options, query="which?", documents=DOCUMENTS) == [0, 1, 2]
     assert server.requests == [{"model": "ranker", "query": "which?", "documents": DOCUMENTS, "top_n": 3}]
 
 
 def test_the_shape_of_text_embeddings_inference(server: RerankServer, options: RerankOptions) -> None:
-    assert rerank(replace(options, shape="tei"), query="which?", documents=DOCUMENTS) == [2, 1, 0]
+    assert rerank(replace(options, shape="tei"), query="which?", documents=DOCUMENTS) == [0, 1, 2]
     assert server.requests == [{"query": "which?", "texts": DOCUMENTS, "truncate": True}]
 
 
@@ -56,9 +56,9 @@ def test_a_model_and_a_key_need_not_be_named(server: RerankServer, options: Rera
     assert "model" not in server.requests[0]
 
 
-def test_equal_scores_keep_the_order_in_which_they_were_sent(server: RerankServer, options: RerankOptions) -> None:
+def test_scores_stand_as_the_texts_were_sent(server: RerankServer, options: RerankOptions) -> None:
     server.scores = lambda documents: [0.5, 0.9, 0.5]
-    assert rerank(options, query="q", documents=DOCUMENTS) == [1, 0, 2]
+    assert rerank(options, query="q", documents=DOCUMENTS) == [0.5, 0.9, 0.5]
 
 
 def test_text_that_no_json_may_hold_is_sent_without_it(server: RerankServer, options: RerankOptions) -> None:
@@ -135,7 +135,7 @@ def test_the_whole_call_is_bounded_in_time_however_the_endpoint_is_slow(
     assert "gave no answer in 0.3 s" in refused(replace(options, timeout_s=0.3))
     assert time.monotonic() - started < PATIENCE_S
     server.delay_s, server.drips = 0.0, ""
-    assert rerank(options, query="q", documents=DOCUMENTS) == [2, 1, 0]
+    assert rerank(options, query="q", documents=DOCUMENTS) == [0, 1, 2]
 
 
 def test_a_name_that_is_resolved_slowly_counts_too(options: RerankOptions, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,7 +183,7 @@ def test_a_process_without_the_thread_starts_it_anew(options: RerankOptions, mon
     rerank(options, query="q", documents=DOCUMENTS)
     before = rerank_endpoint._opened[-1]
     monkeypatch.setattr(before._thread, "is_alive", lambda: False)
-    assert rerank(options, query="q", documents=DOCUMENTS) == [2, 1, 0]
+    assert rerank(options, query="q", documents=DOCUMENTS) == [0, 1, 2]
     assert rerank_endpoint._opened[-1] is not before
     monkeypatch.undo()
     before.close()

@@ -5,42 +5,58 @@ Loads the set into scratch users, indexes it, asks its questions, prints the fig
 
 import json
 from argparse import ArgumentParser, ArgumentTypeError
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from statistics import quantiles
-from typing import Any
+from typing import Any, TypeVar
 
 from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 
+from convmemory.accounts.users import user_named
 from convmemory.core.errors import ConvMemoryError
-from convmemory.evaluation import documents, reporting
+from convmemory.evaluation import documents, own, reporting, rerank_fitting
 from convmemory.evaluation.datasets import DATASETS, read_dataset
 from convmemory.evaluation.haystacks import Haystack
 from convmemory.evaluation.messages import observe_messages
+from convmemory.evaluation.relevance_fitting import fit_calibration
 from convmemory.evaluation.reporting import Figures, Observed
 from convmemory.evaluation.running import Observation, delete_haystacks, load_haystack, observe_haystack, scratch_user
+from convmemory.evaluation.silence import Asked, ask_haystack, silence_figures
+from search.options import SearchOptions
 from search.query import MODES
 
-DOCUMENTS = "documents"
+DOCUMENTS, OWN = "documents", "own"
 COLUMNS = ("hit@1", "hit@5", "recall@1", "recall@5", "recall@10", "recall@20", "mrr", "ndcg@10")
 CONVERSATION_COLUMNS = ("conversation_hit@1", "conversation_hit@5")
 WIDTH = 34
+
+Found = TypeVar("Found")
 
 
 class Command(BaseCommand):
     help = (
         "Measure search on evaluation sets that you point to: locomo, longmemeval, beam, coding, samples; or, by "
-        "themselves, documents."
+        "themselves, documents; or compare models on a person's own archive: own."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
-            "dataset", nargs="+", choices=sorted([*DATASETS, DOCUMENTS]), help="one or more, fitted together"
+            "dataset", nargs="+", choices=sorted([*DATASETS, DOCUMENTS, OWN]), help="one or more, fitted together"
         )
-        parser.add_argument("--data", nargs="+", type=Path, required=True, help="the file or folder of each set")
+        parser.add_argument("--data", nargs="+", type=Path, default=[], help="the file or folder of each set")
         parser.add_argument("--mode", choices=MODES, default="hybrid")
         parser.add_argument("--messages", action="store_true", help="measure recall of messages, not search of turns")
         parser.add_argument("--budget", type=int, default=2000, help="tokens of the context that --messages fills")
+        parser.add_argument("--silence", action="store_true", help="measure how often nothing is said to answer")
+        parser.add_argument(
+            "--fit-relevance", action="store_true", help="with --silence: fit a calibration and show what it gives"
+        )
+        parser.add_argument(
+            "--fit-reranker", action="store_true", help="find and keep the weight of the reranker at RERANK_URL"
+        )
         parser.add_argument("--features", action="store_true", help="show each feature alone, too")
         parser.add_argument("--fit", action="store_true", help="fit new weights and show what they give")
         parser.add_argument("--ablate", action="store_true", help="fit without each feature in turn")
@@ -48,20 +64,34 @@ class Command(BaseCommand):
         parser.add_argument("--limit", type=int, help="only so many users of each set")
         parser.add_argument("--json", action="store_true", help="print one JSON object")
         parser.add_argument("--keep", action="store_true", help="keep the scratch users for the next run")
+        group = parser.add_argument_group("own: questions made from a person's own turns; nothing is written")
+        group.add_argument("--user", help="whose archive")
+        group.add_argument("--against", nargs="+", default=[], help="models, named as for `reembed --model`")
+        group.add_argument("--turns", type=_count, default=400, help="turns in the sample")
+        group.add_argument("--questions", type=_count, default=150, help="questions of each kind, at most")
+        group.add_argument("--seed", type=int, default=0, help="draws another sample")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        if options["dataset"] == [DOCUMENTS]:
+        if options["dataset"] == [OWN]:
+            self._own(options)
+            return
+        if options["dataset"] == [DOCUMENTS] and len(options["data"]) == 1:
             self._documents(options)
             return
-        if DOCUMENTS in options["dataset"]:
-            raise CommandError("Measure documents by themselves: they are not fitted together with conversations.")
+        if {DOCUMENTS, OWN} & set(options["dataset"]) and len(options["dataset"]) > 1:
+            raise CommandError("Measure documents and own by themselves: they are not fitted together with others.")
         if len(options["dataset"]) != len(options["data"]):
             raise CommandError("Give one --data path for each data set, in the same order.")
+        sets = list(zip(options["dataset"], options["data"], strict=True))
+        if options["fit_reranker"]:
+            self._fit_reranker(options)
+            return
         try:
-            observed = {
-                name: self._observe(name, path, options)
-                for name, path in zip(options["dataset"], options["data"], strict=True)
-            }
+            if options["silence"] or options["fit_relevance"]:
+                asked = {name: self._ask_all(name, path, options) for name, path in sets}
+                self.stdout.write(json.dumps(build_silence_report(asked, options), indent=1))
+                return
+            observed = {name: self._observe(name, path, options) for name, path in sets}
         except ConvMemoryError as error:
             raise CommandError(str(error)) from error
         report = build_report(observed, options)
@@ -69,6 +99,48 @@ class Command(BaseCommand):
             self.stdout.write(json.dumps(report))
         else:
             self.stdout.write("\n".join(lines_of(report)))
+
+    def _own(self, options: dict[str, Any]) -> None:
+        """The model in use beside others, on a person's own archive."""
+        if not options["user"]:
+            raise CommandError("Say whose archive: --user NAME.")
+        try:
+            report = own.compare_on_own(
+                user_named(options["user"]),
+                against=options["against"],
+                turns=options["turns"],
+                questions=options["questions"],
+                seed=options["seed"],
+                progress=self.stderr.write,
+            )
+        except ConvMemoryError as error:
+            raise CommandError(str(error)) from error
+        self.stdout.write(json.dumps(report) if options["json"] else "\n".join(own.lines_of(report)))
+
+    def _fit_reranker(self, options: dict[str, Any]) -> None:
+        """The weight of the reranker, kept for every search; what it gains goes with it."""
+        try:
+            reranker = rerank_fitting.reranker_in_use()
+            ask = partial(
+                rerank_fitting.rerank_haystack, options=reranker, mode=options["mode"], progress=self._progress
+            )
+            questions = [
+                found
+                for name, path in zip(options["dataset"], options["data"], strict=True)
+                for found in self._of_haystacks(name, path, options, ask)
+            ]
+            fit = rerank_fitting.keep_fitted_weight(reranker, questions)
+        except ConvMemoryError as error:
+            raise CommandError(str(error)) from error
+        if options["json"]:
+            self.stdout.write(json.dumps({"reranker": reranker.name, **asdict(fit)}))
+            return
+        self.stdout.write(
+            f"{reranker.name}: weight {fit.weight:g}. MRR of {fit.questions} questions {fit.before:.4f} without it, "
+            f"{fit.after:.4f} with it (folds left out); 95 % interval of the gain {fit.low:+.4f} to {fit.high:+.4f}."
+        )
+        if not fit.weight:
+            self.stdout.write("The gain is not certain: searches do not ask this reranker.")
 
     def _documents(self, options: dict[str, Any]) -> None:
         """Search of documents, in the mode that is asked for, beside a plain splitter."""
@@ -87,23 +159,43 @@ class Command(BaseCommand):
         self.stdout.write(json.dumps(report, indent=None if options["json"] else 1))
 
     def _observe(self, name: str, path: Path, options: dict[str, Any]) -> list[Observation]:
-        """The set is done user by user, so that of a large one no more than one user is stored at a time."""
-        found: list[Observation] = []
+        return self._of_haystacks(name, path, options, partial(self._search, options=options))
+
+    def _of_haystacks(
+        self, name: str, path: Path, options: dict[str, Any], ask: Callable[[User, Haystack], list[Found]]
+    ) -> list[Found]:
+        """What `ask` finds in all of the set."""
+        loaded = self._loaded(name, read_dataset(name, path, limit=options["limit"]), options)
+        found = [one for owner, haystack in loaded for one in ask(owner, haystack)]
+        if not found:
+            raise CommandError(f"No question of {name} is answered by a stored turn: is {path} the right one?")
+        return found
+
+    def _ask_all(self, name: str, path: Path, options: dict[str, Any]) -> list[Asked]:
+        haystacks = list(read_dataset(name, path, limit=options["limit"]))
+        asked: list[Asked] = []
+        for owner, haystack in self._loaded(name, haystacks, options):
+            others = [question for other in haystacks if other is not haystack for question in other.questions]
+            bar = SearchOptions.from_settings().min_relevance
+            asked += ask_haystack(owner, haystack, others, mode=options["mode"], bar=bar, progress=self._progress)
+        return asked
+
+    def _loaded(
+        self, name: str, haystacks: Iterable[Haystack], options: dict[str, Any]
+    ) -> Iterator[tuple[User, Haystack]]:
+        """Each haystack once it is indexed; of a large set no more than one is stored at a time."""
         try:
-            for haystack in read_dataset(name, path, limit=options["limit"]):
+            for haystack in haystacks:
                 owner = scratch_user(name, haystack)
                 load_haystack(owner, haystack, self._progress)
-                found += self._ask(owner, haystack, options)
+                yield owner, haystack
                 if not options["keep"]:
                     owner.delete()
         finally:
             if not options["keep"]:
                 delete_haystacks(name)
-        if not found:
-            raise CommandError(f"No question of {name} is answered by a stored turn: is {path} the right one?")
-        return found
 
-    def _ask(self, owner: User, haystack: Haystack, options: dict[str, Any]) -> list[Observation]:
+    def _search(self, owner: User, haystack: Haystack, options: dict[str, Any]) -> list[Observation]:
         if options["messages"]:
             budget = options["budget"]
             return observe_messages(owner, haystack, mode=options["mode"], budget=budget, progress=self._progress)
@@ -112,6 +204,15 @@ class Command(BaseCommand):
     def _progress(self, done: str, number: int, count: int) -> None:
         if self.stderr.isatty():
             self.stderr.write(f"\r{done} {number}{f' of {count}' if count else ''}   ", ending="")
+
+
+def build_silence_report(asked: Mapping[str, Sequence[Asked]], options: dict[str, Any]) -> dict[str, Any]:
+    """The figures of each set, and where asked for a calibration that fits all of them."""
+    bar = SearchOptions.from_settings().min_relevance
+    report: dict[str, Any] = {name: silence_figures(rows, bar) for name, rows in asked.items()}
+    if options["fit_relevance"]:
+        report["fit"] = fit_calibration(asked, options["mode"], bar)
+    return report
 
 
 def build_report(observed: Observed, options: dict[str, Any]) -> dict[str, Any]:
@@ -172,6 +273,12 @@ def _share(text: str) -> float:
     if not 0 <= share < 1:
         raise ArgumentTypeError(f"{text} is no share: use 0 up to 0.9.")
     return share
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise ArgumentTypeError(f"{text} is no number above 0.")
+    return int(text)
 
 
 # --- as text --------------------------------------------------------------------------------------

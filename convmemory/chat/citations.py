@@ -1,0 +1,67 @@
+"""Citations: what a reply's tools found is numbered, and a number in the reply becomes a link to that turn or section.
+
+Numbers run through the whole conversation, so that one number means one source, to the model and to the reader. Pure.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+HOW_TO_CITE = "Put a result's cite after what you take from it."
+_PLACE = r"/(?:conversations|documents)/[0-9][^\s\"()\\]{0,100}"
+_CITE = re.compile(rf'"cite": "\[([0-9]{{1,4}})\]\(({_PLACE})\)"')
+_PLACES = re.compile(_PLACE)
+_CITED_PLACE = re.compile(rf"\[[0-9]{{1,4}}\]\(({_PLACE})\)")
+_NUMBERS = re.compile(r"(?<![\w!\\])\[([0-9]{1,4}(?:, ?[0-9]{1,4}){0,9})\](?![(:])")
+_CODE = re.compile(r"(```.*?(?:```|\Z)|`[^`\n]*`)", re.DOTALL)
+
+
+def with_citations(answer: Mapping[str, Any], *, first: int) -> dict[str, Any]:
+    """The tool's answer with a `cite`, `[n](address)`, in each result that has an address, numbered from `first` on."""
+    results = answer.get("results")
+    if not isinstance(results, list):
+        return dict(answer)
+    numbered: list[Any] = []
+    number = first
+    for result in results:
+        place = _place_of(result)
+        numbered.append({"cite": f"[{number}]({place})", **_without_cite(result)} if place else result)
+        number += bool(place)
+    told = {"how_to_cite": HOW_TO_CITE} if number > first else {}
+    return {**answer, "results": numbered, **told}
+
+
+def _place_of(result: Any) -> str:
+    """Where the result stands in the archive; the place that its own `cite` names goes before its address."""
+    if not isinstance(result, Mapping):
+        return ""
+    own = _CITED_PLACE.fullmatch(str(result.get("cite", "")))
+    url = str(result.get("url", ""))
+    if own:
+        return own[1]
+    return url if _PLACES.fullmatch(url) else ""
+
+
+def _without_cite(result: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in result.items() if name != "cite"}
+
+
+def sources_in(texts: Iterable[str]) -> dict[int, str]:
+    """The addresses by number, as tools' answers hold them, cut ones too."""
+    return {int(number): place for text in texts for number, place in _CITE.findall(text)}
+
+
+def link_citations(text: str, sources: Mapping[int, str]) -> str:
+    """Markdown with links in the place of numbers that name sources; code stays as it is."""
+    if not sources:
+        return text
+    pieces = _CODE.split(text)
+    pieces[::2] = [_NUMBERS.sub(lambda match: _linked(match, sources), piece) for piece in pieces[::2]]
+    return "".join(pieces)
+
+
+def _linked(match: re.Match[str], sources: Mapping[int, str]) -> str:
+    numbers = [int(number) for number in match[1].split(",")]
+    if not all(number in sources for number in numbers):
+        return match[0]
+    return " ".join(f"[{number}]({sources[number]})" for number in numbers)

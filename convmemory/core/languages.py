@@ -1,0 +1,43 @@
+"""The language of a page: the one its reader chose, else the one their browser asks for, else English.
+
+Programs, tools and the administration get English always, so that what they match on never changes. Reasons:
+docs/adr/0056-pages-in-the-readers-language.md.
+"""
+
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+from django.middleware import locale
+from django.utils import translation
+
+from convmemory.core.inline_middleware import Inline
+from convmemory.core.options import LanguageOptions
+
+ENGLISH_PATHS = ("/api/", "/admin/", "/mcp", "/v1/", "/health", "/ready", "/metrics", "/static/")
+
+
+def languages() -> dict[str, str]:
+    """What can be chosen, each in its own words, by its code; "" is what the browser asks for."""
+    return {"": translation.gettext("As the browser has it"), **dict(LanguageOptions.from_settings().languages)}
+
+
+def chosen_language(request: HttpRequest) -> str:
+    """The code of the language that the reader chose; "" where the browser decides."""
+    options = LanguageOptions.from_settings()
+    code = request.COOKIES.get(options.language_cookie_name, "")
+    return code if code in dict(options.languages) else ""
+
+
+class LanguageMiddleware(Inline, locale.LocaleMiddleware):
+    """Activates the language of a page; elsewhere English."""
+
+    def process_request(self, request: HttpRequest) -> None:
+        if request.path_info.startswith(ENGLISH_PATHS):
+            request.LANGUAGE_CODE = LanguageOptions.from_settings().language_code
+            translation.activate(request.LANGUAGE_CODE)
+        else:
+            super().process_request(request)
+
+    def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+        if request.path_info.startswith(ENGLISH_PATHS):
+            return response
+        return super().process_response(request, response)

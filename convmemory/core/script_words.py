@@ -1,0 +1,34 @@
+"""What the scripts of pages say; `static/js/words.js` looks it up in the page that it runs in."""
+
+from django.utils.translation import get_language, gettext, gettext_noop
+
+SCRIPT_WORDS = (
+    gettext_noop("Copied"),
+    gettext_noop("Selected"),
+    gettext_noop("Copy"),
+    gettext_noop("Copy this code"),
+    gettext_noop("Link copied"),
+    gettext_noop("Code copied"),
+    gettext_noop("Message copied"),
+    gettext_noop("The server does not answer. Is it running?"),
+    gettext_noop("That is no longer there."),
+    gettext_noop("The server could not answer that. Try again in a moment."),
+    gettext_noop("{count} chosen"),
+    gettext_noop("{count} conversation deleted."),
+    gettext_noop("{count} conversations deleted."),
+    gettext_noop("Undo"),
+    gettext_noop("The title could not be saved."),
+    gettext_noop("Thinking"),
+    gettext_noop("The server does not answer. What was received is kept: load the page again."),
+    gettext_noop("The reply is being written."),
+    gettext_noop("The reply is complete."),
+    gettext_noop("Stopping…"),
+    gettext_noop("This browser lets nothing be copied here: it wants HTTPS."),
+)
+
+
+def translated_words() -> dict[str, str]:
+    """The words that differ in the language of the page, by the English ones."""
+    if get_language() == "en":
+        return {}
+    return {word: said for word in SCRIPT_WORDS if (said := gettext(word)) != word}

@@ -1,0 +1,143 @@
+"""An ONNX graph of a sentence model, run on ONNX Runtime: which inputs it wants, and which of its outputs is used.
+
+Exporters agree on few names. Every input is filled by its name and type; what cannot be filled is refused with the
+reason when the model is opened, not at the first text.
+"""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convmemory.core.errors import EmbedderUnavailable
+from convmemory.embeddings.embedder import TokenIds, Vector
+
+STATES = ("last_hidden_state", "token_embeddings", "hidden_states", "hidden", "colbert_vecs")
+SENTENCES = ("sentence_embedding", "dense_vecs", "text_embeds", "embeddings")
+"""Names of outputs: the states of all tokens (b, t, dim), and vectors of whole texts (b, dim), ready but for length."""
+
+_IDS, _MASK, _TYPES, _POSITIONS = "input_ids", ("attention_mask", "mask"), "token_type_ids", "position_ids"
+_PAST = "past_key_values"
+_INTEGERS = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
+_FLOATS = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
+
+
+class Encoded(NamedTuple):
+    """What one pass gives: `states` (b, t, dim) or None, `sentences` (b, dim) or None; at least one of them."""
+
+    states: Vector | None
+    sentences: Vector | None
+
+
+class GraphSession:
+    """A loaded graph. Safe to use from several threads."""
+
+    def __init__(self, session: Any, *, where: str) -> None:
+        """`where` names the file in messages.
+
+        Raises:
+            EmbedderUnavailable: the graph wants an input or gives an output that is not a sentence model's.
+        """
+        self._session = session
+        self._where = where
+        self._inputs = {given.name: given for given in session.get_inputs()}
+        self._states, self._sentences = self._chosen_outputs()
+        self._names = [name for name in (self._states, self._sentences) if name]
+        for given in self._inputs.values():
+            self._check(given)
+
+    @property
+    def gives_states(self) -> bool:
+        return self._states is not None
+
+    @property
+    def gives_sentences(self) -> bool:
+        return self._sentences is not None
+
+    @property
+    def takes_batches(self) -> bool:
+        """False for a graph that was exported for one text at a time."""
+        return not isinstance(self._inputs[_IDS].shape[0], int)
+
+    def run(self, ids: TokenIds, mask: TokenIds) -> Encoded:
+        """One forward pass over padded sequences, both (b, t)."""
+        feed = {name: self._value(given, ids, mask) for name, given in self._inputs.items()}
+        found = dict(zip(self._names, self._session.run(self._names, feed), strict=True))
+        return Encoded(_float32(found.get(self._states or "")), _float32(found.get(self._sentences or "")))
+
+    def _value(self, given: Any, ids: TokenIds, mask: TokenIds) -> NDArray[Any]:
+        if given.name.startswith(_PAST):  # a text begins: nothing stands before it
+            heads, width = given.shape[1], given.shape[3]
+            return np.zeros((len(ids), heads, 0, width), _FLOATS[given.type])
+        kind = _INTEGERS[given.type]
+        if given.name == _IDS:
+            return ids.astype(kind, copy=False)
+        if given.name in _MASK:
+            return mask.astype(kind, copy=False)
+        if given.name == _TYPES:
+            return np.zeros_like(ids, dtype=kind)
+        return np.broadcast_to(np.arange(ids.shape[1], dtype=kind), ids.shape)
+
+    def _check(self, given: Any) -> None:
+        if given.name.startswith(_PAST):
+            if given.type not in _FLOATS or len(given.shape) != 4 or not _are_numbers(given.shape[1::2]):
+                raise self._refused(
+                    f"its input {given.name} is a cache of former tokens whose size the graph does not tell. Export "
+                    "it as a sentence model, without a cache: `optimum-cli export onnx --task feature-extraction`"
+                )
+            return
+        if given.name not in (_IDS, *_MASK, _TYPES, _POSITIONS) or given.type not in _INTEGERS:
+            raise self._refused(f"it wants the input {given.name} ({given.type}), which a text does not have")
+        if len(given.shape) != 2 or isinstance(given.shape[1], int) or _is_fixed_batch(given.shape[0]):
+            raise self._refused(
+                f"its input {given.name} has the fixed shape {given.shape}. Export the model with dynamic axes"
+            )
+
+    def _chosen_outputs(self) -> tuple[str | None, str | None]:
+        if _IDS not in self._inputs:
+            raise self._refused(f"it has no input {_IDS}")
+        outputs = [output for output in self._session.get_outputs() if output.type in _FLOATS]
+        names = [output.name for output in outputs]
+        states = next((name for name in STATES if name in names), None)
+        sentences = next((name for name in SENTENCES if name in names), None)
+        if states is None and sentences is None:
+            raise self._refused(
+                f"it gives {', '.join(names) or 'nothing'}, neither the states of the tokens ({', '.join(STATES[:2])}) "
+                f"nor a vector of the text ({SENTENCES[0]}). Export the model as a sentence model: "
+                "`optimum-cli export onnx --task feature-extraction`"
+            )
+        return states, sentences
+
+    def _refused(self, reason: str) -> EmbedderUnavailable:
+        return EmbedderUnavailable(f"{self._where} cannot be run as a sentence model: {reason}.")
+
+
+def open_session(graph: Path, *, threads: int) -> Any:
+    """An ONNX Runtime session on the CPU.
+
+    Raises:
+        Exception: whatever the runtime raises; its errors have no common root.
+    """
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    options.enable_cpu_mem_arena = False  # else the memory of the longest batch is kept for good
+    # Waiting threads sleep: spinning takes a fifth of the rate when two processes embed at once.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    return onnxruntime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
+
+
+def _float32(values: NDArray[Any] | None) -> Vector | None:
+    return None if values is None else values.astype(np.float32, copy=False)
+
+
+def _are_numbers(sizes: list[Any]) -> bool:
+    return all(isinstance(size, int) for size in sizes)
+
+
+def _is_fixed_batch(size: Any) -> bool:
+    return isinstance(size, int) and size != 1

@@ -1,0 +1,60 @@
+"""Notes of what a model's large files say, so that each is read once and not at each start.
+
+They lie as JSON beside the built graphs. A note names its files with their sizes and times, and holds as long as these
+stay the same; a damaged one is written anew.
+"""
+
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from convmemory.core.errors import EmbedderUnavailable
+
+Note = dict[str, Any]
+
+
+def noted(cache_folder: Path, kind: str, files: Sequence[Path], make: Callable[[], Mapping[str, Any]]) -> Note:
+    """The note of this kind about these very files; made now where there is none.
+
+    Raises:
+        EmbedderUnavailable: a file or the note cannot be read or written.
+    """
+    try:
+        about = {"kind": kind, "files": [_fingerprint(path.resolve()) for path in files]}
+        key = hashlib.sha256("\n".join([kind, *(str(path.resolve()) for path in files)]).encode()).hexdigest()
+        place = cache_folder / f"{key[:16]}.json"
+        found = _read(place, about)
+        if found is None:
+            found = dict(make())
+            _write_atomically(place, json.dumps({"about": about, "note": found}))
+    except OSError as error:
+        raise EmbedderUnavailable(f"{error.filename or cache_folder}: {error.strerror}.") from error
+    return found
+
+
+def _fingerprint(path: Path) -> dict[str, Any]:
+    """What identifies a file without reading it."""
+    stat = path.stat()
+    return {"path": str(path), "size": stat.st_size, "modified_ns": stat.st_mtime_ns}
+
+
+def _read(place: Path, about: Note) -> Note | None:
+    """None where there is no note, or it is about other files, or it is damaged."""
+    try:
+        value = json.loads(place.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    if not isinstance(value, dict) or value.get("about") != about or not isinstance(value.get("note"), dict):
+        return None
+    return dict(value["note"])
+
+
+def _write_atomically(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}")
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(path)

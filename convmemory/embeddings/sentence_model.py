@@ -1,0 +1,292 @@
+"""A sentence model in a folder, loaded at first use: tokenizer, graph and what comes after, run over many texts.
+
+What only a run can tell of a graph (dimensions, whether there are token vectors) is learnt with one text and noted, so
+that the model's card needs no loading afterwards.
+"""
+
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convmemory.core.errors import EmbedderUnavailable
+from convmemory.embeddings.bert_config import read_bert_config
+from convmemory.embeddings.embedder import MAX_DIMENSIONS, TokenIds, Vector
+from convmemory.embeddings.graph_session import Encoded, GraphSession, open_session
+from convmemory.embeddings.model_folder import ModelFiles, model_file, read_json
+from convmemory.embeddings.model_notes import noted
+from convmemory.embeddings.onnx_graph import cached_graph
+from convmemory.embeddings.sentence_recipe import DenseFile, SentenceRecipe
+from convmemory.embeddings.sentence_vectors import DenseLayer, Finish, pooled
+from convmemory.embeddings.token_reader import PROBE, TokenReader, TokenSequence, open_tokenizer
+
+BERT_MAX_SEQUENCE = 256
+GRAPH_MAX_SEQUENCE = 512
+"""Where nothing is said. A graph's memory grows with the square of it; longer texts are embedded in windows."""
+
+BATCH_SIZE = 32
+BATCH_TOKENS = 8_192
+RUN_TOKENS = 24
+"""What a run of the model costs beside its tokens, in tokens: padding less than this is no reason for another run."""
+
+BERT_SPECIAL_TOKENS = 2
+_LEARNERS_SEQUENCE = 64
+_POSITIONS_AFTER_PADDING = frozenset({"roberta", "xlm-roberta", "camembert", "mpnet"})
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """`dimensions` before they are cut; `overhead_tokens`: what special tokens and the longer prompt take."""
+
+    dimensions: int
+    has_token_vectors: bool
+    overhead_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class ModelOptions:
+    """How a model is run. 0 means as its files say, and for `threads` one a core."""
+
+    cache_folder: Path
+    threads: int = 0
+    dimensions: int = 0
+    max_tokens: int = 0
+    expected_sha256: str | None = None
+
+
+class Forwarded(NamedTuple):
+    """One pass: `rows` (b,) places of its texts, their `vectors` (b, dim), `states` (b, t, dim) of the tokens."""
+
+    rows: NDArray[np.intp]
+    vectors: Vector
+    states: Vector | None
+
+
+class _Runtime(NamedTuple):
+    reader: TokenReader
+    session: GraphSession
+    finish: Finish
+    pad_id: int
+
+
+class SentenceModel:
+    """Safe to use from several threads."""
+
+    def __init__(self, files: ModelFiles, recipe: SentenceRecipe, options: ModelOptions) -> None:
+        """Reads small files; of a graph that is new here it runs one text.
+
+        Raises:
+            EmbedderUnavailable: a file is missing, or the model is of a kind that cannot be run.
+        """
+        self.files = files
+        self.recipe = recipe
+        self._options = options
+        self._loading = threading.Lock()
+        self._loaded: _Runtime | None = None
+        self.max_sequence = self._max_sequence()
+        self.facts = self._facts()
+        self.dimensions = self._dimensions()
+        if self.max_sequence <= self.facts.overhead_tokens:
+            raise EmbedderUnavailable(
+                f"The model in {files.folder} reads {self.max_sequence} tokens, of which its prompt and special tokens "
+                f"take {self.facts.overhead_tokens}: raise EMBEDDING_MAX_TOKENS."
+            )
+
+    @property
+    def reader(self) -> TokenReader:
+        return self._runtime().reader
+
+    def forward(self, sequences: Sequence[TokenSequence]) -> Iterator[Forwarded]:
+        """Run the model over all sequences, those of like length together so that little is padded."""
+        session = self._runtime().session
+        lengths = np.array([len(sequence.ids) for sequence in sequences])
+        order = np.argsort(lengths, kind="stable")
+        at_most = BATCH_SIZE if session.takes_batches else 1
+        for run in runs_of_like_length(lengths[order].tolist(), at_most=at_most):
+            yield self._pass(order[run], [sequences[row] for row in order[run]])
+
+    def token_vectors(self, states: Vector) -> Vector:
+        """The states (b, t, ·) as token vectors (b, t, dim) of unit length."""
+        return self._runtime().finish.apply(states)
+
+    def _pass(self, rows: NDArray[np.intp], sequences: list[TokenSequence]) -> Forwarded:
+        runtime = self._runtime()
+        ids, mask = _padded(sequences, runtime.pad_id)
+        encoded = runtime.session.run(ids, mask)
+        return Forwarded(rows, runtime.finish.apply(self._texts(encoded, sequences, mask)), encoded.states)
+
+    def _texts(self, encoded: Encoded, sequences: list[TokenSequence], mask: TokenIds) -> Vector:
+        """One vector a text, before the Dense layers."""
+        if encoded.sentences is not None:
+            return encoded.sentences
+        assert encoded.states is not None
+        if not self.recipe.pools_prompt:
+            for row, sequence in enumerate(sequences):
+                mask[row, : sequence.start] = 0
+        return pooled(encoded.states, mask, self._pooling)
+
+    @property
+    def _pooling(self) -> str:
+        return self.recipe.pooling or "mean"
+
+    def _runtime(self) -> _Runtime:
+        if self._loaded is None:
+            with self._loading:
+                if self._loaded is None:
+                    self._loaded = self._load()
+        return self._loaded
+
+    def _load(self) -> _Runtime:
+        reader = TokenReader(open_tokenizer(self.files.folder), max_sequence=self.max_sequence)
+        session = self._graph_session() if self.files.is_graph else self._bert_session()
+        if not self.files.is_graph and reader.special_tokens != BERT_SPECIAL_TOKENS:
+            raise EmbedderUnavailable(f"{self.files.folder / 'tokenizer.json'} is not the tokenizer of a BERT model.")
+        dense = () if session.gives_sentences else tuple(map(_read_dense, self.recipe.dense))
+        return _Runtime(reader, session, Finish(dense, self._options.dimensions), _pad_id(self.files.folder))
+
+    def _bert_session(self) -> GraphSession:
+        files, options = self.files, self._options
+        graph = cached_graph(files, options.cache_folder, expected_sha256=options.expected_sha256)
+        try:
+            return GraphSession(open_session(graph, threads=self._threads), where=str(graph))
+        except Exception as error:  # the runtime's errors have no common root
+            raise EmbedderUnavailable(
+                f"The prepared model {graph} cannot be loaded ({error}): delete the folder {graph.parent}, "
+                "and the next start builds it anew."
+            ) from error
+
+    def _graph_session(self) -> GraphSession:
+        graph = self.files.weights
+        try:
+            opened = open_session(graph, threads=self._threads)
+        except Exception as error:
+            raise EmbedderUnavailable(
+                f"{graph} cannot be loaded by ONNX Runtime ({error}): see whether all its files are there (a large "
+                "graph has a model.onnx_data beside it), or take another variant of the model."
+            ) from error
+        session = GraphSession(opened, where=str(graph))
+        if not session.gives_sentences and self.recipe.pooling is None:
+            raise EmbedderUnavailable(
+                f"The files in {self.files.folder} do not say how the tokens' states become one vector: copy "
+                "1_Pooling/config.json and modules.json from where the model comes from, or write "
+                '1_Pooling/config.json with {"pooling_mode": "mean"} ("cls", "lasttoken"), as its description says.'
+            )
+        return session
+
+    @property
+    def _threads(self) -> int:
+        return self._options.threads or _usable_cores()
+
+    def _max_sequence(self) -> int:
+        said, wanted = self.recipe.max_sequence, self._options.max_tokens
+        if not self.files.is_graph:
+            longest = min(said or BERT_MAX_SEQUENCE, read_bert_config(self.files.folder).positions)
+            return min(longest, wanted or longest)
+        return min(filter(None, (said, _positions(self.files.folder), wanted or GRAPH_MAX_SEQUENCE)))
+
+    def _facts(self) -> ModelFacts:
+        if not self.files.is_graph and self.recipe.is_plain:
+            dimensions = read_bert_config(self.files.folder).dimensions
+            return ModelFacts(dimensions, has_token_vectors=True, overhead_tokens=BERT_SPECIAL_TOKENS)
+        files = [*self.files.all_weights(), model_file(self.files.folder, "tokenizer.json")]
+        kind = f"facts of {self.recipe.digest()}"
+        return ModelFacts(**noted(self._options.cache_folder, kind, files, lambda: asdict(self._learn())))
+
+    def _learn(self) -> ModelFacts:
+        reader, session, finish, pad_id = self._runtime()
+        prompts = (self.recipe.query_prompt, self.recipe.passage_prompt)
+        whole = TokenReader(open_tokenizer(self.files.folder), max_sequence=_LEARNERS_SEQUENCE)
+        [sequence] = whole.sequences([PROBE], "")
+        ids, mask = _padded([sequence], pad_id)
+        encoded = session.run(ids, mask)
+        uncut = Finish(finish.dense, 0)
+        width = uncut.apply(self._texts(encoded, [sequence], mask)).shape[1]
+        has_tokens = encoded.states is not None and uncut.apply(encoded.states).shape[2] == width
+        overhead = reader.special_tokens + max(reader.prompt_tokens(prompt) for prompt in prompts)
+        return ModelFacts(dimensions=width, has_token_vectors=has_tokens, overhead_tokens=overhead)
+
+    def _dimensions(self) -> int:
+        own, wanted = self.facts.dimensions, self._options.dimensions
+        if wanted > own:
+            raise EmbedderUnavailable(
+                f"The model in {self.files.folder} has {own} dimensions, not {wanted}: leave EMBEDDING_DIMENSIONS (or "
+                "--dimensions) out, or set fewer where the model is trained to be cut (Matryoshka)."
+            )
+        if (wanted or own) > MAX_DIMENSIONS:
+            raise EmbedderUnavailable(
+                f"The model in {self.files.folder} has {own} dimensions, of which {MAX_DIMENSIONS} can be indexed at "
+                "most: set EMBEDDING_DIMENSIONS to fewer if the model is trained to be cut (Matryoshka)."
+            )
+        return wanted or own
+
+
+def runs_of_like_length(lengths: Sequence[int], *, at_most: int = BATCH_SIZE) -> list[slice]:
+    """Runs over texts of ascending `lengths` that cost least, each padded to its longest.
+
+    A run has at most so many texts and `BATCH_TOKENS` tokens with the padding, but always one text.
+    """
+    costs, starts = [0], [0]
+    for end, longest in enumerate(lengths, 1):
+        texts = max(1, min(at_most, BATCH_TOKENS // max(longest, 1)))
+        earliest = max(0, end - texts)
+        cost, start = min((costs[start] + (end - start) * longest, start) for start in range(earliest, end))
+        costs.append(cost + RUN_TOKENS)
+        starts.append(start)
+    runs: list[slice] = []
+    end = len(lengths)
+    while end:
+        runs.append(slice(starts[end], end))
+        end = starts[end]
+    return runs[::-1]
+
+
+def _padded(sequences: list[TokenSequence], pad_id: int) -> tuple[TokenIds, TokenIds]:
+    """Ids and mask, (b, longest) each."""
+    longest = max(len(sequence.ids) for sequence in sequences)
+    ids = np.full((len(sequences), longest), pad_id, dtype=np.int32)
+    mask = np.zeros_like(ids)
+    for row, sequence in enumerate(sequences):
+        ids[row, : len(sequence.ids)] = sequence.ids
+        mask[row, : len(sequence.ids)] = 1
+    return ids, mask
+
+
+def _read_dense(file: DenseFile) -> DenseLayer:
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    try:
+        tensors = load_file(file.weights)
+        weight = tensors["linear.weight"].astype(np.float32)
+    except (SafetensorError, KeyError, TypeError) as error:
+        raise EmbedderUnavailable(f"{file.weights} is not a Dense layer of sentence-transformers: {error}.") from error
+    bias = tensors.get("linear.bias", np.zeros(len(weight), np.float32)).astype(np.float32)
+    return DenseLayer(weight, bias, file.activation)
+
+
+def _pad_id(folder: Path) -> int:
+    found = read_json(folder / "config.json").get("pad_token_id")
+    return found if isinstance(found, int) else 0
+
+
+def _positions(folder: Path) -> int:
+    """The longest sequence for which a model has positions; 0 where `config.json` does not say."""
+    config = read_json(folder / "config.json")
+    positions = config.get("max_position_embeddings") or config.get("n_positions")
+    if not isinstance(positions, int):
+        return 0
+    if config.get("model_type") in _POSITIONS_AFTER_PADDING:
+        return positions - 1 - int(config.get("pad_token_id") or 1)
+    return positions
+
+
+def _usable_cores() -> int:
+    """The cores this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

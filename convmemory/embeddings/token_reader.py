@@ -1,0 +1,118 @@
+"""A model's own tokenizer: texts to sequences of ids, with the special tokens and the prompt that the model wants."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from convmemory.core.errors import EmbedderUnavailable
+from convmemory.embeddings.embedder import Span, Tokens
+from convmemory.embeddings.model_folder import model_file
+
+if TYPE_CHECKING:
+    from tokenizers import Encoding, Tokenizer
+
+PROBE = "a"
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class TokenSequence(NamedTuple):
+    """A text as the model reads it: `ids` (t,), cut; its own tokens, not the prompt's, are `ids[start:stop]`."""
+
+    ids: list[int]
+    start: int
+    stop: int
+
+
+class TokenReader:
+    """Reads texts for one model. Safe to use from several threads."""
+
+    def __init__(self, tokenizer: "Tokenizer", *, max_sequence: int) -> None:
+        """`max_sequence` counts special tokens and prompts, too."""
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        tokenizer.encode_special_tokens = True  # "[SEP]" in a text is text
+        self._tokenizer = tokenizer
+        self._max_sequence = max_sequence
+        special = tokenizer.encode(PROBE).special_tokens_mask
+        self._before = special.index(0)
+        self._after = special[::-1].index(0)
+
+    @property
+    def special_tokens(self) -> int:
+        """How many special tokens stand around each text."""
+        return self._before + self._after
+
+    def prompt_tokens(self, prompt: str) -> int:
+        """How many tokens a prompt takes before an ordinary text."""
+        return self._own_start(self._tokenizer.encode(prompt + PROBE), prompt) - self._before
+
+    def sequences(self, texts: Sequence[str], prompt: str) -> list[TokenSequence]:
+        """Each text after the prompt with its special tokens."""
+        return [self._cut(encoding.ids, self._own_start(encoding, prompt)) for encoding in self._encoded(texts, prompt)]
+
+    def counts(self, texts: Sequence[str], prompt: str) -> list[int]:
+        """The number of each text's own tokens, of the whole text."""
+        encodings = self._encoded(texts, prompt)
+        return [len(encoding.ids) - self._after - self._own_start(encoding, prompt) for encoding in encodings]
+
+    def tokens(self, text: str, prompt: str) -> Tokens:
+        """All tokens of a text, as it stands after the prompt, with their places in the text alone."""
+        encoding = self._tokenizer.encode(prompt + encodable(text))
+        own = slice(self._own_start(encoding, prompt), len(encoding.ids) - self._after)
+        return Tokens(
+            ids=np.array(encoding.ids[own], dtype=np.int32),
+            spans=_spans_after(encoding.offsets[own], len(prompt)),
+        )
+
+    def _encoded(self, texts: Sequence[str], prompt: str) -> "list[Encoding]":
+        encode = self._tokenizer.encode_batch if prompt else self._tokenizer.encode_batch_fast  # the fast has no places
+        return encode([prompt + encodable(text) for text in texts])
+
+    def _own_start(self, encoding: "Encoding", prompt: str) -> int:
+        """The first token that reaches beyond the prompt."""
+        start, last = self._before, len(encoding.ids) - self._after
+        if prompt:
+            while start < last and _end(encoding, start) <= len(prompt):
+                start += 1
+        return start
+
+    def _cut(self, ids: list[int], start: int) -> TokenSequence:
+        limit = self._max_sequence
+        if len(ids) > limit:
+            kept = limit - self._after
+            ids = [*ids[:kept], *ids[len(ids) - self._after :]]
+        stop = len(ids) - self._after
+        return TokenSequence(ids, min(start, stop), stop)
+
+
+def open_tokenizer(folder: Path) -> "Tokenizer":
+    """The tokenizer of the model in `folder`.
+
+    Raises:
+        EmbedderUnavailable: `tokenizer.json` is missing or cannot be read.
+    """
+    path = model_file(folder, "tokenizer.json")
+    from tokenizers import Tokenizer
+
+    try:
+        return Tokenizer.from_file(str(path))
+    except Exception as error:  # the library raises bare Exception
+        raise EmbedderUnavailable(f"{path} cannot be read: {error}.") from error
+
+
+def encodable(text: str) -> str:
+    """`text` with lone surrogates replaced, which the tokenizer refuses; as long as before."""
+    return text if text.isascii() else _LONE_SURROGATE.sub("\ufffd", text)
+
+
+def _end(encoding: Any, token: int) -> int:
+    """Where a token ends in the text; 0 for one that stands nowhere."""
+    span = encoding.token_to_chars(token)
+    return span[1] if span else 0
+
+
+def _spans_after(spans: list[Span], length: int) -> list[Span]:
+    return [(max(0, start - length), max(0, end - length)) for start, end in spans] if length else spans

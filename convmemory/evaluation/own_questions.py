@@ -1,0 +1,92 @@
+"""Questions made from an archive's own turns, so that models can be compared on it without labels. Pure.
+
+Three kinds, none of which may find the very words that it was made of:
+- question: the first sentence of what was asked is to find its turn by the answer alone;
+- title: a conversation's title is to find one of its turns by the answers alone;
+- mention: the first sentence of a later turn is to find another turn of the same conversation.
+"""
+
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+MIN_WORDS = 4
+MAX_CHARS = 300
+SAME_BEGINNING = 30
+
+OwnKind = Literal["question", "title", "mention"]
+KINDS: tuple[OwnKind, ...] = ("question", "title", "mention")
+
+
+@dataclass(frozen=True, slots=True)
+class OwnTurn:
+    """A turn as it is searched. `asked` and `answered` are texts of passages, `opening` the first sentence alone."""
+
+    conversation: int
+    title: str
+    opening: str
+    asked: tuple[str, ...]
+    answered: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnQuestion:
+    """`gold` and `hidden` are places in the list of turns; hidden ones cannot be found."""
+
+    kind: OwnKind
+    text: str
+    conversation: int
+    gold: frozenset[int]
+    hidden: frozenset[int] = frozenset()
+
+    @property
+    def by_answers(self) -> bool:
+        """Whether only what was answered is searched."""
+        return self.kind != "mention"
+
+
+def make_questions(turns: Sequence[OwnTurn], *, at_most: int, seed: int = 0) -> list[OwnQuestion]:
+    """As many of each kind as there are, up to `at_most`; the same seed draws the same ones."""
+    by_conversation: dict[int, list[int]] = {}
+    for place, turn in enumerate(turns):
+        by_conversation.setdefault(turn.conversation, []).append(place)
+    made: dict[OwnKind, list[OwnQuestion]] = {
+        "question": list(_questions(turns)),
+        "title": list(_titles(turns, by_conversation.values())),
+        "mention": list(_mentions(turns, by_conversation.values())),
+    }
+    drawn = random.Random(seed)  # noqa: S311 - repeatable on purpose
+    return [each for kind in KINDS for each in drawn.sample(made[kind], min(at_most, len(made[kind])))]
+
+
+def _questions(turns: Sequence[OwnTurn]) -> Iterator[OwnQuestion]:
+    for place, turn in enumerate(turns):
+        if turn.answered and _asks_enough(turn.opening):
+            yield OwnQuestion("question", turn.opening[:MAX_CHARS], turn.conversation, frozenset({place}))
+
+
+def _titles(turns: Sequence[OwnTurn], conversations: Iterable[list[int]]) -> Iterator[OwnQuestion]:
+    for places in conversations:
+        title, answered = turns[places[0]].title, frozenset(place for place in places if turns[place].answered)
+        if answered and _asks_enough(title) and not _is_taken_from(title, [turns[place].opening for place in places]):
+            yield OwnQuestion("title", title[:MAX_CHARS], turns[places[0]].conversation, answered)
+
+
+def _mentions(turns: Sequence[OwnTurn], conversations: Iterable[list[int]]) -> Iterator[OwnQuestion]:
+    for places in conversations:
+        for place in places[1:]:
+            turn, others = turns[place], frozenset(places) - {place}
+            if _asks_enough(turn.opening):
+                text = turn.opening[:MAX_CHARS]
+                yield OwnQuestion("mention", text, turn.conversation, others, hidden=frozenset({place}))
+
+
+def _asks_enough(text: str) -> bool:
+    return len(text[:MAX_CHARS].split()) >= MIN_WORDS
+
+
+def _is_taken_from(title: str, openings: Iterable[str]) -> bool:
+    """Many programs call a conversation by the beginning of its first message."""
+    beginning = title[:SAME_BEGINNING].casefold()
+    return any(opening.casefold().startswith(beginning) for opening in openings)

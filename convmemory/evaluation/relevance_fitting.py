@@ -1,0 +1,78 @@
+"""Fitting a calibration of relevance to questions with and without an answer, each fold judged by the others.
+
+Every set counts the same; within a set `ANSWERED_SHARE` is answered, and the kinds of questions with an answer count
+the same among themselves, as do those without one.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from convmemory.evaluation.calibrating import Floats, Logistic, fit_logistic, left_out
+from convmemory.evaluation.silence import ANSWERED_SHARE, Asked, silence_figures
+from search.ranking.relevance import WHOLE
+from search.retrieval.features import Feature
+
+Sets = Mapping[str, Sequence[Asked]]
+
+
+def fit_calibration(sets: Sets, mode: str, bar: float) -> dict[str, Any]:
+    """The calibration as `relevance.json` holds it, and the figures of each set with its folds left out."""
+    rows = [(name, one) for name, asked in sets.items() for one in asked if one.evidence]
+    if not rows:
+        return {}
+    names = list(rows[0][1].evidence)
+    columns = np.array([[one.evidence[name] for name in names] for _, one in rows], np.float64)
+    truth = np.array([one.is_answered for _, one in rows], np.bool_)
+    shares = _shares(rows)
+    folds = [f"{name}:{one.question.fold}" for name, one in rows]
+    chance = left_out(columns, truth, shares, folds)
+    judged = [(name, _judged(one, float(p), bar)) for (name, one), p in zip(rows, chance, strict=True)]
+    return {
+        mode: {
+            "anything": _odds(fit_logistic(columns, truth, shares), names),
+            "candidate": _fit_candidates(rows),
+        },
+        "left out": {name: silence_figures([one for at, one in judged if at == name], bar) for name in sets},
+        "left out, all sets": silence_figures([one for _, one in judged], bar),
+    }
+
+
+def _judged(asked: Asked, likelihood: float, bar: float) -> Asked:
+    """The question as a calibration with this result would answer it."""
+    whole = asked.evidence[Feature.COVERAGE] >= WHOLE
+    return replace(asked, likelihood=likelihood, is_silent=likelihood < bar and not whole)
+
+
+def _shares(rows: Sequence[tuple[str, Asked]]) -> Floats:
+    """What each question counts."""
+    counts = Counter((name, one.kind) for name, one in rows)
+    different = {(name, one.is_answered, one.kind) for name, one in rows}
+    kinds = Counter((name, is_answered) for name, is_answered, _ in different)
+    return np.array(
+        [
+            (ANSWERED_SHARE if one.is_answered else 1 - ANSWERED_SHARE)
+            / (kinds[name, one.is_answered] * counts[name, one.kind])
+            for name, one in rows
+        ]
+    )
+
+
+def _fit_candidates(rows: Sequence[tuple[str, Asked]]) -> dict[str, Any]:
+    """Of the best candidates of answered questions, which ones answer; every question counts the same."""
+    answered = [one for _, one in rows if one.is_answered]
+    names = list(answered[0].hits)
+    columns = np.concatenate([np.column_stack([one.hits[name] for name in names]) for one in answered])
+    truth = np.concatenate([one.right for one in answered])
+    shares = np.concatenate([np.full(len(one.right), 1 / len(one.right)) for one in answered])
+    return _odds(fit_logistic(columns.astype(np.float64), truth, shares), names)
+
+
+def _odds(fitted: Logistic, names: Sequence[str]) -> dict[str, Any]:
+    """What counts for nothing is left out."""
+    found = {name: round(float(weight), 4) for name, weight in zip(names, fitted.weights, strict=True)}
+    weights = {name: weight for name, weight in found.items() if weight}
+    return {"intercept": round(fitted.intercept, 4), "weights": weights}

@@ -1,0 +1,193 @@
+"""Questions that have an answer, and questions that have none: how often a search says that nothing answers.
+
+Without an answer are those that a set names as such, its own with the conversations taken away that answer them, and
+those of its other haystacks. Reads what search makes of each.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from string import punctuation
+from typing import Any
+
+import numpy as np
+from django.contrib.auth.models import User
+
+from convmemory.conversations.reading import Filters
+from convmemory.evaluation.calibrating import Floats, Mask, area_under_curve, share_with_interval
+from convmemory.evaluation.haystacks import Haystack, Question
+from convmemory.evaluation.running import OnProgress, Stored
+from search.adapters.conversations import KIND
+from search.document_search import TURNS_ALONE
+from search.models import Item
+from search.pipeline import rank_items
+from search.query import MAX_QUERY_CHARS, SearchQuery
+from search.retrieval.candidates import Scores
+
+FIRST_HITS = 30
+ELSEWHERE = 200  # questions of other haystacks that are asked of each
+FEW_WORDS = 3
+ANSWERED_SHARE = 0.75  # of what people ask their archive, as far as a calibration supposes
+BINS = np.linspace(0, 1, 11)
+
+EVERYWHERE = Filters(kinds=TURNS_ALONE)
+
+Turns = tuple[tuple[int, int], ...]
+"""Conversation and number of turns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One question as it was asked: how likely an answer was, None where nobody can tell, and what spoke for it.
+
+    `kind` says of what and how it was asked, in words. `hits` are the evidence on the first hits, (n,) a name, and
+    `right` (n,) says which of them answer.
+    """
+
+    kind: str
+    question: Question
+    is_answered: bool
+    likelihood: float | None
+    is_silent: bool
+    evidence: Mapping[str, float]
+    hits: Mapping[str, Scores]
+    right: Mask
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What is going to be asked: of which conversations, and whether they hold an answer."""
+
+    kind: str
+    question: Question
+    is_answered: bool
+    filters: Filters = EVERYWHERE
+
+
+def ask_haystack(
+    owner: User, haystack: Haystack, others: Sequence[Question], *, mode: str, bar: float, progress: OnProgress
+) -> list[Asked]:
+    """Every question with and without the conversations of its answer, and those that nothing here answers."""
+    stored = Stored.of(owner)
+    plans = list(_plans(haystack, stored, _turns_by_source(owner), others))
+    asked = []
+    for number, plan in enumerate(plans, 1):
+        asked.append(_ask(owner, plan, stored, mode, bar))
+        progress("asked", number, len(plans))
+    return asked
+
+
+def _plans(
+    haystack: Haystack, stored: Stored, turns: Mapping[int, Turns], others: Sequence[Question]
+) -> Iterator[_Plan]:
+    for number, question in enumerate(haystack.questions):
+        if len(stored.gold(question)):
+            yield from _of_question(number, question, stored, turns)
+    for question in haystack.without_answer:
+        yield _Plan(question.category, question, is_answered=False)
+    for question in others[:: max(1, len(others) // ELSEWHERE)]:
+        yield _Plan("asked elsewhere", question, is_answered=False)
+
+
+def _of_question(number: int, question: Question, stored: Stored, turns: Mapping[int, Turns]) -> Iterator[_Plan]:
+    """The whole question, every second one as a few words, every third one of a single conversation."""
+    homes = sorted(stored.homes(question))
+    without = Filters(kinds=TURNS_ALONE, except_turns=tuple(turn for home in homes for turn in turns.get(home, ())))
+    yield _Plan("answered", question, is_answered=True)
+    yield _Plan("taken away", question, is_answered=False, filters=without)
+    if number % 2 == 0 and (words := _few_words(question.text, 1 + number // 2 % FEW_WORDS)):
+        short = replace(question, text=words)
+        yield _Plan("few words", short, is_answered=True)
+        yield _Plan("few words, taken away", short, is_answered=False, filters=without)
+    others = sorted(turns.keys() - set(homes))
+    if number % 3 == 0 and len(homes) == 1 and homes[0] in turns and others:
+        for kind, source in (("its conversation", homes[0]), ("another conversation", others[number % len(others)])):
+            one = Filters(kinds=TURNS_ALONE, conversation_id=turns[source][0][0])
+            yield _Plan(kind, question, is_answered=source == homes[0], filters=one)
+
+
+def _few_words(text: str, count: int) -> str:
+    """The longest words, as somebody types who looks for a word."""
+    words = list(dict.fromkeys(word.strip(punctuation) for word in text.split()))
+    longest = sorted(words, key=len, reverse=True)[:count]
+    return " ".join(word for word in words if word in longest and len(word) > FEW_WORDS)
+
+
+def _turns_by_source(owner: User) -> dict[int, Turns]:
+    rows = Item.objects.filter(owner_id=owner.pk, source__kind=KIND)
+    found: dict[int, list[tuple[int, int]]] = {}
+    for source_id, conversation_id, number in rows.values_list("source_id", "source__object_id", "number"):
+        found.setdefault(source_id, []).append((conversation_id, number))
+    return {source_id: tuple(turns) for source_id, turns in found.items()}
+
+
+def _ask(owner: User, plan: _Plan, stored: Stored, mode: str, bar: float) -> Asked:
+    query = SearchQuery(text=plan.question.text[:MAX_QUERY_CHARS], mode=mode, filters=plan.filters)
+    ranked = rank_items(owner_id=owner.pk, query=query)
+    found, first = ranked.relevance.evidence, ranked.order[:FIRST_HITS]
+    gold = stored.gold(plan.question) if plan.is_answered else ranked.table.keys[:0]
+    return Asked(
+        plan.kind,
+        plan.question,
+        plan.is_answered,
+        likelihood=ranked.relevance.answerable if len(first) else 0.0,
+        is_silent=ranked.is_answered(bar) is False,
+        evidence=found.query if found else {},
+        hits={name: column[first] for name, column in found.candidates.items()} if found else {},
+        right=np.isin(ranked.table.keys[first], gold),
+    )
+
+
+# --- figures --------------------------------------------------------------------------------------
+
+
+def silence_figures(asked: Sequence[Asked], bar: float) -> dict[str, Any]:
+    """Shares that are silenced by kind of question, precision and recall of silence, AUC, and how true the odds are."""
+    known = [one for one in asked if one.likelihood is not None]
+    likelihood = np.array([one.likelihood for one in known], np.float64)
+    answered = np.array([one.is_answered for one in known], np.bool_)
+    kinds = np.array([one.kind for one in known])
+    silent = np.array([one.is_silent for one in known], np.bool_)
+    return {
+        "questions": len(known),
+        "not known": len(asked) - len(known),
+        "bar": bar,
+        "silenced": {kind: _share(silent[kinds == kind]) for kind in sorted(set(kinds.tolist()))},
+        "precision": _share(~answered[silent]),
+        "precision where most are answered": precision_of_mix(silent, answered),
+        "recall": _share(silent[~answered]),
+        "auc": {kind: _auc(likelihood, answered, kinds == kind) for kind in sorted(set(kinds[~answered].tolist()))},
+        "reliability": reliability(likelihood, answered),
+    }
+
+
+def _auc(likelihood: Floats, answered: Mask, others: Mask) -> float:
+    """How well answered questions stand apart from these others."""
+    chosen = others | answered
+    return round(area_under_curve(likelihood[chosen], answered[chosen]), 4)
+
+
+def _share(told: Mask) -> dict[str, Any]:
+    share, low, high = share_with_interval(told)
+    return {"share": round(share, 4), "from": round(low, 4), "to": round(high, 4), "of": len(told)}
+
+
+def precision_of_mix(silent: Mask, answered: Mask) -> float:
+    """The precision of silence where `ANSWERED_SHARE` of the questions is answered."""
+    right = (1 - ANSWERED_SHARE) * (float(silent[~answered].mean()) if (~answered).any() else 0.0)
+    wrong = ANSWERED_SHARE * (float(silent[answered].mean()) if answered.any() else 0.0)
+    return round(right / (right + wrong), 4) if right + wrong else 0.0
+
+
+def reliability(likelihood: Floats, answered: Mask) -> list[dict[str, float]]:
+    """For tenths of the likelihood: how many questions, their mean, and the share answered in the same mix."""
+    at = np.clip(np.digitize(likelihood, BINS) - 1, 0, len(BINS) - 2)
+    mix = np.where(answered, ANSWERED_SHARE / max(answered.sum(), 1), (1 - ANSWERED_SHARE) / max((~answered).sum(), 1))
+    return [
+        {
+            "from": round(float(BINS[number]), 1),
+            "questions": int((at == number).sum()),
+            "likelihood": round(float(np.average(likelihood[at == number], weights=mix[at == number])), 3),
+            "answered": round(float(np.average(answered[at == number], weights=mix[at == number])), 3),
+        }
+        for number in np.unique(at).tolist()
+    ]

@@ -1,0 +1,163 @@
+"""The models that could be used here, and what a switch to each would take, in time and in bytes of database.
+
+Looks into the folders that it is given, beside the model of the settings and at the places of known spaces. Each model
+that can be run embeds a few made-up passages, by which its speed is known; nothing is written but notes about models.
+"""
+
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from convmemory.core.errors import ConvMemoryError
+from convmemory.embeddings.embedder import Embedder, ModelCard
+from convmemory.embeddings.local import LocalSentenceEmbedder
+from convmemory.embeddings.model_folder import (
+    BERT_WEIGHTS,
+    DEFAULT_MODEL,
+    GRAPH_FOLDER,
+    GRAPH_SUFFIX,
+    ModelFiles,
+    default_folder,
+)
+from convmemory.embeddings.models import EmbeddingSpace
+from convmemory.embeddings.options import LOCAL, EmbeddingOptions
+from convmemory.embeddings.quantizing import write_int8
+from convmemory.embeddings.spaces import active_space, open_embedder, space_key
+from convmemory.ops.benchmarks import capacity
+from convmemory.ops.benchmarks.synthetic import TextMaker
+from convmemory.ops.reembed.estimate import Estimate, estimate
+from convmemory.ops.reembed.targets import BITS, target_options
+from search.indexing.selecting import DEFECTS, Selection, select_active, select_building
+
+PASSAGES = 96
+WORDS = 15
+VECTOR_TABLES = frozenset(
+    {
+        "search_itemembedding",
+        "search_passage",
+        "search_binarycodeblock",
+        "search_tokenvectors",
+        "embeddings_cachedvector",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchCost:
+    """What embedding everything would take at most; `database_bytes` come on top of the present vectors."""
+
+    texts: int
+    tokens: int
+    seconds: float
+    database_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A model at a place. `problem` says why it cannot be used, and then there is no card."""
+
+    place: str
+    card: ModelCard | None = None
+    query_prompt: str = ""
+    passage_prompt: str = ""
+    disk_bytes: int = 0
+    tokens_per_second: float = 0.0
+    is_active: bool = False
+    cost: SwitchCost | None = None
+    problem: str = ""
+
+
+def list_choices(paths: Iterable[Path]) -> Iterator[Choice]:
+    """The default model, the one in use, and those at `paths`, each a model or a folder of models."""
+    active = active_space()
+    for options in _all_options(active, paths):
+        yield _choice(options, active)
+
+
+def write_int8_default(target: Path) -> None:
+    """The default model at eight bits, as a folder. Raises as `write_int8` does."""
+    files = ModelFiles.of_bert(default_folder())
+    write_int8(files, target.expanduser(), cache_folder=EmbeddingOptions.from_settings().cache_folder)
+
+
+def looks_like_a_model(path: Path) -> bool:
+    """A graph, or a folder with one or with a BERT's weights."""
+    if path.is_file():
+        return path.suffix == GRAPH_SUFFIX
+    graphs = [*path.glob(f"*{GRAPH_SUFFIX}"), *path.glob(f"{GRAPH_FOLDER}/*{GRAPH_SUFFIX}")]
+    return bool(graphs) or (path / BERT_WEIGHTS).is_file()
+
+
+def _all_options(active: EmbeddingSpace, paths: Iterable[Path]) -> list[EmbeddingOptions]:
+    settings = EmbeddingOptions.from_settings()
+    places = [settings.model_path] if settings.provider == LOCAL and settings.model_path else []
+    if active.provider == LOCAL and active.location:
+        places.append(Path(active.location))
+    for path in (given.expanduser().resolve() for given in paths):
+        inside = sorted(path.iterdir()) if path.is_dir() and not looks_like_a_model(path) else [path]
+        places += [each for each in inside if looks_like_a_model(each) or each == path]
+    found = [target_options(model=str(place)) for place in dict.fromkeys(places)]
+    endpoint = [settings] if settings.provider != LOCAL else []
+    default = replace(settings, provider=LOCAL, model=DEFAULT_MODEL, model_path=None, dimensions=0)
+    return [*endpoint, default, *found]
+
+
+def _choice(options: EmbeddingOptions, active: EmbeddingSpace) -> Choice:
+    place = str(options.model_path or "") if options.provider == LOCAL else options.base_url
+    try:
+        embedder = open_embedder(options)
+        rate = measure_rate(embedder)
+    except ConvMemoryError as error:
+        return Choice(place, problem=str(error))
+    card = embedder.card
+    if card.has_token_vectors and card.dimensions % BITS:
+        return Choice(place, problem=f"It has {card.dimensions} dimensions: that must be a multiple of {BITS}.")
+    is_active = all(getattr(active, name) == value for name, value in space_key(card).items())
+    choice = Choice(place, card, tokens_per_second=rate, is_active=is_active)
+    if isinstance(embedder, LocalSentenceEmbedder):
+        recipe, files = embedder.model.recipe, embedder.model.files
+        disk = sum(path.stat().st_size for path in files.all_weights())
+        choice = replace(
+            choice, query_prompt=recipe.query_prompt, passage_prompt=recipe.passage_prompt, disk_bytes=disk
+        )
+    return choice if is_active else replace(choice, cost=switch_cost(card, active, rate))
+
+
+def measure_rate(embedder: Embedder) -> float:
+    """Tokens a second over made-up passages of ordinary length; the first text, which loads the model, apart."""
+    maker = TextMaker()
+    texts = [maker.text(WORDS) for _ in range(PASSAGES)]
+    tokens = sum(embedder.count_tokens(texts))
+    embedder.embed_passages(texts[:1])
+    started = time.perf_counter()
+    embedder.embed_passages(texts)
+    return tokens / (time.perf_counter() - started)
+
+
+def switch_cost(card: ModelCard, active: EmbeddingSpace, tokens_per_second: float) -> SwitchCost:
+    """What `manage.py reembed` with this model would take on one machine, by the counts of the active space."""
+    target = EmbeddingSpace.objects.filter(**space_key(card)).first()
+    everything = Selection()
+    if target == active:
+        sources = select_active(active, everything, DEFECTS, mark=False)
+    else:
+        sources = select_building(target or EmbeddingSpace(pk=0), everything, DEFECTS)
+    found = estimate(sources, target=target, active=active)
+    return SwitchCost(found.texts, found.tokens, found.tokens / tokens_per_second, _database_bytes(found, card))
+
+
+def _database_bytes(found: Estimate, card: ModelCard) -> int:
+    """By the bytes per row of docs/scaling.md; the vector index counts where one would be needed."""
+    if not found.items:
+        return 0
+    passages = max(0, found.texts - found.items)
+    load = capacity.Load(
+        users=1,
+        turns_per_user=found.items,
+        passages_per_turn=passages / found.items,
+        dimensions=card.dimensions,
+        late_interaction=card.has_token_vectors,
+    )
+    whole = capacity.estimate(load)
+    return whole.hnsw_bytes + sum(line.total for line in whole.lines if line.table in VECTOR_TABLES)

@@ -1,0 +1,80 @@
+"""`manage.py models [PATH...]`: which models there are, which fit, and what a switch to each would cost."""
+
+import json
+import shlex
+from argparse import ArgumentParser
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.template.defaultfilters import filesizeformat
+
+from convmemory.core.errors import ConvMemoryError
+from convmemory.embeddings.embedder import ModelCard
+from convmemory.ops.benchmarks.model_choices import Choice, list_choices, write_int8_default
+from convmemory.ops.reembed.progress import duration
+
+
+class Command(BaseCommand):
+    help = (
+        "List the embedding models that could be used: the one that comes along, the one of the settings, and those "
+        "at the paths given (a model's folder, one of its graphs, or a folder of models). See docs/models.md."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("path", nargs="*", type=Path)
+        parser.add_argument(
+            "--write-quantized",
+            type=Path,
+            metavar="FOLDER",
+            help="write the model that comes along at eight bits, and list it",
+        )
+        parser.add_argument("--json", action="store_true", help="print one JSON array")
+
+    def handle(self, *args: Any, path: list[Path], **options: Any) -> None:
+        if target := options["write_quantized"]:
+            try:
+                write_int8_default(target)
+            except ConvMemoryError as error:
+                raise CommandError(str(error)) from error
+            path = [*path, target]
+        choices = list_choices(path)
+        if options["json"]:
+            self.stdout.write(json.dumps([asdict(choice) for choice in choices]))
+            return
+        for choice in choices:
+            self.stdout.write("\n".join(lines_of(choice)))
+
+
+def lines_of(choice: Choice) -> Iterator[str]:
+    """A model in a few lines."""
+    if choice.card is None:
+        yield choice.place or "the model that comes along"
+        yield f"    cannot be used: {choice.problem}"
+        return
+    yield f"{choice.card.model}{' (in use)' if choice.is_active else ''}"
+    yield f"    {'; '.join(_facts(choice, choice.card))}"
+    if choice.query_prompt or choice.passage_prompt:
+        yield f"    prompts: {choice.query_prompt!r} before questions, {choice.passage_prompt!r} before passages"
+    if choice.cost:
+        time, size = duration(choice.cost.seconds), _size(choice.cost.database_bytes)
+        yield (
+            f"    a switch: at most {choice.cost.texts:,} texts with some {choice.cost.tokens:,} tokens, "
+            f"{time} at that speed, {size} of database beside the present vectors"
+        )
+        yield f"    manage.py reembed --model {shlex.quote(choice.place or choice.card.model)}"
+
+
+def _facts(choice: Choice, card: ModelCard) -> Iterator[str]:
+    yield f"{card.dimensions:,} dimensions"
+    yield f"{card.max_tokens:,} tokens at a time"
+    yield "token vectors" if card.has_token_vectors else "no token vectors, so no late interaction"
+    if choice.disk_bytes:
+        yield f"{_size(choice.disk_bytes)} of weights"
+    yield f"{choice.tokens_per_second:,.0f} tokens a second here"
+
+
+def _size(count: int) -> str:
+    return filesizeformat(count).replace("\xa0", " ")

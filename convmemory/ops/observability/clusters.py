@@ -1,0 +1,86 @@
+"""What the clumps of a map are about: its points in groups by place, each with the words that set it apart. Pure.
+
+Source: the words are weighed by their share in a group against their share everywhere, as in c-TF-IDF
+(Grootendorst 2022, BERTopic), counted by heading so that one heading cannot name a group.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import log
+
+import numpy as np
+from numpy.typing import NDArray
+
+POINTS_A_CLUSTER = 20
+MAX_CLUSTERS = 8
+ROUNDS = 25
+WORDS_SHOWN = 3
+MIN_LETTERS, MAX_LETTERS = 3, 24
+MIN_LIFT = 1.5
+HEADING_CHARS = 500
+EDGES = "\"'`.,;:!?()[]{}<>«»„“”*_#…"
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """The middle of a group of points, how many they are, and their words, the most telling first."""
+
+    x: float
+    y: float
+    count: int
+    words: tuple[str, ...]
+
+
+def clusters_of(places: NDArray[np.float64], headings: Sequence[str]) -> list[Cluster]:
+    """The groups of the points at `places` (n, 2), the largest first; those that no word sets apart are left out.
+
+    The same points give the same groups. A few points have none.
+    """
+    wanted = min(MAX_CLUSTERS, len(places) // POINTS_A_CLUSTER)
+    if wanted < 2:
+        return []
+    group_of = _groups(places, wanted)
+    words = [_words(heading) for heading in headings]
+    everywhere = Counter(word for found in words for word in found)
+    found = [_cluster(places, words, everywhere, np.flatnonzero(group_of == number)) for number in range(wanted)]
+    return sorted((each for each in found if each.words), key=lambda each: -each.count)
+
+
+def _groups(places: NDArray[np.float64], count: int) -> NDArray[np.intp]:
+    """The group of each point: k-means from points that lie far apart."""
+    centres = places[[int(np.square(places - places.mean(axis=0)).sum(axis=1).argmax())]]
+    while len(centres) < count:
+        centres = np.vstack([centres, places[_distances(places, centres).min(axis=1).argmax()]])
+    for _ in range(ROUNDS):
+        group_of = _distances(places, centres).argmin(axis=1)
+        centres = np.array(
+            [places[group_of == number].mean(axis=0) if (group_of == number).any() else centres[number]
+             for number in range(count)]
+        )  # fmt: skip
+    return np.asarray(_distances(places, centres).argmin(axis=1))
+
+
+def _distances(places: NDArray[np.float64], centres: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Squared, (points, centres)."""
+    return np.asarray(np.square(places[:, None, :] - centres[None, :, :]).sum(axis=2))
+
+
+def _words(heading: str) -> frozenset[str]:
+    words = (word.strip(EDGES) for word in heading[:HEADING_CHARS].lower().split())
+    return frozenset(word for word in words if word.isalpha() and MIN_LETTERS <= len(word) <= MAX_LETTERS)
+
+
+def _cluster(
+    places: NDArray[np.float64], words: Sequence[frozenset[str]], everywhere: Counter[str], members: NDArray[np.intp]
+) -> Cluster:
+    here = Counter(word for member in members.tolist() for word in words[member])
+    scores = {}
+    for word, count in here.items():
+        share = count / len(members)
+        lift = share * len(words) / everywhere[word]
+        if count > 1 and lift >= MIN_LIFT:
+            scores[word] = share * log(lift)
+    best = sorted(scores, key=lambda word: (-scores[word], word))[:WORDS_SHOWN]
+    x, y = np.median(places[members], axis=0).tolist() if len(members) else (0.0, 0.0)
+    return Cluster(x, y, len(members), tuple(best))

@@ -1,0 +1,38 @@
+"""The parts of compounds, by which these are found, too: German "Mietvertrag" by "Vertrag" and by "Miete". Pure.
+
+A long word is parted where it may be hyphenated, which is where its parts meet and between syllables. What begins or
+ends there is a part; those that are no words are looked for by nobody.
+Source: docs/adr/0053-words-of-other-languages.md.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+
+import pyphen
+
+PATTERNS = {"german": "de_DE"}
+MIN_CHARS, MAX_CHARS = 8, 60  # of a word that is parted
+MIN_PART_CHARS = 4
+CACHED_WORDS = 20_000
+
+_WORD = re.compile(r"[^\W\d_]++")
+
+
+def parts_of_compounds(text: str, language: str) -> Iterator[str]:
+    """The parts of the long words of `text`, where `language` is one that writes compounds as one word."""
+    if language not in PATTERNS:
+        return
+    patterns = _patterns_of(language)
+    for match in _WORD.finditer(text):
+        word = match.group()
+        if MIN_CHARS <= len(word) <= MAX_CHARS:
+            for at in patterns.positions(word):
+                yield from (part for part in (word[:at], word[at:]) if len(part) >= MIN_PART_CHARS)
+    if len(patterns.cache) > CACHED_WORDS:
+        patterns.cache.clear()  # it would keep every word that it ever saw
+
+
+@lru_cache(maxsize=len(PATTERNS))
+def _patterns_of(language: str) -> pyphen.HyphDict:
+    return pyphen.HyphDict(pyphen.LANGUAGES[PATTERNS[language]])

@@ -1,0 +1,165 @@
+"""Which language a text is written in, as far as full text search has a stemmer for it. Pure.
+
+By script, and of texts in Latin letters by the commonest words: what is not plainly of another language is indexed as
+English, so that code, logs and names change nothing. Source: docs/adr/0053-words-of-other-languages.md.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+
+from search.vectors.splitting import FENCE
+
+SAMPLE_CHARS = 4_000
+MIN_WORDS = 3  # different common words of a language that a text must hold
+MIN_SHARE = 0.1  # of its words that must be such
+SCRIPT_SHARE = 0.3  # of its letters that must be of another script
+ENGLISH = "english"
+CONFIGURATION = "convmemory"
+"""The configuration of English and of all that has no stemmer of its own."""
+
+_WORD = re.compile(r"[^\W\d_]+")
+_SCRIPTS = {
+    "arabic": re.compile("[\u0600-\u06ff]"),
+    "armenian": re.compile("[\u0530-\u058f]"),
+    "greek": re.compile("[\u0370-\u03ff]"),
+    "hindi": re.compile("[\u0900-\u097f]"),
+    "russian": re.compile("[\u0400-\u04ff]"),
+    "tamil": re.compile("[\u0b80-\u0bff]"),
+}
+_LETTERS = {
+    "german": "ß",
+    "spanish": "ñ",
+    "portuguese": "ãõ",
+    "romanian": "țș",
+    "turkish": "ğ\u0131",
+    "hungarian": "őű",
+}
+"""Letters that only this one of the languages has; a word with one counts as a common word."""
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_COMMON = {
+    "english": _words(
+        """a about after all also am an and any are as at be because been but by can could did do does for from get had
+    has have he her here him his how i if in into is it its just like me more my no not of off on one only or
+    other our out over she should so some such than that the their them then there these they this to too up us
+    use was we were what when where which who why will with would you your"""
+    ),
+    "danish": _words(
+        """af alle at blev da de dem den der det dette du efter eller en er et for fra ham han hans har havde hun
+        hvad hvis hvor ikke jeg kan man med men mig min mit når og også om op på sig skal som så til ud var ved
+        vi vil være"""
+    ),
+    "dutch": _words(
+        """aan als bij dan dat de deze die dit door een en er geen had heb hebben heeft het hij hoe ik in is je kan
+        maar met mijn naar niet nog of om onder ook op te tot uit van veel voor waar wat we wel wordt ze zich
+        zijn zo zou"""
+    ),
+    "finnish": _words(
+        """ei ennen ettei että hän häntä hänen ja joka jos joten jotka kanssa koska kuin kun me mikä minä missä
+        miten mitä mutta myös niin nyt olen oli olla on ovat se sen siitä sinä sitä tai tämä tässä vaan vai vain
+        voi voiko"""
+    ),
+    "french": _words(
+        """alors au aussi avec ce ces cette comme dans de des du elle en est et être faut ils je jusqu la le les
+        leur lui mais mes mon ne nous on ou où par pas peut plus pour pourquoi qu que quel quelle qui sa sans se
+        ses si son sont sur tout très tu un une vous"""
+    ),
+    "german": _words(
+        """aber als am an auch auf aus bei bin bis da dann das dass dein dem den der des die doch du durch ein eine
+        einem einen einer er es für habe haben hat ich ihr im in ist ja kann kein keine mein mich mir mit muss
+        müssen nach nicht noch nur ob oder schon sich sie sind so soll über um und uns von vor war warum was
+        wenn wer werden wie wir wird wo zu zum zur"""
+    ),
+    "hungarian": _words(
+        """a az azt csak de egy el én ez ezt és ha hogy hogyan igen is itt kell ki lehet le már meg mert mi miért
+        mint mit most nagyon nem ő össze pedig sem szerint után vagy van volt"""
+    ),
+    "indonesian": _words(
+        """ada adalah agar akan aku anda apa apakah atau bagaimana bahwa bisa dalam dan dapat dari dengan di harus
+        ini itu jadi jika juga kami karena ke kita lebih mana mereka oleh pada sangat saya seperti sudah tapi
+        tidak untuk yang"""
+    ),
+    "italian": _words(
+        """a al alla anche che chi ci come con cosa da dal dei del della delle di dopo dove e è gli ha ho i il in
+        io la le lo ma mi mia mio nel nella non o per perché più può quando quanto questa questo se si sono su
+        suo ti tra un una"""
+    ),
+    "norwegian": _words(
+        """alle at av bare ble da de deg den det dette du eller en er et etter for fra han har hun hva hvis hvor
+        hvordan ikke jeg kan man med meg men mer min noe nå når og også om opp på seg skal som så til ut var ved
+        vi vil være"""
+    ),
+    "portuguese": _words(
+        """a ao aos as até com como da das de dela dele depois do dos e é ela ele em era essa esse esta está eu foi
+        isso já mais mas me meu minha muito na não nas no nos o onde os ou para pela pelo por porque qual quando
+        que quem se sem ser seu são só sua também tem um uma você"""
+    ),
+    "romanian": _words(
+        """am ar are asta aș ca care ce cel cum cu da dacă de din după ea ei el este eu face fi fost în îmi la le
+        mai mea meu mi nu o pe pentru poate prin sau se și sunt să te tot trebuie un una unde"""
+    ),
+    "spanish": _words(
+        """a al algo antes aunque como con cómo cuál cuando cuánto cuánta de del desde dónde donde durante e el
+        ella en entre era es esa ese eso esta está este esto fue ha hacer hasta hay la las le lo los me más mi
+        muy nada ni no nos o os otro para pero por porque qué que quien se sea ser si sí sin sobre son su sus
+        también te tengo tiene todo tu un una uno y ya yo"""
+    ),
+    "swedish": _words(
+        """alla att av blev bli båda de dem den denna det detta du där efter ej eller en ett från för ha hade han
+        har hon hur i inte jag kan man med men mig min måste mycket ni nu när och också om på sig ska skall som
+        så till under upp ut vad var varför vi vid vill är"""
+    ),
+    "turkish": _words(
+        """ama ancak bana ben beni bir biz bu çok da daha de değil en gibi göre hem her için ile ise kadar kim
+        mi mu ne neden nerede o olan olarak olduğu onu sonra şey şu tüm var ve veya ya yok"""
+    ),
+}
+LANGUAGES = tuple(sorted((_SCRIPTS.keys() | _COMMON.keys()) - {ENGLISH}))
+"""Those that have a configuration beside English, named as PostgreSQL names its stemmers."""
+
+
+def languages_of(texts: Mapping[str, str]) -> dict[str, str]:
+    """By key, the language of each of some texts that belong together; only those that are in one of `LANGUAGES`.
+
+    A text that is too short to tell is in the language of all together.
+    """
+    own = {key: language_of(text) for key, text in texts.items() if text}
+    if not any(own.values()):
+        return {}
+    common = language_of("\n".join(text[:SAMPLE_CHARS] for text in texts.values()), max_chars=len(own) * SAMPLE_CHARS)
+    found = {key: language or common for key, language in own.items()}
+    return {key: language for key, language in found.items() if language in LANGUAGES}
+
+
+def language_of(text: str, max_chars: int = SAMPLE_CHARS) -> str:
+    """`ENGLISH`, one of `LANGUAGES`, or "" where the beginning of the text does not tell."""
+    sample = FENCE.sub(" ", text[:max_chars])
+    words = [word.lower() for word in _WORD.findall(sample)]
+    letters = sum(map(len, words))
+    for language, pattern in _SCRIPTS.items():
+        if len(pattern.findall(sample)) > SCRIPT_SHARE * letters:
+            return language
+    return _by_common_words(Counter(words))
+
+
+def _by_common_words(words: Counter[str]) -> str:
+    """The language with most common words among these, English where it has as many; "" where there are too few."""
+    found = {language: _common_in(words, language) for language in _COMMON}
+    best = max(found, key=lambda language: (sum(found[language].values()), language == ENGLISH))
+    is_enough = sum(found[best].values()) >= MIN_SHARE * words.total()
+    return best if is_enough and len(found[best]) >= MIN_WORDS else ""
+
+
+def _common_in(words: Counter[str], language: str) -> dict[str, int]:
+    common, own_letters = _COMMON[language], _LETTERS.get(language, "")
+    return {w: n for w, n in words.items() if w in common or any(letter in w for letter in own_letters)}
+
+
+def configuration_of(language: str) -> str:
+    """The text search configuration of a language, "" being English."""
+    return f"{CONFIGURATION}_{language}" if language else CONFIGURATION

@@ -1,0 +1,113 @@
+"""What a question says about when, applied to candidates: how near each is to the time, and which comes first.
+
+Reads when items were written. Recency counts only where the question asks for the first or the latest time.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
+
+import numpy as np
+from django.utils import timezone
+from numpy.typing import NDArray
+
+from convmemory.core.sql import PendingQuery, load_sql
+from search.ranking.dates import EPOCH, NEARBY_DAYS, Period, closeness
+from search.ranking.times.reading import Beside, Order, Place
+from search.ranking.times.spans import Span, shifted
+from search.retrieval.candidates import ItemKeys, Scores, item_keys, split_keys
+from search.retrieval.features import Feature
+from search.retrieval.prepared import PreparedQuery
+
+ABOUT = 2.0  # what lies so far behind the best score counts for 1/e as an answer
+ORDER_WEIGHT = 6.0  # what separates the first answer from the latest, where both answer equally well
+LEAST_SHARE = 0.1  # of an answer that takes part in the order at all
+BESIDE_WEIGHT = 2.0  # of an answer on the right side of an event, near to it
+BESIDE_DAYS = 365  # further away from the event, it falls to 1/e in this time
+MISSING = -(2**62)  # the second of an item that was deleted meanwhile
+DAY_S = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """When candidates were written, in the order of their keys: `days` and `seconds` from 1970."""
+
+    days: NDArray[np.int64]
+    seconds: NDArray[np.int64]
+
+
+def read_moments(query: PreparedQuery, keys: ItemKeys) -> Moments:
+    """When these items (keys sorted) were written. One query."""
+    sources, items = split_keys(keys)
+    zone = timezone.get_current_timezone_name()
+    parameters: dict[str, Any] = {"owner": query.owner_id, "sources": sources, "items": items, "zone": zone}
+    ((found, numbers, days, seconds),) = PendingQuery(load_sql("search", "item_moments"), parameters).rows()
+    places = np.searchsorted(keys, item_keys(found or [], numbers or []))
+    moments = Moments(np.zeros(len(keys), np.int64), np.full(len(keys), MISSING))
+    moments.days[places], moments.seconds[places] = days or [], seconds or []
+    return moments
+
+
+def date_features(query: PreparedQuery, keys: ItemKeys, moments: Moments | None) -> dict[str, Scores]:
+    """Where the query names days, how near to them each item was written."""
+    if query.time is None or moments is None or not isinstance(query.time.meaning, (Period, Span)):
+        return {}
+    return {Feature.DATE: closeness(query.time.meaning, moments.days)}
+
+
+def in_order_of_time(query: PreparedQuery, scores: Scores, keys: ItemKeys, moments: Moments | None) -> Scores:
+    """The scores, where the query asks for the first or the latest answer, or for one before or after an event."""
+    if query.time is None or moments is None:
+        return scores
+    meaning = query.time.meaning
+    if isinstance(meaning, Order):
+        return scores + ORDER_WEIGHT * earliness(scores, moments.seconds, order=meaning)
+    if isinstance(meaning, Beside):
+        return scores + BESIDE_WEIGHT * beside(meaning, keys, moments.seconds)
+    return scores
+
+
+def earliness(scores: Scores, seconds: NDArray[np.int64], *, order: Order) -> Scores:
+    """0 to 1: how early (late) an item is among those that answer about as well as the best, times how well it does."""
+    shares = np.exp((scores - scores.max()) / ABOUT)
+    among = (shares >= LEAST_SHARE) & (seconds > MISSING)
+    moments = np.unique(seconds[among])
+    if len(moments) < 2:
+        return np.zeros(len(scores), np.float32)
+    ranks = np.searchsorted(moments, seconds).clip(max=len(moments) - 1) / (len(moments) - 1)
+    places = 1 - ranks if order is Order.FIRST else ranks
+    result: Scores = np.where(among, shares * places, 0).astype(np.float32)
+    return result
+
+
+def beside(event: Beside, keys: ItemKeys, seconds: NDArray[np.int64]) -> Scores:
+    """0 to 1: 1 just before (after) the event, less the further away; 1 for the item that tells it; else 0."""
+    key, sign = event.place.key, -1 if event.is_before else 1
+    later = (seconds - event.place.second) * sign
+    same = (later == 0) & ((keys - key) * sign > 0)
+    near = np.where((later > 0) | same, np.exp(-np.abs(later) / DAY_S / BESIDE_DAYS), 0)
+    result: Scores = np.where(keys == key, 1, np.where(seconds > MISSING, near, 0)).astype(np.float32)
+    return result
+
+
+def has_begun(owner_id: int, span: Span) -> bool:
+    """Whether a conversation or document of the owner began in these days or near to them. One query."""
+    parameters: dict[str, Any] = {
+        "owner": owner_id,
+        "first": _midnight(shifted(span.first, days=-NEARBY_DAYS)),
+        "after_last": _midnight(shifted(span.last, days=NEARBY_DAYS + 1)),
+    }
+    ((found,),) = PendingQuery(load_sql("search", "sources_begun"), parameters).rows()
+    return bool(found)
+
+
+def _midnight(day: date) -> datetime:
+    return datetime.combine(day, time.min, UTC)
+
+
+def place_of_best(keys: ItemKeys, query: PreparedQuery) -> Place | None:
+    """Where and when the first of these items was written; None where there is none. One query."""
+    moments = read_moments(query, keys[:1])
+    if not len(keys) or moments.seconds[0] == MISSING:
+        return None
+    return Place(int(keys[0]), EPOCH + timedelta(days=int(moments.days[0])), int(moments.seconds[0]))

@@ -1,0 +1,177 @@
+"""What a question says about when: a date, a stretch of time, an event, or the first or the latest time. Pure, English.
+
+Nothing is read where the words do not ask for a time: "how long before slicing" and "who asked first" do not.
+"""
+
+import re
+from dataclasses import dataclass, replace
+from datetime import date
+from enum import StrEnum
+
+from search.ranking.dates import Period, named_date
+from search.ranking.times.relative import NUMBER, UNIT, Found, moved_by, quarter_span, relative_span
+from search.ranking.times.spans import Span, around
+
+MAX_CHARS = 1_000  # of a question; what follows is not read
+SHORT_WORDS = 20
+WORDS_SHOWN = 60
+
+
+class Order(StrEnum):
+    """Which of several answers is asked for."""
+
+    FIRST = "first"
+    LATEST = "latest"
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """A time by an event that has to be found: so far before or after it, or, without `distance`, any time there."""
+
+    event: str
+    is_before: bool
+    distance: tuple[tuple[str, str | None], ...] = ()
+
+    def span_at(self, day: date) -> Span | None:
+        """The stretch of days where the event was on that day; None where any time before or after is meant."""
+        found: Found = dict(self.distance)
+        return moved_by(day, found, -1 if self.is_before else 1) if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An item, by its key, and when it was written: the day, and the second from 1970."""
+
+    key: int
+    day: date
+    second: int
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Any time before or after an event that an item tells of."""
+
+    place: Place
+    is_before: bool
+
+
+Meaning = Span | Period | Anchor | Beside | Order
+
+
+@dataclass(frozen=True, slots=True)
+class TimeReading:
+    """The `words` of the question that say when, as they are written, and what they mean.
+
+    Where they name days, `rest` is the question without them.
+    """
+
+    words: str
+    meaning: Meaning
+    rest: str = ""
+
+    @property
+    def label(self) -> str:
+        """What they mean, for people: "October 2026", "the latest first"; nothing of an event that was not found."""
+        match self.meaning:
+            case Order():
+                return f"the {'oldest' if self.meaning is Order.FIRST else 'latest'} first"
+            case Beside(place, is_before):
+                return f"{'before' if is_before else 'after'} {around(place.day, 0).label}"
+            case Anchor():
+                return ""
+            case days:
+                return days.label
+
+    @property
+    def note(self) -> str:
+        """What a caller should know of it; nothing where the words say it themselves, as a date with its year does."""
+        is_plain = isinstance(self.meaning, Period) and self.meaning.year is not None
+        return "" if is_plain or not self.label else f"Read “{self.words}” as {self.label}."
+
+    def at(self, place: Place) -> "TimeReading":
+        """The reading where the event that it hangs on is found."""
+        anchor = self.meaning
+        if not isinstance(anchor, Anchor):
+            return self
+        return replace(self, meaning=anchor.span_at(place.day) or Beside(place, anchor.is_before))
+
+
+def read_time(text: str, today: date) -> TimeReading | None:
+    """What `text` says about when, seen from `today`; a written date counts before everything else."""
+    plain = " ".join(text[:MAX_CHARS].split())
+    if quarter := quarter_span(plain, today):
+        return TimeReading(*quarter, _without(plain, quarter[0]))
+    if named := named_date(plain, today):
+        return TimeReading(*named)
+    if anchor := _distant_anchor(plain):
+        return anchor
+    if relative := relative_span(plain, today):
+        return TimeReading(*relative, _without(plain, relative[0]))
+    is_short = plain.count(" ") < SHORT_WORDS  # a longer text tells a story, in which "after the edit" asks for nothing
+    return (_order(plain) or _open_anchor(plain)) if is_short else None
+
+
+def _distant_anchor(text: str) -> TimeReading | None:
+    """ "two weeks before the launch" """
+    match = _DISTANT.search(text)
+    if match is None or _WISHES.search(text, 0, match.start()):
+        return None
+    distance = {name: (match[name] or "").lower() or None for name in ("number", "unit")}
+    anchor = Anchor(match["event"].strip(), match["side"].lower() in _BEFORE, tuple(distance.items()))
+    return TimeReading(match[0][:WORDS_SHOWN].strip(), anchor, _without(text, match[0]))
+
+
+def _open_anchor(text: str) -> TimeReading | None:
+    """ "before we moved to Postgres"; what holds at all times is none: "what must be done before the deploy"."""
+    match = _OPEN.search(text)
+    if match is None or _WISHES.search(text, 0, match.start()):
+        return None
+    side = match["side"].lower()
+    if side != "since" and _HOLDS_ALWAYS.search(text, 0, match.start()):
+        return None
+    return TimeReading(match[0][:WORDS_SHOWN].strip(), Anchor(match["event"].strip(), side in _BEFORE))
+
+
+def _without(text: str, words: str) -> str:
+    """The text without the words; the whole text where hardly anything is left."""
+    before, _, after = text.partition(words)
+    rest = " ".join([before.rstrip(), after.removeprefix("'s").removeprefix("\u2019s").lstrip()]).strip()
+    return rest if rest.count(" ") and _LETTER.search(rest) else text
+
+
+def _order(text: str) -> TimeReading | None:
+    for order, pattern in _ORDERS.items():
+        if match := pattern.search(text):
+            return TimeReading(match["words"], order)
+    return None
+
+
+_LETTER = re.compile(r"\w")
+_BEFORE = frozenset({"before", "prior to"})
+_EVENT = (
+    r"(?P<event>(?:(?i:the|our|my|your|his|her|their|we|i|you|he|she|they|it) (?!(?i:next|following)\b)|[A-Z])"
+    r"[^.?!,;:]{2,80})"
+)
+_DISTANT = re.compile(rf"\b(?i:(?:{NUMBER}|the) {UNIT}s? (?P<side>before|after|following|prior to)) {_EVENT}")
+_OPEN = re.compile(
+    rf"(?<!look )(?<!looks )(?<!looked )(?<!looking )\b(?P<side>(?i:before|after|since|prior to)) {_EVENT}"
+)
+_WISHES = re.compile(
+    r"\b(?:should|must|shall|may|might|needs?|ha(?:ve|s) to|how to|(?:can|could|will|would)(?! you))\b", re.IGNORECASE
+)
+_HOLDS_ALWAYS = re.compile(r"\b(?:do|does|is|are|how (?:long|many|much|often))\b", re.IGNORECASE)
+_TOLD = "told|said|mentioned|asked|tried|had|saw|used|did|made|got|heard|wrote|logged|noted|reported"
+_THINGS = "time|talk|chat|call|meeting|conversation|discussion|session|review|run|visit|report|attempt|try|entry"
+_ORDERS = {
+    Order.LATEST: re.compile(
+        rf"(?<!-)\b(?P<words>most recent(?:ly)?|latest|newest|last time|(?:my|our|the) last (?:{_THINGS})"
+        r"|(?:did|have|had) (?:we|i|you) last)\b",
+        re.IGNORECASE,
+    ),
+    Order.FIRST: re.compile(
+        r"\b(?P<words>(?:the |our |my )first time|earliest|originally|initially|at first"
+        r"|(?:did|have|had) (?:we|i|you) first"
+        rf"|(?:the|my|our) first(?: [\w-]{{1,20}}){{1,4}} (?:i|we|you) (?:{_TOLD}))\b",
+        re.IGNORECASE,
+    ),
+}

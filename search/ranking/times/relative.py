@@ -1,0 +1,143 @@
+"""Words that name a stretch of time as seen from a day: "last month", "two weeks ago", "on Tuesday". Pure, English."""
+
+import re
+from collections.abc import Callable
+from datetime import date
+
+from search.ranking.times.spans import Span, around, month_of, shifted, week_of
+
+_COUNTED = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+NUMBERS = {"a": 1, "an": 1, "couple of": 2, "couple": 2, "few": 3, "several": 4} | {
+    name: number for number, name in enumerate(_COUNTED, 1)
+}
+NUMBER = rf"(?:a )?(?P<number>\d{{1,3}}|{'|'.join(sorted(NUMBERS, key=len, reverse=True))})"
+UNIT = r"(?P<unit>day|week|fortnight|month|quarter|year)"
+DAYS_IN = {"day": 1, "week": 7, "fortnight": 14}
+MONTHS_IN = {"month": 1, "quarter": 3, "year": 12}
+WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}  # the month each begins with
+PARTS = {"start": "start", "beginning": "start", "early": "start", "middle": "middle", "mid": "middle", "end": "end",
+         "late": "end"}  # fmt: skip
+
+Found = dict[str, str | None]
+
+_ORDINALS = ("first", "second", "third", "fourth")
+_QUARTER = re.compile(
+    rf"(?:\b(?P<word>{'|'.join(_ORDINALS)}) quarter|(?<![\w./-])q(?P<digit>[1-4]))"
+    r"(?:(?: of| in)? (?P<year>(?:19|20)\d\d|last year|this year))?\b",
+    re.IGNORECASE,
+)
+
+
+def relative_span(text: str, today: date) -> tuple[str, Span] | None:
+    """The first such words in `text`, those that say most first, and what they mean; what lies ahead does not count."""
+    for pattern, resolve in _READERS:
+        for match in pattern.finditer(text):
+            span = resolve({name: value and value.lower() for name, value in match.groupdict().items()}, today)
+            if span.first <= today:
+                return match[0], span
+    return None
+
+
+def quarter_span(text: str, today: date) -> tuple[str, Span] | None:
+    """ "Q3", "the first quarter of 2026"; without a year the latest one that has begun."""
+    match = _QUARTER.search(text)
+    if match is None:
+        return None
+    word, digit, said = match["word"], match["digit"], (match["year"] or "").lower()
+    number = _ORDINALS.index(word.lower()) + 1 if word else int(digit)
+    first = date(int(said) if said.isdigit() else today.year - (said == "last year"), number * 3 - 2, 1)
+    if not said and first > today:
+        first = shifted(first, months=-12)
+    return match[0], month_of(first, 3)
+
+
+def number_of(found: Found) -> int:
+    """The number that `NUMBER` matched."""
+    said = (found["number"] or "one").removeprefix("a ")
+    return int(said) if said.isdigit() else NUMBERS[said]
+
+
+def moved_by(day: date, found: Found, sign: int) -> Span:
+    """The stretch of days that lies so many units before or after the day: the longer ago, the less exactly."""
+    count, unit = number_of(found), found["unit"] or "day"
+    if unit in DAYS_IN:
+        days = count * DAYS_IN[unit]
+        return around(shifted(day, days=sign * days), 3 if unit != "day" else days // 7)
+    there = shifted(day, months=sign * count * MONTHS_IN[unit])
+    return around(there, 15 if unit == "month" else 45 if unit == "quarter" else 90)
+
+
+# --- what the words mean --------------------------------------------------------------------------
+
+
+def _yesterday(found: Found, today: date) -> Span:
+    return around(shifted(today, days=-2 if found["before"] else -1), 0)
+
+
+def _today(_: Found, today: date) -> Span:
+    return around(today, 0)
+
+
+def _calendar(found: Found, today: date) -> Span:
+    """ "last month", "this week", "the end of last year"."""
+    unit, is_this = found["unit"] or "", found["which"] == "this"
+    if found["which"] == "past" and unit in DAYS_IN | MONTHS_IN:
+        span = _rolling({"number": "one", "unit": unit}, today)
+    elif unit in ("week", "weekend"):
+        week = week_of(today if is_this else shifted(today, days=-7))
+        span = week if unit == "week" else Span(shifted(week.last, days=-1), week.last)
+    elif unit in SEASONS:
+        span = _season(SEASONS[unit], today, is_this=is_this)
+    else:
+        months = MONTHS_IN[unit]
+        span = month_of(today if is_this else shifted(month_of(today, months).first, days=-1), months)
+    part = found.get("part")
+    return span.part(PARTS[part]) if part else span
+
+
+def _season(month: int, today: date, *, is_this: bool) -> Span:
+    """The three months of the season that began last; "last summer" is the one that is over."""
+    first = date(today.year, month, 1)
+    if first > today:
+        first = shifted(first, months=-12)
+    if not is_this and shifted(first, months=3) > today:
+        first = shifted(first, months=-12)
+    return Span(first, shifted(shifted(first, months=3), days=-1))
+
+
+def _rolling(found: Found, today: date) -> Span:
+    """ "the past three weeks" """
+    count, unit = number_of(found), found["unit"] or "day"
+    if unit in DAYS_IN:
+        return Span(shifted(today, days=-count * DAYS_IN[unit]), today)
+    return Span(shifted(today, months=-count * MONTHS_IN[unit]), today)
+
+
+def _ago(found: Found, today: date) -> Span:
+    span = moved_by(today, found, -1)
+    if found["unit"] == "year":  # people mean the year as often as the day
+        year = month_of(shifted(today, months=-12 * number_of(found)), 12)
+        span = Span(min(span.first, year.first), max(span.last, year.last))
+    return Span(span.first, min(span.last, today))
+
+
+def _weekday(found: Found, today: date) -> Span:
+    """The latest such day before today; "this Monday" may be today."""
+    back = (today.weekday() - WEEKDAYS.index(found["day"] or "")) % 7
+    return around(shifted(today, days=-(back or (0 if found["which"] == "this" else 7))), 0)
+
+
+_CALENDAR_UNITS = "|".join(["weekend", "week", *MONTHS_IN, *SEASONS])
+_PART = r"(?:(?P<part>start|beginning|middle|end|early|mid|late)(?: of|-| ) ?)?"
+_READERS: list[tuple[re.Pattern[str], Callable[[Found, date], Span]]] = [  # those that say most first
+    (re.compile(pattern, re.IGNORECASE), resolve)
+    for pattern, resolve in (
+        (r"\b(?P<before>the day before )?(?:yesterday|last night)\b", _yesterday),
+        (r"\b(?:earlier today|today|this (?:morning|afternoon|evening)|tonight)\b", _today),
+        (rf"\b{NUMBER} {UNIT}s? ago\b", _ago),
+        (rf"\b(?:last|past|previous) {NUMBER} {UNIT}s\b", _rolling),
+        (rf"\b(?P<which>last|this|past|on) (?:past )?(?P<day>{'|'.join(WEEKDAYS)})\b", _weekday),
+        (rf"\b(?:the )?{_PART}(?:the )?(?P<which>last|this|past|previous) (?P<unit>{_CALENDAR_UNITS})\b", _calendar),
+    )
+]

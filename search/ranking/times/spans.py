@@ -1,0 +1,82 @@
+"""Stretches of days, how far a day lies outside of them, and what people call them. Pure."""
+
+import calendar
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+SOFT_DAYS = (2.0, 7.0)  # outside a day, and outside a week or more, what a turn counts for falls to 1/e in this time
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The days from `first` to `last`, both within."""
+
+    first: date
+    last: date
+
+    @property
+    def softness(self) -> float:
+        """In how many days outside of it a turn's share falls to 1/e."""
+        least, most = SOFT_DAYS
+        return min(least + (self.last - self.first).days, most)
+
+    @property
+    def label(self) -> str:
+        """As people write it: "October 2026", "9 to 15 November 2026"."""
+        first, last = self.first, self.last
+        if first == last:
+            return _day(first)
+        if first.day == 1 and last == month_of(last).last:
+            if (first.month, last.month) == (1, 12):
+                return str(first.year) if first.year == last.year else f"{first.year} to {last.year}"
+            start = f"{first:%B}" if first.year == last.year else f"{first:%B %Y}"
+            return f"{last:%B %Y}" if month_of(first) == month_of(last) else f"{start} to {last:%B %Y}"
+        if first.year != last.year:
+            return f"{_day(first)} to {_day(last)}"
+        return f"{first.day}{'' if first.month == last.month else f' {first:%B}'} to {_day(last)}"
+
+    def days_from(self, moment: date) -> int:
+        """How many days `moment` lies outside, 0 inside."""
+        return max((self.first - moment).days, (moment - self.last).days, 0)
+
+    def part(self, name: str) -> "Span":
+        """Its `start`, `middle` or `end`: a third of it."""
+        days = (self.last - self.first).days + 1
+        third = max(days // 3, 1)
+        skipped = {"start": 0, "middle": (days - third) // 2, "end": days - third}[name]
+        return Span(self.first + timedelta(days=skipped), self.first + timedelta(days=skipped + third - 1))
+
+
+def _day(moment: date) -> str:
+    return f"{moment.day} {moment:%B %Y}"
+
+
+def around(day: date, days: int) -> Span:
+    """The day, with so many before and after it."""
+    return Span(shifted(day, days=-days), shifted(day, days=days))
+
+
+def shifted(day: date, *, days: int = 0, months: int = 0) -> date:
+    """The day so much later, as near to it as the calendar goes; of a shorter month the last day."""
+    month = day.year * 12 + day.month - 1 + months
+    year = month // 12
+    if not date.min.year < year < date.max.year:
+        return date.min if year <= date.min.year else date.max
+    moved = date(year, month % 12 + 1, min(day.day, calendar.monthrange(year, month % 12 + 1)[1]))
+    try:
+        return moved + timedelta(days=days)
+    except OverflowError:
+        return date.min if days < 0 else date.max
+
+
+def month_of(day: date, months: int = 1) -> Span:
+    """The month that holds the day; with 3, the quarter, with 12, the year."""
+    first = date(day.year, (day.month - 1) // months * months + 1, 1)
+    last_month = first.month + months - 1
+    return Span(first, date(day.year, last_month, calendar.monthrange(day.year, last_month)[1]))
+
+
+def week_of(day: date) -> Span:
+    """Monday to Sunday."""
+    monday = shifted(day, days=-day.weekday())
+    return Span(monday, shifted(monday, days=6))

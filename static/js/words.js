@@ -1,0 +1,11 @@
+/* What scripts say, in the page's language. The keys are the English words; `core/script_words.py` lists them. */
+(() => {
+  "use strict";
+
+  let known = null;
+
+  window.word = (text, values = {}) => {
+    known ??= JSON.parse(document.getElementById("words")?.textContent ?? "{}");
+    return (known[text] ?? text).replace(/\{(\w+)\}/g, (all, name) => values[name] ?? all);
+  };
+})();

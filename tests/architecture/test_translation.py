@@ -1,0 +1,156 @@
+"""Every text of a page is marked for translation, and every marked text is translated into every language."""
+
+import re
+from gettext import GNUTranslations
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+from django.template.base import Lexer, TokenType
+
+from convmemory.core.script_words import SCRIPT_WORDS
+from tests.support.catalogues import Entry, Message, marked_in_code, marked_in_template, places_of, read_catalogue
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = ("convmemory", "search", "memory", "summaries")
+ENGLISH_ALWAYS = {  # the administration, the API documentation, and the page that shows components
+    *(ROOT / "templates/admin").glob("*.html"),
+    ROOT / "templates/accounts/change_password.html",
+    ROOT / "templates/ninja/swagger.html",
+    ROOT / "templates/shell/components.html",
+}
+TEMPLATES = sorted(set((ROOT / "templates").rglob("*.html")) - ENGLISH_ALWAYS)
+LANGUAGES = [code for code, _ in settings.LANGUAGES if code != "en"]
+SPOKEN_ATTRIBUTES = frozenset({"alt", "aria-label", "placeholder", "title"})
+NOT_WORDS = frozenset({"code", "kbd", "pre", "script", "style"})
+VOID = frozenset({"br", "hr", "img", "input", "link", "meta"})
+ANYWHERE = re.compile(r"\bconvmemory\b|Ctrl|\.(?:zip|jsonl|tar\.gz)\b")
+WORD = re.compile(r"[^\W\d_]{2,}")
+GIVEN = re.compile(r"""=["'](?=[A-Z])([^"']*)["']""")  # a text that a template hands to another
+PLACE = "\ufffc"  # where the template puts something in
+
+
+class Spoken(HTMLParser):
+    """Collects what a person would read or hear of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        is_code = ("translate", "no") in attrs
+        self.found += [value for name, value in attrs if name in SPOKEN_ATTRIBUTES and value and not is_code]
+        if tag not in VOID:
+            self.open.append("code" if is_code else tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if self.open:
+            self.open.pop()
+
+    def handle_data(self, data: str) -> None:
+        if not NOT_WORDS & set(self.open):
+            self.found.append(data)
+
+
+def unmarked_texts(source: str) -> list[str]:
+    """What of a template's text stands outside of every `translate` and `blocktranslate`."""
+    kept: list[str] = []
+    given: list[str] = []
+    ends = ""
+    for token in Lexer(source).tokenize():
+        word = token.contents.split()[0] if token.token_type == TokenType.BLOCK else ""
+        if ends:
+            ends = "" if word == ends else ends
+        elif word in ("blocktranslate", "comment"):
+            ends = f"end{word}"
+            kept.append(PLACE)
+        else:
+            kept.append(token.contents if token.token_type == TokenType.TEXT else PLACE)
+            given += GIVEN.findall(token.contents) if word == "include" else []
+    page = Spoken()
+    page.feed("".join(kept))
+    return [
+        " ".join(text.replace(PLACE, " ").split())
+        for text in (*page.found, *given)
+        if WORD.search(ANYWHERE.sub("", text))
+    ]
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: str(path.relative_to(ROOT / "templates")))
+def test_every_text_of_a_template_is_marked(path: Path) -> None:
+    assert unmarked_texts(path.read_text(encoding="utf-8")) == []
+
+
+def test_an_unmarked_text_is_found() -> None:
+    page = '<p title="{{ b }}">{% translate "C" %} day{% blocktranslate %}Dear{% endblocktranslate %}</p><pre>xy</pre>'
+    assert unmarked_texts(page) == ["day"]
+    assert unmarked_texts('{% include "a.html" with legend="Agent" b=_("Ha") %}') == ["Agent"]
+    assert unmarked_texts('<a aria-label="Go on">{{ x }}</a>') == ["Go on"]
+
+
+# --- catalogues -----------------------------------------------------------------------------------------
+
+
+def marked_messages() -> set[Message]:
+    """What templates, code and scripts mark."""
+    found = {message for path in TEMPLATES for message in marked_in_template(path.read_text(encoding="utf-8"))}
+    for path in (path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")):
+        source = path.read_text(encoding="utf-8")
+        if "django.utils.translation" in source:
+            found |= set(marked_in_code(source))
+    return found
+
+
+def catalogue(code: str) -> list[Entry]:
+    return read_catalogue(ROOT / "locale" / code / "LC_MESSAGES" / "django.po")
+
+
+@pytest.mark.parametrize("code", ["en", *LANGUAGES])
+def test_a_catalogue_holds_what_is_marked(code: str) -> None:
+    """`make messages` brings them up to date."""
+    known = {(entry.message.text, entry.message.context) for entry in catalogue(code)}
+    assert {(message.text, message.context) for message in marked_messages()} - known == set()
+
+
+@pytest.mark.parametrize("code", LANGUAGES)
+def test_every_message_is_translated(code: str) -> None:
+    open_ones = [entry.message.text for entry in catalogue(code) if entry.is_fuzzy or not all(entry.translations)]
+    assert open_ones == []
+
+
+@pytest.mark.parametrize("code", LANGUAGES)
+def test_translations_put_in_what_the_message_does(code: str) -> None:
+    for entry in catalogue(code):
+        for text in entry.translations:
+            assert places_of(text) <= entry.message.places, text
+            assert entry.message.plural or places_of(text) == entry.message.places, text
+
+
+@pytest.mark.parametrize("code", LANGUAGES)
+def test_translations_keep_the_marks_of_a_page(code: str) -> None:
+    for entry in catalogue(code):
+        for text in entry.translations:
+            assert sorted(re.findall(r"<[^>]+>", text)) == sorted(re.findall(r"<[^>]+>", entry.message.text)), text
+
+
+@pytest.mark.parametrize("code", LANGUAGES)
+def test_the_compiled_catalogue_is_that_of_its_source(code: str) -> None:
+    path = ROOT / "locale" / code / "LC_MESSAGES" / "django.mo"
+    with path.open("rb") as file:
+        compiled = GNUTranslations(file)
+    for entry in catalogue(code):
+        message = entry.message
+        if message.plural:
+            said = {compiled.ngettext(message.text, message.plural, number) for number in range(1, 30)}
+            assert said == set(entry.translations)
+        elif message.context:
+            assert (compiled.pgettext(message.context, message.text),) == entry.translations
+        else:
+            assert (compiled.gettext(message.text),) == entry.translations
+
+
+def test_scripts_say_what_is_listed_for_them() -> None:
+    sources = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "static/js").glob("*.js"))
+    assert set(re.findall(r'\bword\(\s*"([^"]+)"', sources)) == set(SCRIPT_WORDS)

@@ -1,0 +1,117 @@
+"""Titles that models give, and threads that go on from an earlier question."""
+
+import pytest
+from django.contrib.auth.models import User
+from pytest_django import Settings
+
+from convmemory.chat.models import Reply
+from convmemory.chat.replies import Ending, ReplyJob, begin_reply, finish_reply, question_asked_here, start_conversation
+from convmemory.chat.titles import _replace_title, clean_title, first_turn_of
+from convmemory.conversations.drafts import MessageDraft
+from convmemory.conversations.ingest import change_conversation
+from convmemory.conversations.models import Conversation
+from convmemory.conversations.parts import TextPart
+from convmemory.core.errors import ConversationBusy, NotFound
+from tests.factories import assistant_says, exchange, make_conversation, make_user
+
+pytestmark = pytest.mark.django_db
+
+QUESTION = "Which flour do I take for rye bread?"
+
+
+@pytest.fixture(autouse=True)
+def _endpoint(settings: Settings) -> None:
+    settings.CHAT_BASE_URL, settings.CHAT_MODEL = "http://127.0.0.1:9/v1", "m"
+
+
+def asked(
+    owner: User, text: str = QUESTION, *, chat: Conversation | None = None, replaces: int | None = None
+) -> ReplyJob:
+    chat = chat or start_conversation(owner=owner, text=text, agent_id=None)
+    return begin_reply(owner=owner, conversation_id=chat.pk, text=text, replaces=replaces)
+
+
+def answered(
+    owner: User, text: str = QUESTION, *, chat: Conversation | None = None, replaces: int | None = None
+) -> ReplyJob:
+    job = asked(owner, text, chat=chat, replaces=replaces)
+    finish_reply(job, [assistant_says(f"About {text}")], Ending(Reply.Status.DONE))
+    return job
+
+
+@pytest.mark.parametrize(
+    ("said", "title"),
+    [
+        ('"Flour for rye bread."', "Flour for rye bread"),
+        ("**Title: Flour for rye bread**\n\nBecause", "Flour for rye bread"),
+        ("\n\n  Flour   for\trye bread \n", "Flour for rye bread"),
+        ("", ""),
+        ("...", ""),
+        ("word " * 60, "word " * 15 + "word…"),
+    ],
+)
+def test_a_model_s_title_is_cleaned(said: str, title: str) -> None:
+    assert clean_title(said) == title
+
+
+def test_a_title_takes_the_question_s_place_and_nobody_else_s(owner: User) -> None:
+    job = answered(owner)
+    turn = first_turn_of(job, [assistant_says("Rye.")])
+    assert turn is not None
+    assert (turn.title, turn.question, turn.answer) == (QUESTION, QUESTION, "Rye.")
+    change_conversation(owner=owner, conversation_id=job.conversation_id, values={"title": "Mine"})
+    assert first_turn_of(job, []) is None
+    assert not _replace_title(job, QUESTION, "Flour")
+    change_conversation(owner=owner, conversation_id=job.conversation_id, values={"title": QUESTION})
+    assert _replace_title(job, QUESTION, "Flour")
+    assert Conversation.objects.get().title == "Flour"
+
+
+def test_a_question_that_was_replaced_is_no_title_to_keep(owner: User) -> None:
+    first = answered(owner)
+    again = answered(owner, "Which flour for cake?", chat=Conversation.objects.get(), replaces=first.question_id)
+    turn = first_turn_of(again, [])
+    assert turn is not None
+    assert (turn.title, turn.question) == (QUESTION, "Which flour for cake?")
+
+
+def test_what_a_program_began_keeps_its_title(owner: User) -> None:
+    program = make_conversation(owner, exchange())
+    assert first_turn_of(answered(owner, chat=program), []) is None
+
+
+def test_the_thread_goes_on_without_what_was_replaced(owner: User) -> None:
+    first = answered(owner)
+    chat = Conversation.objects.get()
+    answered(owner, "And for cake?", chat=chat)
+    again = answered(owner, "Which flour for oat bread?", chat=chat, replaces=first.question_id)
+    chat.refresh_from_db()
+    assert (chat.turn_count, chat.message_count, chat.status) == (1, 6, "idle")
+    live = chat.messages.filter(superseded=False).order_by("position")
+    assert [(row.pk == again.question_id, row.turn_number) for row in live] == [(True, 0), (False, 0)]
+    assert set(chat.messages.filter(superseded=True).values_list("turn_number", flat=True)) == {None}
+
+
+def test_only_what_was_asked_here_and_still_counts_is_replaced(owner: User) -> None:
+    job = answered(owner)
+    chat = Conversation.objects.get()
+    told = make_conversation(owner, exchange(("told", "so")))
+    answer = chat.messages.get(role="assistant")
+    imported = told.messages.get(role="user")
+    for home, message_id in ((chat, answer.pk), (told, imported.pk), (told, job.question_id), (chat, 10**9)):
+        with pytest.raises(NotFound):
+            answered(owner, chat=home, replaces=message_id)
+    with pytest.raises(NotFound):
+        question_asked_here(owner=make_user(), conversation_id=chat.pk, message_id=job.question_id)
+    answered(owner, chat=chat, replaces=job.question_id)
+    with pytest.raises(NotFound):
+        answered(owner, chat=chat, replaces=job.question_id)
+
+
+def test_nothing_is_replaced_while_a_reply_is_written(owner: User) -> None:
+    job = asked(owner)
+    with pytest.raises(ConversationBusy):
+        asked(owner, chat=Conversation.objects.get(), replaces=job.question_id)
+    received = MessageDraft(role="assistant", parts=(TextPart("Rye."),))
+    finish_reply(job, [received], Ending(Reply.Status.DONE))
+    assert not Conversation.objects.get().messages.filter(superseded=True).exists()

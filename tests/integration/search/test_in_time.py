@@ -1,0 +1,143 @@
+"""What a question says about when, over stored turns: days, events, the first and the latest, and who may see them."""
+
+from datetime import UTC, date, datetime
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from convmemory.conversations import ingest
+from convmemory.conversations.drafts import ConversationDraft
+from convmemory.tools.registry import run_tool
+from memory.recall import recall
+from search.adapters.conversations import index_conversation
+from search.searching import SearchQuery, SearchResults, search
+from tests.factories import exchange, make_user
+
+pytestmark = pytest.mark.django_db
+
+TODAY = date(2026, 11, 18)
+OTHERS = (
+    ("how long do I boil an egg", "Seven minutes."),
+    ("which knife for bread", "A serrated one."),
+    ("why does the build fail", "The certificate of the proxy has expired."),
+    ("write a limerick about a cat", "There once was a cat in the hall."),
+    ("what is a monad", "A monoid in the category of endofunctors."),
+)
+
+
+def talk(owner: User, day: date, question: str, answer: str) -> int:
+    """A conversation of one turn on a day; its id."""
+    when = datetime(day.year, day.month, day.day, 12, tzinfo=UTC)
+    draft = ConversationDraft(messages=exchange((question, answer)), created_at=when)
+    conversation = ingest.create_conversation(owner=owner, draft=draft)
+    index_conversation(conversation_id=conversation.pk)
+    return conversation.pk
+
+
+@pytest.fixture
+def retros(owner: User) -> dict[str, int]:
+    """Talks that differ in little but their days, among others."""
+    for number, (question, answer) in enumerate(OTHERS):
+        talk(owner, date(2026, 7, 1 + number), question, answer)
+    days = {"august": date(2026, 8, 28), "september": date(2026, 9, 25), "october": date(2026, 10, 30)}
+    return {name: talk(owner, days[name], "summarise our retro", f"The team talked about {name}.") for name in days}
+
+
+@pytest.fixture
+def owner() -> User:
+    return make_user()
+
+
+def find(owner: Any, text: str, **values: Any) -> SearchResults:
+    return search(caller=owner, query=SearchQuery(text=text, today=TODAY, **values))
+
+
+def first(found: SearchResults) -> int:
+    return found.hits[0].conversation_id
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("last month", "october"), ("two months ago", "september"), ("in August", "august"), ("last summer", "august"),
+        ("the first time", "august"), ("the last time", "october"), ("latest", "october"), ("earliest", "august"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("mode", ["hybrid", "semantic", "full_text"])
+def test_turns_of_the_time_come_first(
+    owner: User, retros: dict[str, int], words: str, expected: str, mode: str
+) -> None:
+    assert first(find(owner, f"our retro {words}", mode=mode)) == retros[expected]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("two weeks before the launch of Harbour", {"august"}),
+        ("seven weeks after the launch of Harbour", {"october"}),
+        ("before the launch of Harbour", {"august"}), ("after the launch of Harbour", {"september", "october"}),
+    ],
+)  # fmt: skip
+def test_an_event_is_looked_for_first(owner: User, retros: dict[str, int], words: str, expected: set[str]) -> None:
+    talk(owner, date(2026, 9, 12), "the launch of Harbour is today", "Congratulations to all who built Harbour!")
+    found = find(owner, f"what did the retro say {words}")
+    names = {conversation_id: name for name, conversation_id in retros.items()}
+    assert next(names[hit.conversation_id] for hit in found.hits if hit.conversation_id in names) in expected
+    assert found.time is not None
+    assert "2026" in found.time.label
+
+
+def test_an_event_of_somebody_else_is_not_found(owner: User, retros: dict[str, int]) -> None:
+    talk(make_user(), date(2026, 9, 12), "the launch of Harbour is today", "Congratulations!")
+    labels = {find(owner, "the retro before the launch of Harbour").time for _ in range(2)}
+    assert all(label is None or "12 September" not in label.label for label in labels)
+
+
+def test_without_a_word_of_time_the_day_does_not_matter(owner: User, retros: dict[str, int]) -> None:
+    found = find(owner, "our retro of august")
+    assert find(owner, "what the team talked about").time is None
+    assert found.hits
+
+
+def test_words_of_time_can_be_plain_words(owner: User, retros: dict[str, int]) -> None:
+    read, plain = find(owner, "our retro last month"), find(owner, "our retro last month", is_timeless=True)
+    assert read.notes == ("Read “last month” as October 2026.",)
+    assert (plain.notes, plain.time) == ((), None)
+
+
+def test_a_cursor_belongs_to_one_reading(owner: User, retros: dict[str, int]) -> None:
+    query = SearchQuery(text="our retro last month", today=TODAY, limit=1)
+    cursor = search(caller=owner, query=query).next_cursor
+    assert cursor
+    assert search(caller=owner, query=query, cursor=cursor).hits
+    assert query.identity != SearchQuery(text="our retro last month", limit=1, is_timeless=True).identity
+
+
+def test_nothing_of_the_time_leaves_the_order_as_it_is(owner: User, retros: dict[str, int]) -> None:
+    query = "the retro of september in March 2020"
+    assert [hit.conversation_id for hit in find(owner, query).hits] == [
+        hit.conversation_id for hit in find(owner, query, is_timeless=True).hits
+    ]
+
+
+def test_tools_and_recall_read_it_too(owner: User) -> None:
+    talk(owner, date(2020, 1, 1), "summarise our retro", "The team talked about the old year.")
+    found: Any = run_tool("ConversationSearch", caller=owner, arguments={"query": "our latest retro"})
+    assert found["note"] == "Read “latest” as the latest first."
+    assert recall(owner=owner, query="our latest retro").notes == ("Read “latest” as the latest first.",)
+
+
+def test_a_time_costs_one_query_and_an_event_a_search(owner: User, retros: dict[str, int]) -> None:
+    def queries(text: str, **values: Any) -> int:
+        find(owner, text, **values)
+        with CaptureQueriesContext(connection) as caught:
+            find(owner, text, **values)
+        return len(caught)
+
+    plain = queries("our retro last month", is_timeless=True)
+    assert queries("our latest retro") == plain + 1
+    assert queries("our retro last month") == plain + 2
+    assert queries("our retro before the launch") <= 2 * plain + 2

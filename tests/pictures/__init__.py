@@ -1,0 +1,1 @@
+"""Pictures of every page for docs/pages.md: `make pages`, or `python -m tests.pictures`."""

@@ -1,0 +1,154 @@
+"""Takes the pictures: starts the product on a scratch folder, fills it, drives Chromium over it.
+
+`--only NAME ...` takes some pages alone, `--whole FOLDER` also keeps each picture by itself, in full size.
+"""
+
+import argparse
+import json
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx2
+from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, sync_playwright
+
+from tests.pictures.pages import Shot, shots_of
+from tests.pictures.sheets import SIZES, save_sheet, save_small, write_index
+from tests.pictures.visitors import GUIDE, NEWCOMER, OWNER, PASSWORD, SESSION
+from tests.support.chat_server import running_chat_server, says
+from tests.support.installation import ROOT, Installation, running_installation, wait_until
+from tests.surfaces.browser import ARGUMENTS, chromium_path
+
+IMAGES, PAGES = ROOT / "docs/images", ROOT / "docs/images/pages"
+READY_S = 240
+README_SIZE: ViewportSize = {"width": 1280, "height": 800}
+ANSWER = """Two things, from what you worked out in *Deadlock in billing-service*:
+
+1. Both jobs take the row locks of `payments` in the **same order**, by id.
+2. `lock_timeout` is set for the job alone, not for the whole role.
+
+```sql
+SET LOCAL lock_timeout = '2s';
+```
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.pictures", description=__doc__)
+    parser.add_argument("--only", nargs="*", default=[], metavar="NAME")
+    parser.add_argument("--whole", type=Path, metavar="FOLDER")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="convmemory-pictures-") as name, running_chat_server() as endpoint:
+        model = {"CHAT_BASE_URL": endpoint.url, "CHAT_API_KEY": endpoint.key, "CHAT_MODEL": "llama3.1:8b"}
+        endpoint.scripts.append(says(ANSWER))
+        with running_installation(Path(name), {**model, "LOG_LEVEL": "WARNING"}) as installation:
+            ids = fill(installation)
+            with chromium() as browser:
+                visitors = {who: signed_in(browser, installation, who) for who in (OWNER, NEWCOMER)}
+                visitors[""] = browser.new_context(base_url=installation.address)
+                ids["chat"] = chat(visitors[OWNER].new_page())
+                shots = [shot for shot in shots_of(ids) if not given.only or shot.name in given.only]
+                for shot in shots:
+                    picture(visitors[shot.visitor].new_page(), shot, given.whole)
+                if not given.only:
+                    pictures_of_the_readme(visitors[OWNER].new_page())
+                    write_index(ROOT / "docs/pages.md", shots)
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium_path(), args=list(ARGUMENTS))
+        yield browser
+        browser.close()
+
+
+def fill(installation: Installation) -> dict[str, int]:
+    """The archive that the pictures show, indexed; the ids of what pages are asked by."""
+    key = installation.manage("create_api_key", OWNER).split()[-1]
+    with httpx2.Client(
+        base_url=f"{installation.address}/api/v1",
+        headers={"Authorization": f"Bearer {key}"},
+        trust_env=False,
+        timeout=60,
+    ) as api:
+        wait_until(lambda: api.get("/index/status").json()["turns"], "the samples", READY_S)
+        ids: dict[str, int] = json.loads(in_django(installation, "prepare").splitlines()[-1])
+        ids["document"] = api.post("/documents", files={"file": ("bike-counters.md", GUIDE.encode())}).json()["id"]
+        lines = "\n".join(json.dumps(message) for message in SESSION).encode()
+        api.post("/imports", files={"file": ("bike-export.jsonl", lines)}).raise_for_status()
+        api.post(f"/conversations/{ids['coding']}/summaries", json={"method": "extractive"}).raise_for_status()
+        wait_until(lambda: not api.get("/index/status").json()["pending"], "an index that is complete", READY_S)
+    ids |= json.loads(in_django(installation, "complete").splitlines()[-1])
+    return ids
+
+
+def in_django(installation: Installation, function: str) -> str:
+    code = f"from tests.pictures import archive; archive.{function}()"
+    return installation.manage("shell", "--verbosity", "0", "-c", code)
+
+
+def signed_in(browser: Browser, installation: Installation, name: str) -> BrowserContext:
+    context = browser.new_context(base_url=installation.address)
+    page = context.new_page()
+    page.goto("/login")
+    page.locator("[name=username]").fill(name)
+    page.locator("[name=password]").fill(PASSWORD)
+    page.locator("button.wide").click()
+    page.locator(".rail").wait_for()
+    page.close()
+    return context
+
+
+def chat(page: Page) -> int:
+    """The id of a chat with one answer."""
+    page.goto("/chat")
+    page.locator("#message").fill("What did we change so that the payments job does not deadlock again?")
+    page.locator("[data-send]").click()
+    page.wait_for_url("**/conversations/*")
+    page.locator(".message.is-assistant pre").first.wait_for()
+    number = int(page.url.partition("/conversations/")[2].partition("?")[0].partition("#")[0])
+    page.close()
+    return number
+
+
+def picture(page: Page, shot: Shot, whole: Path | None) -> None:
+    """The sheet of one page: four widths, light and dark."""
+    taken: dict[tuple[str, int], bytes] = {}
+    for width, height in SIZES:
+        page.set_viewport_size({"width": width, "height": height})
+        page.emulate_media(color_scheme="light")
+        page.goto(shot.address)
+        page.wait_for_load_state("networkidle")
+        shot.steps(page)
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+            taken[scheme, width] = page.screenshot(animations="disabled", caret="hide")
+            if whole:
+                whole.mkdir(parents=True, exist_ok=True)
+                (whole / f"{shot.name}-{width}-{scheme}.png").write_bytes(taken[scheme, width])
+    page.close()
+    save_sheet(PAGES / f"{shot.name}.webp", taken)
+    print(shot.name, flush=True)
+
+
+def pictures_of_the_readme(page: Page) -> None:
+    """Two pages in a size to read them in."""
+    page.set_viewport_size(README_SIZE)
+    for name, address in (
+        ("search", "/search?q=why+did+payments+deadlock"),
+        ("recall", "/recall?query=payments+deadlock"),
+    ):
+        page.goto(address)
+        page.wait_for_load_state("networkidle")
+        if name == "search":
+            page.locator(".hit").first.wait_for()
+            page.keyboard.press("ArrowDown")
+            page.locator("[data-preview]").first.wait_for()
+        save_small(IMAGES / f"{name}.png", page.screenshot(animations="disabled", caret="hide"))
+    page.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""What the pictures show: the sample conversations with stars and tags, a document, an import, an agent, a summary.
+
+`prepare` and `complete` run in the installation, through `manage.py shell`.
+"""
+
+import json
+import random
+from datetime import timedelta
+
+from django.contrib.auth.models import Permission, User
+
+from convmemory.chat.models import Agent
+from convmemory.conversations import curating
+from convmemory.conversations.models import Conversation, Import
+from convmemory.ops.dashboard_tasks import map_turns, sample_index
+from convmemory.ops.models import IndexSample
+from search.models import ItemEmbedding
+from tests.pictures.visitors import NEWCOMER, OWNER, PASSWORD
+
+CODING, READING = "sample-billing-deadlock", "sample-explain-hnsw"
+TAGGED = {"sample-billing-deadlock": "postgres", "sample-flaky-ci-pipeline": "ci", "sample-jwt-login": "security"}
+
+
+def prepare() -> None:
+    """Accounts, marks and an agent; prints the ids that pages are asked by."""
+    owner = User.objects.get(username=OWNER)
+    owner.set_password(PASSWORD)
+    owner.save()
+    owner.user_permissions.add(Permission.objects.get(codename="read_content"))
+    User.objects.create_user(NEWCOMER, password=PASSWORD)
+    numbers = dict(Conversation.objects.filter(owner=owner).values_list("source_id", "pk"))
+    for name, tag in TAGGED.items():
+        curating.add_tag(owner=owner, conversation_ids=[numbers[name]], name=tag)
+    curating.set_star(owner=owner, conversation_id=numbers[CODING], starred=True)
+    curating.set_pin(owner=owner, conversation_id=numbers[READING], pinned=True)
+    Agent.objects.create(
+        owner=owner, name="Librarian", model="llama3.1:8b", tools=["search_chat_history", "read_conversation"],
+        system_prompt="Answer from the archive, and name the turn that you rely on.",
+    )  # fmt: skip
+    print(json.dumps({"coding": numbers[CODING], "reading": numbers[READING]}))
+
+
+def complete() -> None:
+    """What is measured and computed once everything is indexed; prints more ids."""
+    owner = User.objects.get(username=OWNER)
+    sample_index()
+    _earlier_samples()
+    map_turns(owner.pk)
+    imported = Import.objects.filter(owner=owner).latest("pk")
+    embedding = ItemEmbedding.objects.filter(owner_id=owner.pk).order_by("pk")[20]
+    print(json.dumps({"import": imported.pk, "embedding": embedding.pk}))
+
+
+def _earlier_samples() -> None:
+    """Samples of the hours before, as a worker that has run for a while leaves them."""
+    latest, chance = IndexSample.objects.latest("taken_at"), random.Random(7)
+    for back in range(1, 48):
+        waiting = max(0, 9 * (back - 30)) + chance.randrange(3)
+        row = IndexSample.objects.get(pk=latest.pk)
+        row.pk, row.pending, row.queued = None, waiting, waiting // 4
+        row.save()
+        IndexSample.objects.filter(pk=row.pk).update(taken_at=latest.taken_at - timedelta(minutes=10 * back))

@@ -1,0 +1,269 @@
+"""Importing in a real browser: from an empty account to the first found turn, drops, bars, refusals, undo."""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from queue import SimpleQueue
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from playwright.sync_api import FilePayload, Locator, Page, expect
+from pytest_django import Settings
+from pytest_django.live_server_helper import LiveServer
+
+from convmemory.conversations import import_process, tasks
+from convmemory.conversations.models import Conversation, Import
+from search.adapters.conversations import index_conversation
+from tests.factories import make_user
+from tests.support.importing import run_here
+from tests.surfaces.browser import Chromium, held, sign_in
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+expect.set_options(timeout=15_000)
+WIDTHS = (1440, 1024, 768, 390)
+MOST_CLICKS = 5
+QUESTION = "how do I keep a sourdough starter alive?"
+ANSWER = "Feed the starter once a week."
+Steps = Callable[[Page], None]
+
+
+def transcript(*turns: tuple[str, str]) -> bytes:
+    said = [pair for question, answer in turns for pair in (("user", question), ("assistant", answer))]
+    return "".join(json.dumps({"role": role, "content": text}) + "\n" for role, text in said).encode()
+
+
+def file_of(name: str, content: bytes) -> FilePayload:
+    return {"name": name, "mimeType": "application/octet-stream", "buffer": content}
+
+
+BREAD = file_of("bread.jsonl", transcript((QUESTION, ANSWER)))
+RYE = file_of("rye.jsonl", transcript(("is rye flour sour?", "Rye is lively.")))
+
+
+@pytest.fixture
+def owner(settings: Settings, tmp_path: Path) -> User:
+    settings.IMPORT_FOLDER = tmp_path / "imports"
+    return make_user("ada")
+
+
+class Worker:
+    """Does what is enqueued, in a thread of its own, as soon as `may_work` is set."""
+
+    def __init__(self) -> None:
+        self.may_work, self.has_indexed = threading.Event(), threading.Event()
+        self.asked: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
+        self.thread = threading.Thread(target=self._work)
+
+    def _work(self) -> None:
+        while (task := self.asked.get()) is not None:
+            if self.may_work.wait(60):
+                task()
+        connection.close()
+
+    def import_one(self, import_id: int) -> None:
+        tasks.run(import_id)
+        for conversation_id in Conversation.objects.values_list("pk", flat=True):
+            index_conversation(conversation_id=conversation_id)
+        self.has_indexed.set()
+
+
+@pytest.fixture
+def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Worker]:
+    worker = Worker()
+
+    def enqueue_import(import_id: int) -> None:
+        worker.asked.put(lambda: worker.import_one(import_id))
+
+    def enqueue_undo(row: Import) -> None:
+        worker.asked.put(lambda: tasks.undo_import(row.pk, owner_id=row.owner_id))
+
+    monkeypatch.setattr(import_process, "run_child", run_here)
+    monkeypatch.setattr("convmemory.conversations.import_views.enqueue_import", enqueue_import)
+    monkeypatch.setattr("convmemory.conversations.tasks.enqueue_import", enqueue_import)
+    monkeypatch.setattr("convmemory.conversations.import_views.enqueue_undo", enqueue_undo)
+    worker.may_work.set()
+    worker.thread.start()
+    yield worker
+    worker.asked.put(None)
+    worker.thread.join()
+
+
+@pytest.fixture
+def visit(chromium: Chromium, live_server: LiveServer, owner: User, worker: Worker) -> Callable[..., None]:
+    """Runs steps on the import page, where `ada` has just signed in."""
+
+    def visit_signed_in(steps: Steps, *, width: int = 1280, javascript: bool = True) -> None:
+        def sign_in_first(page: Page) -> None:
+            sign_in(page, at="/login?next=/import")
+            steps(page)
+
+        chromium.visit(live_server.url, sign_in_first, width=width, javascript=javascript)
+
+    return visit_signed_in
+
+
+def card(page: Page, name: str) -> Locator:
+    return page.locator(".import").filter(has=page.get_by_role("heading", name=name))
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_from_an_empty_account_to_the_first_found_turn(
+    chromium: Chromium,
+    live_server: LiveServer,
+    owner: User,
+    worker: Worker,
+    width: int,
+    record_property: Callable[[str, object], None],
+) -> None:
+    clicks: list[str] = []
+
+    def click(what: Locator) -> None:
+        clicks.append(str(what))
+        what.click()
+
+    def steps(page: Page) -> None:
+        page.goto("/")
+        page.get_by_label("Name").fill("ada")
+        page.get_by_label("Password").fill("correct horse")
+        click(page.get_by_role("button", name="Sign in"))
+        with page.expect_file_chooser() as chooser:
+            click(page.locator("[data-drop-form] input#file"))
+        clicks.append("the file, in the window of the system")
+        chooser.value.set_files([BREAD])
+        click(page.get_by_role("link", name="Search what came in"))
+        expect(page.get_by_role("searchbox")).to_be_focused()
+        assert worker.has_indexed.wait(60)
+        page.keyboard.type("keep a sourdough starter alive")
+        click(page.locator(".hit").first)
+        expect(page.locator("#turn-0")).to_contain_text(QUESTION)
+        expect(page.locator("[data-conversation-page]")).to_contain_text(ANSWER)
+
+    began = time.monotonic()
+    chromium.visit(live_server.url, steps, width=width)
+    seconds = round(time.monotonic() - began, 1)
+    record_property("seconds_to_the_first_found_turn", seconds)
+    print(f"{width} px: {len(clicks)} clicks and {seconds} s from the empty account to the first found turn")
+    assert len(clicks) <= MOST_CLICKS, clicks
+
+
+def test_several_files_wait_for_each_other_and_lead_to_what_came_in(visit: Callable[..., None], worker: Worker) -> None:
+    worker.may_work.clear()
+
+    def steps(page: Page) -> None:
+        with held(page, lambda url: url.endswith("/import")) as uploads:
+            page.locator("input#file").set_input_files([BREAD, RYE])
+            expect(page.locator(".is-uploading")).to_have_count(2)
+            expect(page.get_by_role("progressbar", name="Uploaded")).to_have_count(2)
+            expect(card(page, "rye.jsonl").locator("[data-upload-waiting]")).to_be_visible()
+            expect(card(page, "bread.jsonl").locator("[data-upload-waiting]")).to_be_hidden()
+            assert len(uploads) <= 1, "one after the other"
+        expect(page.locator(".is-uploading")).to_have_count(0)
+        expect(page.locator(".import.is-queued")).to_have_count(2)
+        worker.may_work.set()
+        expect(page.locator(".import.is-done")).to_have_count(2)
+        expect(card(page, "bread.jsonl").get_by_text("imported", exact=True)).to_be_visible()
+        expect(page.locator("#results .item")).to_have_count(2)
+        card(page, "bread.jsonl").get_by_role("link", name=QUESTION).click()
+        expect(page.get_by_role("heading", level=1)).to_have_text(QUESTION)
+
+    visit(steps)
+
+
+DROP = """files => {
+    const data = new DataTransfer();
+    for (const [name, text] of files) data.items.add(new File([text], name));
+    for (const kind of ["dragenter", "dragover", "drop"])
+        document.querySelector("footer, .how, body").dispatchEvent(
+            new DragEvent(kind, {bubbles: true, cancelable: true, dataTransfer: data}));
+}"""
+
+
+def test_files_are_dropped_anywhere_on_the_page(visit: Callable[..., None]) -> None:
+    def steps(page: Page) -> None:
+        page.evaluate(DROP, [[name["name"], name["buffer"].decode()] for name in (BREAD, RYE)])
+        expect(page.locator(".import.is-done")).to_have_count(2)
+        expect(page.locator("body.is-dropping")).to_have_count(0)
+
+    visit(steps)
+
+
+def test_what_is_refused_is_never_green(visit: Callable[..., None]) -> None:
+    def steps(page: Page) -> None:
+        page.locator("input#file").set_input_files([file_of("broken.zip", b"PK\x03\x04 no archive"), BREAD])
+        expect(page.locator(".import.is-done")).to_have_count(1)
+        failed = card(page, "broken.zip")
+        expect(failed.locator(".notice.error")).to_contain_text("a damaged archive")
+        expect(failed.locator(".notice:not(.error, .warning), .tag.success, .icon-check")).to_have_count(0)
+
+    visit(steps)
+
+
+def test_a_file_that_is_too_large_is_not_sent(visit: Callable[..., None], settings: Settings) -> None:
+    settings.MAX_UPLOAD_MB = 1
+
+    def steps(page: Page) -> None:
+        sent: list[str] = []
+        page.on("request", lambda request: sent.append(request.url) if request.method == "POST" else None)
+        page.locator("input#file").set_input_files([file_of("all.zip", bytes(1024**2 + 1)), BREAD])
+        expect(card(page, "all.zip").get_by_text("The file is larger than 1 MB")).to_be_visible()
+        expect(page.locator(".import.is-done")).to_have_count(1)
+        assert len(sent) == 1
+
+    visit(steps)
+
+
+def test_a_refused_upload_says_why_and_the_next_goes_on(visit: Callable[..., None], owner: User) -> None:
+    Import.objects.bulk_create(Import(owner=owner, name="old.zip", size=1, file="x") for _ in range(100))
+
+    def steps(page: Page) -> None:
+        page.locator("input#file").set_input_files([BREAD, RYE])
+        expect(page.locator(".is-uploading .notice.error:visible")).to_have_count(2)
+        expect(card(page, "rye.jsonl")).to_contain_text("100 imports of yours have not ended yet")
+
+    with pytest.raises(AssertionError, match="422"):  # the browser itself complains of a refusal
+        visit(steps)
+
+
+def test_an_upload_that_broke_off_is_sent_again_and_one_is_cancelled(visit: Callable[..., None]) -> None:
+    def steps(page: Page) -> None:
+        page.route("**/import", lambda route: route.abort(), times=1)
+        page.locator("input#file").set_input_files([BREAD])
+        expect(card(page, "bread.jsonl").get_by_text("The connection broke off")).to_be_visible()
+        with held(page, lambda url: url.endswith("/import")):
+            card(page, "bread.jsonl").get_by_role("button", name="Try again").click()
+            page.locator("input#file").set_input_files([RYE])
+            card(page, "rye.jsonl").get_by_role("button", name="Cancel").click()
+            expect(card(page, "rye.jsonl")).to_have_count(0)
+        expect(page.locator(".import.is-done")).to_have_count(1)
+
+    with pytest.raises(AssertionError, match="ERR_FAILED"):  # the browser itself complains of the broken connection
+        visit(steps)
+    assert Conversation.objects.count() == 1
+
+
+def look_until(page: Page, selector: str, javascript: bool) -> Locator:
+    """What is waited for; without scripts the page is loaded again until it is there."""
+    found = page.locator(selector)
+    until = time.monotonic() + 60
+    while not javascript and not found.count() and time.monotonic() < until:
+        page.reload()
+    return found
+
+
+@pytest.mark.parametrize("javascript", [True, False])
+def test_an_import_is_undone(visit: Callable[..., None], javascript: bool) -> None:
+    def steps(page: Page) -> None:
+        page.locator("input#file").set_input_files([BREAD])
+        if not javascript:
+            page.get_by_role("button", name="Import").click()
+        done = look_until(page, ".import.is-done", javascript)
+        done.get_by_text("Undo this import").first.click()
+        done.get_by_role("button", name="Undo this import").click()
+        expect(look_until(page, ".import.is-undone", javascript)).to_contain_text("undone")
+
+    visit(steps, javascript=javascript)
+    assert not Conversation.objects.exists()

@@ -1,0 +1,72 @@
+"""`manage.py models`: what there is, what fits, what a switch would cost."""
+
+import json
+from collections.abc import Iterator
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from django.core.management import CommandError, call_command
+from pytest_django import Settings
+
+from convmemory.embeddings import spaces
+from convmemory.embeddings.models import EmbeddingSpace
+from search.adapters.conversations import index_conversation
+from tests.factories import exchange, make_conversation, make_user
+from tests.support.onnx_models import SHAPES, write_model
+from tests.support.tiny_bert import write_tiny_bert
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def shelf(tmp_path: Path, settings: Settings) -> Iterator[Path]:
+    """A model in use, and a folder of others: one with prompts, one that is no sentence model, one file."""
+    settings.EMBEDDING_MODEL_PATH = str(write_tiny_bert(tmp_path / "used"))
+    settings.VAR_DIR = tmp_path / "var"
+    folder = tmp_path / "shelf"
+    write_model(folder / "prompted", SHAPES["prompts, Dense"])
+    (folder / "broken").mkdir()
+    (folder / "broken" / "model.onnx").write_bytes(b"no graph")
+    (folder / "notes.txt").write_text("not a model")
+    yield folder
+    spaces._opened.reset()
+
+
+def listed(*arguments: str) -> str:
+    out = StringIO()
+    call_command("models", *arguments, stdout=out)
+    return out.getvalue()
+
+
+def test_models_are_listed_with_what_a_switch_costs(shelf: Path) -> None:
+    owner = make_user()
+    index_conversation(conversation_id=make_conversation(owner, exchange(("the cat?", "on the mat."))).pk)
+    found = {choice["place"]: choice for choice in json.loads(listed(str(shelf), "--json"))}
+    assert len(found) == 4
+    used = found[str(shelf.parent / "used")]
+    assert used["is_active"]
+    assert used["cost"] is None
+    prompted = found[str(shelf / "prompted")]
+    assert (prompted["query_prompt"], prompted["passage_prompt"]) == ("the cat: ", "a mat: ")
+    assert prompted["card"]["dimensions"] == 40
+    assert prompted["cost"]["texts"] >= 3
+    assert prompted["cost"]["database_bytes"] > 3 * 2 * 40
+    assert prompted["tokens_per_second"] > 0
+    assert "tokenizer.json is missing" in found[str(shelf / "broken")]["problem"]
+    assert EmbeddingSpace.objects.count() == 1  # looking makes no space
+
+
+def test_a_person_reads_what_to_do_next(shelf: Path) -> None:
+    text = listed(str(shelf / "prompted"))
+    assert "(in use)" in text
+    assert "prompts: 'the cat: ' before questions" in text
+    assert f"manage.py reembed --model {shelf / 'prompted'}" in text
+    assert "cannot be used" in listed(str(shelf / "broken"))
+
+
+def test_the_default_model_is_written_at_eight_bits_and_listed(tmp_path: Path) -> None:
+    text = listed("--write-quantized", str(tmp_path / "small"))
+    assert f"manage.py reembed --model {tmp_path / 'small'}" in text
+    with pytest.raises(CommandError, match="exists already"):
+        listed("--write-quantized", str(tmp_path / "small"))

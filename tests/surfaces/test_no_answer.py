@@ -1,0 +1,177 @@
+"""What page, API, command, tools and recall say where nothing answers; and that nothing is silenced which does."""
+
+import json
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import call_command
+from django.test import Client
+
+from convmemory.tools.registry import run_tool
+from memory.recall import recall
+from memory.recalled import NOTHING_ANSWERS
+from search.adapters.conversations import index_conversation
+from search.searching import ONLY_NEAREST
+from tests.factories import exchange, make_conversation, make_user
+from tests.support.api import Api, problem_of
+from tests.support.documents import indexed, upload
+
+pytestmark = pytest.mark.django_db
+
+NONSENSE = "zzqqxx blorf"
+QUESTION = "how long do I boil an egg?"
+PAIRS = [
+    (QUESTION, "Seven minutes for a soft one."),
+    ("my sourdough stays flat", "The starter is too cold; keep it at 26 degrees."),
+    ("which knife do I need for bread?", "A serrated one, it tears the crumb less."),
+    ("the gate of the garden is rusty, which paint holds?", "Use a metal primer first, then two coats of enamel."),
+    ("when does the train to Ghent leave on Sundays?", "At ten past nine, from platform four."),
+]
+
+
+@pytest.fixture
+def archive(owner: User, settings: Any) -> User:
+    settings.SEARCH_MIN_RELEVANCE, settings.RECALL_MIN_RELEVANCE = 0.37, 0.25
+    conversation = make_conversation(owner, exchange(*PAIRS), title="House")
+    index_conversation(conversation_id=conversation.pk)
+    return owner
+
+
+def page_of(user: User, **query: str) -> str:
+    client = Client()
+    client.force_login(user)
+    response = client.get("/search", query)
+    assert response.status_code == 200
+    return str(response.content.decode())
+
+
+def test_the_page_says_that_nothing_answers_and_shows_the_nearest_when_asked(archive: User) -> None:
+    text = page_of(archive, q=NONSENSE)
+    assert f"Nothing here seems to answer “{NONSENSE}”" in text
+    assert 'class="item hit"' not in text
+    assert ONLY_NEAREST not in text
+    assert 'href="/search?q=zzqqxx+blorf&amp;nearest=1"' in text
+    nearest = page_of(archive, q=NONSENSE, nearest="1")
+    assert 'class="item hit"' in nearest
+    assert ONLY_NEAREST in nearest
+    assert "seems to answer “" not in nearest
+
+
+def test_the_page_shows_what_answers(archive: User) -> None:
+    text = page_of(archive, q=QUESTION)
+    assert "seems to answer" not in text
+    assert '<span class="band is-strong">strong</span>' in text.split('class="item hit"')[1]
+    assert "of 100 such results answer" in text
+
+
+@pytest.mark.parametrize("path", ["/conversations/search", "/search"])
+def test_the_api_brings_the_nearest_and_says_that_they_do_not_answer(archive: User, path: str) -> None:
+    api = Api(archive)
+    found = api.get(path, query=QUESTION).json()
+    assert found["answered"] is True
+    assert found["results"][0]["relevance"] > 0.5
+    nothing = api.get(path, query=NONSENSE).json()
+    assert nothing["answered"] is False
+    assert nothing["notes"] == [ONLY_NEAREST]
+    assert len(nothing["results"]) == len(PAIRS)
+    assert max(hit["relevance"] for hit in nothing["results"]) < 0.1
+
+
+def test_an_empty_answer_answers_nothing(archive: User) -> None:
+    found = Api(archive).get("/search", query=NONSENSE, mode="full_text").json()
+    assert (found["results"], found["answered"], found["notes"]) == ([], False, [])
+
+
+def test_without_a_bar_nothing_is_silenced(archive: User, settings: Any) -> None:
+    settings.SEARCH_MIN_RELEVANCE = settings.RECALL_MIN_RELEVANCE = 0.0
+    assert 'class="item hit"' in page_of(archive, q=NONSENSE)
+    assert Api(archive).get("/search", query=NONSENSE).json()["answered"] is True
+    assert recall(owner=archive, query=NONSENSE, threshold=0).messages
+
+
+def test_a_quoted_phrase_that_stands_there_is_never_silenced(archive: User, settings: Any) -> None:
+    settings.SEARCH_MIN_RELEVANCE = 1.0
+    assert Api(archive).get("/search", query='"platform four" zebra').json()["answered"] is True
+    assert Api(archive).get("/search", query="platform four zebra").json()["answered"] is False
+
+
+def test_a_hit_that_holds_every_word_is_never_silenced(archive: User, settings: Any) -> None:
+    settings.SEARCH_MIN_RELEVANCE = 1.0
+    assert Api(archive).get("/search", query="the rusty gate").json()["answered"] is True
+
+
+def test_a_model_without_a_calibration_silences_nothing(archive: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("search.ranking.relevance.calibration_of", lambda model, mode: None)
+    found = Api(archive).get("/search", query=NONSENSE).json()
+    assert found["answered"] is None
+    assert {hit["relevance"] for hit in found["results"]} == {None}
+    assert found["notes"] == []
+    assert 'class="item hit"' in page_of(archive, q=NONSENSE)
+    assert recall(owner=archive, query=NONSENSE, threshold=0).messages
+
+
+def test_a_search_of_documents_alone_silences_nothing(archive: User) -> None:
+    indexed(upload(archive, "The greenhouse opens at seven in the morning.", "garden.txt"))
+    found = Api(archive).get("/documents/search", query=NONSENSE).json()
+    assert found["answered"] is None
+    assert [hit["relevance"] for hit in found["results"]] == [None]
+
+
+def test_the_command_says_it(archive: User) -> None:
+    out, said = StringIO(), StringIO()
+    arguments = ["conversation_search", "--query", NONSENSE, "--user", archive.username]
+    call_command(*arguments, stdout=out, stderr=said)
+    assert ONLY_NEAREST in said.getvalue()
+    assert "/conversations/" in out.getvalue()
+    out = StringIO()
+    call_command(*arguments, "--json", stdout=out)
+    answer = json.loads(out.getvalue())
+    assert answer["answered"] is False
+    assert answer["results"][0]["relevance"] < 0.1
+
+
+@pytest.mark.parametrize("tool", ["ConversationSearch", "search_chat_history"])
+def test_search_tools_say_it_before_what_is_nearest(archive: User, tool: str) -> None:
+    answer = run_tool(tool, {"query": NONSENSE}, archive)
+    assert answer["note"] == ONLY_NEAREST
+    assert answer["results"]
+    assert "note" not in run_tool(tool, {"query": QUESTION}, archive)
+
+
+def test_a_tool_tells_how_likely_each_turn_answers(archive: User) -> None:
+    first = run_tool("ConversationSearch", {"query": QUESTION}, archive)["results"][0]
+    assert first["user_question"] == QUESTION
+    assert first["relevance"] > 0.5
+
+
+def test_recall_stays_silent_and_says_so(archive: User) -> None:
+    answer = run_tool("conversation_recall", {"query": NONSENSE}, archive)
+    assert (answer["results"], answer["context"], answer["note"]) == ([], "", NOTHING_ANSWERS)
+    assert run_tool("conversation_recall", {"query": QUESTION}, archive)["results"]
+
+
+def test_the_bar_of_a_recall_can_be_moved(archive: User) -> None:
+    api = Api(archive)
+    silent = api.send("POST", "/memory/recall", {"query": NONSENSE, "threshold": 0}).json()
+    assert (silent["answered"], silent["results"], silent["notes"]) == (False, [], [NOTHING_ANSWERS])
+    moved = api.send("POST", "/memory/recall", {"query": NONSENSE, "threshold": 0, "min_relevance": 0}).json()
+    assert moved["results"]
+    refused = api.send("POST", "/memory/recall", {"query": NONSENSE, "min_relevance": 1.5})
+    assert "from 0 to 1" in problem_of(refused, 422)
+
+
+def test_the_page_of_recall_offers_the_nearest(archive: User) -> None:
+    client = Client()
+    client.force_login(archive)
+    text = client.get("/recall", {"query": NONSENSE, "threshold": "0"}).content.decode()
+    assert NOTHING_ANSWERS in text
+    assert 'href="/recall?query=zzqqxx+blorf&amp;threshold=0&amp;min_relevance=0"' in text
+    nearest = client.get("/recall", {"query": NONSENSE, "threshold": "0", "min_relevance": "0"}).content.decode()
+    assert 'class="group"' in nearest
+
+
+def test_an_archive_of_nothing_is_silent_for_its_owner_alone(archive: User) -> None:
+    assert Api(make_user()).get("/search", query=QUESTION).json()["answered"] is False
+    assert Api(archive).get("/search", query=QUESTION).json()["answered"] is True
