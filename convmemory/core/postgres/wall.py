@@ -35,6 +35,14 @@ def unwalled_tables() -> list[str]:
         return [name for (name,) in cursor.fetchall()]
 
 
+def is_migrated() -> bool:
+    """Whether the tables are there that the wall leads to."""
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("convmemory.core", "is_migrated"))
+        (found,) = cursor.fetchone()
+    return bool(found)
+
+
 def has_own_logins() -> bool:
     """Whether the application logs in as somebody whom the wall holds."""
     return Login.APP in connection.settings_dict.get("LOGINS", {})

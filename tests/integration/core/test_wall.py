@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import StringIO
+from threading import Thread
 from urllib.parse import urlsplit
 
 import psycopg
 import pytest
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.db import DatabaseError, connection, connections, transaction
 from django.db.utils import ProgrammingError
 
@@ -20,11 +21,15 @@ from convmemory.core.models import OwnerTask
 from convmemory.core.postgres.base import ChangedInTransaction, close_pools
 from convmemory.core.postgres.wall import raise_wall, unwalled_tables
 from convmemory.ops.doctor.database_area import check_logins, check_wall
+from convmemory.ops.doctor.indexes_area import check_validity
+from convmemory.ops.management.commands import setup_roles
 from tests.factories import exchange, make_conversation, make_user
+from tests.support.installation import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 POOL = {"min_size": 0, "max_size": 2, "timeout": 30}
+BUILD = "CREATE INDEX CONCURRENTLY slow ON conversations_conversation (title)"
 READ = "SELECT owner_id FROM conversations_conversation ORDER BY owner_id"
 
 
@@ -69,6 +74,29 @@ def rolled_back() -> Iterator[None]:
     with transaction.atomic():
         yield
         transaction.set_rollback(True)
+
+
+@contextmanager
+def index_under_construction() -> Iterator[None]:
+    """An index that is not valid yet, because its build waits for a transaction to end."""
+    values = connection.get_connection_params()
+    place = {name: values[name] for name in ("host", "port", "dbname")} | {"user": "postgres"}
+    with psycopg.connect(**place) as writer, psycopg.connect(**place, autocommit=True) as builder:
+        writer.execute("LOCK TABLE conversations_conversation IN ROW EXCLUSIVE MODE")
+        building = Thread(target=builder.execute, args=(BUILD,))
+        building.start()
+        try:
+            wait_until(lambda: _is_being_built("slow"), "the build", 60)
+            yield
+        finally:
+            writer.rollback()
+            building.join()
+            builder.execute("DROP INDEX slow")
+
+
+def _is_being_built(name: str) -> bool:
+    with schema_owner():
+        return bool(ask(f"SELECT FROM pg_stat_progress_create_index WHERE index_relid = to_regclass('{name}')"))
 
 
 def test_every_table_of_owners_has_its_policy() -> None:
@@ -188,6 +216,10 @@ class TestLogins:
                 enqueue_for(others, "convmemory.conversations.tasks.count_for_statistics")
             assert set(OwnerTask.objects.values_list("owner_id", flat=True)) == {mine}
 
+    def test_the_doctor_sees_that_somebody_else_is_building_an_index(self) -> None:
+        with index_under_construction(), maintenance():
+            assert list(check_validity()) == []
+
 
 class TestExternalServers:
     """`setup_roles` and `doctor`, on the test's server as if it were somebody's own."""
@@ -218,6 +250,11 @@ class TestExternalServers:
         for login, role in logins.ROLES.items():
             with psycopg.connect(**found[login]) as visitor:
                 assert visitor.execute("SELECT current_user::text").fetchone() == (role,)
+
+    def test_roles_wait_for_the_tables(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(setup_roles, "is_migrated", lambda: False)
+        with pytest.raises(CommandError, match=r"manage\.py migrate"):
+            call_command("setup_roles")
 
     def test_one_address_without_the_other_is_refused(self) -> None:
         with pytest.raises(SettingError, match="both DATABASE_APP_URL and DATABASE_MAINTENANCE_URL"):

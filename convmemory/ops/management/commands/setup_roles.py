@@ -10,7 +10,7 @@ from django.db import DatabaseError, connection, transaction
 
 from convmemory.core.acting import Login
 from convmemory.core.logins import ROLES
-from convmemory.core.postgres.wall import setup_script
+from convmemory.core.postgres.wall import is_migrated, setup_script
 
 SETTINGS = {Login.APP: "DATABASE_APP_URL", Login.MAINTENANCE: "DATABASE_MAINTENANCE_URL"}
 
@@ -27,6 +27,8 @@ class Command(BaseCommand):
     def handle(self, *args: Any, apply: bool, **options: Any) -> None:
         if connection.settings_dict["EMBEDDED_PATH"]:
             raise CommandError("The embedded database has its roles already; this is for a DATABASE_URL of your own.")
+        if not is_migrated():
+            raise CommandError("The database has no tables yet: run `manage.py migrate` before.")
         passwords = {login: secrets.token_urlsafe(24) for login in ROLES}
         statements = list(setup_script(passwords))
         if apply:
