@@ -9,26 +9,26 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import DatabaseError, connection, connections, transaction
+from django.db import DatabaseError, connection, transaction
 from django.db.utils import ProgrammingError
 
 from convmemory.conversations.models import Conversation
-from convmemory.core import acting, logins
+from convmemory.core import logins
 from convmemory.core.acting import Login, acting_for, maintenance, schema_owner
 from convmemory.core.errors import SettingError
 from convmemory.core.fair_queue import enqueue_for
 from convmemory.core.models import OwnerTask
-from convmemory.core.postgres.base import ChangedInTransaction, close_pools
+from convmemory.core.postgres.base import ChangedInTransaction
 from convmemory.core.postgres.wall import raise_wall, unwalled_tables
 from convmemory.ops.doctor.database_area import check_logins, check_wall
 from convmemory.ops.doctor.indexes_area import check_validity
 from convmemory.ops.management.commands import setup_roles
 from tests.factories import exchange, make_conversation, make_user
 from tests.support.installation import wait_until
+from tests.support.own_logins import own_logins
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-POOL = {"min_size": 0, "max_size": 2, "timeout": 30}
 BUILD = "CREATE INDEX CONCURRENTLY slow ON conversations_conversation (title)"
 READ = "SELECT owner_id FROM conversations_conversation ORDER BY owner_id"
 
@@ -42,21 +42,10 @@ def people() -> tuple[int, int]:
     return owners[0].pk, owners[1].pk
 
 
-@pytest.fixture
-def own_logins(people: tuple[int, int]) -> Iterator[None]:
-    """The product's log-ins and pools, in the place of the one connection of other tests."""
-    values = connection.settings_dict
-    if not values["EMBEDDED_PATH"]:
-        pytest.skip("An external server has passwords for them.")
-    before = values["OPTIONS"]
-    connections.close_all()
-    values |= {"ASSUME_ROLES": False, "LOGINS": logins.EMBEDDED, "OPTIONS": {**before, "pool": POOL}}
-    acting.process_acts_as(acting.NOBODY)
-    yield
-    connections.close_all()
-    close_pools()
-    acting.process_acts_as(acting.SCHEMA)
-    values |= {"ASSUME_ROLES": True, "LOGINS": {}, "OPTIONS": before}
+@pytest.fixture(name="own_logins")
+def log_in_as_the_product(people: tuple[int, int]) -> Iterator[None]:
+    with own_logins():
+        yield
 
 
 def ask(statement: str) -> list[tuple[object, ...]]:
