@@ -113,12 +113,18 @@ _database: dict[str, Any] = (
 )
 DATABASE_APP_URL = conf.checked_address("DATABASE_APP_URL", conf.env_secret("DATABASE_APP_URL"))
 DATABASE_MAINTENANCE_URL = conf.checked_address("DATABASE_MAINTENANCE_URL", conf.env_secret("DATABASE_MAINTENANCE_URL"))
+DATABASE_REPLICA_URLS = [
+    conf.checked_address("DATABASE_REPLICA_URLS", url)
+    for url in conf.env_secret("DATABASE_REPLICA_URLS").replace(",", " ").split()
+]
+DATABASE_REPLICA_MAX_LAG_MB = conf.env_int("DATABASE_REPLICA_MAX_LAG_MB", 16, minimum=1, maximum=100_000)
 DATABASES = {
     "default": {
         **_database,
         "ENGINE": "convmemory.core.postgres",
         "EMBEDDED_PATH": None if DATABASE_URL else VAR_DIR / "postgres",
         "LOGINS": logins.external(DATABASE_APP_URL, DATABASE_MAINTENANCE_URL) if DATABASE_URL else logins.EMBEDDED,
+        "REPLICAS": logins.replicas(DATABASE_REPLICA_URLS),
         "CONN_MAX_AGE": 0,
         "CONN_HEALTH_CHECKS": True,
         "OPTIONS": {

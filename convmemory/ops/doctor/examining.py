@@ -16,6 +16,7 @@ from convmemory.ops.doctor import (
     indexes_area,
     models_area,
     queue_area,
+    replicas_area,
     rows_area,
     settings_area,
 )
@@ -24,6 +25,7 @@ from convmemory.ops.doctor.findings import Area, Check, Fact, Finding, Severity
 AREAS = (
     settings_area.AREA,
     database_area.AREA,
+    replicas_area.AREA,
     models_area.AREA,
     indexes_area.AREA,
     queue_area.AREA,
