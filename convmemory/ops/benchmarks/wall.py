@@ -29,7 +29,7 @@ Identity = Callable[[], AbstractContextManager[None]]
 
 
 def bench_wall() -> list[Figure]:
-    """Milliseconds of searches with the wall and without it, and how many statements lose an index to it."""
+    """Milliseconds of searches with the wall and without it, and how many statements do without an index for it."""
     space, maker = active_space(), TextMaker()
     vectors = VectorMaker(space.dimensions)
     owners = {size: scratch_user(f"bench-wall-{size}") for size in SIZES}
@@ -48,8 +48,8 @@ def _of_owner(owner: User, size: int, maker: TextMaker) -> Iterator[Figure]:
         yield Figure(f"{label}, with the wall", with_wall, "ms")
         yield Figure(f"{label}, without", without, "ms")
         yield Figure(f"{label}, with against without", with_wall / without, "ratio", GOAL)
-    lost = lost_indexes(owner, maker.question())
-    yield Figure(f"statements that lose an index, owner with {size:,}", len(lost), "statements", "0")
+    read = read_in_whole(owner, maker.question())
+    yield Figure(f"statements that read a table in whole for it, owner with {size:,}", len(read), "statements", "0")
 
 
 def _milliseconds(owner: User, maker: TextMaker) -> tuple[list[float], list[float]]:
@@ -66,16 +66,18 @@ def _milliseconds(owner: User, maker: TextMaker) -> tuple[list[float], list[floa
     return found
 
 
-def lost_indexes(owner: User, question: str) -> dict[str, set[str]]:
-    """The statements of a search whose plan does without an index that it uses where no policy holds it."""
-    statements = _statements_of_search(owner, question)
+def read_in_whole(owner: User, question: str) -> dict[str, set[str]]:
+    """The statements of a search that read tables in whole behind the wall alone, with those tables.
+
+    Another index is no loss: of two that cost nearly the same the planner takes now the one, now the other.
+    """
     found = {}
-    for statement, parameters in statements:
+    for statement, parameters in _statements_of_search(owner, question):
         with acting_for(owner.pk):
-            held = set(_indexes_of(statement, parameters))
+            held = set(_scanned(statement, parameters))
         with schema_owner():
-            free = set(_indexes_of(statement, parameters))
-        if lost := free - held:
+            free = set(_scanned(statement, parameters))
+        if lost := held - free:
             found[statement] = lost
     return found
 
@@ -93,15 +95,15 @@ def _statements_of_search(owner: User, question: str) -> list[tuple[str, Any]]:
     return statements
 
 
-def _indexes_of(statement: str, parameters: Sequence[Any] | dict[str, Any] | None) -> Iterator[str]:
+def _scanned(statement: str, parameters: Sequence[Any] | dict[str, Any] | None) -> Iterator[str]:
     with connection.cursor() as cursor:
         cursor.execute(f"EXPLAIN (FORMAT JSON) {statement}", parameters)
         ((plan,),) = cursor.fetchall()
-    yield from _indexes_in((json.loads(plan) if isinstance(plan, str) else plan)[0]["Plan"])
+    yield from _scanned_in((json.loads(plan) if isinstance(plan, str) else plan)[0]["Plan"])
 
 
-def _indexes_in(node: dict[str, Any]) -> Iterator[str]:
-    if name := node.get("Index Name"):
-        yield name
+def _scanned_in(node: dict[str, Any]) -> Iterator[str]:
+    if node["Node Type"] == "Seq Scan":
+        yield node["Relation Name"]
     for inner in node.get("Plans", ()):
-        yield from _indexes_in(inner)
+        yield from _scanned_in(inner)

@@ -9,7 +9,7 @@ import pytest
 from django.db import connection
 
 from convmemory.conversations.reading import EVERYTHING, Filters
-from convmemory.core.sql import PendingQuery
+from convmemory.core.sql import PendingQuery, load_sql
 from convmemory.embeddings.embedder import TokenEmbedding, Vector
 from convmemory.embeddings.spaces import active_space
 from convmemory.ops.benchmarks.synthetic import TextMaker, VectorMaker, fill_turns
@@ -26,12 +26,13 @@ from search.retrieval.plans import (
     dense_plan,
     is_as_expected,
     is_vacuumed,
+    plan_of,
     postings_plan,
     queries_without_index,
 )
 from search.retrieval.prepared import PreparedQuery
 from search.searching import search
-from tests.factories import make_user
+from tests.factories import exchange, make_conversation, make_user
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -81,6 +82,17 @@ def test_blocks_of_postings_are_listed_through_their_owner(owners: dict[str, Any
 def test_blocks_of_binary_codes_are_listed_through_their_owner(owners: dict[str, Any]) -> None:
     for owner in owners.values():
         assert f"Index Only Scan using {CODES_INDEX}" in codes_plan(owner.pk, active_space())
+
+
+def test_the_next_message_is_looked_up_by_its_place_behind_the_wall() -> None:
+    owner = make_user()
+    conversation = make_conversation(owner, exchange(*[("and then?", "then this.")] * 500))
+    vacuum()
+    some = list(conversation.messages.order_by("position").values_list("pk", flat=True)[100:105])
+    statement = load_sql("search", "message_utterances")
+    plan = plan_of(statement, {"messages": some, "owner": owner.pk}, [], owner_id=owner.pk)
+    looked_up = [line for line in plan.splitlines() if "Index Cond" in line and "m.next_position" in line]
+    assert looked_up, plan
 
 
 @contextmanager
