@@ -26,6 +26,7 @@ from convmemory.core.sql import load_sql
 CHECKED_EVERY_S = 1.0
 ASKED_AGAIN_S = 0.02  # where what is known of a replica does not do
 CONNECT_TIMEOUT_S = 2
+POOL_PATIENCE_S = 0.5  # for a connection; the primary answers where it takes longer
 NEARLY_AS_FAR = 64 * 1024
 """Bytes of the log by which the replicas that share the reads may differ."""
 NOT_ITS_FAULT = frozenset({"25006", "40001"})

@@ -95,7 +95,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         self._connection_pools = self._pools_of_places.setdefault(self._place, {})  # the parent class looks there
         found = super().pool
         if found and self._place.replica:
-            found.timeout = replicas.CONNECT_TIMEOUT_S  # the primary answers where it takes longer
+            found.timeout = replicas.POOL_PATIENCE_S
         return found
 
     @property

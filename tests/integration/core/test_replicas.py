@@ -44,7 +44,11 @@ def people() -> tuple[int, int]:
 
 
 @pytest.fixture(autouse=True)
-def reads_go_there(people: tuple[int, int], replica: StreamingReplica) -> Iterator[None]:
+def reads_go_there(
+    people: tuple[int, int], replica: StreamingReplica, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    for name in ("CONNECT_TIMEOUT_S", "POOL_PATIENCE_S"):
+        monkeypatch.setattr(replicas, name, 60)  # however busy the machine is
     replica.catch_up()
     with own_logins(), replicas_in_use(replica):
         yield
@@ -218,14 +222,18 @@ def test_a_transaction_stays_where_it_is(people: tuple[int, int]) -> None:
         assert not is_of_replica()
 
 
-def test_a_killed_replica_is_left_at_once_and_found_again(people: tuple[int, int], replica: StreamingReplica) -> None:
+def test_a_killed_replica_is_left_at_once_and_found_again(
+    people: tuple[int, int], replica: StreamingReplica, monkeypatch: pytest.MonkeyPatch
+) -> None:
     owner = caller(people[0])
     with acting_for(owner.pk):
         assert is_of_replica()
+        monkeypatch.setattr(replicas, "POOL_PATIENCE_S", 0.1)
         replica.kill()
         try:
             assert search(caller=owner, query=SearchQuery(text="zebrafish lab")).hits
             assert not is_of_replica()
         finally:
             replica.start()
+        monkeypatch.setattr(replicas, "POOL_PATIENCE_S", 60)
         wait_until(is_of_replica, "the replica", 60)
