@@ -16,6 +16,9 @@ def main() -> None:
     import django
 
     django.setup()
+    from convmemory.core import acting
+
+    acting.process_acts_as(acting.SCHEMA)
     import_module(f"benchmarks.{sys.argv[1]}").main(sys.argv[2:])
 
 

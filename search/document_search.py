@@ -12,6 +12,7 @@ from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.utils.translation import gettext
 
 from convmemory.core.errors import InvalidInput
+from convmemory.core.replicas import may_use_replica
 from convmemory.documents.library import attached_ids, get_document
 from convmemory.documents.models import Section
 from convmemory.documents.options import DocumentOptions
@@ -83,6 +84,7 @@ class MixedResults:
         return [hit for hit in self.hits if isinstance(hit, SectionHit)]
 
 
+@may_use_replica
 def search_documents(
     *,
     caller: Caller,
@@ -129,6 +131,7 @@ def further_passages(hits: Sequence[SectionHit]) -> list[SectionHit]:
     ]
 
 
+@may_use_replica
 def search_items(*, caller: Caller, query: SearchQuery, cursor: str = "") -> MixedResults:
     """The caller's items of the kinds that `query.filters` names, of all where it names none. Raises: InvalidInput."""
     query, notes = _by_words_where_needed(caller, query)

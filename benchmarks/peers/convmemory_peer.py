@@ -23,6 +23,9 @@ class Convmemory:
         import django
 
         django.setup()
+        from convmemory.core import acting
+
+        acting.process_acts_as(acting.SCHEMA)
         self.options = options
         self.owners: dict[str, Any] = {}
         self.names: dict[int, str] = {}
@@ -54,12 +57,15 @@ class Convmemory:
             cursor.execute("VACUUM ANALYZE")
 
     def search(self, archive: str, question: str, limit: int) -> list[str]:
+        from convmemory.core.acting import acting_for
         from convmemory.evaluation.haystacks import Question
         from convmemory.evaluation.running import query_of
         from search.searching import search
 
         query = query_of(Question(question, category="", fold=archive), "hybrid", limit)
-        hits = search(caller=self.owners[archive], query=query).hits
+        owner = self.owners[archive]
+        with acting_for(owner.pk):  # as the application searches, behind the wall
+            hits = search(caller=owner, query=query).hits
         return [f"{self.names[hit.conversation_id]}#{hit.turn_number}" for hit in hits]
 
     def bytes_on_disk(self) -> int:
