@@ -8,15 +8,17 @@ PIP := $(BIN)/python -m pip -qq --disable-pip-version-check --no-input install -
 LOCKS := requirements.lock requirements-model.lock requirements-dev.lock
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade --no-config \
   --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
+UP_TO ?= 300000
+BENCHMARK_DATA = $(if $(DATA),--data locomo=$(DATA))
 SCRATCH := env -u DATABASE_URL -u DATABASE_URL_FILE CONVMEMORY_VAR=$(CURDIR)/var/bench
 
 export PIP_ROOT_USER_ACTION := ignore
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-units test-surfaces isolation lint fmt lock audit bench pages messages setup clean
+.PHONY: help run test test-units test-surfaces isolation lint fmt lock audit bench scoreboard pages messages setup clean
 
 help: ## Show this list
-	@awk 'BEGIN { FS = ":.*## " } /^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: setup ## Start everything: database, web server, worker. Ctrl-C stops it. PORT sets the port
 	@exec $(BIN)/python manage.py up
@@ -55,6 +57,13 @@ bench: setup ## Measure speeds on a scratch database
 	@rm -rf var/bench
 	@$(SCRATCH) $(BIN)/python manage.py migrate --verbosity 0
 	@$(SCRATCH) $(BIN)/python manage.py bench
+
+scoreboard: setup ## Measure beside other systems, and write docs/benchmarks.md. DATA=locomo10.json for LoCoMo
+	@$(BIN)/python -m benchmarks scoreboard $(BENCHMARK_DATA)
+	@$(BIN)/python -m benchmarks ablation $(BENCHMARK_DATA)
+	@$(if $(DATA),$(BIN)/python -m benchmarks protocols $(BENCHMARK_DATA))
+	@$(BIN)/python -m benchmarks sizes --up-to $(UP_TO)
+	@$(BIN)/python -m benchmarks page
 
 pages: $(READY_DEV) ## Take the pictures of docs/pages.md anew: the samples on a scratch database, in Chromium
 	$(BIN)/python -m tests.pictures

@@ -9,8 +9,10 @@ def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "convmemory.settings")
     from django.core.management import execute_from_command_line
 
+    from convmemory.core import acting
     from convmemory.core.errors import SettingError
 
+    acting.process_acts_as(acting.of_command(sys.argv[1] if len(sys.argv) > 1 else ""))
     try:
         execute_from_command_line(sys.argv)
     except SettingError as error:  # the settings are read before any command runs

@@ -10,7 +10,7 @@ from typing import Any
 
 import dj_database_url
 
-from convmemory.core import conf
+from convmemory.core import conf, logins
 from convmemory.core.logs import FORMATS, LEVELS
 from convmemory.core.secrets import secret_key
 
@@ -34,7 +34,7 @@ X_FRAME_OPTIONS = "DENY"
 SECURE_REFERRER_POLICY = "same-origin"
 
 INSTALLED_APPS = [
-    "django.contrib.admin",
+    "convmemory.core.admin_apps.StaffAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -64,6 +64,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "convmemory.core.middleware.ActingMiddleware",
     "convmemory.core.middleware.RequestTraceMiddleware",
     "convmemory.api_errors.ProblemJsonMiddleware",
     "convmemory.core.inline_middleware.SecurityMiddleware",
@@ -110,11 +111,20 @@ DATABASE_POOL_SIZE = conf.env_int("DATABASE_POOL_SIZE", 8, minimum=1, maximum=1_
 _database: dict[str, Any] = (
     dict(dj_database_url.parse(DATABASE_URL)) if DATABASE_URL else {"NAME": "convmemory", "USER": "postgres"}
 )
+DATABASE_APP_URL = conf.checked_address("DATABASE_APP_URL", conf.env_secret("DATABASE_APP_URL"))
+DATABASE_MAINTENANCE_URL = conf.checked_address("DATABASE_MAINTENANCE_URL", conf.env_secret("DATABASE_MAINTENANCE_URL"))
+DATABASE_REPLICA_URLS = [
+    conf.checked_address("DATABASE_REPLICA_URLS", url)
+    for url in conf.env_secret("DATABASE_REPLICA_URLS").replace(",", " ").split()
+]
+DATABASE_REPLICA_MAX_LAG_MB = conf.env_int("DATABASE_REPLICA_MAX_LAG_MB", 16, minimum=1, maximum=100_000)
 DATABASES = {
     "default": {
         **_database,
         "ENGINE": "convmemory.core.postgres",
         "EMBEDDED_PATH": None if DATABASE_URL else VAR_DIR / "postgres",
+        "LOGINS": logins.external(DATABASE_APP_URL, DATABASE_MAINTENANCE_URL) if DATABASE_URL else logins.EMBEDDED,
+        "REPLICAS": logins.replicas(DATABASE_REPLICA_URLS),
         "CONN_MAX_AGE": 0,
         "CONN_HEALTH_CHECKS": True,
         "OPTIONS": {
@@ -248,7 +258,7 @@ STATIC_ROOT = VAR_DIR / "static"
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = DEBUG
 LANGUAGE_CODE = "en"
-LANGUAGES = [("en", "English"), ("de", "Deutsch"), ("ja", "日本語")]
+LANGUAGES = [("en", "English"), ("de", "Deutsch"), ("ja", "日本語"), ("he", "עברית")]
 LANGUAGE_COOKIE_NAME = "language"
 LOCALE_PATHS = [BASE_DIR / "locale"]
 FORMAT_MODULE_PATH = ["convmemory.core.formats"]

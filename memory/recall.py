@@ -13,6 +13,7 @@ from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from convmemory.conversations.parts import Role, part_text, speaker_of
 from convmemory.conversations.reading import EVERYTHING, Filters, get_conversation, with_home_turns
 from convmemory.core.errors import InvalidInput, SwitchedOff
+from convmemory.core.replicas import may_use_replica
 from memory.alive import alive_among, alive_turns
 from memory.message_features import ANYWHERE, Candidate, MessageCandidates, Positions, message_candidates
 from memory.openings import load_openings
@@ -43,6 +44,7 @@ class RankedMessages:
     found: MessageCandidates = field(default_factory=MessageCandidates)
 
 
+@may_use_replica
 def recall(
     *,
     owner: AbstractBaseUser | AnonymousUser | None,

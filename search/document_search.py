@@ -9,8 +9,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
+from django.utils.translation import gettext
 
 from convmemory.core.errors import InvalidInput
+from convmemory.core.replicas import may_use_replica
 from convmemory.documents.library import attached_ids, get_document
 from convmemory.documents.models import Section
 from convmemory.documents.options import DocumentOptions
@@ -82,6 +84,7 @@ class MixedResults:
         return [hit for hit in self.hits if isinstance(hit, SectionHit)]
 
 
+@may_use_replica
 def search_documents(
     *,
     caller: Caller,
@@ -128,6 +131,7 @@ def further_passages(hits: Sequence[SectionHit]) -> list[SectionHit]:
     ]
 
 
+@may_use_replica
 def search_items(*, caller: Caller, query: SearchQuery, cursor: str = "") -> MixedResults:
     """The caller's items of the kinds that `query.filters` names, of all where it names none. Raises: InvalidInput."""
     query, notes = _by_words_where_needed(caller, query)
@@ -153,9 +157,11 @@ def _by_words_where_needed(caller: Caller, query: SearchQuery) -> tuple[SearchQu
     if not isinstance(caller, AbstractBaseUser):
         return query, ()
     if not Source.objects.filter(owner_id=caller.pk, kind=SECTIONS).exists():
-        return query, ("There are no documents yet: add some on the page Documents.",)
+        return query, (gettext("There are no documents yet: add some on the page Documents."),)
     if not _has_vectors(caller.pk, query.filters.documents):
-        return by_words, ("Searched by words only: no document is embedded yet. Try again in a moment.",)
+        return by_words, (
+            gettext("Searched by words only: no document is indexed by meaning yet. Try again in a moment."),
+        )
     return query, ()
 
 

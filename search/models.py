@@ -88,6 +88,7 @@ class Item(models.Model):
         constraints = [models.UniqueConstraint(fields=["source", "number", "owner"], name="item_unique")]
         indexes = [
             models.Index(fields=["owner", "id"], name="item_newest"),
+            models.Index(fields=["owner", "source", "number"], include=["created_at"], name="item_moments"),
             models.Index(fields=["id"], condition=~Q(error=""), name="item_failed"),
         ]
 

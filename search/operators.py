@@ -5,6 +5,8 @@ Compares the results with those of the same query without its operators. Takes o
 
 from collections.abc import Sequence
 
+from django.utils.translation import ngettext, pgettext
+
 from convmemory.core.sql import PendingQuery, load_sql
 from search.query_text import QueryText
 from search.ranking.stages import RankedItems
@@ -24,10 +26,21 @@ def notes_on_operators(text: QueryText, ranked: RankedItems, free: RankedItems) 
     keeping_out = _keeping_out(free.query, text, best_first if nothing_left else best_first[:1])
     if not keeping_out:
         return []
-    named, them = _listed(keeping_out), "it" if len(keeping_out) == 1 else "them"
-    verb = "keeps" if len(keeping_out) == 1 else "keep"
-    what, it = ("every hit", "some") if nothing_left else ("the hit that would come first", "it")
-    return [f"{named} {verb} out {what}: remove {them} to see {it}."]
+    return [_said(nothing_left, len(keeping_out)) % {"named": listed(keeping_out)}]
+
+
+def _said(nothing_left: bool, count: int) -> str:
+    if nothing_left:
+        return ngettext(
+            "%(named)s keeps out every result: remove it to see some.",
+            "%(named)s keep out every result: remove them to see some.",
+            count,
+        )
+    return ngettext(
+        "%(named)s keeps out the result that would come first: remove it to see it.",
+        "%(named)s keep out the result that would come first: remove them to see it.",
+        count,
+    )
 
 
 def _keeping_out(query: PreparedQuery, text: QueryText, items: ItemKeys) -> list[str]:
@@ -45,5 +58,6 @@ def _keeping_out(query: PreparedQuery, text: QueryText, items: ItemKeys) -> list
     ]
 
 
-def _listed(names: Sequence[str]) -> str:
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+def listed(names: Sequence[str]) -> str:
+    """Names as a sentence has them: "a, b and c"."""
+    return pgettext("before the last of several names", " and ").join(filter(None, [", ".join(names[:-1]), names[-1]]))

@@ -5,9 +5,11 @@ Which retrievers and rankers there are stands here; how they fit together is che
 
 from dataclasses import dataclass, field, replace
 
+from django.utils.translation import gettext
+
 from convmemory.core.errors import ConvMemoryError
 from convmemory.core.sql import pipelined
-from search.operators import notes_on_operators
+from search.operators import listed, notes_on_operators
 from search.options import SearchOptions
 from search.query import SearchQuery
 from search.query_text import QueryText
@@ -60,8 +62,8 @@ def rank_items(*, owner_id: int, query: SearchQuery, pipeline: Pipeline = PIPELI
         text = replace(text, phrases=())
         ranked = _rank(owner_id, replace(query, reading=text), pipeline)
         if len(ranked.order):
-            quoted = " and ".join(f'"{phrase}"' for phrase in query.parsed.phrases)
-            ranked = _with_notes(ranked, f"No turn holds {quoted} word for word: the words were searched for.")
+            said = gettext("No turn holds %(quoted)s word for word: the words were searched for.")
+            ranked = _with_notes(ranked, said % {"quoted": listed([f'"{phrase}"' for phrase in query.parsed.phrases])})
     if not text.operators:
         return ranked
     free = _rank(owner_id, replace(query, reading=QueryText(text.text)), pipeline)

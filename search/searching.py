@@ -12,6 +12,7 @@ from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from convmemory.core.cursors import UNREADABLE, decode_numbers, encode_cursor
 from convmemory.core.errors import InvalidInput
 from convmemory.core.measuring import timed
+from convmemory.core.replicas import may_use_replica
 from search.options import SearchOptions
 from search.pipeline import rank_items
 from search.query import DEFAULT_SCOPE, MAX_LIMIT, MIN_QUERY_CHARS, MODES, SCOPES, Mode, SearchQuery, parse_scope
@@ -54,6 +55,7 @@ class SearchResults:
     time: TimeReading | None = None
 
 
+@may_use_replica
 def search(
     *, caller: AbstractBaseUser | AnonymousUser | None, query: SearchQuery, cursor: str = "", may_rerank: bool = True
 ) -> SearchResults:

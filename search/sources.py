@@ -25,7 +25,7 @@ is: all that it needs is read through the kind's adapter.
 An adapter that derives from `SourceAdapter` has the rest of its methods, and may do them better.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol
@@ -148,9 +148,12 @@ class SourceAdapter(Protocol):
         """Some elements of any objects."""
         ...
 
-    def read_utterances(self, owner_id: int, element_ids: Iterable[int]) -> dict[int, Utterance]:
-        """Who said some elements and who spoke next; nothing of what nobody said to anybody."""
-        return {}
+    def ask_utterances(self, owner_id: int, element_ids: Iterable[int]) -> Callable[[], dict[int, Utterance]]:
+        """Ask who said some elements and who spoke next; what is returned waits for it, by element.
+
+        Nothing of what nobody said to anybody.
+        """
+        return dict
 
     def url(self, object_id: int, item_number: int) -> str:
         """Where the item is shown to its owner."""

@@ -8,6 +8,7 @@ import logging
 
 from django.db import connection
 
+from convmemory.core.acting import schema_owner
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.models import EmbeddingSpace
 
@@ -83,7 +84,7 @@ def ensure_passage_index(space: EmbeddingSpace, *, even_if_small: bool = False) 
         return False
     name, dimensions = index_name(space), space.dimensions
     logger.info("Building the index %s", name)
-    with connection.cursor() as cursor:
+    with schema_owner(), connection.cursor() as cursor:
         cursor.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {name}")
         cursor.execute(
             f"CREATE INDEX CONCURRENTLY {name} ON search_passage USING hnsw "

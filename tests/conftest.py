@@ -6,6 +6,7 @@ test database waits for nobody.
 """
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,9 @@ from django.conf import settings
 from django.db import connection, connections
 from hypothesis import settings as hypothesis_settings
 from pytest_django import DjangoDbBlocker
+
+from convmemory.core import acting
+from convmemory.core.postgres import wall
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -40,6 +44,8 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     database = connections["default"].settings_dict
     database["OPTIONS"].pop("pool", None)
+    database["LOGINS"] = {}
+    acting.process_acts_as(acting.SCHEMA)  # what tests do themselves; requests and tasks say as whom they act
     if database["EMBEDDED_PATH"]:
         database["EMBEDDED_PATH"] = test_var / "postgres"
         database["EMBEDDED_OPTIONS"] = FAST_OPTIONS
@@ -59,6 +65,17 @@ def django_db_modify_db_settings(
         for (name,) in cursor.fetchall():
             if not psutil.pid_exists(int(name.rsplit("_", 1)[1])):
                 cursor.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """From here on requests and tasks run in the roles of the product, in the one connection that a test has."""
+    with django_db_blocker.unblock():
+        wall.create_roles()
+        wall.raise_wall()
+    connection.settings_dict["ASSUME_ROLES"] = True
+    yield
+    connection.settings_dict["ASSUME_ROLES"] = False
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from ninja.security import HttpBearer
 
 from convmemory.accounts.authentication import SAFE_METHODS
 from convmemory.accounts.keys import user_of_key
+from convmemory.core import acting
 from convmemory.core.threads import first_in_thread
 
 
@@ -22,6 +23,7 @@ class BearerKey(HttpBearer):
     async def authenticate(self, request: HttpRequest, token: str) -> User | None:
         user = await first_in_thread(user_of_key, token, writes=request.method not in SAFE_METHODS)
         if user is not None:
+            acting.authenticated(user.pk)
             request.user = user
         return user
 

@@ -12,6 +12,7 @@ from django.http import HttpRequest
 from ninja import security
 
 from convmemory.accounts.keys import user_of_key
+from convmemory.core import acting
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -26,6 +27,7 @@ class BearerKey(security.HttpBearer):
     def authenticate(self, request: HttpRequest, token: str) -> User | None:
         user = user_of_key(token, writes=not self.reads and request.method not in SAFE_METHODS)
         if user is not None:
+            acting.authenticated(user.pk)
             request.user = user
         return user
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from typing import Any, TypeVar
 
 from django.contrib.auth.models import User
@@ -34,7 +35,7 @@ UPLOAD_AUTHENTICATION: list[Any] = [async_authentication.BearerKey(), SessionAut
 
 async def in_upload_thread(function: Callable[[], T]) -> T:
     """What `function` returns, run in one of the few threads in which forms are read and files are stored."""
-    return await asyncio.get_running_loop().run_in_executor(_uploads, function)
+    return await asyncio.get_running_loop().run_in_executor(_uploads, copy_context().run, function)
 
 
 def uploaded_file(request: HttpRequest) -> "UploadedFile[Any]":

@@ -28,6 +28,7 @@ from convmemory.chat.clients import http_client
 from convmemory.chat.generation import BROKE_OFF
 from convmemory.chat.metering import settle_quietly
 from convmemory.conversations.parts import part_text
+from convmemory.core import acting
 from convmemory.core.completions import Endpoint, endpoint_from_settings
 from convmemory.core.errors import QuotaUsedUp, ReadOnlyKey
 from convmemory.core.threads import in_thread
@@ -74,6 +75,7 @@ async def _answer(request: HttpRequest, handler: Handler) -> HttpResponseBase:
         return _error(HTTPStatus.FORBIDDEN, f"What passes the proxy is recorded. {error}")
     if caller is None:
         return _error(HTTPStatus.UNAUTHORIZED, "Incorrect API key: send a key that was made on the page API keys.")
+    acting.authenticated(caller.pk)
     endpoint = endpoint_from_settings()
     if endpoint is None:
         return _error(HTTPStatus.SERVICE_UNAVAILABLE, HOW_TO_SET_UP)

@@ -10,6 +10,7 @@ from convmemory.chat.live import interrupt_all
 from convmemory.chat.options import ChatOptions
 from convmemory.chat.proxy import finish_recordings
 from convmemory.conversations.responses import release_abandoned_responses
+from convmemory.core import acting
 from convmemory.core.completions import endpoint_from_settings
 from convmemory.core.threads import in_thread
 
@@ -48,7 +49,8 @@ async def _release_abandoned() -> None:
     """
     while True:
         try:
-            await in_thread(release_abandoned_responses)
+            with acting.maintenance():
+                await in_thread(release_abandoned_responses)
         except Exception as error:  # the loop's boundary: the next round tries again
             logger.warning("Abandoned replies could not be looked for: %s", error)
         await asyncio.sleep(min(MAX_PAUSE_S, ChatOptions.from_settings().chat_lease_s / 3))

@@ -27,7 +27,7 @@ def run_child(row: Import, folder: str) -> Ending:
     options = ImportOptions.from_settings()
     return child_process.run_child(
         "convmemory.conversations.import_child",
-        [str(row.pk), str(row.run), folder],
+        [str(row.pk), str(row.run), folder, str(row.owner_id)],
         limits=ChildLimits(memory_mb=options.import_memory_mb, timeout_s=options.import_timeout_s),
         environment=os.environ | {"DJANGO_SETTINGS_MODULE": "convmemory.settings", "DATABASE_POOL_SIZE": "1"},
         is_wanted=lambda: import_queue.renew(row),

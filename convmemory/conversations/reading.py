@@ -15,6 +15,7 @@ from convmemory.conversations.models import Conversation, Event, Message
 from convmemory.conversations.parts import Part, Role
 from convmemory.core.cursors import decode_moment, encode_cursor
 from convmemory.core.errors import InvalidInput, NotFound
+from convmemory.core.replicas import may_use_replica
 from convmemory.core.sql import load_sql
 from convmemory.core.text import one_line, storable
 
@@ -168,6 +169,7 @@ def find_by_source(*, owner: AbstractBaseUser, source: str, source_id: str) -> C
     return found.order_by("-updated_at", "-id").first()
 
 
+@may_use_replica
 def page_of_conversations(
     *, owner: AbstractBaseUser, filters: Filters, limit: int, cursor: str = "", source_id: str = ""
 ) -> tuple[list[Conversation], str | None]:
@@ -187,6 +189,7 @@ def page_of_conversations(
     return page[:limit], encode_cursor(query, [last.updated_at.isoformat(), last.pk])
 
 
+@may_use_replica
 def messages_of(
     *,
     owner: AbstractBaseUser,
@@ -249,6 +252,7 @@ class EventFilters:
             raise InvalidInput("There is no word in the query: events are searched by letters and digits.")
 
 
+@may_use_replica
 def search_events(
     *,
     owner: AbstractBaseUser,

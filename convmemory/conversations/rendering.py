@@ -59,6 +59,11 @@ class MessageView:
     notes: Sequence[Note] = ()
     superseded: bool = False
 
+    @property
+    def has_actions(self) -> bool:
+        """Whether it can be copied and linked to: what somebody wrote, not what tools answered."""
+        return bool(self.parts) and self.kind in ("user", "assistant")
+
 
 def view_messages(
     messages: Iterable[Message],

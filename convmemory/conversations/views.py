@@ -31,6 +31,7 @@ from convmemory.conversations.signals import PageAddition, conversation_shown
 from convmemory.conversations.steps import Block, fold_steps
 from convmemory.conversations.windows import Window, window_after, window_around, window_before
 from convmemory.core.errors import InvalidInput, NotFound
+from convmemory.core.replicas import may_use_replica
 
 LIST_LIMIT = 30
 CHILDREN_SHOWN = 50
@@ -44,6 +45,7 @@ MAX_KEY = 2**63 - 1
 
 @require_safe
 @signed_in
+@may_use_replica
 def conversation(request: PageRequest, conversation_id: int) -> HttpResponse:
     """The conversation around `?turn=N`, before or after a position, or from its start."""
     found = reading.get_conversation(owner=request.user, conversation_id=conversation_id)

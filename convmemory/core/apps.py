@@ -1,4 +1,5 @@
 from django.apps import AppConfig
+from django.db.models.signals import post_migrate
 
 
 class CoreConfig(AppConfig):
@@ -8,5 +9,7 @@ class CoreConfig(AppConfig):
 
     def ready(self) -> None:
         from convmemory.core import checks, safe_queue  # noqa: F401 (importing the checks registers them)
+        from convmemory.core.postgres import wall
 
         safe_queue.install()
+        post_migrate.connect(wall.after_migrate, sender=self)

@@ -16,12 +16,16 @@ from multiprocessing.util import Finalize
 from pathlib import Path
 
 import psycopg
+from psycopg import sql
 
 from convmemory.core.errors import DatabaseUnavailable
 from convmemory.core.postgres import server
 from convmemory.core.private_files import private_folder
+from convmemory.core.sql import load_sql
 
 DATABASE = "convmemory"
+DOORS = "define_doors"
+WALL = ("raise_wall", DOORS, "grant_rights", "mark_leakproof")  # statements, in their order
 LOCK_TIMEOUT_S = 330
 LEAVE_PRIORITY = -10  # below 0: after the children that multiprocessing waits for have ended
 
@@ -106,6 +110,33 @@ def _ensure_database(socket_dir: Path) -> None:
             raise DatabaseUnavailable(f"The embedded PostgreSQL runs but does not answer: {error}") from error
         with _connect(socket_dir, "postgres") as connection:
             connection.execute(f"CREATE DATABASE {DATABASE}")
+    _ensure_roles(socket_dir)
+
+
+def _ensure_roles(socket_dir: Path) -> None:
+    """A folder of a version without roles gets them, and the wall with them, before anybody logs in as one."""
+    with _connect(socket_dir, DATABASE) as connection:
+        if _answer(connection, "roles_are_there"):
+            return
+        connection.execute(sql.SQL(load_sql("convmemory.core", "create_roles")))
+        if _answer(connection, "is_migrated"):
+            raise_wall(connection)
+
+
+def raise_wall(connection: psycopg.Connection) -> None:
+    """Policies, doors through them, and rights of the roles, as far as these exist. For the owner of the tables.
+
+    The doors wait until all tables are there that they lead to.
+    """
+    is_migrated = _answer(connection, "is_migrated")
+    for step in WALL:
+        if is_migrated or step != DOORS:
+            connection.execute(sql.SQL(load_sql("convmemory.core", step)))
+
+
+def _answer(connection: psycopg.Connection, question: str) -> bool:
+    row = connection.execute(sql.SQL(load_sql("convmemory.core", question))).fetchone()
+    return bool(row and row[0])
 
 
 def _connect(socket_dir: Path, database: str) -> psycopg.Connection:

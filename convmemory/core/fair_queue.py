@@ -23,6 +23,7 @@ from django.db import connection, transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
+from convmemory.core import acting
 from convmemory.core.models import OwnerService, OwnerTask
 from convmemory.core.options import QueueOptions, SiteOptions
 from convmemory.core.queueing import enqueue
@@ -80,7 +81,7 @@ def enqueue_for(owner_id: int, func: str, *args: Any, group: str = "", is_long: 
     parameters: dict[str, Any] = {
         "owner": owner_id,
         "task_id": uuid.uuid4(),
-        "key": task_key(func, args),
+        "key": task_key(func, args, owner_id=owner_id),
         "func": func,
         "args": json.dumps(args),
         "group": group,
@@ -100,10 +101,14 @@ def asked_for(func: str) -> QuerySet[OwnerTask]:
     return OwnerTask.objects.filter(func=func)
 
 
-def task_key(func: str, args: Sequence[Any]) -> str:
-    """What a task is recognised by when it is asked for again: `func:argument`, or a hash of many arguments."""
+def task_key(func: str, args: Sequence[Any], *, owner_id: int) -> str:
+    """What a task is recognised by when it is asked for again: `func:argument`, or a hash of its owner and arguments.
+
+    A single argument is the number of a row, which nobody else has.
+    """
     said = str(args[0]) if len(args) == 1 else ""
-    return f"{func}:{said if 0 < len(said) <= KEY_CHARS else content_hash(json.dumps(args)).hex()[:KEY_CHARS]}"
+    hashed = content_hash(json.dumps([owner_id, *args])).hex()[:KEY_CHARS]
+    return f"{func}:{said if 0 < len(said) <= KEY_CHARS else hashed}"
 
 
 def slice_end() -> float:
@@ -115,7 +120,10 @@ def slice_end() -> float:
 
 
 def work() -> dict[str, Any]:
-    """Choose a task, work on it for a slice, and put it back where something is left; what a ticket means."""
+    """Choose a task, work on it for a slice, and put it back where something is left; what a ticket means.
+
+    Tasks are chosen and put back as maintenance; the work itself is done as its owner.
+    """
     task = claim()
     if task is None:
         return {}
@@ -127,7 +135,8 @@ def work() -> dict[str, Any]:
         function = function_of(task.func)
         if function is None:
             raise ValueError(f"{task.func!r} is no task that runs for a person.")
-        result = function(*task.args, owner_id=task.owner_id)
+        with acting.acting_for(task.owner_id):
+            result = function(*task.args, owner_id=task.owner_id)
     except Exception:
         _put_back(task, attempts=task.attempts, pause=RETRY_AFTER * 2**task.attempts)
         raise
@@ -254,8 +263,15 @@ def _count(tasks: QuerySet[OwnerTask]) -> int:
 
 
 def _add_ticket_if_few() -> None:
-    """For a task that waits from now on; with many waiting, the tickets of the others do for it as well."""
-    if _count(_waiting(timezone.now())) <= tickets_wanted():
+    """For a task that waits from now on; with many waiting, the tickets of the others do for it as well.
+
+    Whoever asks for a task sees no tasks of others, and only learns how many there are.
+    """
+    parameters: dict[str, Any] = {"due_by": timezone.now(), "at_most": tickets_wanted() + 1}
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("convmemory.core", "count_waiting_tasks"), parameters)
+        (waiting,) = cursor.fetchone()
+    if waiting <= tickets_wanted():
         _add_ticket()
 
 

@@ -6,19 +6,23 @@ thread when they are going to. Under WSGI, and in tests, nothing differs. Reason
 """
 
 from collections.abc import AsyncIterator
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction, sync_to_async
 from django.contrib.auth import middleware as auth
+from django.contrib.auth.base_user import AbstractBaseUser
+from django.contrib.auth.models import AnonymousUser, User
 from django.contrib.messages import middleware as messages
 from django.contrib.sessions import middleware as sessions
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase, StreamingHttpResponse
 from django.middleware import clickjacking, common, csrf, security
 from django.utils.deprecation import MiddlewareMixin
+from django.utils.functional import SimpleLazyObject
 from whitenoise import middleware as whitenoise
 
-from convmemory.core import callers
+from convmemory.core import acting, callers
 from convmemory.core.options import SiteOptions
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
@@ -57,12 +61,23 @@ class CommonMiddleware(Inline, common.CommonMiddleware):
 class AuthenticationMiddleware(Inline, auth.AuthenticationMiddleware):
     """`request.user`, which is looked up where it is first used; whose session it is, is remembered for the next."""
 
+    def process_request(self, request: HttpRequest) -> None:
+        super().process_request(request)
+        request.user = cast("User", SimpleLazyObject(partial(_user_of_session, request)))
+
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
         user = getattr(request, "_cached_user", None)  # as Django's `get_user` leaves it: nobody is looked up here
         session = request.COOKIES.get(SiteOptions.from_settings().session_cookie_name)
         if user is not None and user.pk is not None and session:
             callers.known.note(session, user.pk)
         return response
+
+
+def _user_of_session(request: HttpRequest) -> AbstractBaseUser | AnonymousUser:
+    user = auth.get_user(request)
+    if user.pk is not None:
+        acting.authenticated(user.pk)
+    return user
 
 
 class XFrameOptionsMiddleware(Inline, clickjacking.XFrameOptionsMiddleware):

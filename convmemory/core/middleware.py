@@ -8,7 +8,7 @@ from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
-from convmemory.core import trace
+from convmemory.core import acting, trace
 from convmemory.core.measuring import Measurement, report
 
 logger = logging.getLogger("convmemory.requests")
@@ -64,6 +64,22 @@ def policy_for(path: str) -> str:
     if path.startswith("/admin/"):
         return ADMIN_POLICY
     return DOCS_POLICY if path == "/api/v1/docs" else POLICY
+
+
+class ActingMiddleware(EitherMiddleware):
+    """Lets a request begin as nobody; authentication says whose it is.
+
+    Under ASGI a request has a context of its own, in which it stays until the last piece of an answer that streams.
+    """
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
+        token = acting.begin_request()
+        if iscoroutinefunction(self.get_response):
+            return self.get_response(request)
+        try:
+            return self.get_response(request)
+        finally:
+            acting.end_request(token)
 
 
 class RequestTraceMiddleware(EitherMiddleware):

@@ -44,3 +44,16 @@ class OwnerService(models.Model):
 
     def __str__(self) -> str:
         return f"last task of user {self.owner_id}"
+
+
+class OwnerPosition(models.Model):
+    """How far the database's log was behind this person's last write: a replica that is less far has not seen it.
+
+    Noted where read replicas are set up, see `replicas.py`.
+    """
+
+    owner = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="+")
+    position = models.BigIntegerField(help_text="In bytes since the log began.")
+
+    def __str__(self) -> str:
+        return f"position of user {self.owner_id}"

@@ -57,6 +57,13 @@ class QueueOptions(FromSettings):
 
 
 @dataclass(frozen=True, slots=True)
+class ReplicaOptions(FromSettings):
+    """How far a replica may be behind and still be read from."""
+
+    database_replica_max_lag_mb: int
+
+
+@dataclass(frozen=True, slots=True)
 class EndpointOptions(FromSettings):
     """The endpoint for completions; empty texts where none is set up."""
 

@@ -23,6 +23,7 @@ from django_q.exceptions import TimeoutException
 from django_q.models import Task
 from django_q.status import Stat
 
+from convmemory.core import acting
 from convmemory.core.errors import ConvMemoryError
 from convmemory.core.safe_tracebacks import safe_traceback
 
@@ -84,7 +85,8 @@ def _reporting(task: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(task)
     def run(*args: Any, **kwargs: Any) -> Any:
         try:
-            return task(*args, **kwargs)
+            with acting.maintenance():  # what runs for one person says so itself, see `fair_queue.work`
+                return task(*args, **kwargs)
         except TimeoutException as error:
             raise TimeoutException(safe_traceback(error)) from None
         except Exception as error:  # a task's boundary: django-q2 stores and logs what is raised here

@@ -23,6 +23,13 @@ SCRIPT_WORDS = (
     gettext_noop("The reply is being written."),
     gettext_noop("The reply is complete."),
     gettext_noop("Stopping…"),
+    gettext_noop("You"),
+    gettext_noop("Assistant"),
+    gettext_noop("Result of {name}"),
+    gettext_noop("Error of {name}"),
+    gettext_noop("One older message was left out."),
+    gettext_noop("{count} older messages were left out."),
+    gettext_noop("The server answered {status}."),
     gettext_noop("This browser lets nothing be copied here: it wants HTTPS."),
 )
 

@@ -26,7 +26,7 @@ def pipelined() -> Iterator[None]:
 
     No transaction can begin or end in it.
     """
-    connection.ensure_connection()
+    connection.cursor().close()  # by which the server knows whom it works for, whatever fails in the pipeline
     with connection.connection.pipeline():
         yield
 

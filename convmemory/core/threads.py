@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
@@ -56,9 +57,10 @@ class DatabaseThreads:
         self._unstarted = [Thread(target=self._work, name=f"{name}-{number}", daemon=True) for number in range(size)]
 
     async def run(self, function: Callable[[], T], *, patience_s: float = 0.0) -> T:
-        """What `function` returns or raises; calls that come within `patience_s` and have less go first."""
+        """What `function` returns or raises in the caller's context; calls with less patience may go first."""
         future: Future[T] = Future()
-        self._calls.put(_Call(monotonic() + patience_s, next(self._numbers), function, future))
+        call = partial(copy_context().run, function)
+        self._calls.put(_Call(monotonic() + patience_s, next(self._numbers), call, future))
         while self._unstarted:
             self._unstarted.pop().start()
         return await asyncio.wrap_future(future)

@@ -18,6 +18,7 @@ from convmemory.accounts.views import PageRequest, signed_in
 from convmemory.conversations.reading import get_conversation
 from convmemory.conversations.search_box import SearchBox
 from convmemory.core.errors import InvalidInput, NotFound, TooLarge, TooManyAtOnce
+from convmemory.core.replicas import may_use_replica
 from convmemory.documents import library
 from convmemory.documents.drawing import picture_file
 from convmemory.documents.models import Document
@@ -86,6 +87,7 @@ def _take(request: PageRequest, file: "UploadedFile[Any]", replaces: int | None)
 
 @require_safe
 @signed_in
+@may_use_replica
 def document(request: PageRequest, document_id: int) -> HttpResponse:
     """The document around `?section=N`, with the characters `from` to `to` of its text marked, and its outline.
 

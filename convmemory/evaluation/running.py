@@ -18,7 +18,7 @@ from convmemory.evaluation.haystacks import Haystack, MessageRef, Question
 from search.adapters.conversations import KIND, index_conversation
 from search.document_search import TURNS_ALONE
 from search.models import Source
-from search.pipeline import rank_items
+from search.pipeline import PIPELINE, Pipeline, rank_items
 from search.query import MAX_QUERY_CHARS, SearchQuery
 from search.retrieval.candidates import ItemKeys, Scores, item_keys
 
@@ -90,13 +90,15 @@ def load_haystack(owner: User, haystack: Haystack, progress: OnProgress) -> None
         progress("indexed", number, len(current))
 
 
-def observe_haystack(owner: User, haystack: Haystack, *, mode: str, progress: OnProgress) -> list[Observation]:
+def observe_haystack(
+    owner: User, haystack: Haystack, *, mode: str, progress: OnProgress, pipeline: Pipeline = PIPELINE
+) -> list[Observation]:
     """Every question that a stored turn answers, searched for as it stands."""
     stored = Stored.of(owner)
     found = []
     for number, question in enumerate(haystack.questions, 1):
         if len(gold := stored.gold(question)):
-            found.append(_observe(owner, question, gold, stored.homes(question), mode))
+            found.append(_observe(owner, question, gold, stored.homes(question), mode, pipeline))
         progress("searched", number, len(haystack.questions))
     return found
 
@@ -127,10 +129,12 @@ def _turns_of_messages(owner: User) -> dict[MessageRef, tuple[int, int]]:
     return {(source_id, key): (sources[conversation_id], turn or 0) for source_id, key, conversation_id, turn in rows}
 
 
-def _observe(owner: User, question: Question, gold: ItemKeys, homes: frozenset[int], mode: str) -> Observation:
+def _observe(
+    owner: User, question: Question, gold: ItemKeys, homes: frozenset[int], mode: str, pipeline: Pipeline
+) -> Observation:
     query = query_of(question, mode)
     started = time.perf_counter()
-    result = rank_items(owner_id=owner.pk, query=query)
+    result = rank_items(owner_id=owner.pk, query=query, pipeline=pipeline)
     keys = result.table.keys
     order = keys[result.order]
     milliseconds = (time.perf_counter() - started) * 1000

@@ -18,6 +18,7 @@ from django.utils.http import is_same_domain
 
 from convmemory import problems
 from convmemory.accounts.keys import caller_of_header
+from convmemory.core import acting
 from convmemory.core.asgi_types import Receive, Scope, Send
 from convmemory.core.options import SiteOptions
 from convmemory.core.threads import in_thread
@@ -43,11 +44,13 @@ class Refused(Exception):
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
     """Answers one HTTP request."""
     headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+    acting.begin_request()
     try:
         caller = await in_thread(admit, scope["method"], headers)
     except Refused as refused:
         await _send(refused.response, send)
     else:
+        acting.authenticated(caller.pk)
         await _serve({**scope, CALLER: caller}, receive, send)
 
 

@@ -13,6 +13,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from convmemory.accounts.views import PageRequest, signed_in
+from convmemory.core import acting
 from convmemory.ops.observability.metrics import metrics_text
 from convmemory.ops.options import MetricsOptions
 from convmemory.ops.privacy.erasing import count_rows, erase_user
@@ -66,7 +67,8 @@ def delete_account(request: PageRequest) -> HttpResponse:
         return render(request, "ops/delete_account.html", context, status=422 if form.errors else 200)
     user = request.user
     logout(request)
-    receipt = erase_user(user=user, deadline=time.monotonic() + PATIENCE_S)
+    with acting.maintenance():
+        receipt = erase_user(user=user, deadline=time.monotonic() + PATIENCE_S)
     if not receipt.finished:
         enqueue_erasure(user.pk)
     context = {"receipt": receipt, "rows": named_counts(receipt.deleted), "tables": sorted(receipt.deleted.items())}
@@ -90,7 +92,9 @@ def metrics(request: HttpRequest) -> HttpResponse:
             "Send `Authorization: Bearer METRICS_TOKEN`, or sign in as staff.\n",
             status=401, content_type="text/plain", headers={"WWW-Authenticate": 'Bearer realm="metrics"'},
         )  # fmt: skip
-    return HttpResponse(metrics_text(), content_type=CONTENT_TYPE_PLAIN_0_0_4, headers={"Cache-Control": "no-store"})
+    with acting.maintenance():
+        text = metrics_text()
+    return HttpResponse(text, content_type=CONTENT_TYPE_PLAIN_0_0_4, headers={"Cache-Control": "no-store"})
 
 
 def _may_read_metrics(request: HttpRequest) -> bool:

@@ -16,6 +16,7 @@ from django.contrib.auth.models import AbstractBaseUser
 from django.db import connection
 from django.utils.crypto import salted_hmac
 
+from convmemory.core.acting import acting_for
 from convmemory.core.addresses import network_of
 from convmemory.core.errors import ConvMemoryError
 from convmemory.core.sql import load_sql
@@ -83,7 +84,7 @@ class Attempt(AbstractContextManager["Attempt"]):
         """The password was right: forget the wrong ones before it, and remember the address."""
         self._take_back(cleared=self._keys[:1])
         values = {"owner": user.pk, "address": self._address, "forget": FORGET_ADDRESSES}
-        with connection.cursor() as cursor:
+        with acting_for(user.pk), connection.cursor() as cursor:
             cursor.execute(load_sql("convmemory.sign_in", "remember_address"), values)
 
     def _take_back(self, *, cleared: list[bytes]) -> None:

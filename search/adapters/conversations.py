@@ -4,7 +4,7 @@ A message without a turn is read with the first or the last one, and a conversat
 Registered, and connected to changes, in `search/apps.py`. Nothing else of the index knows what a conversation is.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -55,11 +55,11 @@ class ConversationAdapter:
         rows = Message.objects.filter(owner_id=owner_id, pk__in=set(element_ids))
         return {message.message_id: element_of(message) for message in stored_messages(rows)}
 
-    def read_utterances(self, owner_id: int, element_ids: Iterable[int]) -> dict[int, Utterance]:
+    def ask_utterances(self, owner_id: int, element_ids: Iterable[int]) -> Callable[[], dict[int, Utterance]]:
         pending = PendingQuery(
             load_sql("search", "message_utterances"), {"owner": owner_id, "messages": list(set(element_ids))}
         )
-        return {message_id: Utterance(*said) for message_id, *said in pending.rows()}
+        return lambda: {message_id: Utterance(*said) for message_id, *said in pending.rows()}
 
     def url(self, object_id: int, item_number: int) -> str:
         return f"/conversations/{object_id}?turn={item_number}"

@@ -3,7 +3,7 @@
 Registered, and connected to changes, in `search/apps.py`. Nothing else of the index knows what a document is.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from django.db import connection
@@ -50,8 +50,8 @@ class DocumentAdapter:
     def read_elements(self, owner_id: int, element_ids: Iterable[int]) -> dict[int, Element]:
         return {section.pk: element_of(section) for section in sections_of(owner_id).filter(pk__in=set(element_ids))}
 
-    def read_utterances(self, owner_id: int, element_ids: Iterable[int]) -> dict[int, Utterance]:
-        return {}
+    def ask_utterances(self, owner_id: int, element_ids: Iterable[int]) -> Callable[[], dict[int, Utterance]]:
+        return dict
 
     def url(self, object_id: int, item_number: int) -> str:
         return f"/documents/{object_id}?section={item_number}"

@@ -18,9 +18,9 @@ def scale(scores: Scores) -> Scores:
     seen = ~np.isnan(scores)
     if not seen.any():
         return np.zeros_like(scores)
-    low, high = float(np.nanmin(scores)), float(np.nanmax(scores))
+    low, high = float(np.fmin.reduce(scores)), float(np.fmax.reduce(scores))
     scaled = np.ones_like(scores) if high <= low else (scores - low) / (high - low)
-    return np.where(seen, scaled, 0.0).astype(np.float32)
+    return (scaled if seen.all() else np.where(seen, scaled, 0.0)).astype(np.float32, copy=False)
 
 
 def fuse(features: Mapping[str, Scores], weights: Mapping[str, float]) -> Scores:
@@ -41,6 +41,16 @@ def scaled(name: str, scores: Scores) -> Scores:
 def best_first(scores: Scores, keys: ItemKeys) -> NDArray[np.int64]:
     """Indices from the highest score to the lowest; ties in a fixed order, the newest first."""
     return np.lexsort((-keys, -scores))
+
+
+def best_few(scores: Scores, keys: ItemKeys, count: int) -> NDArray[np.int64]:
+    """The first `count` of these, without ordering the others."""
+    if len(scores) <= count:
+        return best_first(scores, keys)
+    least = np.partition(scores, len(scores) - count)[len(scores) - count]
+    high = np.flatnonzero(scores >= least)
+    first: NDArray[np.int64] = high[best_first(scores[high], keys[high])][:count]
+    return first
 
 
 def diversify(scores: Scores, similarity: NDArray[np.float32], *, relevance: float) -> NDArray[np.int64]:

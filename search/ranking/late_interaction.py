@@ -7,6 +7,7 @@ measurements in docs/adr/0008-late-interaction.md.
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,32 +99,54 @@ class MaxSim:
     passage: Scores
 
 
-def match_passages(
+@dataclass(frozen=True, slots=True)
+class NearPassages:
+    """Passages near the query as they are stored, in rows of an item each, and the query's tokens with their weights.
+
+    Comparing them takes a while, in which PostgreSQL can be asked about their elements.
+    """
+
+    rows: Sequence[tuple[Any, ...]]
+    tokens: Vector
+    weights: Scores
+
+    def elements_by_kind(self) -> dict[str, set[int]]:
+        """The elements that hold the passages, by the kind of their sources."""
+        found: dict[str, set[int]] = {}
+        for row in self.rows:
+            found.setdefault(row[5], set()).update(row[3])
+        return found
+
+    def matched(self) -> PassageMatches:
+        """How well the query's tokens match them."""
+        return PassageMatches.of_tokens(
+            [piece for row in self.rows for piece in _cut(row[1], row[2])],
+            self.tokens,
+            self.weights,
+            items=[row[0] - 1 for row in self.rows for _ in row[2]],
+            elements=[element for row in self.rows for element in row[3]],
+            asks=[asks for row in self.rows for asks in row[4]],
+            kinds=[row[5] for row in self.rows for _ in row[2]],
+        )
+
+
+def find_passages(
     query: PreparedQuery, keys: ItemKeys, for_questions: NDArray[np.bool_], word_weights: Mapping[str, float]
-) -> PassageMatches | None:
-    """The nearest passages of the items `keys`, of some only those that ask, with the query's tokens. One query.
+) -> NearPassages | None:
+    """The nearest passages of the items `keys`, of some only those that ask. One query.
 
     None where the space has no token vectors.
     """
     if query.embedding is None or not len(query.embedding.token_ids) or not len(keys):
         return None
-    vectors, weights = weighted_query_tokens(query, word_weights)
     parameters = query.nearest_passages_of(keys) | {
         "passages": PASSAGES_PER_ITEM,
         "for_questions": for_questions.tolist(),
     }
-    rows = PendingQuery(load_sql("search", "late_passages"), parameters).rows()
-    if not rows:
-        return None
-    return PassageMatches.of_tokens(
-        [piece for row in rows for piece in _cut(row[1], row[2])],
-        vectors,
-        weights,
-        items=[row[0] - 1 for row in rows for _ in row[2]],
-        elements=[element for row in rows for element in row[3]],
-        asks=[asks for row in rows for asks in row[4]],
-        kinds=[row[5] for row in rows for _ in row[2]],
-    )
+    pending = PendingQuery(load_sql("search", "late_passages"), parameters)
+    tokens, weights = weighted_query_tokens(query, word_weights)
+    rows = pending.rows()
+    return NearPassages(rows, tokens, weights) if rows else None
 
 
 def _cut(data: bytes, sizes: Iterable[int]) -> Iterator[bytes]:

@@ -3,7 +3,7 @@
 Reads dates, vectors and token vectors of candidates; the scores themselves are the rankers'.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -13,9 +13,9 @@ from convmemory.core.sql import pipelined
 from convmemory.embeddings.embedder import Vector
 from search.options import SearchOptions
 from search.ranking.exchanges import exchange_features, named_share
-from search.ranking.fusion import best_first, diversify
+from search.ranking.fusion import best_few, best_first, diversify
 from search.ranking.in_time import date_features, in_order_of_time, read_moments
-from search.ranking.late_interaction import PassageMatches, match_passages, max_sim_features
+from search.ranking.late_interaction import NearPassages, find_passages, max_sim_features
 from search.ranking.rankers import BlendedRanker, LinearRanker, Ranker
 from search.ranking.relevance import Relevance, is_held_whole, relevance_of
 from search.ranking.weights import weights_of
@@ -104,7 +104,7 @@ def _rank(retrieved: Retrieved, rankers: Rankers, options: SearchOptions) -> Ran
     query, table = retrieved.query, retrieved.table
     if not len(table.keys):
         return RankedItems(query, table, word_weights=retrieved.word_weights)
-    moments = read_moments(query, table.keys) if query.time else None
+    moments = read_moments(query, table.keys, item_count=table.item_count) if query.time else None
     table = table.with_columns(date_features(query, table.keys, moments), of={Feature.DATE})
     if query.space is None:
         scores = in_order_of_time(query, rankers.full_text.score(table), table.keys, moments)
@@ -113,7 +113,7 @@ def _rank(retrieved: Retrieved, rankers: Rankers, options: SearchOptions) -> Ran
         scores = table.similarities
         return RankedItems(query, table, scores, best_first(scores, table.keys), retrieved.word_weights)
     scores = rankers.first_stage.score(table)
-    best = np.sort(best_first(scores, table.keys)[:RESCORED])
+    best = np.sort(best_few(scores, table.keys, RESCORED))
     with pipelined():
         vectors = PendingItemVectors(query, table.keys[best]) if options.diversity_lambda < 1 else None
         if options.late_interaction:
@@ -139,24 +139,22 @@ def _with_late_features(retrieved: Retrieved, table: FeatureTable, best: Order) 
     keys = table.keys[best]
     wide_keys = distinct(np.concatenate([keys, keys[keys & ITEM_MASK > 0] - 1]))
     for_questions = np.isin(wide_keys, keys, invert=True)
-    matches = match_passages(retrieved.query, wide_keys, for_questions, retrieved.word_weights)
-    if matches is None:
+    near = find_passages(retrieved.query, wide_keys, for_questions, retrieved.word_weights)
+    if near is None:
         return table.with_columns({}, of=LATE_INTERACTION | EXCHANGES)
+    pending = _ask_utterances(retrieved.query.owner_id, near)
+    matches = near.matched()
     own = matches.of(~for_questions[matches.items])
     found = max_sim_features(keys, replace(own, items=np.searchsorted(keys, wide_keys[own.items])))
-    utterances = _utterances(retrieved.query.owner_id, matches)
+    utterances = {element: said for read in pending for element, said in read().items()}
     found |= exchange_features(keys, wide_keys, matches, utterances, retrieved.query.text.text)
     table = replace(table, named_share=named_share(utterances.values()))
     return table.with_columns(spread_all(table.keys, keys, found), of=LATE_INTERACTION | EXCHANGES)
 
 
-def _utterances(owner_id: int, matches: PassageMatches) -> dict[int, Utterance]:
-    """Who said the elements of the passages. One query for each kind of source."""
-    found: dict[int, Utterance] = {}
-    for kind in set(matches.kinds):
-        elements = matches.elements[matches.kinds == kind].tolist()
-        found |= adapter_of(kind).read_utterances(owner_id, elements)
-    return found
+def _ask_utterances(owner_id: int, near: NearPassages) -> list[Callable[[], dict[int, Utterance]]]:
+    """Ask who said the elements of the passages. One query for each kind of source."""
+    return [adapter_of(kind).ask_utterances(owner_id, ids) for kind, ids in near.elements_by_kind().items()]
 
 
 def _with_diverse_top(order: Order, scores: Scores, best: Order, vectors: Vector, relevance: float) -> Order:

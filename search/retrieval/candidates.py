@@ -37,6 +37,8 @@ def spread(keys: ItemKeys, found: ItemKeys, scores: Scores) -> Scores:
 
 def spread_all(keys: ItemKeys, found: ItemKeys, features: Mapping[str, Scores]) -> dict[str, Scores]:
     """The same for several features of the items `found`, which are looked up once."""
+    if len(keys) == len(found) and np.array_equal(keys, found):
+        return {name: scores.astype(np.float32) for name, scores in features.items()}
     columns = {name: np.full(len(keys), np.nan, dtype=np.float32) for name in features}
     if len(keys) and len(found):
         places = np.searchsorted(keys, found)

@@ -126,14 +126,14 @@ def _packed_counts(
         return WordCounts.nothing()
     stands = postings.occurrences([lexeme for lexemes in terms for lexeme in lexemes])
     term_of = np.repeat(np.arange(len(terms)), [len(lexemes) for lexemes in terms])
+    cells = term_of[stands.words] * len(postings.keys) + stands.places  # of `counts`, row by row
     counts = np.zeros((len(terms), len(postings.keys)), np.float32)
     for letter in letters:
         own = stands.letters == ord(letter) - ord("A")
-        np.add.at(counts, (term_of[stands.words[own]], stands.places[own]), stands.counts[own])
+        np.add.at(counts.reshape(-1), cells[own], stands.counts[own].astype(np.float32))
     if letters == "AB":
-        beside = stands.letters == ord(SYSTEM_LETTER) - ord("A")
-        at = term_of[stands.words[beside]], stands.places[beside]
-        counts[at] = np.maximum(counts[at], 1)
+        beside = cells[stands.letters == ord(SYSTEM_LETTER) - ord("A")]
+        counts.reshape(-1)[beside] = np.maximum(counts.reshape(-1)[beside], 1)
     if not eligibility.admits_all:
         counts[:, ~eligibility.admitted(postings.keys)] = 0
     return WordCounts.of_matrix(postings.keys, postings.lengths, counts)

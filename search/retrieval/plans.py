@@ -1,15 +1,17 @@
 """The plans of the queries that every search runs, and the indexes that they must use.
 
 The planner may rightly scan a small table as a whole, so the plans are asked for without sequential scans:
-a query that then still reads a whole table has lost its index.
+a query that then still reads a whole table has lost its index. They are asked for as searches run, behind the wall.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.db import connection, transaction
 from django.db.models import F, QuerySet, Sum
 
 from convmemory.conversations.reading import EVERYTHING, Filters
+from convmemory.core.acting import acting_for
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.cache import query_embedding
 from convmemory.embeddings.models import EmbeddingSpace
@@ -27,6 +29,7 @@ DENSE_PLANS: dict[str, tuple[str, ...]] = {  # any of them
     "items_by_code": (f"Index Only Scan using {ITEMS}",),
 }
 POSTINGS_INDEX = "posting_block_owner"
+MOMENTS_INDEX = "item_moments"
 CODES_INDEX = "code_block_owner"
 VACUUMED_SHARE = 0.9  # of a table's pages; where fewer are, reading an index alone spares nothing yet
 TEXT = QueryText("some words")
@@ -90,31 +93,44 @@ def is_as_expected(name: str, space: EmbeddingSpace, plan: str) -> bool:
 
 def dense_plan(name: str, owner_id: int, space: EmbeddingSpace, filters: Filters = EVERYTHING) -> str:
     """The plan of a dense retriever. Raises: EmbedderUnavailable."""
-    embedding = query_embedding(space, TEXT.text, owner_id=owner_id)
-    query = PreparedQuery(owner_id, TEXT, filters=filters, space=space).with_embedding(embedding)
-    statement, parameters = (passages_statement if name.startswith("passages") else dense_statement)(name, query)
+    with acting_for(owner_id):
+        embedding = query_embedding(space, TEXT.text, owner_id=owner_id)
+        query = PreparedQuery(owner_id, TEXT, filters=filters, space=space).with_embedding(embedding)
+        statement, parameters = (passages_statement if name.startswith("passages") else dense_statement)(name, query)
     forbidden = ["enable_seqscan"]
     if name == "passages_indexed":  # with few rows a sort would win where many rows leave it no chance
         forbidden += ["enable_sort", "enable_bitmapscan"]
     if name.endswith("_by_code"):  # before the first vacuum a bitmap scan may seem as good
         forbidden.append("enable_bitmapscan")
-    return _plan(statement, parameters, forbidden)
+    return plan_of(statement, parameters, forbidden, owner_id=owner_id)
 
 
 def postings_plan(owner_id: int) -> str:
     """The plan of what asks for the digest of an owner's blocks of postings."""
     parameters: dict[str, object] = {"owner": owner_id, "home": PostingBlock.Home.SPOKEN, "layout": Source.PACKED}
-    return _plan(load_sql("search", "posting_digest"), parameters, ["enable_seqscan", "enable_bitmapscan"])
+    return plan_of(
+        load_sql("search", "posting_digest"), parameters, ["enable_seqscan", "enable_bitmapscan"], owner_id=owner_id
+    )
+
+
+def moments_plan(owner_id: int) -> str:
+    """The plan of what reads when all of an owner's items were written."""
+    parameters: dict[str, object] = {"owner": owner_id, "zone": "UTC"}
+    forbidden = ["enable_seqscan", "enable_bitmapscan"]
+    return plan_of(load_sql("search", "owner_moments"), parameters, forbidden, owner_id=owner_id)
 
 
 def codes_plan(owner_id: int, space: EmbeddingSpace) -> str:
     """The plan of what asks for the digest of an owner's blocks of binary codes."""
     parameters: dict[str, object] = {"owner": owner_id, "space": space.pk}
-    return _plan(load_sql("search", "code_digest"), parameters, ["enable_seqscan", "enable_bitmapscan"])
+    return plan_of(
+        load_sql("search", "code_digest"), parameters, ["enable_seqscan", "enable_bitmapscan"], owner_id=owner_id
+    )
 
 
-def _plan(statement: str, parameters: dict[str, object], forbidden: list[str]) -> str:
-    with transaction.atomic(), connection.cursor() as cursor:
+def plan_of(statement: str, parameters: object, forbidden: Sequence[str], *, owner_id: int) -> str:
+    """The plan of a statement as the application runs it for this owner, without these ways of the planner."""
+    with acting_for(owner_id), transaction.atomic(), connection.cursor() as cursor:
         for setting in forbidden:
             cursor.execute(f"SET LOCAL {setting} = off")
         cursor.execute(f"EXPLAIN {statement}", parameters)  # type: ignore[arg-type]

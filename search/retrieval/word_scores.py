@@ -6,7 +6,7 @@ items times all terms. Source: docs/adr/0005-lexical-score.md.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,12 +58,14 @@ class WordCounts:
     def of_matrix(cls, keys: ItemKeys, lengths: Scores, counts: Scores) -> "WordCounts":
         """`counts` (terms, n) over sorted keys; items that hold no term are left out."""
         filled = counts != 0
-        by_term = [np.flatnonzero(row) for row in filled]  # takes less than np.nonzero of the whole
-        places = np.concatenate(by_term) if by_term else np.empty(0, np.int64)
-        terms = np.repeat(np.arange(len(by_term)), [len(found) for found in by_term])
+        cells = np.flatnonzero(filled)
+        terms = np.repeat(np.arange(len(counts)), np.count_nonzero(filled, axis=1))
+        places = cells - terms * len(keys)
         held = filled.any(axis=0)
-        number = np.cumsum(held) - 1
-        return cls(keys[held], lengths[held], terms, number[places], counts[filled])
+        if not held.all():
+            places = (np.cumsum(held) - 1)[places]
+            keys, lengths = keys[held], lengths[held]
+        return cls(keys, lengths, terms, places, counts.reshape(-1)[cells])
 
     @classmethod
     def of_occurrences(cls, keys: ItemKeys, lengths: Scores, terms: Ints, counts: Scores) -> "WordCounts":
@@ -112,9 +114,9 @@ def word_features(found: WordCounts, weights: Scores, corpus: Corpus) -> tuple[I
     places, weight = at[found.places], weights[found.terms]
     norms = K1 * (1 - B + B * found.lengths / max(corpus.mean_item_length, 1.0))
     bm25 = _summed(places, weight * _saturated(found.counts, norms[found.places]), len(keys))
-    ranks = _summed(places, weight * RANKS[np.minimum(found.counts.astype(int), 256) - 1], len(keys))
+    ranks = _summed(places, weight * RANKS[np.minimum(found.counts, 256).astype(np.int16) - 1], len(keys))
     held = np.zeros((len(weights), len(keys)), np.bool_)
-    held[found.terms, places] = True
+    held.reshape(-1)[found.terms * len(keys) + places] = True
     total = max(float(weights.sum()), 1e-6)
     return keys, {
         Feature.BM25: bm25,
@@ -131,7 +133,7 @@ def _saturated(counts: Scores, norms: Scores) -> Scores:
     return counts * (K1 + 1) / (counts + norms)
 
 
-def _summed(places: Ints, values: Scores, size: int) -> Scores:
+def _summed(places: Ints, values: NDArray[np.floating[Any]], size: int) -> Scores:
     """The sum of the values at each place."""
     return np.bincount(places, values, size).astype(np.float32)
 

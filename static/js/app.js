@@ -228,7 +228,7 @@
   /* What is kept has changed: the list is loaded again, unless it shows what a search has found. */
   document.addEventListener("convmemory:changed", () => {
     const form = query()?.form;
-    if (form && !query().value && one("#results")) htmx.ajax("GET", form.action, { target: "#results", swap: "innerHTML" });
+    if (form && !query().value && one("#results") && !one("#results .choices-pane")) htmx.ajax("GET", form.action, { target: "#results", swap: "innerHTML" });
   });
 
   /* --- menus, copying, failures --------------------------------------------------------------- */

@@ -96,7 +96,7 @@ class Draft {
 
   result({ name, text, is_error: isError }) {
     for (const [, number, address] of text.matchAll(CITE)) this.sources.set(number, address);
-    const label = `${isError ? "Error" : "Result"} of ${name}`;
+    const label = isError ? word("Error of {name}", { name }) : word("Result of {name}", { name });
     this.fold(isError ? "warning" : "result", label, isError ? "result is-error" : "result", text.slice(0, 120)).append(text);
   }
 
@@ -162,9 +162,9 @@ class Exchange {
   begin() {
     one("[data-empty]", this.page)?.remove();
     if (this.replaces) this.clearFrom(one(`[data-message="${this.replaces}"]`, this.messages));
-    this.question = new Draft("user", "You");
+    this.question = new Draft("user", word("You"));
     this.question.say("text", this.text);
-    this.answer = new Draft("assistant", "Assistant");
+    this.answer = new Draft("assistant", word("Assistant"));
     this.messages.append(this.question.element, this.answer.element);
     write(this.form, "");
     this.status.textContent = word("The reply is being written.");
@@ -186,7 +186,7 @@ class Exchange {
       else if (name === "text" || name === "thinking") this.answer.say(name, data.text);
       else if (name === "tool_call") this.answer.call(data);
       else if (name === "tool_result") this.answer.result(data);
-      else if (name === "context" && data.left_out) this.question.note(`${data.left_out} older messages were left out.`);
+      else if (name === "context" && data.left_out) this.question.note(leftOut(data.left_out));
       else if (name === "turn") this.turn = data;
       else if (name === "error") this.fail(data.detail);
       else if (name === "title") retitle(this.id, data.title);
@@ -268,11 +268,15 @@ class Exchange {
   }
 }
 
+function leftOut(count) {
+  return count === 1 ? word("One older message was left out.") : word("{count} older messages were left out.", { count });
+}
+
 async function reasonOf(response) {
   try {
     return (await response.json()).detail;
   } catch {
-    return `The server answered ${response.status}.`;
+    return word("The server answered {status}.", { status: response.status });
   }
 }
 

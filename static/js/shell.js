@@ -7,6 +7,7 @@
   const LEAST = 260;
   const STEP = 16;
   const root = document.documentElement;
+  const isMirrored = root.dir === "rtl"; // the list lies at the right
   const one = (selector) => document.querySelector(selector);
   const most = () => Math.max(LEAST, Math.min(720, innerWidth * 0.6));
 
@@ -58,8 +59,8 @@
     divider.focus();
     divider.setPointerCapture(event.pointerId);
     document.body.classList.add("is-resizing");
-    const left = one("#list").getBoundingClientRect().left;
-    const move = (moved) => setWidth(moved.clientX - left);
+    const { left, right } = one("#list").getBoundingClientRect();
+    const move = (moved) => setWidth(isMirrored ? right - moved.clientX : moved.clientX - left);
     divider.addEventListener("pointermove", move);
     divider.addEventListener(
       "lostpointercapture",
@@ -88,7 +89,7 @@
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
     const active = document.activeElement ?? document.body;
-    const by = { ArrowLeft: -STEP, ArrowRight: STEP }[event.key];
+    const by = { ArrowLeft: isMirrored ? STEP : -STEP, ArrowRight: isMirrored ? -STEP : STEP }[event.key];
     if (by && active.matches("[data-divider]")) {
       setWidth(widthNow() + by);
       keep({ width: widthNow() });

@@ -12,7 +12,7 @@ CONTRACT = "Pure modules know no database"
 def test_every_module_that_says_pure_has_a_contract() -> None:
     says_pure = {
         path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".")
-        for folder in ("convmemory", "search", "memory", "summaries")
+        for folder in ("convmemory", "search", "memory", "summaries", "benchmarks")
         for path in ROOT.glob(f"{folder}/**/*.py")
         if re.search(r"(?<![\w-])Pure\b", ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "")
     }

@@ -11,6 +11,7 @@ import pytest
 
 from convmemory.conversations.importers.base import FileReport, Source
 from convmemory.conversations.importers.detect import IMPORTERS, Walk
+from convmemory.conversations.importers.values import mapping_of
 from convmemory.conversations.parts import part_from_json, part_to_json
 from convmemory.core.errors import InvalidInput, TooLarge
 from tests.unit.importers.helpers import FIXTURES
@@ -26,6 +27,7 @@ FILES = sorted(
     and ".meta" not in path.suffixes
     and not path.relative_to(FIXTURES).as_posix().startswith(READ_WITH_OTHERS)
 )
+FOREIGN_VALUES: tuple[Any, ...] = ({}, [[{}]], float("inf"), 10**30, "\ud800")
 UNKNOWN = {"type": "from-the-future", "payload": {"type": "unheard-of"}, "mystery": [1, {"a": None}]}
 
 
@@ -132,6 +134,42 @@ def test_entries_of_unknown_types_cost_no_other(original: Path, tmp_path: Path) 
     for name, keys in whole.items():
         if name_of_format(original) not in ("plain", "amplifier"):  # messages without ids: named by their place
             assert known_keys(with_unknown).get(name) == keys
+
+
+def test_values_of_any_other_kind_are_read_or_refused(original: Path, tmp_path: Path) -> None:
+    """Each value of the file in turn is replaced; of those at like places in entries of one type, the first."""
+    for data in with_foreign_values(original):
+        keys_of(copied(original, tmp_path, data))
+
+
+def with_foreign_values(original: Path) -> Iterator[bytes]:
+    lines = original.read_bytes().split(b"\n") if original.suffix == ".jsonl" else [original.read_bytes()]
+    seen: set[tuple[str, ...]] = set()
+    for number, line in enumerate(lines):
+        with suppress(ValueError):  # no JSON
+            value = json.loads(line)
+            for holder, key, place in places_in(value, (str(mapping_of(value).get("type")),)):
+                if place not in seen:
+                    seen.add(place)
+                    for changed_line in replaced(value, holder, key):
+                        yield b"\n".join([*lines[:number], changed_line, *lines[number + 1 :]])
+
+
+def places_in(value: Any, place: tuple[str, ...]) -> Iterator[tuple[Any, Any, tuple[str, ...]]]:
+    """Each holder of a value, its key there, and the keys that lead to it; all places of a list are alike."""
+    keyed = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, held in list(keyed):
+        its_place = (*place, key if isinstance(key, str) else "*")
+        yield value, key, its_place
+        yield from places_in(held, its_place)
+
+
+def replaced(value: Any, holder: Any, key: Any) -> Iterator[bytes]:
+    """The whole value as JSON, with each of the foreign values at this key."""
+    original = holder[key]
+    for holder[key] in FOREIGN_VALUES:
+        yield json.dumps(value).encode()
+    holder[key] = original
 
 
 def known_keys(found: dict[str, list[str]]) -> dict[str, list[str]]:

@@ -27,6 +27,7 @@ from pathlib import Path
 import psycopg
 
 from convmemory.core import embedded
+from convmemory.core.logins import ROLES
 
 ROOT = Path(__file__).resolve().parents[2]
 START_TIMEOUT_S = 120
@@ -82,6 +83,7 @@ class Fleet:
     def environment(self) -> dict[str, str]:
         return os.environ | {
             "DATABASE_URL": self.database_url,
+            **{f"DATABASE_{part.name}_URL": self._url_of(role) for part, role in ROLES.items()},
             "REDIS_URL": self.redis_url,
             "SECRET_KEY": "the same on every machine of a fleet",
             "CONVMEMORY_VAR": str(self.folder / "var"),
@@ -95,8 +97,13 @@ class Fleet:
     def start_servers(self) -> None:
         """PostgreSQL on a TCP address of its own, and Redis."""
         address = f"127.{random.randint(1, 250)}.{random.randint(0, 250)}.{random.randint(2, 250)}"
-        embedded.join(self.folder / "postgres", {"listen_addresses": address, "max_connections": "100", "fsync": "off"})
+        folder = self.folder / "postgres"
+        embedded.join(folder, {"listen_addresses": address, "max_connections": "100", "fsync": "off"})
+        with (folder / "pg_hba.conf").open("a", encoding="utf-8") as access:
+            access.write("host all all 127.0.0.1/32 trust\n")
+        os.kill(int((folder / "postmaster.pid").read_text().split()[0]), signal.SIGHUP)  # it reads the file again
         self.database_url = f"postgres://postgres@{address}:5432/{embedded.DATABASE}"
+        wait_until(self._accepts_connections, "PostgreSQL on its address")
         port = free_port()
         self.redis_url = f"redis://127.0.0.1:{port}/0"
         command = ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(self.folder)]
@@ -104,6 +111,14 @@ class Fleet:
         wait_until(lambda: _answers_tcp(port), "Redis")
         self.manage("migrate", "--verbosity", "0")
         self.key = self.manage("create_api_key", "ada", "--create").split()[-1]
+
+    def _url_of(self, role: str) -> str:
+        return self.database_url.replace("postgres@", f"{role}@")
+
+    def _accepts_connections(self) -> bool:
+        with suppress(psycopg.OperationalError), psycopg.connect(self.database_url):
+            return True
+        return False
 
     def start_web(self) -> None:
         port = free_port()

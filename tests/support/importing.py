@@ -13,7 +13,7 @@ from convmemory.conversations import import_process, imports_api, tasks
 from convmemory.conversations.import_work import work
 from convmemory.conversations.models import Import
 from convmemory.core.child_process import Ending
-from tests.support.web_process import database_url
+from tests.support.web_process import database_environment
 
 T = TypeVar("T")
 RUN = "convmemory.conversations.tasks.run"
@@ -45,7 +45,8 @@ def run_here(row: Import, folder: str) -> Ending:
 
 def let_children_in(monkeypatch: pytest.MonkeyPatch) -> None:
     """Child processes that this test starts use its database and its folder of uploads."""
-    monkeypatch.setenv("DATABASE_URL", database_url())
+    for name, value in database_environment().items():
+        monkeypatch.setenv(name, value)
     monkeypatch.setenv("IMPORT_FOLDER", str(settings.IMPORT_FOLDER))
     monkeypatch.setenv("MEDIA_ROOT", str(settings.MEDIA_ROOT))
     monkeypatch.setenv("SECRET_KEY", settings.SECRET_KEY)

@@ -131,10 +131,11 @@ class Installation:
         """What lies in the folder of temporary files, and in files there that are open but already unlinked."""
         assert self.process
         sizes = {}
-        for path in self.temporary.rglob("*"):
-            with suppress(OSError):
-                found = path.stat()
-                sizes[found.st_ino] = found.st_size
+        for folder, _, names in os.walk(self.temporary):  # goes on where a folder vanishes meanwhile
+            for name in names:
+                with suppress(OSError):
+                    found = Path(folder, name).stat()
+                    sizes[found.st_ino] = found.st_size
         for child in psutil.Process(self.process.pid).children(recursive=True):
             with suppress(OSError, psutil.Error):
                 sizes |= _unlinked(Path(f"/proc/{child.pid}/fd"), str(self.temporary))

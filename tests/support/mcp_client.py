@@ -5,13 +5,13 @@ import os
 import sys
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
-from urllib.parse import quote
 
 import httpx2
 from django.conf import settings
-from django.db import connection
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
+
+from tests.support.web_process import database_environment
 
 TIMEOUT_S = 60
 T = TypeVar("T")
@@ -47,13 +47,5 @@ def stdio_server(user: str) -> StdioServerParameters:
         command=sys.executable,
         args=["manage.py", "mcp", "--user", user],
         cwd=settings.BASE_DIR,
-        env={**os.environ, "DATABASE_URL": database_url()},
+        env={**os.environ, **database_environment()},
     )
-
-
-def database_url() -> str:
-    """The address of the database that this test is connected to."""
-    given = connection.get_connection_params()
-    host, user = quote(str(given["host"]), safe=""), quote(given["user"])
-    password = f":{quote(given['password'], safe='')}" if given.get("password") else ""
-    return f"postgres://{user}{password}@{host}:{given.get('port', 5432)}/{given['dbname']}"

@@ -15,6 +15,8 @@ import httpx2
 from django.conf import settings
 from django.db import connection
 
+from convmemory.core.logins import ROLES
+
 START_TIMEOUT_S = 60.0
 
 
@@ -31,12 +33,18 @@ class WebProcess:
         self.process.wait()
 
 
-def database_url() -> str:
-    """The test's database, for another process."""
+def database_environment() -> dict[str, str]:
+    """The test's database, for another process, which uses the product's own log-ins where the server is the tests'."""
+    roles = ROLES if connection.settings_dict["EMBEDDED_PATH"] else {}
+    own = {f"DATABASE_{login.name}_URL": _database_url(role) for login, role in roles.items()}
+    return {"DATABASE_URL": _database_url(), **own}
+
+
+def _database_url(role: str = "") -> str:
     values = connection.get_connection_params()
     host = quote(str(values.get("host") or "localhost"), safe="")
-    password = f":{quote(values['password'], safe='')}" if values.get("password") else ""
-    return f"postgres://{values['user']}{password}@{host}:{values.get('port') or 5432}/{values['dbname']}"
+    password = f":{quote(values['password'], safe='')}" if values.get("password") and not role else ""
+    return f"postgres://{role or values['user']}{password}@{host}:{values.get('port') or 5432}/{values['dbname']}"
 
 
 @contextmanager
@@ -45,7 +53,7 @@ def web_process(variables: Mapping[str, str]) -> Iterator[WebProcess]:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     command = [sys.executable, "-m", "uvicorn", "convmemory.asgi:application", "--port", str(port), "--no-access-log"]
-    environment = {**os.environ, "DATABASE_URL": database_url(), "LOG_LEVEL": "ERROR", **variables}
+    environment = {**os.environ, **database_environment(), "LOG_LEVEL": "ERROR", **variables}
     process = subprocess.Popen(command, cwd=Path(settings.BASE_DIR), env=environment, stderr=subprocess.DEVNULL)
     try:
         address = f"http://127.0.0.1:{port}"

@@ -10,13 +10,13 @@ from pathlib import Path
 
 from django.conf import settings
 
-from tests.support.web_process import database_url
+from tests.support.web_process import database_environment
 
 
 @contextmanager
 def running_worker(variables: Mapping[str, str], log: Path) -> Iterator[None]:
     """Killed with its session at the end of the block, as `kill -9` does."""
-    environment = {**os.environ, "DATABASE_URL": database_url(), "SECRET_KEY": settings.SECRET_KEY, "WORKERS": "2"}
+    environment = {**os.environ, **database_environment(), "SECRET_KEY": settings.SECRET_KEY, "WORKERS": "2"}
     with log.open("ab") as output:
         process = subprocess.Popen(
             [sys.executable, "manage.py", "qcluster", "--skip-checks"],

@@ -66,6 +66,7 @@ from django.contrib.auth.models import User
 from tests.support.documents import upload
 print(upload(User.objects.get(username="ada"), "Newer than the backup.", "newer.md").file.path)
 """
+POLICIES = "SELECT polrelid::regclass::text, pg_get_expr(polqual, polrelid) FROM pg_policy ORDER BY 1"
 LAB = r"[('lab.md', '# The lab\n\nIt has forty tanks.')]"
 
 
@@ -119,8 +120,9 @@ def backup(installation: Installation, tmp_path_factory: pytest.TempPathFactory)
 
 
 def test_a_restore_gives_back_rows_vectors_and_hits(installation: Installation, backup: Path) -> None:
-    before = installation.shell(SHOW)
+    before, policies = installation.shell(SHOW), installation.query(POLICIES)
     assert before == "['ada'] ['where is the zebrafish lab?']"
+    assert len(policies) > 20
     installation.run("shell", "--no-imports", "-c", CHANGE)
     assert "--force" in installation.run("restore", str(backup), ok=False)
     assert installation.shell(SHOW).startswith("['ada', 'eve']")
@@ -128,6 +130,7 @@ def test_a_restore_gives_back_rows_vectors_and_hits(installation: Installation, 
     installation.run("restore", str(backup), "--force")
 
     assert installation.shell(SHOW) == before
+    assert installation.query(POLICIES) == policies
 
 
 def test_a_new_installation_takes_the_backup_without_force(backup: Path, tmp_path: Path) -> None:

@@ -130,6 +130,8 @@ def test_from_an_empty_account_to_the_first_found_turn(
         page.get_by_label("Name").fill("ada")
         page.get_by_label("Password").fill("correct horse")
         click(page.get_by_role("button", name="Sign in"))
+        expect(page.get_by_text("Drop files here, or choose them")).to_be_in_viewport()
+        expect(page.locator("#list")).to_be_hidden()
         with page.expect_file_chooser() as chooser:
             click(page.locator("[data-drop-form] input#file"))
         clicks.append("the file, in the window of the system")
@@ -191,15 +193,17 @@ def test_files_are_dropped_anywhere_on_the_page(visit: Callable[..., None]) -> N
     visit(steps)
 
 
-def test_what_is_refused_is_never_green(visit: Callable[..., None]) -> None:
+@pytest.mark.parametrize("width", WIDTHS)
+def test_what_is_refused_is_never_green(visit: Callable[..., None], width: int) -> None:
     def steps(page: Page) -> None:
         page.locator("input#file").set_input_files([file_of("broken.zip", b"PK\x03\x04 no archive"), BREAD])
         expect(page.locator(".import.is-done")).to_have_count(1)
         failed = card(page, "broken.zip")
         expect(failed.locator(".notice.error")).to_contain_text("a damaged archive")
         expect(failed.locator(".notice:not(.error, .warning), .tag.success, .icon-check")).to_have_count(0)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
 
-    visit(steps)
+    visit(steps, width=width)
 
 
 def test_a_file_that_is_too_large_is_not_sent(visit: Callable[..., None], settings: Settings) -> None:

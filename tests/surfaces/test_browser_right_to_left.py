@@ -1,5 +1,7 @@
 """Texts in scripts that run from right to left, in a real browser: each text in its own direction, code never."""
 
+from collections.abc import Callable
+
 import pytest
 from playwright.sync_api import Page
 from pytest_django.live_server_helper import LiveServer
@@ -42,3 +44,70 @@ def test_every_text_runs_in_its_own_direction(chromium: Chromium, live_server: L
         assert page.evaluate(DIRECTION, "#q") == "rtl"
 
     chromium.visit(live_server.url, steps, width=390, height=844)
+
+
+# --- pages in a language that is written from right to left -------------------------------------------------
+
+
+MIRRORED = """() => ({
+  rail: document.querySelector(".rail").getBoundingClientRect(),
+  list: document.querySelector("#list").getBoundingClientRect(),
+  main: document.querySelector("#main").getBoundingClientRect(),
+})"""
+SIDEWAYS = "(selector) => new DOMMatrix(getComputedStyle(document.querySelector(selector)).transform).a"
+
+
+@pytest.fixture
+def hebrew(chromium: Chromium, live_server: LiveServer) -> Callable[..., None]:
+    """Runs steps on pages in Hebrew, where `ada` has just signed in."""
+
+    def visit(steps: Callable[[Page], None], *, width: int = 1440) -> None:
+        def sign_in_first(page: Page) -> None:
+            sign_in(page)
+            page.context.add_cookies([{"name": "language", "value": "he", "url": live_server.url}])
+            steps(page)
+
+        chromium.visit(live_server.url, sign_in_first, width=width)
+
+    return visit
+
+
+@pytest.mark.parametrize("width", [1440, 1024, 768, 390])
+def test_no_page_is_wider_than_its_window_from_right_to_left(hebrew: Callable[..., None], width: int) -> None:
+    said = ("what does the lease say about cats?", ANSWER)
+    lease = make_conversation(
+        make_user("ada"), exchange(said, said), title=QUESTION, agent="codex", project="/src/lease"
+    )
+    index_conversation(conversation_id=lease.pk)
+    address = lease.get_absolute_url()
+
+    def steps(page: Page) -> None:
+        for room in (
+            "/", "/search?q=lease", f"{address}?turn=1&q=lease", f"{address}/summaries", "/library", "/chat",
+            "/documents", "/recall?query=lease", "/import", "/statistics", "/agents",
+            "/settings/appearance", "/settings/connect",
+        ):  # fmt: skip
+            page.goto(room)
+            assert page.locator("html").get_attribute("dir") == "rtl"
+            page.evaluate("document.querySelectorAll('#main details').forEach(fold => (fold.open = true))")
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, room
+            assert page.evaluate("document.documentElement.scrollLeft") == 0, room
+
+    hebrew(steps, width=width)
+
+
+def test_zones_arrows_and_the_divider_are_mirrored(hebrew: Callable[..., None]) -> None:
+    lease = make_conversation(make_user("ada"), exchange(("first", "one"), ("second", "two")), title="The lease")
+
+    def steps(page: Page) -> None:
+        page.goto(f"{lease.get_absolute_url()}?turn=0")
+        zones = page.evaluate(MIRRORED)
+        assert zones["rail"]["left"] >= zones["list"]["right"] - 1
+        assert zones["list"]["left"] >= zones["main"]["right"] - 1
+        assert page.evaluate(SIDEWAYS, ".turns .icon-forward") == -1
+        divider = page.get_by_role("separator")
+        divider.focus()
+        page.keyboard.press("ArrowLeft")
+        assert page.evaluate(MIRRORED)["list"]["width"] == pytest.approx(zones["list"]["width"] + 16, abs=1)
+
+    hebrew(steps)

@@ -330,7 +330,45 @@ def test_the_buttons_of_a_message_cover_nothing_of_its_head(
             beside = message.locator(f".message-head {part}").bounding_box()
             assert buttons
             assert beside
-            assert beside["x"] + beside["width"] <= buttons["x"] or beside["y"] + beside["height"] <= buttons["y"], part
+            is_beside = beside["x"] + beside["width"] <= buttons["x"] or buttons["x"] + buttons["width"] <= beside["x"]
+            assert is_beside or beside["y"] + beside["height"] <= buttons["y"], part
+        head, number = message.locator(".message-head").bounding_box(), message.locator(".turn-number").bounding_box()
+        assert head
+        assert number
+        assert head["x"] + head["width"] - number["x"] - number["width"] < 1, "the date ends where the message does"
+
+    visit(steps, width=width)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_library_has_one_list_of_what_to_choose_by(
+    visit: Callable[..., None], archive: Archive, width: int
+) -> None:
+    def steps(page: Page) -> None:
+        page.goto("/library")
+        choices = page.locator(".choices-pane:visible")
+        if width < 720:
+            expect(choices).to_have_count(0)
+            page.locator(".choices-fold summary").first.click()
+        expect(choices).to_have_count(1)
+        choices.get_by_role("link", name="Starred").click()
+        page.wait_for_url("**/library?starred=1")
+        cut = "rows => rows.filter(row => row.scrollWidth > row.clientWidth).map(row => row.innerText)"
+        assert page.locator(".library-what .item-meta > :not([title])").evaluate_all(cut) == []
+
+    visit(steps, width=width)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_home_begins_with_a_search_and_where_to_go_on(visit: Callable[..., None], archive: Archive, width: int) -> None:
+    def steps(page: Page) -> None:
+        page.goto("/")
+        expect(page.get_by_role("heading", name="Continue where you were")).to_be_in_viewport()
+        box = page.locator(".home-search input" if width > 720 else "#q")
+        box.fill("cinnabar")
+        box.press("Enter")
+        page.wait_for_url("**/search?*q=cinnabar*")
+        expect(page.locator(".hit").first).to_be_visible()
 
     visit(steps, width=width)
 

@@ -25,6 +25,7 @@ pytestmark = [
 
 expect.set_options(timeout=15_000)
 PHONE = {"width": 390, "height": 844}
+WIDTHS = (1440, 1024, 768, 390)
 Steps = Callable[[Page], None]
 
 
@@ -84,8 +85,8 @@ def test_a_new_chat_streams_calls_a_tool_and_is_found(
     def find(page: Page) -> None:
         page.goto("/search?q=how+often+do+I+feed+the+starter")
         page.locator(f'.hit[data-conversation="{chat.pk}"]').first.click()
+        page.wait_for_url(f"**/conversations/{chat.pk}?turn=0*")
         expect(page.locator('[data-turn="0"]').first).to_be_in_viewport()
-        assert f"/conversations/{chat.pk}?turn=0" in page.url
 
     visit(find)
 
@@ -221,17 +222,20 @@ def test_a_new_chat_stands_in_the_list_at_once(visit: Callable[..., None], endpo
     visit(steps)
 
 
-def test_a_failed_question_is_asked_again(visit: Callable[..., None], endpoint: ChatServer) -> None:
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_failed_question_is_asked_again(visit: Callable[..., None], endpoint: ChatServer, width: int) -> None:
     endpoint.scripts.extend([fails(500, "out of memory"), says("Now it works.")])
 
     def steps(page: Page) -> None:
         page.goto("/chat")
         send(page, "Hello?")
         expect(page.get_by_text("out of memory")).to_have_count(1)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
         page.get_by_role("button", name="Retry").click()
         expect(page.locator(".message.is-assistant").last).to_contain_text("Now it works.")
+        expect(page.get_by_role("textbox", name="Message")).to_be_in_viewport()
 
-    visit(steps)
+    visit(steps, width=width)
 
 
 def test_a_retry_takes_the_answer_s_place_and_an_edit_the_question_s(

@@ -193,7 +193,7 @@ def test_by_words_while_nothing_is_embedded(client: Client, owner: User, setting
     settings.RAG_ENABLED = True
     found = find(client)
     assert len(found["results"]) == 1
-    assert "no document is embedded yet" in found["notes"][0]
+    assert "no document is indexed by meaning yet" in found["notes"][0]
     source = Source.objects.get(object_id=document.pk)
     source.index.all().delete()
     index_source(owner_id=source.owner_id, source_id=source.pk)

@@ -2,7 +2,8 @@
 
 Answers are searched as the bytes that the caller gets: another user's secret in them is a leak. The four worlds share
 one database and are indexed once; each example draws a caller, a question, other users' ids, and arguments of tools
-from the tools' own schemas. ISOLATION_CASES is how many cases are asked: 4,000, and 10,000 in `make isolation`.
+from the tools' own schemas. ISOLATION_CASES is how many cases are asked: 4,000, and 10,000 in `make isolation`. Half
+of them are asked once more with the application's own filters switched off: then the database alone keeps owners apart.
 """
 
 import os
@@ -19,10 +20,13 @@ from hypothesis import strategies as st
 
 from convmemory.chat.models import Agent
 from convmemory.conversations.models import Conversation
+from convmemory.core.acting import Login, acting_for
 from convmemory.documents.models import Document
 from convmemory.tools.registry import tool_named
 from summaries.models import ConversationSummary
+from tests.factories import exchange, make_conversation, make_user
 from tests.support import asgi_server
+from tests.support.no_owner_filters import filters_switched_off
 from tests.surfaces.isolation_surfaces import (
     NEVER_SHOW_TEXT,
     SURFACES,
@@ -38,8 +42,9 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 CASES = int(os.environ.get("ISOLATION_CASES", "4000"))
 SURFACES_AT_ONCE = 8
-EXAMPLES = CASES // SURFACES_AT_ONCE + 1
-EXAMPLES_MORE = 100  # of surfaces that chance has asked for nothing of the caller's own
+CASES_OF_THE_WALL = CASES // 2
+LEAST_STATEMENTS_WITHOUT_FILTER = 100  # different ones
+EXAMPLES_MORE = 100  # of surfaces that chance has asked for nothing of the caller's own, or not at all
 LEAST_SHARE_OF_VALID_ARGUMENTS = 0.95
 # Each as likely as any other: drawn one by one, some are hardly ever asked.
 SOME_SURFACES = st.integers(0, 2**32 - 1).map(lambda seed: Random(seed).sample(sorted(SURFACES), SURFACES_AT_ONCE))
@@ -86,8 +91,12 @@ class Tally:
         """The surfaces that have not shown even the caller's own text yet, though they could."""
         return sorted({name for name in SURFACES if not self.own[name]} - NEVER_SHOW_TEXT)
 
-    def judge(self) -> None:
-        assert self.cases.total() >= CASES
+    def left_out(self) -> list[str]:
+        """The silent surfaces, and those that chance has not asked at all."""
+        return sorted({*self.silent(), *(set(SURFACES) - set(self.cases))})
+
+    def judge(self, cases: int) -> None:
+        assert self.cases.total() >= cases
         assert set(self.cases) == set(SURFACES)
         silent = self.silent()
         assert not silent, "these surfaces never showed even the caller's own text, so they were not tested"
@@ -101,7 +110,8 @@ def rows() -> list[int]:
     return [model.objects.count() for model in (Conversation, Agent, ConversationSummary, Document)]
 
 
-def test_nobody_ever_sees_or_removes_another_users_row(town: Town) -> None:
+def ask_everything(town: Town, cases: int) -> None:
+    """Ask that often, and judge that nothing leaked and nothing was left out."""
     tally, before = Tally(), rows()
 
     def ask_all(draw: st.DataObject, names: list[str]) -> None:
@@ -109,17 +119,39 @@ def test_nobody_ever_sees_or_removes_another_users_row(town: Town) -> None:
         for name in names:
             tally.ask(town, name, ask)
 
-    @examples(EXAMPLES)
+    @examples(cases // SURFACES_AT_ONCE + 1)
     @given(st.data())
     def ask_around(draw: st.DataObject) -> None:
         ask_all(draw, draw.draw(SOME_SURFACES))
 
     @examples(EXAMPLES_MORE)
     @given(st.data())
-    def ask_the_silent(draw: st.DataObject) -> None:
-        ask_all(draw, tally.silent())
+    def ask_the_left_out(draw: st.DataObject) -> None:
+        ask_all(draw, tally.left_out())
 
     ask_around()
-    ask_the_silent()
-    tally.judge()
+    ask_the_left_out()
+    tally.judge(cases)
     assert all(now >= then for now, then in zip(rows(), before, strict=True)), "something was removed"
+
+
+def test_nobody_ever_sees_or_removes_another_users_row(town: Town) -> None:
+    ask_everything(town, CASES)
+
+
+def test_the_database_alone_keeps_owners_apart(town: Town) -> None:
+    with filters_switched_off() as switched_off:
+        ask_everything(town, CASES_OF_THE_WALL)
+    assert switched_off.total() > CASES_OF_THE_WALL
+    assert len(switched_off) >= LEAST_STATEMENTS_WITHOUT_FILTER
+
+
+def test_without_filters_and_without_the_wall_there_would_be_leaks() -> None:
+    """So the other test shows that the wall holds, not that there was nothing to hold."""
+    owners = make_user(), make_user()
+    for owner in owners:
+        make_conversation(owner, exchange(("who asks?", "somebody")))
+    with filters_switched_off(Login.APP, Login.SCHEMA):
+        assert Conversation.objects.filter(owner_id=owners[0].pk).count() == 2
+        with acting_for(owners[0].pk):
+            assert Conversation.objects.filter(owner_id=owners[0].pk).count() == 1

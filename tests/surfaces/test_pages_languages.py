@@ -7,6 +7,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import translation
 
+from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation
 
 pytestmark = pytest.mark.django_db
@@ -37,6 +38,7 @@ def test_the_browser_names_the_language(client: Client) -> None:
     assert '<html lang="de" dir="ltr"' in german
     assert "<h1>Bibliothek</h1>" in german
     assert "<h1>ライブラリ</h1>" in text_of(client, "/library", HTTP_ACCEPT_LANGUAGE="ja")
+    assert '<html lang="he" dir="rtl"' in text_of(client, "/library", HTTP_ACCEPT_LANGUAGE="he-IL")
 
 
 def test_a_language_that_there_is_not_is_english(client: Client) -> None:
@@ -72,6 +74,16 @@ def test_scripts_get_their_words(client: Client) -> None:
     assert 'id="words"' not in text_of(client, "/library")
 
 
+def test_what_a_search_says_is_said_in_the_language_of_the_page(client: Client, owner: User) -> None:
+    bread = make_conversation(owner, exchange(("does zebrawood warp?", "It does.")), title="Wood")
+    index_conversation(conversation_id=bread.pk)
+    address = '/search?q="warp zebrawood"'
+    assert "Keine Runde enthält" in text_of(client, address, **GERMAN)
+    assert "No turn holds" in text_of(client, address)
+    found = client.get("/api/v1/conversations/search", {"query": '"warp zebrawood"'}, **GERMAN)  # type: ignore[arg-type]
+    assert found.json()["notes"][0].startswith("No turn holds")
+
+
 def test_shares_of_bars_are_numbers_in_every_language(client: Client, owner: User) -> None:
     make_conversation(owner, exchange(("does zebrawood warp?", "It does.")), title="Wood", agent="codex")
     assert "--share: 100%" in text_of(client, "/statistics", **GERMAN)
@@ -87,7 +99,7 @@ def test_programs_and_the_administration_get_english(client: Client, owner: User
     assert "A query has 2 to 500 characters" in refused.content.decode()
 
 
-@pytest.mark.parametrize("language", ["de", "ja"])
+@pytest.mark.parametrize("language", ["de", "ja", "he"])
 def test_every_room_opens_in_every_language(client: Client, language: str) -> None:
     for address in (
         "/", "/search?q=zebrawood", "/library", "/chat", "/documents", "/recall", "/import", "/statistics", "/agents",

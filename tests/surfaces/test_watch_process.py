@@ -17,7 +17,7 @@ from convmemory.conversations.models import Message
 from search.searching import SearchQuery, search
 from tests.factories import make_user
 from tests.support.importing import let_children_in
-from tests.support.web_process import database_url
+from tests.support.web_process import database_environment
 from tests.support.worker import running_worker
 from tests.unit.importers.helpers import assistant_line, user_line, write_lines
 
@@ -36,7 +36,7 @@ def owner(monkeypatch: pytest.MonkeyPatch, settings: Any) -> User:
 @contextmanager
 def watching(owner: User, home: Path) -> Iterator[None]:
     command = [sys.executable, "manage.py", "watch", "--user", owner.username, "--home", str(home), "--yes"]
-    environment = {**os.environ, "DATABASE_URL": database_url(), "CLAUDE_CONFIG_DIR": "", "XDG_DATA_HOME": ""}
+    environment = {**os.environ, **database_environment(), "CLAUDE_CONFIG_DIR": "", "XDG_DATA_HOME": ""}
     process = subprocess.Popen(command, cwd=django_settings.BASE_DIR, env=environment)
     try:
         yield

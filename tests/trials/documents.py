@@ -63,7 +63,10 @@ def prepare(folder: Path) -> "User":
     os.environ.pop("DATABASE_URL", None)
     import django
 
+    from convmemory.core import acting
+
     django.setup()
+    acting.process_acts_as(acting.SCHEMA)
     from django.contrib.auth.models import User
     from django.core.management import call_command
 

@@ -16,6 +16,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -109,13 +110,13 @@ class Trial:
             while not over.wait(0.5):
                 peak.take(self.installation.memory(), self.installation.temporary_bytes())
 
-        thread = threading.Thread(target=watch)
-        thread.start()
-        try:
-            yield
-        finally:
-            over.set()
-            thread.join()
+        with ThreadPoolExecutor(1) as watcher:
+            watched = watcher.submit(watch)
+            try:
+                yield
+            finally:
+                over.set()
+            watched.result()
 
     @contextmanager
     def attackers(self, seconds: float) -> Iterator["Begin"]:

@@ -17,6 +17,8 @@ from pathlib import Path
 
 import django
 
+from convmemory.core import acting
+
 MOST_MB = 400
 SESSION = "0c5e2b7a-0000-4000-8000-00000000000a.jsonl"
 _IDS = re.compile(rb'"(uuid|parentUuid|id|tool_use_id|messageId|leafUuid)":"([^"]{4})[^"]{4}')
@@ -29,6 +31,7 @@ def main() -> None:
     parser.add_argument("--profile", action="store_true")
     options = parser.parse_args()
     django.setup()
+    acting.process_acts_as(acting.SCHEMA)
     from django.contrib.auth.models import User
 
     from convmemory.conversations.import_runner import import_paths

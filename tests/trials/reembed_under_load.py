@@ -57,7 +57,10 @@ def prepare(folder: Path) -> None:
     os.environ.pop("DATABASE_URL", None)
     import django
 
+    from convmemory.core import acting
+
     django.setup()
+    acting.process_acts_as(acting.SCHEMA)
     from django.core.management import call_command
 
     call_command("migrate", verbosity=0)

@@ -16,6 +16,8 @@ from typing import Any
 
 import django
 
+from convmemory.core import acting
+
 LINES = (".jsonl", ".ndjson")
 COLUMNS = ("conversations", "messages", "turns", "superseded", "events", "hidden_keys", "skipped")
 FIELDS = ("conversation__source", "conversation__source_id", "position", "role", "is_real_user", "superseded", "name",
@@ -27,6 +29,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     folder: Path = parser.parse_args().folder
     django.setup()
+    acting.process_acts_as(acting.SCHEMA)
     from django.contrib.auth.models import User
 
     for name in ("table-whole", "table-halves"):

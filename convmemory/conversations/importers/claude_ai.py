@@ -127,7 +127,7 @@ def _content(value: Mapping[str, Any], report: FileReport) -> list[Part]:
     blocks = value.get("content")
     parts: list[Part] = []
     for block in blocks if isinstance(blocks, list) else []:
-        if isinstance(block, Mapping) and block.get("type") not in _PASSED_OVER:
+        if isinstance(block, Mapping) and text_of(block.get("type")) not in _PASSED_OVER:
             parts.extend(_block(block, report))
     said = any(isinstance(part, TextPart) for part in parts)
     text = without_payloads(text_of(value.get("text")))

@@ -31,7 +31,7 @@ MAX_ROW_BYTES = 64 * 1024 * 1024  # raw sources stand there in hexadecimal digit
 DIVIDE = "take its row out of the archive and import that conversation from its own file."
 
 Row = Mapping[str, Any]
-WRONG = (KeyError, TypeError, ValueError, AttributeError)
+WRONG = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
 
 
 def table_file(table: str) -> str:
@@ -184,6 +184,8 @@ def message_of_row(row: Row, raw: bytes) -> MessageDraft:
     """A message as its row in an export tells of it. Raises: one of `WRONG`."""
     if row["role"] not in ROLES:
         raise ValueError(f"unknown role {row['role']!r}")
+    if not isinstance(row["parts"], list):
+        raise TypeError("its parts are no list")
     return MessageDraft(
         role=row["role"],
         parts=tuple(part_from_json(part) for part in row["parts"]),

@@ -67,6 +67,8 @@ def open_database(path: Path) -> Iterator[Database]:
         raise InvalidInput(f"{path.name} cannot be read as an SQLite database: {_reason(error)}.") from error
     except sqlite3.DatabaseError as error:
         raise InvalidInput(f"{path.name} is a damaged SQLite database: {error}.") from error
+    except UnicodeDecodeError as error:  # of SQLite's own message, which quotes the damaged names
+        raise InvalidInput(f"{path.name} is a damaged SQLite database: its schema cannot be read.") from error
     except OSError as error:
         raise unreadable(path, error) from error
 

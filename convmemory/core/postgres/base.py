@@ -3,27 +3,43 @@
 The first connection of a process joins the server (`convmemory.core.embedded`) and talks to its socket.
 A database that cannot be reached raises `DatabaseUnreachable`, which says what to do. Pools of
 connections are left behind in a forked child, which must not talk over its parent's sockets.
+
+Each connection does as `core/acting.py` says: it logs in as the part of the program that asks, and names the owner to
+the server before the first statement for that owner. Handed back to its pool, it has forgotten whom it worked for.
 """
 
 import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import Any, ClassVar
 
 import psycopg
-from django.db import connections
+from django.db import DEFAULT_DB_ALIAS, DatabaseError, connections
+from django.db.backends.base.base import NO_DB_ALIAS
 from django.db.backends.base.validation import BaseDatabaseValidation
 from django.db.backends.postgresql import base
 from django.db.backends.postgresql.client import DatabaseClient
 from django.db.utils import OperationalError
+from psycopg.pq import TransactionStatus
 
-from convmemory.core import background, embedded
+from convmemory.core import acting, background, embedded, logins, replicas
+from convmemory.core.acting import Login
 from convmemory.core.errors import DatabaseUnavailable
 from convmemory.core.postgres import server
 from convmemory.core.postgres.client import EmbeddedDatabaseClient
 from convmemory.core.postgres.validation import DatabaseValidation
+from convmemory.core.sql import load_sql
 
 CONNECT_TIMEOUT_S = 10
+OWNER_SETTING = "convmemory.owner"
+NO_ROLE = "none"
+WRITES = re.compile(r"\b(?:INSERT|UPDATE|DELETE|MERGE|COPY)\b", re.IGNORECASE)
+"""In statements of this program: some that only lock rows are taken for writing, which does no harm."""
+
 CLOSE_POOLS_PRIORITY = embedded.LEAVE_PRIORITY + 5  # before the server is given up
 
 
@@ -31,12 +47,56 @@ class DatabaseUnreachable(DatabaseUnavailable, OperationalError):
     """The database did not accept a connection; the message says why and what to do."""
 
 
+class ChangedInTransaction(DatabaseError):
+    """Work for somebody else began inside a transaction, whose connection is logged in for whom it began."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What a connection's server knows: the role that was assumed, and the owner, empty for none, None if uncertain."""
+
+    role: str = NO_ROLE
+    owner: str | None = ""
+
+
+NOTHING_TOLD = _Told()
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a connection leads: as whom it is logged in, and to which replica, "" for the primary."""
+
+    login: Login = Login.SCHEMA
+    replica: str = ""
+
+
 class DatabaseWrapper(base.DatabaseWrapper):
-    """A connection to the embedded server or to the one that DATABASE_URL names."""
+    """A connection to the embedded server or to the one that DATABASE_URL names.
+
+    `LOGINS` in its settings holds the parameters of each log-in that differs from the usual one, which owns the schema.
+    With `ASSUME_ROLES` the usual one takes on the role of each, as tests do inside the transaction that they share.
+    `REPLICAS` holds the parameters of read replicas by their names, see `core/replicas.py`.
+    """
 
     client_class: type[DatabaseClient] = EmbeddedDatabaseClient
     validation_class: type[BaseDatabaseValidation] = DatabaseValidation
-    _connection_pools: ClassVar[dict[str, Any]]  # one per alias, shared by the wrappers of all threads
+    _pools_of_places: ClassVar[dict[_Place, dict[str, Any]]] = {}  # each by alias
+
+    def __init__(self, settings_dict: dict[str, Any], alias: str = DEFAULT_DB_ALIAS) -> None:
+        super().__init__(settings_dict, alias)
+        self._place = _Place()
+        self._writers: set[int] = set()
+        if settings_dict.get("REPLICAS"):
+            self.execute_wrappers.append(self._note_write)
+        self._told: _Told | None = NOTHING_TOLD  # None: a rollback may have changed it
+
+    @property
+    def pool(self) -> Any:
+        self._connection_pools = self._pools_of_places.setdefault(self._place, {})  # the parent class looks there
+        found = super().pool
+        if found and self._place.replica:
+            found.timeout = replicas.POOL_PATIENCE_S
+        return found
 
     @property
     def embedded_path(self) -> Path | None:
@@ -44,11 +104,108 @@ class DatabaseWrapper(base.DatabaseWrapper):
         return Path(path) if path else None
 
     def get_connection_params(self) -> dict[str, Any]:
-        params = super().get_connection_params()
+        return self._parameters_of(self._place)
+
+    def replica_parameters(self, name: str) -> dict[str, Any]:
+        """How the application logs in to a replica."""
+        return self._parameters_of(self._place_of(Login.APP, name))
+
+    def _parameters_of(self, place: _Place) -> dict[str, Any]:
+        params: dict[str, Any] = super().get_connection_params()
+        params.update(self.settings_dict.get("LOGINS", {}).get(place.login, {}))
         if self.embedded_path:
             params.update(host=str(self._join(self.embedded_path)), port=server.PORT)
         params.setdefault("connect_timeout", CONNECT_TIMEOUT_S)
+        if place.replica:
+            params |= {**self.settings_dict["REPLICAS"][place.replica], "connect_timeout": replicas.CONNECT_TIMEOUT_S}
         return params
+
+    # --- as whom ------------------------------------------------------------------------------------
+
+    def ensure_connection(self) -> None:
+        """Comes before each cursor and each transaction; so a transaction begins as whoever runs it."""
+        wanted = self._wanted_place()
+        if wanted != self._place:
+            if self.connection is not None:
+                self._refuse_in_transaction()
+                self.close()
+            self._place = wanted
+        super().ensure_connection()
+        if self.connection.autocommit:  # not while a transaction ends: that would begin another
+            self._assume_role()
+
+    def _wanted_place(self) -> _Place:
+        if self.alias == NO_DB_ALIAS:
+            return _Place()
+        who = acting.current()
+        return self._place_of(who.login, replicas.replica_in_use() if who.owner_id is not None else "")
+
+    def _place_of(self, login: Login, replica: str) -> _Place:
+        return _Place(login if login in self.settings_dict.get("LOGINS", {}) else Login.SCHEMA, replica)
+
+    def _assume_role(self) -> None:
+        if not self.settings_dict.get("ASSUME_ROLES") or self.alias == NO_DB_ALIAS:
+            return
+        role = logins.ROLES.get(acting.current().login, NO_ROLE)
+        if self._told is not None:
+            if role == self._told.role:
+                return
+            self._refuse_in_transaction()
+        with self.wrap_database_errors:
+            self.connection.execute(f"SET ROLE {role}")
+        self._told = replace(self._told, role=role) if self._told else _Told(role, owner=None)
+
+    def create_cursor(self, name: str | None = None) -> Any:
+        if self.connection.pgconn.transaction_status != TransactionStatus.INERROR:  # it takes a rollback, and no more
+            self._assume_role()
+            self._tell_owner(str(acting.current().owner_id or ""))
+        return super().create_cursor(name)
+
+    def _tell_owner(self, owner: str) -> None:
+        """By SET, not by a query: a transaction that has yet to say how it is isolated takes no query before that."""
+        if self._told is None or owner != self._told.owner:
+            self.connection.execute(f"SET {OWNER_SETTING} = '{owner}'")
+            self._told = replace(self._told or NOTHING_TOLD, owner=owner)
+
+    def _refuse_in_transaction(self) -> None:
+        blocks: list[Any] = self.atomic_blocks
+        if blocks and not blocks[0]._from_testcase:
+            raise ChangedInTransaction("A transaction ends as whom it began: change before it, or after.")
+
+    # --- who has written --------------------------------------------------------------------------------
+
+    def _note_write(self, execute: Callable[..., Any], sql: Any, params: Any, many: bool, context: Any) -> Any:
+        """Around each statement, where there are replicas: who wrote is noted behind the transaction, once."""
+        result = execute(sql, params, many, context)
+        owner_id = acting.current().owner_id
+        if owner_id is not None and owner_id not in self._writers and _may_write(sql):
+            self._writers.add(owner_id)
+            self.on_commit(partial(self._note_writer, owner_id))
+        return result
+
+    def _note_writer(self, owner_id: int) -> None:
+        self._writers.discard(owner_id)
+        with acting.acting_for(owner_id), self.cursor() as cursor:
+            cursor.execute(_note(), {"owner": owner_id})
+
+    def _rollback(self) -> None:
+        self._writers.clear()
+        self._told = None
+        super()._rollback()  # type: ignore[misc]  # here and below: of Django, not in its stubs
+
+    def _savepoint_rollback(self, sid: str) -> None:
+        self._writers.clear()  # of whom nothing is left to be noted; what still stands is noted all the same
+        self._told = None
+        super()._savepoint_rollback(sid)  # type: ignore[misc]
+
+    def _close(self) -> None:
+        if self.connection is not None and self.pool and self._told != NOTHING_TOLD:
+            _forget_owner(self.connection)
+        self._writers.clear()
+        self._told = NOTHING_TOLD
+        super()._close()  # type: ignore[misc]
+
+    # --- connecting -----------------------------------------------------------------------------------
 
     def _join(self, folder: Path) -> Path:
         try:
@@ -57,6 +214,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
             raise DatabaseUnreachable(str(error)) from error
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
+        self._told = NOTHING_TOLD
         try:
             if self.pool and self.pool.closed:
                 self._probe(conn_params)
@@ -64,7 +222,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
             connection = super().get_new_connection(conn_params)
         except psycopg.OperationalError as error:
             connection = self._connect_again(conn_params, error)
-        if self.embedded_path and background.is_background():
+        if self.embedded_path and not self._place.replica and background.is_background():
             background.push_back(connection.info.backend_pid)
         return connection
 
@@ -72,15 +230,27 @@ class DatabaseWrapper(base.DatabaseWrapper):
         """Fails at once and with the reason, where a pool would keep trying and then say `timeout`."""
         psycopg.connect(**conn_params).close()
 
+    def _revive(self) -> bool:
+        folder = None if self._place.replica else self.embedded_path
+        return bool(folder and embedded.revive(folder, self.settings_dict.get("EMBEDDED_OPTIONS")))
+
     def _connect_again(self, conn_params: dict[str, Any], error: psycopg.OperationalError) -> Any:
         """A second try after the embedded server was found dead and started again; else the clear message."""
         try:
-            if self.embedded_path and embedded.revive(self.embedded_path, self.settings_dict.get("EMBEDDED_OPTIONS")):
+            if self._revive():
                 return super().get_new_connection(conn_params)
             self._probe(conn_params)
         except psycopg.OperationalError as reason:
             raise DatabaseUnreachable(unreachable_message(conn_params, reason)) from reason
         raise error  # it does answer: all connections of the pool were in use
+
+
+def _may_write(statement: Any) -> bool:
+    return statement != _note() and not (isinstance(statement, str) and not WRITES.search(statement))
+
+
+def _note() -> str:
+    return load_sql("convmemory.core", "note_position")
 
 
 def unreachable_message(conn_params: dict[str, Any], reason: psycopg.OperationalError) -> str:
@@ -91,20 +261,30 @@ def unreachable_message(conn_params: dict[str, Any], reason: psycopg.Operational
     )
 
 
+def _forget_owner(connection: psycopg.Connection) -> None:
+    """For a connection on its way to its pool, which throws away what is closed."""
+    try:
+        connection.rollback()
+        connection.autocommit = True
+        connection.execute(f"SET {OWNER_SETTING} = ''")
+    except psycopg.Error:
+        connection.close()
+
+
 def close_pools() -> None:
     """Closes every pool of this process; the next query opens a new one."""
-    pools = DatabaseWrapper._connection_pools
-    while pools:
-        pools.popitem()[1].close()
+    for pools in list(DatabaseWrapper._pools_of_places.values()):
+        while pools:
+            pools.popitem()[1].close()
 
 
 _inherited: list[object] = []
 
 
 def _leave_pools_to_the_parent() -> None:
-    pools = DatabaseWrapper._connection_pools
-    _inherited.extend(pools.values())  # kept: collecting a pool would wait for threads that a child does not have
-    pools.clear()
+    for pools in list(DatabaseWrapper._pools_of_places.values()):
+        _inherited.extend(pools.values())  # kept: collecting a pool would wait for threads that a child does not have
+        pools.clear()
     for wrapper in connections.all(initialized_only=True):
         if hasattr(wrapper.connection, "_pool"):
             _inherited.append(wrapper.connection)

@@ -39,6 +39,7 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 NO_PROCESS = 2**30  # above every system's largest process number
 SHELL_CHARACTERS = '"$`\\\n'
 ACCOUNT_NAME = "pgserver"
+ACCESS_MAP = "convmemory"
 DISCREET = {
     "log_min_messages": "log",
     "log_min_error_statement": "panic",
@@ -112,6 +113,7 @@ def start(folder: Path, options: Mapping[str, str]) -> Postmaster:
     if not _was_discreet(folder):
         clear_log(folder)
     _write_configuration(folder, sockets, options)
+    _write_access(folder)
     return _launch(folder, account)
 
 
@@ -250,7 +252,7 @@ def _create(folder: Path, account: Account | None) -> None:
 
 def _initdb(draft: Path, account: Account | None) -> None:
     locale = ["--locale=C.UTF-8", "--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--encoding=UTF8"]
-    command = ["initdb", "--auth=trust", f"--username={SUPERUSER}", *locale, "-D", str(draft)]
+    command = ["initdb", "--auth=peer", f"--username={SUPERUSER}", *locale, "-D", str(draft)]
     result = _run(command, folder=draft, account=account)
     if result.returncode:
         raise DatabaseUnavailable(f"The database folder could not be filled:\n{result.stdout.strip()}")
@@ -312,6 +314,23 @@ def _write_configuration(folder: Path, sockets: Path, options: Mapping[str, str]
     path = folder / "convmemory.conf"
     path.write_text("\n".join(["# Written by convmemory at each start.", *lines, ""]), encoding="utf-8")
     path.chmod(0o644)  # inside a folder that is closed to others
+
+
+def _write_access(folder: Path) -> None:
+    """Lets the folder's owner and root log in, as every role; the kernel says who they are, so nobody sends a password.
+
+    Not each with one role: a process of theirs could read the data without the server. What keeps the program's parts
+    apart is that a connection cannot become another role's.
+    """
+    names = set()
+    for user_id in (folder.stat().st_uid, os.geteuid(), 0):
+        with contextlib.suppress(KeyError):  # not every container names its root
+            names.add(pwd.getpwuid(user_id).pw_name)
+    written = "# Written by convmemory at each start.\n"
+    lines = [f'{ACCESS_MAP} "{name}" all\n' for name in sorted(names)]
+    doors = [f"local all all peer map={ACCESS_MAP}\n", f"local replication {SUPERUSER} peer map={ACCESS_MAP}\n"]
+    for name, text in (("pg_ident.conf", "".join(lines)), ("pg_hba.conf", "".join(doors))):
+        (folder / name).write_text(written + text, encoding="utf-8")
 
 
 def _tuning() -> dict[str, str]:

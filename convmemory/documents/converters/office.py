@@ -114,21 +114,27 @@ def convert_sheets(file: SourceFile) -> Converted:
 
     try:
         book = python_calamine.CalamineWorkbook.from_path(str(file.path))
-        names = book.sheet_names
-        sheets = [(name, book.get_sheet_by_name(name)) for name in names[: file.limits.max_pages]]
     except python_calamine.PasswordError as error:
         raise Unreadable(
             "encrypted", "The workbook is encrypted: save it without a password, and upload that."
         ) from error
     except (python_calamine.CalamineError, OSError, ValueError) as error:
         raise Unreadable("broken", _DAMAGED) from error
+    sheets, notes = [], []
+    for name in book.sheet_names[: file.limits.max_pages]:
+        try:
+            sheets.append((name, book.get_sheet_by_name(name)))
+        except (python_calamine.CalamineError, ValueError):
+            notes.append(f"The sheet {name!r} cannot be read: save it again from the program that made it.")
+    if not sheets:
+        raise Unreadable("broken", _DAMAGED)
     cells = sum(sheet.height * sheet.width for _, sheet in sheets)
     if cells > MAX_CELLS:
         raise Unreadable(
             "too_large", f"The workbook has {cells:,} cells; at most {MAX_CELLS:,} are read: save it in parts."
         )
     blocks = [block for number, (name, sheet) in enumerate(sheets, 1) for block in _sheet_blocks(name, sheet, number)]
-    return Converted(blocks, pages=len(sheets))
+    return Converted(blocks, pages=len(sheets), notes=notes)
 
 
 def _sheet_blocks(name: str, sheet: Any, number: int) -> Iterator[Block]:

@@ -24,6 +24,7 @@ from convmemory.conversations import ingest, numbering
 from convmemory.conversations.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.import_runner import import_paths
 from convmemory.conversations.reading import EVERYTHING, Filters, messages_of_turns
+from convmemory.core.acting import acting_for, schema_owner
 from convmemory.embeddings.cache import query_vector
 from convmemory.embeddings.spaces import active_space, embedder_for
 from convmemory.ops.benchmarks.synthetic import TextMaker, VectorMaker, fill_turns, messages
@@ -204,7 +205,7 @@ def bench_long() -> list[Figure]:
 
 def refresh_statistics() -> None:
     """What autovacuum does in a running installation."""
-    with connection.cursor() as cursor:
+    with schema_owner(), connection.cursor() as cursor:
         cursor.execute("VACUUM ANALYZE")
 
 
@@ -219,8 +220,9 @@ def search_ms(
 ) -> list[float]:
     """Milliseconds of each of some searches, all different, after one to warm up; pages must be full."""
     queries = [SearchQuery(text=maker.question(words), mode=mode, filters=filters) for _ in range(QUERIES)]
-    search(caller=owner, query=queries[0])
-    return [timed_s(partial(search, caller=owner, query=query)) * 1000 for query in queries[1:]]
+    with acting_for(owner.pk):
+        search(caller=owner, query=queries[0])
+        return [timed_s(partial(search, caller=owner, query=query)) * 1000 for query in queries[1:]]
 
 
 def percentile(values: Sequence[float], share: float) -> float:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from django.db import DatabaseError
 from redis.exceptions import RedisError
 
+from convmemory.core.acting import schema_owner
 from convmemory.core.errors import ConvMemoryError, DatabaseUnavailable
 from convmemory.core.masking import masked
 from convmemory.ops.doctor import (
@@ -15,6 +16,7 @@ from convmemory.ops.doctor import (
     indexes_area,
     models_area,
     queue_area,
+    replicas_area,
     rows_area,
     settings_area,
 )
@@ -23,6 +25,7 @@ from convmemory.ops.doctor.findings import Area, Check, Fact, Finding, Severity
 AREAS = (
     settings_area.AREA,
     database_area.AREA,
+    replicas_area.AREA,
     models_area.AREA,
     indexes_area.AREA,
     queue_area.AREA,
@@ -67,7 +70,9 @@ def fix(report: Report) -> Iterator[str]:
         if finding.fix is None:
             continue
         try:
-            yield f"{finding.id}: {finding.fix()}"
+            with schema_owner():  # some change indexes
+                done = finding.fix()
+            yield f"{finding.id}: {done}"
         except CANNOT_BE_EXAMINED as error:
             yield f"{finding.id}: not fixed, {error}"
 

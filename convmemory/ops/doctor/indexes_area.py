@@ -6,6 +6,7 @@ from functools import partial
 from django.apps import apps
 from django.db import connection, models
 
+from convmemory.core.acting import schema_owner
 from convmemory.core.errors import EmbedderUnavailable
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.models import EmbeddingSpace
@@ -26,7 +27,7 @@ def facts() -> Iterator[Fact]:
 
 
 def check_validity() -> Iterator[Finding]:
-    with connection.cursor() as cursor:
+    with schema_owner(), connection.cursor() as cursor:  # others are not shown which indexes are being built
         cursor.execute(load_sql("convmemory.ops", "invalid_indexes"))
         names = [row[0] for row in cursor.fetchall()]
     for name in names:

@@ -24,6 +24,7 @@ from django.db.migrations.loader import MigrationLoader
 from django.utils import timezone
 from psycopg import sql
 
+from convmemory.core.embedded import raise_wall
 from convmemory.core.errors import ConvMemoryError, InvalidInput
 from convmemory.core.postgres import server
 from convmemory.core.postgres.base import close_pools
@@ -36,6 +37,8 @@ FORMAT = "convmemory-backup"
 VERSION = 1
 DUMP, MANIFEST = "dump.pgc", "manifest.json"
 CHUNK_BYTES = 1024 * 1024
+WHAT_TO_DUMP = ("--format=custom", "--no-owner", "--no-privileges", "--no-policies")
+"""Rights and policies are made anew behind a restore."""
 LEAVING_S = 5.0
 
 
@@ -106,6 +109,8 @@ def restore(*, path: Path, force: bool = False) -> BackupReport:
                 new_database(admin, target, fresh, role)
                 _fill({**target, "dbname": fresh, "user": role}, path, manifest)
                 take_over({**target, "dbname": fresh}, role)
+                with psycopg.connect(**{**target, "dbname": fresh}) as inside:
+                    raise_wall(inside)
                 with _files_restored(path):
                     _swap(admin, name, fresh, old)
             finally:
@@ -152,6 +157,7 @@ def _embedded_target() -> dict[str, Any]:
             "DATABASE_URL names a server of your own: back it up with its own pg_dump, which knows its version, "
             "and the folder MEDIA_ROOT, where the files of documents lie, with it."
         )
+    connection.ensure_connection()  # as whoever this process acts
     params = connection.get_connection_params()
     return {name: params[name] for name in ("host", "port", "user", "dbname") if name in params}
 
@@ -232,7 +238,7 @@ def _program(name: str, target: Mapping[str, Any]) -> list[str]:
 
 
 def _dump(target: Mapping[str, Any], snapshot: str, file: IO[bytes]) -> dict[str, Any]:
-    command = [*_program("pg_dump", target), "--format=custom", "--no-owner", f"--snapshot={snapshot}"]
+    command = [*_program("pg_dump", target), *WHAT_TO_DUMP, f"--snapshot={snapshot}"]
     digest, size = hashlib.sha256(), 0
     with _running([*command, str(target["dbname"])], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None

@@ -32,6 +32,9 @@ def prepare(parent_pid: int) -> None:
     import django
 
     django.setup()
+    from convmemory.core import acting
+
+    acting.process_acts_as(acting.MAINTENANCE)
 
 
 def step(space_id: int, source_id: int) -> StepResult:

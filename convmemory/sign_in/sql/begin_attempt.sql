@@ -1,10 +1,6 @@
 -- Counts a password before it is judged, unless there is a pause: whether it may be judged, the address known, and the seconds to wait.
 WITH place AS (
-    SELECT EXISTS (
-        SELECT FROM sign_in_knownaddress AS k
-        INNER JOIN auth_user AS u ON u.id = k.owner_id
-        WHERE u.username = %(username)s AND k.address_hash = %(address)s
-    ) AS is_known
+    SELECT convmemory_knows_address(%(username)s, %(address)s) AS is_known
 ),
 
 rules AS (

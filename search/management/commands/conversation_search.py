@@ -10,6 +10,7 @@ from django.core.serializers.json import DjangoJSONEncoder
 
 from convmemory.accounts.users import user_named
 from convmemory.conversations.reading import Filters
+from convmemory.core.acting import acting_for
 from convmemory.core.errors import ConvMemoryError
 from convmemory.core.text import one_line
 from search.document_search import TURNS_ALONE
@@ -40,10 +41,12 @@ class Command(BaseCommand):
                 has_operators=True,
             )
             caller = user_named(options["user"])
-            results = search(caller=caller, query=query, cursor=options["cursor"])
+            with acting_for(caller.pk):
+                results = search(caller=caller, query=query, cursor=options["cursor"])
         except ConvMemoryError as error:
             raise CommandError(str(error)) from error
-        status = index_status(owner=caller)
+        with acting_for(caller.pk):
+            status = index_status(owner=caller)
         if options["json"]:
             document = as_document(results, status)
             self.stdout.write(json.dumps(document, cls=DjangoJSONEncoder, ensure_ascii=False, indent=2))

@@ -180,6 +180,13 @@ def test_asking_twice_is_asking_once() -> None:
     assert OwnerTask.objects.count() == 1
 
 
+def test_two_people_can_ask_for_a_task_that_has_no_arguments() -> None:
+    people = make_user(), make_user()
+    for person in people:
+        assert enqueue_for(person.pk, "convmemory.conversations.tasks.count_for_statistics")
+    assert set(OwnerTask.objects.values_list("owner_id", flat=True)) == {person.pk for person in people}
+
+
 def test_nobody_is_asked_for_a_person_who_is_gone() -> None:
     ada = make_user()
     number = ada.pk

@@ -37,6 +37,7 @@ from convmemory.ops.privacy.erasing import erase_user
 from search.models import SourceIndex
 from tests.conftest import FAST_OPTIONS
 from tests.factories import exchange, make_conversation, make_user, source_id
+from tests.support.installation import wait_until
 
 MARKER = "zebrafinch"
 TABLE = "CREATE TABLE note (id int PRIMARY KEY, said varchar(40) UNIQUE, number int CHECK (number > 0), document jsonb)"
@@ -133,8 +134,7 @@ def test_a_process_that_is_killed_at_work_leaves_nothing_in_the_server_s_log(fol
     os.kill(link.info.backend_pid, signal.SIGKILL)
     at_work.join()
     link.close()
-    with connect(folder):
-        assert "was terminated by signal 9" in log_of(folder)
+    wait_until(lambda: "was terminated by signal 9" in log_of(folder), "the server's note of it", 60)
     assert MARKER not in log_of(folder)
 
 

@@ -3,16 +3,23 @@
 from datetime import UTC, date, datetime
 from typing import Any
 
+import numpy as np
 import pytest
 from django.contrib.auth.models import User
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from convmemory.conversations import ingest
 from convmemory.conversations.drafts import ConversationDraft
 from convmemory.tools.registry import run_tool
 from memory.recall import recall
 from search.adapters.conversations import index_conversation
+from search.models import Source
+from search.query_text import QueryText
+from search.ranking.in_time import MISSING, read_moments
+from search.retrieval.candidates import item_keys
+from search.retrieval.prepared import PreparedQuery
 from search.searching import SearchQuery, SearchResults, search
 from tests.factories import exchange, make_user
 
@@ -141,3 +148,27 @@ def test_a_time_costs_one_query_and_an_event_a_search(owner: User, retros: dict[
     assert queries("our latest retro") == plain + 1
     assert queries("our retro last month") == plain + 2
     assert queries("our retro before the launch") <= 2 * plain + 2
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo"])
+def test_moments_are_the_same_whether_all_or_some_items_are_read(
+    retros: dict[str, int], owner: User, zone: str
+) -> None:
+    query = PreparedQuery(owner.pk, QueryText("retro"))
+    sources = Source.objects.filter(owner=owner).order_by("pk").values_list("pk", flat=True)
+    keys = item_keys([*sources, max(sources) + 1], [0] * (len(sources) + 1))  # the last is not there
+    with timezone.override(zone):
+        whole, some = (read_moments(query, keys, item_count=count) for count in (len(keys), 1000))
+        part = read_moments(query, keys[2:4], item_count=3)
+    np.testing.assert_array_equal(whole.days, some.days)
+    np.testing.assert_array_equal(whole.seconds, some.seconds)
+    assert whole.seconds[-1] == MISSING
+    np.testing.assert_array_equal(part.seconds, whole.seconds[2:4])
+
+
+def test_the_moments_of_another_owner_are_not_read(retros: dict[str, int]) -> None:
+    sources = list(Source.objects.order_by("pk").values_list("pk", flat=True))
+    stranger = PreparedQuery(make_user().pk, QueryText("retro"))
+    for count in (len(sources), 1000):
+        read = read_moments(stranger, item_keys(sources, [0] * len(sources)), item_count=count)
+        assert set(read.seconds.tolist()) == {MISSING}

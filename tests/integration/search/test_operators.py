@@ -38,19 +38,19 @@ def turns(results: SearchResults) -> list[int]:
 def test_an_exclusion_that_keeps_out_the_best_hit_is_named(owner: User, mode: str) -> None:
     found = find(owner, "feed a sourdough starter -rye", mode=mode)
     assert 0 not in turns(found)
-    assert found.notes == ("-rye keeps out the hit that would come first: remove it to see it.",)
+    assert found.notes == ("-rye keeps out the result that would come first: remove it to see it.",)
 
 
 def test_an_exclusion_that_keeps_out_every_hit_is_named(owner: User) -> None:
     found = find(owner, "sourdough -starter -sugar", mode="full_text")
     assert turns(found) == []
-    assert found.notes == ("-starter and -sugar keep out every hit: remove them to see some.",)
+    assert found.notes == ("-starter and -sugar keep out every result: remove them to see some.",)
 
 
 def test_a_phrase_that_keeps_out_the_best_hit_is_named(owner: User) -> None:
     found = find(owner, 'how do I feed a sourdough starter with rye flour and "need sugar"')
     assert turns(found) == [1]
-    assert found.notes == ('"need sugar" keeps out the hit that would come first: remove it to see it.',)
+    assert found.notes == ('"need sugar" keeps out the result that would come first: remove it to see it.',)
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,15 @@
 """The plans of the hot queries: an upgrade must not silently switch them."""
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from django.db import connection, transaction
+from django.db import connection
 
 from convmemory.conversations.reading import EVERYTHING, Filters
-from convmemory.core.sql import PendingQuery
+from convmemory.core.sql import PendingQuery, load_sql
 from convmemory.embeddings.embedder import TokenEmbedding, Vector
 from convmemory.embeddings.spaces import active_space
 from convmemory.ops.benchmarks.synthetic import TextMaker, VectorMaker, fill_turns
@@ -19,17 +21,20 @@ from search.retrieval.dense import passages_statement
 from search.retrieval.plans import (
     CODES_INDEX,
     DENSE_PLANS,
+    MOMENTS_INDEX,
     POSTINGS_INDEX,
     codes_plan,
     dense_plan,
     is_as_expected,
     is_vacuumed,
+    moments_plan,
+    plan_of,
     postings_plan,
     queries_without_index,
 )
 from search.retrieval.prepared import PreparedQuery
 from search.searching import search
-from tests.factories import make_user
+from tests.factories import exchange, make_conversation, make_user
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -76,9 +81,38 @@ def test_blocks_of_postings_are_listed_through_their_owner(owners: dict[str, Any
         assert f"Index Only Scan using {POSTINGS_INDEX}" in postings_plan(owner.pk)
 
 
+def test_when_items_were_written_is_read_from_an_index_alone(owners: dict[str, Any]) -> None:
+    for owner in owners.values():
+        assert f"Index Only Scan using {MOMENTS_INDEX}" in moments_plan(owner.pk)
+
+
 def test_blocks_of_binary_codes_are_listed_through_their_owner(owners: dict[str, Any]) -> None:
     for owner in owners.values():
         assert f"Index Only Scan using {CODES_INDEX}" in codes_plan(owner.pk, active_space())
+
+
+def test_the_next_message_is_looked_up_by_its_place_behind_the_wall() -> None:
+    owner = make_user()
+    conversation = make_conversation(owner, exchange(*[("and then?", "then this.")] * 500))
+    vacuum()
+    some = list(conversation.messages.order_by("position").values_list("pk", flat=True)[100:105])
+    statement = load_sql("search", "message_utterances")
+    plan = plan_of(statement, {"messages": some, "owner": owner.pk}, [], owner_id=owner.pk)
+    looked_up = [line for line in plan.splitlines() if "Index Cond" in line and "m.next_position" in line]
+    assert looked_up, plan
+
+
+@contextmanager
+def dropped(index: str) -> Iterator[None]:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_get_indexdef(%s::regclass)", [index])
+        (definition,) = cursor.fetchone()
+        cursor.execute(f"DROP INDEX {index}")
+    try:
+        yield
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute(definition)
 
 
 @pytest.mark.parametrize(
@@ -96,11 +130,8 @@ def test_a_lost_index_is_reported(
     monkeypatch.setattr(vector_index, "EXACT_PASSAGES", 0)
     monkeypatch.setattr(vector_index, "EXACT_ITEMS", 0)
     assert queries_without_index(active_space()) == {}
-    with transaction.atomic():
-        with connection.cursor() as cursor:
-            cursor.execute(f"DROP INDEX {index}")
+    with dropped(index):
         assert set(queries_without_index(active_space())) == lost
-        transaction.set_rollback(True)
 
 
 @pytest.fixture

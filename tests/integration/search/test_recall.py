@@ -76,6 +76,21 @@ def test_a_passage_comes_with_its_own_question_and_the_answer_it_stands_in(query
     assert first.answer_opening.passage.text.startswith(answer)
 
 
+def test_between_people_with_names_what_answers_a_question_comes_before_the_question() -> None:
+    owner = make_user()
+    talk = [
+        user_says("I fed the cat and swept the yard.", name="Mara"),
+        assistant_says("Good. When does your train to Lisbon leave, Mara?", name="Joel"),
+        user_says("Thursday, a little past four.", name="Mara"),
+        assistant_says("Then I bring you to the station with my van.", name="Joel"),
+        user_says("You are a star. I still have to pack.", name="Mara"),
+        assistant_says("Take the green bag, it is lighter.", name="Joel"),
+    ]
+    index_conversation(conversation_id=make_conversation(owner, talk).pk)
+    found = recall(owner=owner, query="When does Mara's train to Lisbon leave?", threshold=0.0, min_relevance=0.0)
+    assert found.messages[0].position == 2
+
+
 def test_the_context_keeps_the_line_breaks_of_what_was_said() -> None:
     owner = make_user()
     index_conversation(conversation_id=make_conversation(owner, STEPS).pk)

@@ -53,7 +53,7 @@ def test_by_words_while_rag_is_off_or_nothing_is_embedded(owner: User, settings:
     early = ask(owner)
     assert len(off["results"]) == len(early["results"]) == 1
     assert "RAG_ENABLED is off" in off["note"]
-    assert "no document is embedded yet" in early["note"]
+    assert "no document is indexed by meaning yet" in early["note"]
 
 
 def test_one_document_or_those_of_the_conversation(owner: User, guide: Document) -> None:

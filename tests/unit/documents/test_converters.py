@@ -1,7 +1,9 @@
 """Every format is read, with headings and pages; what cannot be read says why and what to do."""
 
+import io
 import json
 import stat
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -91,6 +93,16 @@ def test_sheets_are_pages_under_the_names_of_their_columns(tmp_path: Path) -> No
     assert (heading.format, heading.pages) == ("xlsx", 2)
     assert paths(sections) == ["Prices > Seed | Price | Fresh", "Stock > Seed"]
     assert "Bean | 2.5 | yes\nPea | 3 | no\n" in sections[0].text
+
+
+def test_a_sheet_that_cannot_be_read_is_named_and_the_others_are_read(tmp_path: Path) -> None:
+    source, target = zipfile.ZipFile(io.BytesIO(xlsx_of(Stock=[["Seed"], ["Kale"]], Prices=[[2.5]]))), io.BytesIO()
+    with zipfile.ZipFile(target, "w") as archive:
+        for name in source.namelist():
+            archive.writestr(name, source.read(name).replace(b"><v>2.5</v>", b' t="n"><v> 2.5</v>'))
+    heading, sections = convert(tmp_path, target.getvalue(), "shop.xlsx")
+    assert paths(sections) == ["Stock > Seed"]
+    assert list(heading.notes) == ["The sheet 'Prices' cannot be read: save it again from the program that made it."]
 
 
 def test_a_book_is_read_in_its_order(tmp_path: Path) -> None:

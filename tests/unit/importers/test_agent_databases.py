@@ -139,6 +139,11 @@ def test_cut_off(at_rest: Path, name: str) -> None:
         assert all(text in PROMPTS[name] or name in text for text in outcome(at_rest))
 
 
+def test_with_names_that_are_no_text(at_rest: Path, name: str) -> None:
+    at_rest.write_bytes(at_rest.read_bytes().replace(b"CREATE TABLE ", b"CREATE TABL\xff "))
+    assert outcome(at_rest) == [f"{name} is a damaged SQLite database: its schema cannot be read."]
+
+
 def test_it_cannot_be_written_to(at_rest: Path, name: str) -> None:
     with open_database(at_rest) as database, pytest.raises(sqlite3.OperationalError):
         database.connection.execute("CREATE TABLE mine (a)")

@@ -37,3 +37,11 @@ def test_several_features_are_laid_out_as_each_by_itself() -> None:
     for name, scores in features.items():
         np.testing.assert_array_equal(laid_out[name], spread(keys, found, scores))
     np.testing.assert_array_equal(laid_out["b"], [np.nan, 4, 6])
+
+
+def test_scores_of_all_keys_stay_as_they_are_and_are_no_view_of_the_given() -> None:
+    keys, scores = np.array([3, 5]), np.array([1, np.nan], np.float32)
+    laid_out = spread_all(keys, keys.copy(), {"a": scores})["a"]
+    np.testing.assert_array_equal(laid_out, scores)
+    laid_out[:] = 0
+    assert scores[0] == 1

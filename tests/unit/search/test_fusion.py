@@ -1,13 +1,10 @@
 """Scaling and fusing features."""
 
 import numpy as np
+import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from search.ranking.fusion import (
-    best_first,
-    fuse,
-    scale,
-)
+from search.ranking.fusion import best_few, best_first, fuse, scale
 from search.retrieval.candidates import item_keys, split_keys, spread
 
 NAN = float("nan")
@@ -38,6 +35,13 @@ def test_features_without_a_weight_do_not_count() -> None:
 def test_the_order_is_total() -> None:
     keys = np.array([10, 20, 30], dtype=np.int64)
     assert_array_equal(best_first(array(1, 2, 2), keys), [2, 1, 0])
+
+
+@pytest.mark.parametrize("count", [1, 7, 50, 99, 100, 101])
+def test_the_best_few_are_the_first_of_all_also_among_equals(count: int) -> None:
+    scores = np.random.default_rng(1).integers(0, 12, 100).astype(np.float32)
+    keys = np.arange(100, dtype=np.int64) * 3
+    assert_array_equal(best_few(scores, keys, count), best_first(scores, keys)[:count])
 
 
 def test_keys_hold_conversation_and_turn() -> None:

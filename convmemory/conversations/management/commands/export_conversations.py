@@ -12,6 +12,7 @@ from convmemory.conversations.exports.formats import FORMATS, exported, require_
 from convmemory.conversations.exports.selection import Selection
 from convmemory.conversations.management.commands.import_conversations import owner_named
 from convmemory.conversations.reading import Filters
+from convmemory.core.acting import acting_for
 from convmemory.core.errors import ConvMemoryError
 from convmemory.core.private_files import new_private_file
 
@@ -43,7 +44,7 @@ class Command(BaseCommand):
         try:
             filters = Filters(**{name: options[name] for name in names})
             selection = Selection(ids=tuple(options["conversation"]), filters=filters)
-            with new_private_file(draft) as file:
+            with new_private_file(draft) as file, acting_for(owner.pk):
                 for piece in exported(owner=owner, selection=selection, format=require_format(options["format"])):
                     file.write(piece.encode("utf-8", "replace"))
             draft.rename(path)

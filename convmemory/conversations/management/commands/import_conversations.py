@@ -17,6 +17,7 @@ from convmemory.conversations.command_imports import import_undoably
 from convmemory.conversations.import_runner import ImportReport, import_paths
 from convmemory.conversations.importers.base import FileReport
 from convmemory.conversations.importers.detect import AUTO, FORMATS
+from convmemory.core.acting import acting_for
 
 QUIET_FILES = 100
 SHOWN_TYPES = 10
@@ -36,18 +37,19 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         owner = owner_named(options["user"])
         self._told = 0
-        report = import_undoably(
-            owner=owner,
-            name=", ".join(path.name or str(path) for path in options["paths"]),
-            format=options["format"],
-            run=lambda on_stored: import_paths(
+        with acting_for(owner.pk):
+            report = import_undoably(
                 owner=owner,
-                paths=options["paths"],
+                name=", ".join(path.name or str(path) for path in options["paths"]),
                 format=options["format"],
-                progress=self._show_progress,
-                on_stored=on_stored,
-            ),
-        )
+                run=lambda on_stored: import_paths(
+                    owner=owner,
+                    paths=options["paths"],
+                    format=options["format"],
+                    progress=self._show_progress,
+                    on_stored=on_stored,
+                ),
+            )
         if sys.stderr.isatty():
             self.stderr.write("\r\033[K", ending="")
         if options["as_json"]:

@@ -15,6 +15,7 @@ from django.template.defaultfilters import filesizeformat
 from convmemory.conversations.command_imports import import_undoably
 from convmemory.conversations.management.commands.import_conversations import owner_named
 from convmemory.conversations.syncing import SyncReport, has_synced, holdings, soon_deleted, sync_places
+from convmemory.core.acting import acting_for
 from convmemory.push.places import existing_places
 
 SHOWN = 10
@@ -45,11 +46,14 @@ class Command(BaseCommand):
         if not has_synced(owner) and not options["yes"]:
             self._ask(options["user"])
         report = SyncReport()
-        import_undoably(
-            owner=owner,
-            name=f"sync of {', '.join(sorted({place.agent for place in places}))}",
-            run=lambda on_stored: sync_places(owner=owner, places=places, on_stored=on_stored, report=report).imported,
-        )
+        with acting_for(owner.pk):
+            import_undoably(
+                owner=owner,
+                name=f"sync of {', '.join(sorted({place.agent for place in places}))}",
+                run=lambda on_stored: (
+                    sync_places(owner=owner, places=places, on_stored=on_stored, report=report).imported
+                ),
+            )
         self._print(report)
         self._warn(Path(os.environ.get("CLAUDE_CONFIG_DIR") or options["home"] / ".claude"))
 

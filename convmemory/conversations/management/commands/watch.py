@@ -13,6 +13,7 @@ from django.core.management.base import BaseCommand, CommandError
 from convmemory.conversations.management.commands.import_conversations import owner_named
 from convmemory.conversations.syncing import SyncReport, has_synced
 from convmemory.conversations.watching import watch_places
+from convmemory.core.acting import acting_for
 from convmemory.push.places import known_places
 
 
@@ -31,7 +32,9 @@ class Command(BaseCommand):
         if not has_synced(owner) and not options["yes"]:
             raise CommandError("Nothing was imported before: run `manage.py sync` first, which says what there is.")
         self.stdout.write("Watching; Ctrl-C ends it.")
-        watch_places(owner=owner, places=known_places(home=options["home"]), stop=threading.Event(), told=self._print)
+        places = known_places(home=options["home"])
+        with acting_for(owner.pk):
+            watch_places(owner=owner, places=places, stop=threading.Event(), told=self._print)
 
     def _print(self, report: SyncReport) -> None:
         added, updated = report.imported.total("added"), report.imported.total("updated")

@@ -9,6 +9,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connections
 
 from convmemory.accounts.users import user_named
+from convmemory.core.acting import acting_for
 from convmemory.core.errors import ConvMemoryError
 
 
@@ -28,5 +29,5 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from error
         finally:
             connections.close_all()
-        with contextlib.suppress(KeyboardInterrupt):
+        with contextlib.suppress(KeyboardInterrupt), acting_for(caller.pk):
             asyncio.run(serve(caller))

@@ -9,8 +9,9 @@ from django.core.management.base import BaseCommand
 from convmemory.ops.benchmarks.bench import BENCHMARKS
 from convmemory.ops.benchmarks.documents import bench_documents
 from convmemory.ops.benchmarks.scale import bench_scale
+from convmemory.ops.benchmarks.wall import bench_wall
 
-NAMES = [*BENCHMARKS, "documents", "scale"]
+NAMES = [*BENCHMARKS, "documents", "scale", "wall"]
 
 
 class Command(BaseCommand):
@@ -21,7 +22,8 @@ class Command(BaseCommand):
         parser.add_argument("--passages", type=int, default=100_000, help="how many passages `scale` makes")
 
     def handle(self, *args: Any, names: list[str], passages: int, **options: Any) -> None:
-        runs = BENCHMARKS | {"documents": bench_documents, "scale": partial(bench_scale, passages)}
+        scale = partial(bench_scale, passages)
+        runs = BENCHMARKS | {"documents": bench_documents, "scale": scale, "wall": bench_wall}
         for name in names or NAMES:
             for figure in runs[name]():
                 self.stdout.write(str(figure))

@@ -18,7 +18,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import connection, connections
 from django.db.utils import ProgrammingError
 
-from convmemory.core import embedded
+from convmemory.core import acting, embedded
 from convmemory.core.errors import ConvMemoryError
 from convmemory.core.options import PathOptions
 from convmemory.core.postgres.base import close_pools
@@ -81,7 +81,8 @@ class Command(BaseCommand):
         if problems := connection.validation.check():
             raise CommandError("\n".join(f"{problem.msg} {problem.hint or ''}".strip() for problem in problems))
         try:
-            call_command("migrate", interactive=False, verbosity=0)
+            with acting.schema_owner():
+                call_command("migrate", interactive=False, verbosity=0)
         except ProgrammingError as error:
             if "permission denied to create extension" not in str(error):
                 raise

@@ -1,0 +1,91 @@
+"""`python -m benchmarks ablation --data locomo=FILE`: search without one of its parts at a time.
+
+In process, with the machinery of `manage.py evaluate`: a set is loaded and indexed once, then asked anew for every part
+that is left out. Beside that the figures with weights fitted anew, each conversation's without its own questions.
+Writes `benchmarks/results/ablation-SET.json`.
+"""
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.core.management import call_command
+from django.test.utils import override_settings
+
+from benchmarks.archives import Asked
+from benchmarks.figures import Figures, differences, quality, values_of
+from benchmarks.machine import run_facts
+from benchmarks.parts import COMPLETE, PARTS, Part, single_features
+from benchmarks.places import named_paths, say, write_result
+from convmemory.evaluation.datasets import read_dataset
+from convmemory.evaluation.haystacks import Haystack
+from convmemory.evaluation.reporting import fit_tables
+from convmemory.evaluation.running import Observation, load_haystack, observe_haystack, scratch_user
+from search.ranking.weights import TABLES
+
+FITTED = {"locomo": "hybrid_people", "coding": "hybrid_long_items"}
+"""The table of weights that decides for a set; `hybrid` for the others."""
+
+Loaded = list[tuple[User, Haystack]]
+
+
+def main(arguments: list[str]) -> None:
+    options = _options(arguments)
+    call_command("migrate", verbosity=0)
+    for dataset, path in named_paths(options.data):
+        loaded = load(dataset, list(read_dataset(dataset, path)))
+        parts = (*PARTS, *(single_features() if options.each_feature else ()))
+        write_result(f"ablation-{dataset}", run_facts() | {"dataset": dataset} | report(loaded, parts, dataset))
+
+
+def load(dataset: str, haystacks: Sequence[Haystack]) -> Loaded:
+    """Each haystack stored and indexed; what is there from an earlier run costs no embedding."""
+    loaded = [(scratch_user(f"ablation-{dataset}", haystack), haystack) for haystack in haystacks]
+    for owner, haystack in loaded:
+        load_haystack(owner, haystack, _quiet)
+        say(f"{haystack.name} is indexed")
+    return loaded
+
+
+def report(loaded: Loaded, parts: Sequence[Part], dataset: str) -> dict[str, Any]:
+    """Figures of the complete search, without each part, and with weights that have not seen the questions."""
+    complete = observe(loaded, COMPLETE)
+    values = _values(complete)
+    rows = []
+    for part in parts:
+        own = _values(observe(loaded, part))
+        rows.append({"without": part.title, "quality": quality(own), "change": differences(own, values)})
+        say(f"without {part.title}")
+    table = FITTED.get(dataset, "hybrid")
+    fitted = fit_tables({dataset: complete}, {table: TABLES[table]})
+    left_out: Figures = {how: fitted[table][how][dataset] for how in ("fitted", "left out")} if fitted else {}
+    return {"questions": len(complete), "complete": quality(values), "without": rows, "weights": left_out}
+
+
+def observe(loaded: Loaded, part: Part) -> list[Observation]:
+    """Every question, searched for without the part."""
+    with override_settings(**part.settings):
+        return [
+            observation
+            for owner, haystack in loaded
+            for observation in observe_haystack(
+                owner, haystack, mode=part.mode, progress=_quiet, pipeline=part.pipeline()
+            )
+        ]
+
+
+def _values(observations: Sequence[Observation]) -> dict[str, Any]:
+    asked = [Asked(o.question.text, frozenset(map(str, o.gold.tolist()))) for o in observations]
+    return values_of(asked, [list(map(str, o.order.tolist())) for o in observations])
+
+
+def _quiet(done: str, number: int, count: int) -> None:
+    """Progress by haystack is enough."""
+
+
+def _options(arguments: list[str]) -> Namespace:
+    parser = ArgumentParser(prog="benchmarks ablation")
+    parser.add_argument("--data", nargs="+", default=[], metavar="SET=PATH", help="default: our own questions")
+    parser.add_argument("--each-feature", action="store_true", help="leave each single feature out, too")
+    return parser.parse_args(arguments)

@@ -1,0 +1,95 @@
+"""Evaluation sets as every system gets them: archives of turns with an id and a text, and questions with the right ids.
+
+A turn's text is what each message says after its speaker's name, calls of tools with their name and what they were
+given. Turns are numbered by the product's own rule, so the right answer is the same for all.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from convmemory.conversations.drafts import MessageDraft
+from convmemory.conversations.parts import PARAMETER_CHARS, Part, TextPart, ToolCallPart
+from convmemory.conversations.turns import TurnMessage, is_real_user_message, number_turns
+from convmemory.evaluation.haystacks import Haystack, MessageRef, Question
+
+SPEAKERS = {"user": "User", "assistant": "Assistant"}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question and the ids of the turns that answer it; at least one."""
+
+    text: str
+    right: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """What one person has, and what is asked of it. `turns` are pairs of id and text."""
+
+    name: str
+    turns: tuple[tuple[str, str], ...]
+    questions: tuple[Asked, ...]
+
+    @property
+    def characters(self) -> int:
+        return sum(len(text) for _, text in self.turns)
+
+
+def turn_id(conversation: str, number: int) -> str:
+    """How a turn is named between the runner and the adapters."""
+    return f"{conversation}#{number}"
+
+
+def archive_of(haystack: Haystack) -> Archive:
+    """The haystack's turns; questions that no turn answers are left out, as everywhere in the evaluation."""
+    turns: dict[str, str] = {}
+    homes: dict[MessageRef, str] = {}
+    for draft in haystack.drafts():
+        messages = list(draft.messages)
+        spoken: dict[str, list[str]] = {}
+        for message, number in zip(messages, _numbers(messages), strict=True):
+            if number is not None:
+                home = homes[draft.source_id, message.source_key] = turn_id(draft.source_id, number)
+                spoken.setdefault(home, []).extend(_said(message))
+        turns |= {home: "\n".join(lines) for home, lines in spoken.items()}
+    asked = (Asked(question.text, _right(question, homes, turns)) for question in haystack.questions)
+    return Archive(haystack.name, tuple(turns.items()), tuple(one for one in asked if one.right))
+
+
+def _numbers(messages: Sequence[MessageDraft]) -> list[int | None]:
+    return number_turns(
+        TurnMessage(
+            message.role,
+            is_real_user_message(message.role, message.parts, injected=message.injected),
+            message.superseded,
+        )
+        for message in messages
+    )
+
+
+def _said(message: MessageDraft) -> Iterable[str]:
+    lines = [line for part in message.parts if (line := _line(part))]
+    speaker = message.name or SPEAKERS.get(message.role, "")
+    return [f"{speaker}: {lines[0]}", *lines[1:]] if speaker and lines else lines
+
+
+def _line(part: Part) -> str:
+    """A part in words; thinking and what tools put out are no part of a turn's text, as in the papers."""
+    if isinstance(part, TextPart):
+        return part.text.strip()
+    if isinstance(part, ToolCallPart):
+        given = (f"{name}:{_cut(value)}" for name, value in part.input.items())
+        return " ".join([part.name, *given])
+    return ""
+
+
+def _cut(value: object) -> str:
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= PARAMETER_CHARS else f"{text[:PARAMETER_CHARS]}..."
+
+
+def _right(question: Question, homes: Mapping[MessageRef, str], turns: Mapping[str, str]) -> frozenset[str]:
+    named = {turn_id(*ref) for ref in question.turns}
+    return frozenset({homes[ref] for ref in question.messages if ref in homes} | (named & turns.keys()))

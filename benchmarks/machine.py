@@ -1,0 +1,38 @@
+"""What a run says of itself: the commit it measured, and the machine without its name."""
+
+import os
+import platform
+import subprocess
+from datetime import UTC, datetime
+from typing import Any
+
+import psutil
+
+from benchmarks.places import ROOT
+
+GIB = 2**30
+
+
+def run_facts() -> dict[str, Any]:
+    """Date, commit, cores, memory, and the load before the run: near 0 on a quiet machine."""
+    return {
+        "date": datetime.now(UTC).date().isoformat(),
+        "commit": commit(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "memory_gib": round(psutil.virtual_memory().total / GIB, 1),
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        "load_before": round(os.getloadavg()[0], 2),
+    }
+
+
+def commit() -> str:
+    """The short hash of what is checked out, marked where something tracked was changed since."""
+    shown = _git("rev-parse", "--short=10", "HEAD")
+    changed = _git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!benchmarks/results", ":!docs")
+    return f"{shown}, changed" if changed else shown
+
+
+def _git(*arguments: str) -> str:
+    found = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603, S607
+    return found.stdout.strip() or "" if found.returncode == 0 else "unknown"

@@ -1,0 +1,65 @@
+"""Peak memory of a system: the proportional set sizes of all its processes, sampled while it works.
+
+Memory that processes share counts once, as PostgreSQL's buffers must. Read from Linux's /proc; elsewhere it is not
+measured.
+"""
+
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import psutil
+
+PERIOD_S = 0.1
+PSS = "Pss:"
+
+
+class PeakMemory:
+    """Samples on a thread from entering to leaving. `watch` adds the process trees of servers."""
+
+    def __init__(self, process: int) -> None:
+        self._roots = [process]
+        self._peak = 0
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._sample, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def watch(self, processes: Iterable[int]) -> None:
+        self._roots = [*self._roots, *processes]
+
+    @property
+    def peak_bytes(self) -> int | None:
+        """None where nothing could be read."""
+        return self._peak or None
+
+    def _sample(self) -> None:
+        while not self._ended.wait(PERIOD_S):
+            self._peak = max(self._peak, sum(map(tree_bytes, self._roots)))
+
+
+def tree_bytes(root: int) -> int:
+    """Of a process and everything below it; 0 where it has ended."""
+    try:
+        process = psutil.Process(root)
+        numbers = [root, *(child.pid for child in process.children(recursive=True))]
+    except psutil.NoSuchProcess:
+        return 0
+    return sum(map(process_bytes, numbers))
+
+
+def process_bytes(number: int) -> int:
+    """The proportional set size of a process; 0 where it has ended or may not be read."""
+    try:
+        text = Path(f"/proc/{number}/smaps_rollup").read_text(encoding="ascii")
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith(PSS)), 0)

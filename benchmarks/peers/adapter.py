@@ -1,0 +1,116 @@
+"""What every adapter shares: it reads requests as JSON lines and answers with JSON lines. Standard library alone.
+
+A request names what is to be done in `do`: `start`, `index` (an archive with its turns), `finish`, `search`, `stop`.
+Times are taken here, around the system's own work, so that neither pipe nor JSON count. An error is answered as
+`{"error": ...}` and ends the program.
+"""
+
+import json
+import os
+import sys
+import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterator, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Protocol, TextIO
+
+Turn = tuple[str, str]
+"""Id and text."""
+
+
+class Adapter(Protocol):
+    """One system. Its archives are searched apart from each other."""
+
+    def start(self) -> None:
+        """Load what a running system has loaded; not counted as indexing."""
+
+    def index(self, archive: str, turns: Sequence[Turn]) -> None:
+        """Take an archive in."""
+
+    def finish(self) -> None:
+        """What is done once everything is in: statistics, files written."""
+
+    def search(self, archive: str, question: str, limit: int) -> list[str]:
+        """The ids of the turns found, best first."""
+
+    def bytes_on_disk(self) -> int:
+        """What the archives have added."""
+
+    def servers(self) -> list[int]:
+        """Process numbers of servers that work for it outside of its own process tree."""
+
+
+def serve(make: Callable[[Namespace], Adapter], *, packages: Sequence[str] = ()) -> None:
+    """Answer requests until `stop`. `packages` are those whose versions are told."""
+    options = _options()
+    requests, answers = sys.stdin, _own_stdout()
+    adapter = make(options)
+    for request in map(json.loads, requests):
+        if request["do"] == "stop":
+            return
+        try:
+            answer = _answer(adapter, request, packages)
+        except Exception as error:
+            _write(answers, {"error": f"{type(error).__name__}: {error}"})
+            raise
+        _write(answers, answer)
+
+
+def folder_bytes(folder: Path) -> int:
+    """Bytes of all files in a folder."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def _options() -> Namespace:
+    parser = ArgumentParser()
+    parser.add_argument("--folder", type=Path, required=True, help="where the system keeps its data")
+    parser.add_argument("--graph", type=Path, required=True, help="the ONNX graph of the model")
+    parser.add_argument("--tokenizer", type=Path, required=True)
+    parser.add_argument("--dataset", required=True, help="the evaluation set, for a system that reads it itself")
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--variant", default="")
+    return parser.parse_args()
+
+
+def _own_stdout() -> TextIO:
+    """The pipe to the caller; what libraries print goes to standard error from here on."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    return answers
+
+
+def _answer(adapter: Adapter, request: dict[str, Any], packages: Sequence[str]) -> dict[str, Any]:
+    match request["do"]:
+        case "start":
+            seconds = _seconds(adapter.start)
+            versions = {name: version(name) for name in packages}
+            return {"seconds": seconds, "servers": adapter.servers(), "versions": versions}
+        case "index":
+            turns = [(turn_id, text) for turn_id, text in request["turns"]]
+            return {"seconds": _seconds(lambda: adapter.index(request["archive"], turns))}
+        case "finish":
+            return {"seconds": _seconds(adapter.finish), "bytes": adapter.bytes_on_disk()}
+        case "search":
+            started = time.perf_counter()
+            found = adapter.search(request["archive"], request["question"], request["limit"])
+            return {"found": found, "milliseconds": (time.perf_counter() - started) * 1000}
+        case other:
+            raise ValueError(f"unknown request {other!r}")
+
+
+def _seconds(run: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    run()
+    return time.perf_counter() - started
+
+
+def _write(answers: TextIO, answer: dict[str, Any]) -> None:
+    answers.write(json.dumps(answer) + "\n")
+    answers.flush()
+
+
+def in_batches(items: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
+    """Runs of at most `size` items."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]

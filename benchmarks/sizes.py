@@ -1,0 +1,68 @@
+"""`python -m benchmarks sizes`: how long a search takes, and how much is stored, by the size of an archive.
+
+Synthetic archives of one person each, made by the generator of `make bench` (words by Zipf's law, eight passages a
+turn), one after the other on one server, the smaller ones staying beside the larger. A size that was measured at the
+same commit is not measured again. Writes `benchmarks/results/sizes.json`.
+"""
+
+import time
+from argparse import ArgumentParser, Namespace
+from typing import Any
+
+from django.core.management import call_command
+from django.db import connection
+
+from benchmarks.figures import percentiles
+from benchmarks.machine import commit, run_facts
+from benchmarks.places import read_results, say, write_result
+from convmemory.embeddings.spaces import active_space
+from convmemory.ops.benchmarks.bench import refresh_statistics, scratch_user, search_ms
+from convmemory.ops.benchmarks.synthetic import PASSAGES_PER_TURN, TextMaker, VectorMaker, fill_turns
+from search import vector_index
+
+SIZES = (10_000, 30_000, 100_000, 300_000, 1_000_000)
+
+
+def main(arguments: list[str]) -> None:
+    options = _options(arguments)
+    call_command("migrate", verbosity=0)
+    kept = read_results("sizes").get("", {})
+    sizes = kept["sizes"] if kept.get("commit") == commit() and not options.again else []
+    facts = run_facts()
+    for passages in SIZES:
+        if passages > options.up_to or any(one["passages"] == passages for one in sizes):
+            continue
+        sizes.append(measure(passages))
+        write_result("sizes", facts | {"sizes": sizes})
+        say(f"{passages:,} passages: {sizes[-1]}")
+
+
+def measure(passages: int) -> dict[str, Any]:
+    """Make an archive of this size and search it. `bytes` is what the database has grown by."""
+    before, started = _database_bytes(), time.perf_counter()
+    space, maker = active_space(), TextMaker(seed=passages)
+    owner = scratch_user(f"bench-size-{passages}")
+    vectors = VectorMaker(space.dimensions, seed=passages)
+    fill_turns(owner=owner, space=space, turns=passages // PASSAGES_PER_TURN, maker=maker, vectors=vectors)
+    vector_index.ensure_passage_index(space)
+    refresh_statistics()
+    made_s = time.perf_counter() - started
+    return {
+        "passages": passages,
+        "search_ms": percentiles(search_ms(owner, maker)),
+        "bytes": _database_bytes() - before,
+        "made_s": round(made_s, 1),
+    }
+
+
+def _database_bytes() -> int:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_database_size(current_database())")
+        return int(cursor.fetchone()[0])
+
+
+def _options(arguments: list[str]) -> Namespace:
+    parser = ArgumentParser(prog="benchmarks sizes")
+    parser.add_argument("--up-to", type=int, default=SIZES[-1], help="the largest archive, in passages")
+    parser.add_argument("--again", action="store_true", help="measure anew what an earlier run has measured")
+    return parser.parse_args(arguments)

@@ -1,0 +1,18 @@
+"""The administration's site: whoever passes its door asks the database as maintenance, which sees all owners."""
+
+from typing import Any
+
+from django.contrib.admin import AdminSite
+from django.http import HttpRequest
+
+from convmemory.core import acting
+
+
+class StaffSite(AdminSite):
+    """Django's site. Its door is `has_permission`, through which each of its views goes before it does anything."""
+
+    def has_permission(self, request: HttpRequest | Any) -> bool:
+        admitted = super().has_permission(request)
+        if admitted:
+            acting.admit_staff()
+        return admitted

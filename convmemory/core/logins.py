@@ -1,0 +1,35 @@
+"""With which parameters the parts of the program log in to the database, see `acting.py`; read with the settings."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import dj_database_url
+
+from convmemory.core.acting import Login
+from convmemory.core.errors import SettingError
+
+ROLES = {Login.APP: "convmemory_app", Login.MAINTENANCE: "convmemory_maintenance"}
+EMBEDDED: dict[Login, dict[str, Any]] = {login: {"user": role} for login, role in ROLES.items()}
+PARAMETERS = {"USER": "user", "PASSWORD": "password", "HOST": "host", "PORT": "port", "NAME": "dbname"}
+
+
+def external(app_url: str, maintenance_url: str) -> dict[Login, dict[str, Any]]:
+    """Those of an external server, none where neither address is given. Raises: SettingError where one is missing."""
+    if bool(app_url) != bool(maintenance_url):
+        raise SettingError("Set both DATABASE_APP_URL and DATABASE_MAINTENANCE_URL, or neither: each needs the other.")
+    given = {Login.APP: app_url, Login.MAINTENANCE: maintenance_url} if app_url else {}
+    return {login: _parameters(url) for login, url in given.items()}
+
+
+def replicas(urls: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """The parameters of read replicas, by their hosts and ports; what an address leaves out is as the application's."""
+    found = {}
+    for url in urls:
+        parameters = _parameters(url)
+        found[f"{parameters.get('host', 'localhost')}:{parameters.get('port', 5432)}"] = parameters
+    return found
+
+
+def _parameters(url: str) -> dict[str, Any]:
+    parsed: dict[str, Any] = dict(dj_database_url.parse(url))
+    return {name: parsed[key] for key, name in PARAMETERS.items() if parsed.get(key)} | dict(parsed.get("OPTIONS", {}))

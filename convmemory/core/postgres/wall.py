@@ -1,0 +1,75 @@
+"""The second wall between owners: policies in the database, which hold where a filter of the application is missing.
+
+`raise_wall` runs after every `migrate` and after a restore, so that a new table is never without its policy. Whoever
+owns the tables is not held by it; what is depends on the log-ins (`core/acting.py`).
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from django.db import connection, transaction
+
+from convmemory.core import acting, embedded
+from convmemory.core.acting import Login
+from convmemory.core.logins import ROLES
+from convmemory.core.sql import load_sql
+
+
+def raise_wall() -> None:
+    """Put up what is missing of the wall. For the owner of the tables."""
+    connection.ensure_connection()
+    with transaction.atomic():
+        embedded.raise_wall(connection.connection)
+
+
+def create_roles() -> None:
+    """Make the two roles that are missing. For a superuser."""
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("convmemory.core", "create_roles"))
+
+
+def unwalled_tables() -> list[str]:
+    """The tables of owners on which the wall does not stand."""
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("convmemory.core", "unwalled_tables"))
+        return [name for (name,) in cursor.fetchall()]
+
+
+def is_migrated() -> bool:
+    """Whether the tables are there that the wall leads to."""
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("convmemory.core", "is_migrated"))
+        (found,) = cursor.fetchone()
+    return bool(found)
+
+
+def has_own_logins() -> bool:
+    """Whether the application logs in as somebody whom the wall holds."""
+    return Login.APP in connection.settings_dict.get("LOGINS", {})
+
+
+def application_is_above_the_wall() -> bool:
+    """Whether no policy holds the application's log-in."""
+    with acting.nobody(), connection.cursor() as cursor:
+        cursor.execute(load_sql("convmemory.core", "is_above_the_wall"))
+        row = cursor.fetchone()
+    return bool(row and row[0])
+
+
+def setup_script(passwords: Mapping[Login, str]) -> Iterator[str]:
+    """The statements that make the roles of an external server, with these passwords; sent only as their verifiers."""
+    yield load_sql("convmemory.core", "create_roles")
+    connection.ensure_connection()
+    for login, role in ROLES.items():
+        verifier = connection.connection.pgconn.encrypt_password(
+            passwords[login].encode(), role.encode(), b"scram-sha-256"
+        ).decode()
+        yield f"ALTER ROLE {role} PASSWORD '{verifier}'"
+    for step in embedded.WALL:
+        yield load_sql("convmemory.core", step)
+
+
+def after_migrate(**kwargs: Any) -> None:
+    """Receives `post_migrate`; emptying a database sends it, too, which changes no table."""
+    if "plan" in kwargs:
+        raise_wall()

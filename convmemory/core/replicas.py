@@ -1,0 +1,146 @@
+"""Read replicas: which server answers a use case that only reads.
+
+`may_use_replica` marks such a use case. It runs on the replica that is furthest, of those that have what its owner
+wrote last, and once more on the primary where that fails. The connection obeys (`core/postgres/base.py`), whatever the
+statement; and behind each write of a person it notes how far the log then was, in a row that every process sees.
+Reasons: docs/adr/0067-read-replicas.md.
+"""
+
+import logging
+import random
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import wraps
+from threading import Lock
+from time import monotonic
+from typing import Any, ParamSpec, TypeVar
+
+import psycopg
+from django.db import Error, connection
+
+from convmemory.core import acting
+from convmemory.core.options import ReplicaOptions
+from convmemory.core.sql import load_sql
+
+CHECKED_EVERY_S = 1.0
+ASKED_AGAIN_S = 0.02  # where what is known of a replica does not do
+CONNECT_TIMEOUT_S = 2
+POOL_PATIENCE_S = 0.5  # for a connection; the primary answers where it takes longer
+NEARLY_AS_FAR = 64 * 1024
+"""Bytes of the log by which the replicas that share the reads may differ."""
+NOT_ITS_FAULT = frozenset({"25006", "40001"})
+"""SQLSTATEs: somebody writes after all; the log took away a row that was being read."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+_in_use: ContextVar[str] = ContextVar("replica", default="")
+
+
+def replica_in_use() -> str:
+    """The name of the replica that answers in this context, "" for the primary."""
+    return _in_use.get()
+
+
+class Replica:
+    """What this process knows of one replica. Safe to use from several threads."""
+
+    def __init__(self, parameters: Mapping[str, Any]) -> None:
+        self._parameters = {**parameters, "connect_timeout": CONNECT_TIMEOUT_S, "autocommit": True}
+        self._lock = Lock()
+        self._position: int | None = None
+        self._asked_at = float("-inf")
+
+    def position(self, *, at_least: int) -> int | None:
+        """How far it has come, in bytes of the log; None where it does not answer or no longer follows its primary.
+
+        What is known may be a second old, where it is enough; whoever comes while somebody asks takes what is known.
+        """
+        is_short = self._position is not None and self._position < at_least
+        is_old = monotonic() - self._asked_at > (ASKED_AGAIN_S if is_short else CHECKED_EVERY_S)
+        if is_old and self._lock.acquire(blocking=False):
+            try:
+                self._position = self._ask()
+                self._asked_at = monotonic()
+            finally:
+                self._lock.release()
+        return self._position
+
+    def doubt(self) -> None:
+        """It has failed: not to be used before it was asked again."""
+        self._position, self._asked_at = None, monotonic()
+
+    def _ask(self) -> int | None:
+        try:
+            with psycopg.connect(**self._parameters) as link:
+                row = link.execute(load_sql("convmemory.core", "replica_position").encode()).fetchone()
+        except psycopg.Error as error:
+            if self._position is not None:
+                logger.warning("A replica does not answer: %s", str(error).partition("\n")[0])
+            return None
+        return None if row is None or row[0] is None else int(row[0])
+
+
+_replicas: dict[str, Replica] = {}
+
+
+def replica_named(name: str) -> Replica:
+    """What this process knows of the replica of that name."""
+    if name not in _replicas:
+        _replicas.setdefault(name, Replica(connection.replica_parameters(name)))  # type: ignore[attr-defined]
+    return _replicas[name]
+
+
+def may_use_replica(function: Callable[P, T]) -> Callable[P, T]:
+    """For a use case that only reads rows of its caller, and may run twice."""
+
+    @wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        if not (name := _replica_for_caller()):
+            return function(*args, **kwargs)
+        try:
+            with _reading_from(name):
+                return function(*args, **kwargs)
+        except (Error, psycopg.Error) as error:
+            if _sqlstate_of(error) not in NOT_ITS_FAULT:
+                replica_named(name).doubt()
+                logger.warning("The replica %s failed, the primary answers: %s", name, type(error).__name__)
+        return function(*args, **kwargs)
+
+    return run
+
+
+@contextmanager
+def _reading_from(name: str) -> Iterator[None]:
+    token = _in_use.set(name)
+    try:
+        yield
+    finally:
+        _in_use.reset(token)
+
+
+def _replica_for_caller() -> str:
+    """The name of a replica, "" for the primary: for work of no one person, in a transaction, and in such a read."""
+    who, names = acting.current(), connection.settings_dict.get("REPLICAS")
+    if not names or replica_in_use() or who.owner_id is None or connection.in_atomic_block:
+        return ""
+    return _furthest(names, who.owner_id)
+
+
+def _furthest(names: Mapping[str, Any], owner_id: int) -> str:
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("convmemory.core", "owner_position"), {"owner": owner_id})
+        newest, written = cursor.fetchone()
+    needed = max(written, newest - ReplicaOptions.from_settings().database_replica_max_lag_mb * 1024**2)
+    found = {name: replica_named(name).position(at_least=needed) for name in names}
+    usable = {name: position for name, position in found.items() if position is not None and position >= needed}
+    first = max(usable.values(), default=0)
+    return random.choice([name for name, place in usable.items() if place >= first - NEARLY_AS_FAR] or [""])  # noqa: S311
+
+
+def _sqlstate_of(error: BaseException) -> str | None:
+    cause = error if isinstance(error, psycopg.Error) else error.__cause__
+    return cause.sqlstate if isinstance(cause, psycopg.Error) else None

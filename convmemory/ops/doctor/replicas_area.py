@@ -1,0 +1,88 @@
+"""The read replicas of DATABASE_REPLICA_URLS: whether each answers, follows its primary, and holds the wall."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import psycopg
+from django.db import connection
+from django.template.defaultfilters import filesizeformat
+
+from convmemory.core.options import ReplicaOptions
+from convmemory.core.postgres import wall
+from convmemory.core.sql import load_sql
+from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaState:
+    """What a replica says of itself; `position` is None where it follows no primary."""
+
+    name: str
+    problem: str = ""
+    position: int | None = None
+    is_above_the_wall: bool = False
+
+
+def facts() -> Iterator[Fact]:
+    newest = _newest_position()
+    for state in _states():
+        behind = "not following" if state.position is None else f"{_size(newest - state.position)} behind"
+        yield state.name, state.problem or behind
+
+
+def check_replicas() -> Iterator[Finding]:
+    newest, most = _newest_position(), ReplicaOptions.from_settings().database_replica_max_lag_mb * 1024**2
+    for state in _states():
+        if state.problem:
+            yield Finding(
+                "replicas.unreachable",
+                Severity.WARNING,
+                f"The replica {state.name} does not answer, so the primary does all the reading: {state.problem}",
+                "Start it, or take it out of DATABASE_REPLICA_URLS.",
+            )
+        elif state.position is None:
+            yield Finding(
+                "replicas.not-following",
+                Severity.WARNING,
+                f"{state.name} of DATABASE_REPLICA_URLS is no replica, or receives no log, and is not read from.",
+                "See its primary_conninfo and its log; docs/scaling.md has the commands that make a replica.",
+            )
+        elif newest - state.position > most:
+            yield Finding(
+                "replicas.lagging",
+                Severity.WARNING,
+                f"The replica {state.name} is {_size(newest - state.position)} behind and is not read from.",
+                "Give it a faster disk or less to do, or raise DATABASE_REPLICA_MAX_LAG_MB.",
+            )
+        if state.is_above_the_wall and wall.has_own_logins():
+            yield Finding(
+                "replicas.login-above-the-wall",
+                Severity.ERROR,
+                f"The address of the replica {state.name} logs in as somebody whom no policy holds.",
+                "Leave the user out of it, or use the role convmemory_app.",
+            )
+
+
+def _states() -> Iterator[ReplicaState]:
+    for name in connection.settings_dict["REPLICAS"]:
+        try:
+            with psycopg.connect(**connection.replica_parameters(name)) as link:  # type: ignore[attr-defined]
+                position = link.execute(load_sql("convmemory.core", "replica_position").encode()).fetchone()
+                above = link.execute(load_sql("convmemory.core", "is_above_the_wall").encode()).fetchone()
+        except psycopg.Error as error:
+            yield ReplicaState(name, problem=str(error).partition("\n")[0])
+        else:
+            yield ReplicaState(name, position=position and position[0], is_above_the_wall=bool(above and above[0]))
+
+
+def _newest_position() -> int:
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("convmemory.core", "owner_position"), {"owner": None})
+        return int(cursor.fetchone()[0])
+
+
+def _size(count: int) -> str:
+    return filesizeformat(max(0, count)).replace("\xa0", " ")
+
+
+AREA = Area("replicas", facts, (check_replicas,))

@@ -1,0 +1,58 @@
+"""`manage.py setup_roles`: the log-ins by which an external database keeps owners apart itself."""
+
+import secrets
+from argparse import ArgumentParser
+from typing import Any
+from urllib.parse import quote
+
+from django.core.management.base import BaseCommand, CommandError
+from django.db import DatabaseError, connection, transaction
+
+from convmemory.core.acting import Login
+from convmemory.core.logins import ROLES
+from convmemory.core.postgres.wall import is_migrated, setup_script
+
+SETTINGS = {Login.APP: "DATABASE_APP_URL", Login.MAINTENANCE: "DATABASE_MAINTENANCE_URL"}
+
+
+class Command(BaseCommand):
+    help = (
+        "Print the statements that make the two roles for an external database, or run them with --apply, and the "
+        "settings that name them. The embedded database has its roles already."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--apply", action="store_true", help="run them, which DATABASE_URL needs a superuser for")
+
+    def handle(self, *args: Any, apply: bool, **options: Any) -> None:
+        if connection.settings_dict["EMBEDDED_PATH"]:
+            raise CommandError("The embedded database has its roles already; this is for a DATABASE_URL of your own.")
+        if not is_migrated():
+            raise CommandError("The database has no tables yet: run `manage.py migrate` before.")
+        passwords = {login: secrets.token_urlsafe(24) for login in ROLES}
+        statements = list(setup_script(passwords))
+        if apply:
+            _run(statements)
+            self.stdout.write("The roles are made. Set for every web process and worker:")
+        else:
+            self.stdout.write("-- Run this in the database as a superuser:")
+            self.stdout.write("".join(f"{statement.strip()};\n\n" for statement in statements))
+            self.stdout.write("-- Then set for every web process and worker:")
+        for login, name in SETTINGS.items():
+            self.stdout.write(f"{name}={_address(ROLES[login], passwords[login])}")
+
+
+def _run(statements: list[str]) -> None:
+    try:
+        with transaction.atomic(), connection.cursor() as cursor:
+            for statement in statements:
+                cursor.execute(statement)
+    except DatabaseError as error:
+        reason = f"{str(error).strip()} Nothing was changed. Without --apply this prints what a superuser has to run."
+        raise CommandError(reason) from error
+
+
+def _address(role: str, password: str) -> str:
+    values = connection.settings_dict
+    place = f"{quote(values['HOST'], safe='')}:{values['PORT'] or 5432}/{quote(values['NAME'], safe='')}"
+    return f"postgres://{role}:{quote(password, safe='')}@{place}"

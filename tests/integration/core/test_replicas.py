@@ -1,0 +1,239 @@
+"""Read replicas: a real one, made by streaming replication, that is held up, killed and started again."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection, transaction
+from pytest_django import Settings
+
+from convmemory.conversations.models import Conversation
+from convmemory.conversations.reading import EVERYTHING, page_of_conversations
+from convmemory.core import replicas
+from convmemory.core.acting import acting_for, maintenance
+from convmemory.core.logins import replicas as parameters_of
+from convmemory.core.replicas import may_use_replica
+from convmemory.ops.doctor.replicas_area import check_replicas
+from search.adapters.conversations import index_conversation
+from search.searching import SearchQuery, search
+from tests.factories import exchange, make_conversation, make_user
+from tests.support.installation import wait_until
+from tests.support.own_logins import own_logins
+from tests.support.replica import StreamingReplica, streaming_replica
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(scope="module")
+def replica(django_db_setup: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StreamingReplica]:
+    with streaming_replica(tmp_path_factory.mktemp("replica") / "copy") as replica:
+        yield replica
+
+
+@pytest.fixture
+def people() -> tuple[int, int]:
+    """Two owners, each with a conversation that can be found."""
+    owners = make_user(), make_user()
+    for owner in owners:
+        conversation = make_conversation(owner, exchange(("where is the zebrafish lab?", "In Lima.")), title="mine")
+        index_conversation(conversation_id=conversation.pk)
+    return owners[0].pk, owners[1].pk
+
+
+@pytest.fixture(autouse=True)
+def reads_go_there(
+    people: tuple[int, int], replica: StreamingReplica, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    for name in ("CONNECT_TIMEOUT_S", "POOL_PATIENCE_S"):
+        monkeypatch.setattr(replicas, name, 60)  # however busy the machine is
+    replica.catch_up()
+    with own_logins(), replicas_in_use(replica):
+        yield
+
+
+@contextmanager
+def replicas_in_use(replica: StreamingReplica) -> Iterator[None]:
+    connection.settings_dict["REPLICAS"] = parameters_of([replica.url])
+    try:
+        with connection.execute_wrapper(connection._note_write):  # type: ignore[attr-defined]
+            yield
+    finally:
+        connection.settings_dict["REPLICAS"] = {}
+        replicas._replicas.clear()
+
+
+@may_use_replica
+def answering() -> list[object]:
+    """Which server answers, and as whom."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_is_in_recovery(), current_user::text")
+        return list(cursor.fetchone())
+
+
+def is_of_replica() -> bool:
+    return bool(answering()[0])
+
+
+@may_use_replica
+def titles() -> list[str]:
+    return sorted(Conversation.objects.values_list("title", flat=True))
+
+
+def write_two_megabytes() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_logical_emit_message(false, 'test', repeat('x', 2000000))")
+
+
+def caller(owner_id: int) -> User:
+    return User.objects.get(pk=owner_id)
+
+
+def rename(owner_id: int, title: str) -> None:
+    Conversation.objects.filter(owner_id=owner_id).update(title=title)
+
+
+def test_reads_of_a_person_go_to_the_replica_behind_the_wall(people: tuple[int, int]) -> None:
+    with acting_for(people[0]):
+        assert answering() == [True, "convmemory_app"]
+        assert titles() == ["mine"]  # one row of two
+    assert answering() == [False, "convmemory_app"]  # of nobody
+    with maintenance():
+        assert answering() == [False, "convmemory_maintenance"]
+
+
+def test_a_search_finds_the_same_there(people: tuple[int, int]) -> None:
+    owner = caller(people[0])
+    with acting_for(owner.pk):
+        query = SearchQuery(text="zebrafish lab")
+        there = may_use_replica(lambda: (is_of_replica(), search(caller=owner, query=query)))()
+        with transaction.atomic():
+            here = search(caller=owner, query=query)
+        rows, _ = page_of_conversations(owner=owner, filters=EVERYTHING, limit=10)
+    assert there[0]
+    assert there[1].hits == here.hits
+    assert [hit.passage for hit in here.hits] == ["where is the zebrafish lab?"]
+    assert len(rows) == 1
+
+
+def test_a_person_reads_what_they_wrote_from_the_primary_until_the_replica_has_it(
+    people: tuple[int, int], replica: StreamingReplica
+) -> None:
+    mine, others = people
+    replica.pause()
+    try:
+        with acting_for(mine):
+            rename(mine, "changed")
+            assert (is_of_replica(), titles()) == (False, ["changed"])
+        with acting_for(others):
+            assert (is_of_replica(), titles()) == (True, ["mine"])
+    finally:
+        replica.resume()
+    with acting_for(mine):
+        wait_until(is_of_replica, "the replica", 60)
+        assert titles() == ["changed"]
+
+
+@pytest.mark.parametrize("is_undone", [True, False])
+def test_what_a_transaction_wrote_is_noted_behind_it(
+    people: tuple[int, int], replica: StreamingReplica, is_undone: bool
+) -> None:
+    mine, _ = people
+    with acting_for(mine):
+        with transaction.atomic():
+            if not is_undone:
+                rename(mine, "first")
+            with transaction.atomic():
+                rename(mine, "second")
+                transaction.set_rollback(True)
+            replica.pause()
+        try:
+            assert is_of_replica() == is_undone
+            assert titles() == ["mine" if is_undone else "first"]
+        finally:
+            replica.resume()
+
+
+def test_a_replica_that_is_far_behind_is_left_alone(
+    people: tuple[int, int], replica: StreamingReplica, monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
+    monkeypatch.setattr(replicas, "CHECKED_EVERY_S", 0.0)
+    mine, others = people
+    replica.pause()
+    try:
+        with acting_for(others):
+            assert is_of_replica()
+            with maintenance():
+                write_two_megabytes()
+            assert is_of_replica()
+            settings.DATABASE_REPLICA_MAX_LAG_MB = 1
+            assert not is_of_replica()
+    finally:
+        replica.resume()
+    with acting_for(mine):
+        wait_until(is_of_replica, "the replica", 60)
+
+
+def found_by_doctor(url: str) -> list[str]:
+    before = connection.settings_dict["REPLICAS"]
+    connection.settings_dict["REPLICAS"] = parameters_of([url])
+    try:
+        with maintenance():
+            return [finding.id for finding in check_replicas()]
+    finally:
+        connection.settings_dict["REPLICAS"] = before
+
+
+def test_the_doctor_says_what_is_wrong_with_a_replica(
+    replica: StreamingReplica, tmp_path: Path, settings: Settings
+) -> None:
+    assert found_by_doctor(replica.url) == []
+    assert found_by_doctor(replica.url.replace("//", "//postgres@")) == ["replicas.login-above-the-wall"]
+    primary = replace(replica, folder=connection.settings_dict["EMBEDDED_PATH"])
+    assert found_by_doctor(primary.url) == ["replicas.not-following"]
+    assert found_by_doctor(replace(replica, folder=tmp_path).url) == ["replicas.unreachable"]
+    settings.DATABASE_REPLICA_MAX_LAG_MB = 1
+    replica.pause()
+    try:
+        with maintenance():
+            write_two_megabytes()
+        assert found_by_doctor(replica.url) == ["replicas.lagging"]
+    finally:
+        replica.resume()
+
+
+@may_use_replica
+def renaming(owner_id: int, title: str) -> bool:
+    """Whether it has written on the replica."""
+    rename(owner_id, title)
+    return is_of_replica()
+
+
+def test_who_writes_after_all_does_so_on_the_primary(people: tuple[int, int]) -> None:
+    with acting_for(people[0]):
+        assert not renaming(people[0], "changed")
+        assert titles() == ["changed"]
+
+
+def test_a_transaction_stays_where_it_is(people: tuple[int, int]) -> None:
+    with acting_for(people[0]), transaction.atomic():
+        assert not is_of_replica()
+
+
+def test_a_killed_replica_is_left_at_once_and_found_again(
+    people: tuple[int, int], replica: StreamingReplica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner = caller(people[0])
+    with acting_for(owner.pk):
+        assert is_of_replica()
+        monkeypatch.setattr(replicas, "POOL_PATIENCE_S", 0.1)
+        replica.kill()
+        try:
+            assert search(caller=owner, query=SearchQuery(text="zebrafish lab")).hits
+            assert not is_of_replica()
+        finally:
+            replica.start()
+        monkeypatch.setattr(replicas, "POOL_PATIENCE_S", 60)
+        wait_until(is_of_replica, "the replica", 60)

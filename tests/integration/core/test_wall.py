@@ -1,0 +1,271 @@
+"""The second wall: what the database itself shows to whom, asked by hand with the product's own log-ins."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import StringIO
+from threading import Thread
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import DatabaseError, connection, transaction
+from django.db.utils import ProgrammingError
+
+from convmemory.conversations.models import Conversation
+from convmemory.core import logins
+from convmemory.core.acting import Login, acting_for, maintenance, schema_owner
+from convmemory.core.errors import SettingError
+from convmemory.core.fair_queue import enqueue_for
+from convmemory.core.models import OwnerTask
+from convmemory.core.postgres.base import ChangedInTransaction
+from convmemory.core.postgres.wall import raise_wall, unwalled_tables
+from convmemory.ops.doctor.database_area import check_logins, check_wall
+from convmemory.ops.doctor.indexes_area import check_validity
+from convmemory.ops.management.commands import setup_roles
+from tests.factories import exchange, make_conversation, make_user
+from tests.support.installation import wait_until
+from tests.support.own_logins import own_logins
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+BUILD = "CREATE INDEX CONCURRENTLY slow ON conversations_conversation (title)"
+READ = "SELECT owner_id FROM conversations_conversation ORDER BY owner_id"
+
+
+@pytest.fixture
+def people() -> tuple[int, int]:
+    """Two owners, each with a conversation."""
+    owners = make_user(), make_user()
+    for owner in owners:
+        make_conversation(owner, exchange(("what is it?", "a secret")), title="mine")
+    return owners[0].pk, owners[1].pk
+
+
+@pytest.fixture(name="own_logins")
+def log_in_as_the_product(people: tuple[int, int]) -> Iterator[None]:
+    with own_logins():
+        yield
+
+
+def ask(statement: str) -> list[tuple[object, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(statement)
+        return list(cursor.fetchall())
+
+
+def value(statement: str) -> object:
+    return ask(statement)[0][0]
+
+
+@contextmanager
+def rolled_back() -> Iterator[None]:
+    with transaction.atomic():
+        yield
+        transaction.set_rollback(True)
+
+
+@contextmanager
+def index_under_construction() -> Iterator[None]:
+    """An index that is not valid yet, because its build waits for a transaction to end."""
+    values = connection.get_connection_params()
+    place = {name: values[name] for name in ("host", "port", "dbname")} | {"user": "postgres"}
+    with psycopg.connect(**place) as writer, psycopg.connect(**place, autocommit=True) as builder:
+        writer.execute("LOCK TABLE conversations_conversation IN ROW EXCLUSIVE MODE")
+        building = Thread(target=builder.execute, args=(BUILD,))
+        building.start()
+        try:
+            wait_until(lambda: _is_being_built("slow"), "the build", 60)
+            yield
+        finally:
+            writer.rollback()
+            building.join()
+            builder.execute("DROP INDEX slow")
+
+
+def _is_being_built(name: str) -> bool:
+    with schema_owner():
+        return bool(ask(f"SELECT FROM pg_stat_progress_create_index WHERE index_relid = to_regclass('{name}')"))
+
+
+def test_every_table_of_owners_has_its_policy() -> None:
+    assert unwalled_tables() == []
+
+
+def test_a_new_table_without_a_policy_is_found_and_gets_one() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE TABLE somebodys_notes (id bigint, owner_id bigint)")
+    try:
+        assert unwalled_tables() == ["somebodys_notes"]
+        raise_wall()
+        assert unwalled_tables() == []
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("DROP TABLE somebodys_notes")
+
+
+@pytest.mark.usefixtures("own_logins")
+class TestLogins:
+    def test_nobody_sees_nothing(self) -> None:
+        assert value("SELECT current_user::text") == "convmemory_app"
+        assert ask(READ) == []
+        assert ask("SELECT id FROM search_item") == []
+        assert not Conversation.objects.exists()
+
+    def test_an_owner_sees_their_own_rows_alone(self, people: tuple[int, int]) -> None:
+        for owner_id in people:
+            with acting_for(owner_id):
+                assert ask(READ) == [(owner_id,)]
+        assert ask(READ) == []
+
+    def test_an_owner_cannot_write_for_another(self, people: tuple[int, int]) -> None:
+        mine, others = people
+        with acting_for(mine):
+            with pytest.raises(ProgrammingError, match="row-level security"):
+                Conversation.objects.create(owner_id=others, title="forged")
+            with pytest.raises(ProgrammingError, match="row-level security"):
+                Conversation.objects.update(owner_id=others)
+            assert not Conversation.objects.filter(owner_id=others).update(title="changed")
+            assert Conversation.objects.filter(owner_id=others).delete()[0] == 0
+        with maintenance():
+            assert set(Conversation.objects.values_list("owner_id", "title")) == {(mine, "mine"), (others, "mine")}
+
+    def test_maintenance_sees_all_and_changes_no_table(self, people: tuple[int, int]) -> None:
+        with maintenance():
+            assert ask(READ) == [(owner_id,) for owner_id in sorted(people)]
+            with pytest.raises(ProgrammingError, match="must be owner"):
+                ask("ALTER TABLE conversations_conversation DISABLE ROW LEVEL SECURITY")
+        with schema_owner():
+            assert value("SELECT current_user::text") == "postgres"
+
+    @pytest.mark.parametrize(
+        "statement",
+        [
+            "SET ROLE convmemory_maintenance",
+            "SET SESSION AUTHORIZATION postgres",
+            "SET row_security = off; SELECT * FROM conversations_conversation",
+            "ALTER ROLE convmemory_app BYPASSRLS",
+            "ALTER TABLE conversations_conversation DISABLE ROW LEVEL SECURITY",
+            "DROP POLICY owner_alone ON conversations_conversation",
+            "CREATE FUNCTION f() RETURNS int LANGUAGE sql SECURITY DEFINER AS 'SELECT 1'",
+            "TRUNCATE conversations_conversation CASCADE",
+            "COPY conversations_conversation TO PROGRAM 'cat'",
+            "SELECT pg_read_file('/etc/passwd')",
+            "DELETE FROM django_migrations",
+        ],
+    )
+    def test_no_statement_of_the_application_leads_through_the_wall(self, statement: str) -> None:
+        with pytest.raises(DatabaseError):
+            ask(statement)
+
+    def test_a_connection_that_is_handed_back_has_forgotten_its_owner(self, people: tuple[int, int]) -> None:
+        with acting_for(people[0]):
+            process = value("SELECT pg_backend_pid()")
+        connection.close()
+        assert value("SELECT pg_backend_pid()") == process
+        assert value("SELECT current_setting('convmemory.owner', true)") == ""
+
+    def test_a_connection_that_is_handed_back_in_a_transaction_has_forgotten_its_owner(
+        self, people: tuple[int, int]
+    ) -> None:
+        with acting_for(people[0]):
+            process = value("SELECT pg_backend_pid()")
+            with transaction.atomic():
+                assert ask(READ)
+                connection.close()
+        assert value("SELECT pg_backend_pid()") == process
+        assert value("SELECT current_setting('convmemory.owner', true)") == ""
+
+    def test_a_rollback_does_not_leave_another_owner_behind(self, people: tuple[int, int]) -> None:
+        mine, others = people
+        with acting_for(mine), rolled_back():
+            ask(READ)
+            with acting_for(others):
+                assert ask(READ) == [(others,)]
+        with acting_for(others):
+            assert ask(READ) == [(others,)]
+
+    def test_a_savepoint_does_not_leave_another_owner_behind(self, people: tuple[int, int]) -> None:
+        mine, others = people
+        with acting_for(mine), transaction.atomic():
+            assert ask(READ) == [(mine,)]
+            with acting_for(others), rolled_back():
+                assert ask(READ) == [(others,)]
+            assert ask(READ) == [(mine,)]
+
+    def test_the_log_in_cannot_change_inside_a_transaction(self, people: tuple[int, int]) -> None:
+        with acting_for(people[0]), transaction.atomic(), pytest.raises(ChangedInTransaction), maintenance():
+            ask(READ)
+
+    def test_a_task_touches_its_owner_alone(self, people: tuple[int, int]) -> None:
+        mine, others = people
+        with acting_for(mine):
+            enqueue_for(mine, "convmemory.conversations.tasks.count_for_statistics")
+            with pytest.raises(ProgrammingError, match="row-level security"):
+                enqueue_for(others, "convmemory.conversations.tasks.count_for_statistics")
+            assert set(OwnerTask.objects.values_list("owner_id", flat=True)) == {mine}
+
+    def test_the_doctor_sees_that_somebody_else_is_building_an_index(self) -> None:
+        with index_under_construction(), maintenance():
+            assert list(check_validity()) == []
+
+
+class TestExternalServers:
+    """`setup_roles` and `doctor`, on the test's server as if it were somebody's own."""
+
+    @pytest.fixture(autouse=True)
+    def own_server(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        place = connection.get_connection_params()
+        monkeypatch.setitem(connection.settings_dict, "EMBEDDED_PATH", None)
+        monkeypatch.setitem(connection.settings_dict, "HOST", place["host"])
+        monkeypatch.setitem(connection.settings_dict, "PORT", place["port"])
+
+    def test_the_statements_are_printed_with_the_settings(self) -> None:
+        said = StringIO()
+        call_command("setup_roles", stdout=said)
+        assert "CREATE ROLE convmemory_app LOGIN NOSUPERUSER NOBYPASSRLS" in said.getvalue()
+        assert "ALTER ROLE convmemory_maintenance PASSWORD 'SCRAM-SHA-256$" in said.getvalue()
+        url = next(line for line in said.getvalue().splitlines() if line.startswith("DATABASE_APP_URL="))
+        password = urlsplit(url.partition("=")[2]).password
+        assert password
+        assert said.getvalue().count(password) == 1  # the server gets a verifier alone
+
+    def test_they_run_and_the_settings_log_in(self) -> None:
+        said = StringIO()
+        call_command("setup_roles", apply=True, stdout=said)
+        urls = dict(line.split("=", 1) for line in said.getvalue().splitlines() if line.startswith("DATABASE_"))
+        connection.close()
+        found = logins.external(urls["DATABASE_APP_URL"], urls["DATABASE_MAINTENANCE_URL"])
+        for login, role in logins.ROLES.items():
+            with psycopg.connect(**found[login]) as visitor:
+                assert visitor.execute("SELECT current_user::text").fetchone() == (role,)
+
+    def test_roles_wait_for_the_tables(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(setup_roles, "is_migrated", lambda: False)
+        with pytest.raises(CommandError, match=r"manage\.py migrate"):
+            call_command("setup_roles")
+
+    def test_one_address_without_the_other_is_refused(self) -> None:
+        with pytest.raises(SettingError, match="both DATABASE_APP_URL and DATABASE_MAINTENANCE_URL"):
+            logins.external("postgres://a@b/c", "")
+
+    def test_the_doctor_says_that_one_login_does_everything(self) -> None:
+        assert [finding.id for finding in check_logins()] == ["database.one-login"]
+
+    def test_the_doctor_knows_a_login_that_no_policy_holds(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(connection.settings_dict, "LOGINS", {Login.APP: {"user": "postgres"}})
+        monkeypatch.setitem(connection.settings_dict, "ASSUME_ROLES", False)
+        assert [finding.id for finding in check_logins()] == ["database.login-above-the-wall"]
+        monkeypatch.setitem(connection.settings_dict, "LOGINS", {Login.APP: {"user": "convmemory_app"}})
+        connection.close()
+        assert list(check_logins()) == []
+
+
+def test_the_doctor_finds_a_table_without_its_policy_and_puts_it_back() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE conversations_message DISABLE ROW LEVEL SECURITY")
+    (finding,) = check_wall()
+    assert (finding.id, "conversations_message" in finding.message) == ("database.unwalled", True)
+    assert finding.fix is not None
+    finding.fix()
+    assert list(check_wall()) == []

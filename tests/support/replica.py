@@ -1,0 +1,93 @@
+"""A streaming replica of the tests' own server, made by `pg_basebackup` and started beside it."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import psycopg
+import pytest
+from django.db import connection
+
+from convmemory.core import embedded
+from convmemory.core.postgres import server
+from tests.conftest import FAST_OPTIONS
+from tests.support.installation import wait_until
+
+CAUGHT_UP_S = 60
+
+
+@dataclass(frozen=True, slots=True)
+class StreamingReplica:
+    """A replica in a folder of its own."""
+
+    folder: Path
+    database: str
+
+    @property
+    def host(self) -> str:
+        return str(server.socket_dir(self.folder, server._account(self.folder)))
+
+    @property
+    def url(self) -> str:
+        """Its address, for `DATABASE_REPLICA_URLS`; who logs in is as for the primary."""
+        return f"postgres://{quote(self.host, safe='')}:{server.PORT}/{self.database}"
+
+    def start(self) -> None:
+        server.start(self.folder, FAST_OPTIONS)
+
+    def kill(self) -> None:
+        """As a machine does that loses its power."""
+        server.stop(self.folder, timeout_s=0)
+
+    def ask(self, statement: str) -> object:
+        with psycopg.connect(host=self.host, user=server.SUPERUSER, dbname=self.database) as link:
+            row = link.execute(statement.encode()).fetchone()
+        return row[0] if row else None
+
+    def pause(self) -> None:
+        """It goes on receiving the log, and applies nothing of it."""
+        self.ask("SELECT pg_wal_replay_pause()")
+        wait_until(lambda: self.ask("SELECT pg_get_wal_replay_pause_state()") == "paused", "the pause", CAUGHT_UP_S)
+
+    def resume(self) -> None:
+        self.ask("SELECT pg_wal_replay_resume()")
+        self.catch_up()
+
+    def catch_up(self) -> None:
+        """Wait until it has everything that the primary has now."""
+        with psycopg.connect(**_primary(), dbname=self.database) as link:
+            row = link.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
+        assert row
+        is_there = f"SELECT pg_last_wal_replay_lsn() >= '{row[0]}'"
+        wait_until(lambda: self.ask(is_there), "the replica to catch up", CAUGHT_UP_S, 0.02)
+
+
+def _primary() -> dict[str, Any]:
+    folder = connection.settings_dict["EMBEDDED_PATH"]
+    return {"host": str(embedded.join(folder, FAST_OPTIONS)), "port": str(server.PORT), "user": server.SUPERUSER}
+
+
+@contextmanager
+def streaming_replica(folder: Path) -> Iterator[StreamingReplica]:
+    """A replica of the server of the tests' database, stopped at the end."""
+    if not connection.settings_dict["EMBEDDED_PATH"]:
+        pytest.skip("There is no copying of an external server from here.")
+    place, account = _primary(), server._account(folder)
+    folder.mkdir(mode=0o700)
+    if account:
+        server._open_path_to(folder)
+        os.chown(folder, account.uid, account.gid)
+    command = ["pg_basebackup", "-h", place["host"], "-p", place["port"], "-U", place["user"], "-D", str(folder)]
+    done = server._run([*command, "--write-recovery-conf", "--checkpoint=fast"], folder=folder, account=account)
+    assert done.returncode == 0, done.stdout
+    replica = StreamingReplica(folder, str(connection.settings_dict["NAME"]))
+    try:
+        replica.start()
+        replica.catch_up()
+        yield replica
+    finally:
+        server.stop(folder)

@@ -1,0 +1,94 @@
+"""An external database whose owner is no superuser: as it is, and after `manage.py setup_roles`."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import psycopg
+import pytest
+from django.conf import settings as project
+from django.db import connection
+
+from convmemory.core import embedded
+from convmemory.core.postgres import server
+from tests.conftest import FAST_OPTIONS
+
+NAME = f"external_{os.getpid()}"
+TALK = '{"role": "user", "content": "where is the zebrafish lab?"}\n{"role": "assistant", "content": "In Lima."}\n'
+COUNT = """
+from django.contrib.auth.models import User
+from convmemory.accounts.keys import user_of_key
+from convmemory.conversations.models import Conversation
+from convmemory.core.acting import acting_for, nobody
+with nobody():
+    ada = user_of_key({key!r}, writes=True)
+    seen = [Conversation.objects.count()]
+with acting_for(ada.pk):
+    seen.append(Conversation.objects.count())
+with acting_for(ada.pk + 1):
+    seen.append(Conversation.objects.count())
+print(seen)
+"""
+
+
+class External:
+    """A database of the tests' server, used by its address, as somebody's own would be."""
+
+    def __init__(self, folder: Path, host: str) -> None:
+        self.folder, self.host = folder, host
+        self.settings = {"DATABASE_URL": f"postgres://{NAME}@{quote(host, safe='')}:{server.PORT}/{NAME}"}
+
+    def as_superuser(self, statements: str, database: str = NAME) -> None:
+        with psycopg.connect(host=self.host, user=server.SUPERUSER, dbname=database, autocommit=True) as link:
+            link.execute(statements.encode())
+
+    def run(self, *arguments: str, codes: tuple[int, ...] = (0,)) -> str:
+        outside = {name: value for name, value in os.environ.items() if not name.startswith("DATABASE_")}
+        environment = outside | {"CONVMEMORY_VAR": str(self.folder / "var")} | self.settings
+        done = subprocess.run(
+            [sys.executable, "manage.py", *arguments],
+            cwd=project.BASE_DIR, env=environment, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode in codes, done.stdout + done.stderr
+        return done.stdout
+
+    def findings(self) -> set[str]:
+        report = json.loads(self.run("doctor", "--json", codes=(0, 1, 2)))
+        return {finding["id"] for finding in report["findings"] if finding["id"].startswith("database.")}
+
+
+@pytest.fixture
+def external(tmp_path: Path) -> Iterator[External]:
+    if not connection.settings_dict["EMBEDDED_PATH"]:
+        pytest.skip("Roles and databases are made on the tests' own server.")
+    found = External(tmp_path, str(embedded.join(connection.settings_dict["EMBEDDED_PATH"], FAST_OPTIONS)))
+    found.as_superuser(f"CREATE ROLE {NAME} LOGIN NOSUPERUSER", "postgres")
+    try:
+        found.as_superuser(f"CREATE DATABASE {NAME} OWNER {NAME}", "postgres")
+        found.as_superuser("CREATE EXTENSION vector")
+        yield found
+    finally:
+        found.as_superuser(f"DROP DATABASE IF EXISTS {NAME} WITH (FORCE)", "postgres")
+        found.as_superuser(f"DROP ROLE {NAME}", "postgres")
+
+
+def test_it_runs_as_before_until_its_roles_are_set_up(external: External, tmp_path: Path) -> None:
+    external.run("migrate", "--verbosity", "0")
+    key = external.run("create_api_key", "ada", "--create").split()[-1]
+    talk = tmp_path / "talk.jsonl"
+    talk.write_text(TALK)
+    external.run("import_conversations", str(talk), "--user", "ada")
+    code = COUNT.format(key=key)
+    assert external.run("shell", "--no-imports", "-c", code).strip() == "[1, 1, 1]"  # only its filters stand
+    assert external.findings() == {"database.one-login"}
+
+    script, _, urls = external.run("setup_roles").partition("-- Then set")
+    external.as_superuser(script)
+    external.settings |= dict(line.split("=", 1) for line in urls.splitlines() if line.startswith("DATABASE_"))
+    assert external.run("shell", "--no-imports", "-c", code).strip() == "[0, 1, 0]"
+    assert external.findings() == set()
+    external.run("migrate", "--verbosity", "0")

@@ -1,0 +1,100 @@
+"""What adapters share: the pipe that they are asked over, and that their model is the product's."""
+
+import sys
+from argparse import Namespace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.environments import NotInstalled, install, python_of
+from benchmarks.peers.minilm import MiniLM
+from benchmarks.systems import OURS, SYSTEMS
+from benchmarks.talking import AdapterFailed, AdapterProcess
+from convmemory.embeddings.local import open_local
+from convmemory.embeddings.model_folder import ModelFiles, default_folder
+from convmemory.embeddings.onnx_graph import cached_graph
+from convmemory.embeddings.options import EmbeddingOptions
+
+TALKATIVE = """
+import sys
+from benchmarks.peers.adapter import serve
+
+class Toy:
+    def __init__(self, options):
+        self.archives = {}
+    def start(self):
+        print("libraries print what they like")
+    def index(self, archive, turns):
+        self.archives[archive] = turns
+    def finish(self):
+        pass
+    def search(self, archive, question, limit):
+        return [turn for turn, text in self.archives[archive] if question in text][:limit]
+    def bytes_on_disk(self):
+        return 7
+    def servers(self):
+        return [1]
+
+sys.argv = ["toy", "--folder=.", "--graph=.", "--tokenizer=.", "--dataset=toy", "--data=."]
+serve(Toy)
+"""
+
+
+def test_an_adapter_answers_over_the_pipe_whatever_libraries_print(tmp_path: Path) -> None:
+    with AdapterProcess([sys.executable, "-c", TALKATIVE], log=tmp_path / "log") as adapter:
+        assert adapter.ask("start")["servers"] == [1]
+        adapter.ask("index", archive="one", turns=[["t1", "a cat"], ["t2", "a dog"], ["t3", "cats"]])
+        assert adapter.ask("finish")["bytes"] == 7
+        answer = adapter.ask("search", archive="one", question="cat", limit=5)
+        assert answer["found"] == ["t1", "t3"]
+        assert answer["milliseconds"] >= 0
+    assert "libraries print" in (tmp_path / "log").read_text()
+
+
+def test_what_goes_wrong_in_an_adapter_is_told(tmp_path: Path) -> None:
+    with (
+        AdapterProcess([sys.executable, "-c", TALKATIVE], log=tmp_path / "log") as adapter,
+        pytest.raises(AdapterFailed, match="KeyError"),
+    ):
+        adapter.ask("search", archive="missing", question="cat", limit=5)
+
+
+def test_an_adapter_that_ends_leaves_its_last_words(tmp_path: Path) -> None:
+    with (
+        AdapterProcess([sys.executable, "-c", "raise SystemExit('no such library')"], log=tmp_path / "log") as adapter,
+        pytest.raises(AdapterFailed, match="no such library"),
+    ):
+        adapter.ask("start")
+
+
+def test_adapters_embed_as_the_product_does(tmp_path: Path) -> None:
+    options = EmbeddingOptions.from_settings()
+    folder = default_folder()
+    graph = cached_graph(ModelFiles.of_bert(folder), options.cache_folder)
+    model = MiniLM.of(Namespace(graph=graph, tokenizer=folder / "tokenizer.json"))
+    texts = ["Where is the key?", "Ann: " + "It is long. " * 200, "ok", *(f"Text {n}" for n in range(40))]
+    expected = open_local(options).embed_passages(texts)
+    np.testing.assert_allclose(model.encode(texts), expected, atol=1e-5)
+
+
+def test_every_system_has_an_adapter_and_pinned_requirements() -> None:
+    peers = SYSTEMS[0].requirements_file.parents[1]
+    for system in SYSTEMS:
+        assert (peers / f"{system.adapter}.py").exists()
+        if system.name == OURS:
+            continue
+        lines = system.requirements_file.read_text().split()
+        assert lines
+        assert all("==" in line for line in lines)
+
+
+def test_a_system_that_cannot_be_installed_says_why(tmp_path: Path) -> None:
+    requirements = tmp_path / "requirements.txt"
+    requirements.write_text(f"{tmp_path / 'no-such-package.whl'}\n")
+    with pytest.raises(NotInstalled, match="no-such-package"):
+        install(Path(sys.executable), requirements)
+
+
+def test_our_own_adapter_runs_in_our_environment(tmp_path: Path) -> None:
+    assert python_of(SYSTEMS[0], tmp_path) == Path(sys.executable)

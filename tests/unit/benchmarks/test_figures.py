@@ -1,0 +1,66 @@
+"""Figures with intervals, and what others count."""
+
+import numpy as np
+import pytest
+
+from benchmarks.archives import Asked
+from benchmarks.counting import Ranked, lmeb_figures, session_figures, turn_figures
+from benchmarks.figures import differences, mean_interval, percentiles, quality, values_of
+
+ASKED = [Asked("first", frozenset({"a"})), Asked("second", frozenset({"b", "c"})), Asked("third", frozenset({"z"}))]
+FOUND = [["a", "b"], ["x", "b", "y", "w", "v", "c"], ["a", "b"]]
+
+
+def test_each_question_has_its_values() -> None:
+    values = values_of(ASKED, FOUND)
+    assert values["hit@1"].tolist() == [1, 0, 0]
+    assert values["hit@5"].tolist() == [1, 1, 0]
+    assert values["recall@10"].tolist() == [1, 1, 0]
+    assert values["mrr"].tolist() == [1, 0.5, 0]
+
+
+def test_only_the_first_twenty_count() -> None:
+    values = values_of([ASKED[0]], [[*map(str, range(20)), "a"]])
+    assert values["mrr"].tolist() == [0]
+
+
+def test_an_interval_holds_the_mean_and_narrows_with_more_questions() -> None:
+    few, many = mean_interval(np.tile([0.0, 1.0], 10)), mean_interval(np.tile([0.0, 1.0], 1_000))
+    assert few.low < few.mean == 0.5 < few.high
+    assert many.high - many.low < (few.high - few.low) / 5
+
+
+def test_equal_rankings_do_not_differ_and_a_better_one_does() -> None:
+    values = values_of(ASKED, FOUND)
+    worse = values_of(ASKED, [["n"]] * 3)
+    assert differences(values, values)["mrr"] == {"mean": 0, "low": 0, "high": 0}
+    assert differences(values, worse)["mrr"]["mean"] == 0.5
+    assert quality(values)["hit@5"]["mean"] == pytest.approx(2 / 3, abs=1e-4)
+
+
+def test_percentiles_are_of_the_times() -> None:
+    assert percentiles([float(number) for number in range(1, 102)]) == {"p50": 51.0, "p95": 96.0}
+
+
+def row(category: str, right: str, found: str) -> Ranked:
+    return Ranked(category, frozenset(right), tuple(found))
+
+
+def test_lmeb_is_the_mean_of_its_tasks_not_of_its_questions() -> None:
+    rows = [row("single-hop", "a", "ab"), row("single-hop", "a", "ab"), row("adversarial", "b", "xb")]
+    found = lmeb_figures(rows)
+    assert found["single_hop"] == {"questions": 2, "ndcg@10": 1.0, "recall@10": 1.0}
+    assert found["adversarial"]["ndcg@10"] == pytest.approx(0.6309, abs=1e-4)
+    assert found["mean of tasks"]["ndcg@10"] == pytest.approx((1 + 0.6309) / 2, abs=1e-4)
+
+
+def test_any_session_is_less_than_all_of_them() -> None:
+    figures = session_figures([row("", "ab", "axxxb"), row("", "ab", "axxxxxxxb")])
+    assert (figures["any@1"], figures["all@1"]) == (1, 0)
+    assert (figures["any@5"], figures["all@5"], figures["all@10"]) == (1, 0.5, 1)
+
+
+def test_turns_are_counted_together_and_by_category() -> None:
+    found = turn_figures([row("multi", "ab", "a"), row("single", "a", "xa")])
+    assert found["all"]["recall@1"] == 0.25
+    assert (found["multi"]["recall@1"], found["single"]["recall@5"], found["single"]["mrr"]) == (0.5, 1, 0.5)

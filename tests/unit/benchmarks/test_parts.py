@@ -1,0 +1,59 @@
+"""What an ablation leaves out: pipelines without a part, the rest as it is."""
+
+import pytest
+
+from benchmarks.parts import COMPLETE, OF_CONVERSATIONS, OF_PASSAGES, PARTS, Part, single_features
+from search.pipeline import PIPELINE
+from search.ranking.weights import weights_of
+from search.retrieval.features import EXCHANGES
+
+
+def weighed(part: Part) -> frozenset[str]:
+    return part.pipeline().rankers.features
+
+
+def by_title(beginning: str) -> Part:
+    (part,) = [part for part in PARTS if part.title.startswith(beginning)]
+    return part
+
+
+def test_the_complete_search_is_the_products_own() -> None:
+    assert COMPLETE.pipeline() is PIPELINE
+    assert (COMPLETE.mode, COMPLETE.settings) == ("hybrid", {})
+
+
+@pytest.mark.parametrize("part", PARTS, ids=lambda part: part.title)
+def test_every_part_can_be_left_out_and_something_changes(part: Part) -> None:
+    changed = part.pipeline() != PIPELINE or part.mode != "hybrid" or part.settings
+    assert changed
+
+
+@pytest.mark.parametrize(
+    ("title", "features"),
+    [
+        ("vectors of sentence", OF_PASSAGES),
+        ("the question before", EXCHANGES),
+        ("the conversation around", OF_CONVERSATIONS),
+    ],
+)
+def test_nothing_weighs_the_features_of_a_part_that_is_left_out(title: str, features: frozenset[str]) -> None:
+    left = weighed(by_title(title))
+    assert not left & features
+    assert left == PIPELINE.rankers.features - features
+
+
+def test_a_retriever_that_is_left_out_is_not_asked() -> None:
+    kept = by_title("vectors of whole turns").pipeline().retrievers
+    assert [type(one).__name__ for one in kept] == ["LexicalRetriever", "PassageRetriever"]
+
+
+def test_without_late_interaction_the_first_stage_decides() -> None:
+    rankers = by_title("late interaction").pipeline().rankers
+    assert rankers.hybrid == rankers.first_stage == PIPELINE.rankers.first_stage
+
+
+def test_every_single_feature_that_weighs_anything_can_be_left_out() -> None:
+    parts = single_features()
+    assert {part.title for part in parts} >= {f"`{name}`" for name, weight in weights_of("hybrid").items() if weight}
+    for part in parts:
+        assert part.title.strip("`") not in weighed(part)
