@@ -111,7 +111,7 @@
 
   let wantsFirst = false; // Enter was pressed in the search box: go on to the first result
 
-  const items = () => all("#results .item, #results a.more").filter((item) => item.checkVisibility());
+  const items = () => all("#results .item, #results a.more, .library-title").filter((item) => item.checkVisibility());
 
   function focusFirst() {
     wantsFirst = false;
@@ -129,7 +129,7 @@
   /** From the selected result to the next one (j) or the one before (k), wherever the focus is. */
   function stepFromSelected(by) {
     const active = document.activeElement;
-    const at = active?.closest("#results .item") ?? one('#results .item[aria-current]');
+    const at = active?.closest("#results .item, .library-title") ?? one('#results .item[aria-current]');
     if (at || by > 0) step(at, by);
   }
 
@@ -169,7 +169,7 @@
       onEscape(active);
     } else if (hitKeys[event.key] && !isTyping(active) && one(hitKeys[event.key])) {
       one(hitKeys[event.key]).click();
-    } else if (stepKeys[event.key] && !isTyping(active) && one("#results .item")) {
+    } else if (stepKeys[event.key] && !isTyping(active) && items().length) {
       stepFromSelected(stepKeys[event.key]);
     } else if (event.key === "ArrowDown" && (active === query() || active.closest("#results"))) {
       step(active === query() ? null : active.closest("a"), 1);

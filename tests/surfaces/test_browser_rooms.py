@@ -351,6 +351,11 @@ def test_the_library_has_one_list_of_what_to_choose_by(
             expect(choices).to_have_count(0)
             page.locator(".choices-fold summary").first.click()
         expect(choices).to_have_count(1)
+        page.keyboard.press("j")
+        expect(page.locator(".library-title").first).to_be_focused()
+        page.keyboard.press("j")
+        page.keyboard.press("k")
+        expect(page.locator(".library-title").first).to_be_focused()
         choices.get_by_role("link", name="Starred").click()
         page.wait_for_url("**/library?starred=1")
         cut = "rows => rows.filter(row => row.scrollWidth > row.clientWidth).map(row => row.innerText)"
