@@ -9,7 +9,7 @@ LOCKS := requirements.lock requirements-model.lock requirements-dev.lock
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade --no-config \
   --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
 UP_TO ?= 300000
-BENCHMARK_DATA = $(if $(DATA),--data locomo=$(DATA))
+BENCHMARK_DATA = $(if $(DATA),--data locomo=$(DATA) samples=tests/retrieval)
 SCRATCH := env -u DATABASE_URL -u DATABASE_URL_FILE CONVMEMORY_VAR=$(CURDIR)/var/bench
 
 export PIP_ROOT_USER_ACTION := ignore
@@ -61,7 +61,7 @@ bench: setup ## Measure speeds on a scratch database
 scoreboard: setup ## Measure beside other systems, and write docs/benchmarks.md. DATA=locomo10.json for LoCoMo
 	@$(BIN)/python -m benchmarks scoreboard $(BENCHMARK_DATA)
 	@$(BIN)/python -m benchmarks ablation $(BENCHMARK_DATA)
-	@$(if $(DATA),$(BIN)/python -m benchmarks protocols $(BENCHMARK_DATA))
+	@$(if $(DATA),$(BIN)/python -m benchmarks protocols --data locomo=$(DATA))
 	@$(BIN)/python -m benchmarks sizes --up-to $(UP_TO)
 	@$(BIN)/python -m benchmarks page
 

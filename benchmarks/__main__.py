@@ -12,7 +12,7 @@ COMMANDS = ("scoreboard", "ablation", "protocols", "sizes", "page")
 def main() -> None:
     if len(sys.argv) < 2 or sys.argv[1] not in COMMANDS:
         sys.exit(f"Name a benchmark: python -m benchmarks {{{','.join(COMMANDS)}}}")
-    use_scratch_database()
+    use_scratch_database(sys.argv[1])
     import django
 
     django.setup()
@@ -22,10 +22,10 @@ def main() -> None:
     import_module(f"benchmarks.{sys.argv[1]}").main(sys.argv[2:])
 
 
-def use_scratch_database() -> None:
-    """Nothing here may touch a database that somebody uses."""
+def use_scratch_database(benchmark: str) -> None:
+    """Nothing here may touch a database that somebody uses, nor one benchmark that of another."""
     os.environ["DJANGO_SETTINGS_MODULE"] = "convmemory.settings"
-    os.environ["CONVMEMORY_VAR"] = str(VAR / "own")
+    os.environ["CONVMEMORY_VAR"] = str(VAR / "own" / benchmark)
     for name in ("DATABASE_URL", "DATABASE_URL_FILE"):
         os.environ.pop(name, None)
 

@@ -17,7 +17,7 @@ from benchmarks.archives import Asked
 from benchmarks.figures import Figures, differences, quality, values_of
 from benchmarks.machine import run_facts
 from benchmarks.parts import COMPLETE, PARTS, Part, single_features
-from benchmarks.places import named_paths, say, write_result
+from benchmarks.places import is_measured, named_paths, say, write_result
 from convmemory.evaluation.datasets import read_dataset
 from convmemory.evaluation.haystacks import Haystack
 from convmemory.evaluation.reporting import fit_tables
@@ -33,10 +33,12 @@ Loaded = list[tuple[User, Haystack]]
 def main(arguments: list[str]) -> None:
     options = _options(arguments)
     call_command("migrate", verbosity=0)
+    parts = (*PARTS, *(single_features() if options.each_feature else ()))
     for dataset, path in named_paths(options.data):
-        loaded = load(dataset, list(read_dataset(dataset, path)))
-        parts = (*PARTS, *(single_features() if options.each_feature else ()))
-        write_result(f"ablation-{dataset}", run_facts() | {"dataset": dataset} | report(loaded, parts, dataset))
+        facts = run_facts()
+        if options.again or not is_measured(f"ablation-{dataset}", facts["commit"]):
+            loaded = load(dataset, list(read_dataset(dataset, path)))
+            write_result(f"ablation-{dataset}", facts | {"dataset": dataset} | report(loaded, parts, dataset))
 
 
 def load(dataset: str, haystacks: Sequence[Haystack]) -> Loaded:
@@ -88,4 +90,5 @@ def _options(arguments: list[str]) -> Namespace:
     parser = ArgumentParser(prog="benchmarks ablation")
     parser.add_argument("--data", nargs="+", default=[], metavar="SET=PATH", help="default: our own questions")
     parser.add_argument("--each-feature", action="store_true", help="leave each single feature out, too")
+    parser.add_argument("--again", action="store_true", help="measure anew what was measured at this commit")
     return parser.parse_args(arguments)

@@ -8,7 +8,7 @@ from typing import Any
 
 import psutil
 
-from benchmarks.places import ROOT
+from benchmarks.places import CHANGED, ROOT
 
 GIB = 2**30
 
@@ -30,7 +30,7 @@ def commit() -> str:
     """The short hash of what is checked out, marked where something tracked was changed since."""
     shown = _git("rev-parse", "--short=10", "HEAD")
     changed = _git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!benchmarks/results", ":!docs")
-    return f"{shown}, changed" if changed else shown
+    return f"{shown}{CHANGED}" if changed else shown
 
 
 def _git(*arguments: str) -> str:

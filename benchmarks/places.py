@@ -10,6 +10,8 @@ ROOT = Path(__file__).resolve().parents[1]
 VAR = ROOT / "var" / "benchmarks"
 RESULTS = ROOT / "benchmarks" / "results"
 OWN_QUESTIONS = ROOT / "tests" / "retrieval"
+CHANGED = ", changed"
+"""What follows a commit's hash where files were changed since."""
 
 
 def write_result(name: str, result: Mapping[str, Any]) -> None:
@@ -22,6 +24,14 @@ def read_results(kind: str) -> dict[str, Any]:
     """The results of a kind by what follows it in their names, or by nothing: `scoreboard-locomo` is `locomo`."""
     found = {path.stem.removeprefix(kind).removeprefix("-"): path for path in sorted(RESULTS.glob(f"{kind}*.json"))}
     return {name: json.loads(path.read_text(encoding="utf-8")) for name, path in found.items()}
+
+
+def is_measured(name: str, commit: str) -> bool:
+    """Whether a result is of this very commit, with nothing changed since."""
+    path = RESULTS / f"{name}.json"
+    if not path.exists() or commit.endswith(CHANGED):
+        return False
+    return bool(json.loads(path.read_text(encoding="utf-8"))["commit"] == commit)
 
 
 def named_paths(arguments: list[str]) -> list[tuple[str, Path]]:

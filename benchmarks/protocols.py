@@ -15,7 +15,7 @@ from django.core.management import call_command
 
 from benchmarks.counting import LMEB_TASKS, Ranked, lmeb_figures, session_figures, turn_figures
 from benchmarks.machine import run_facts
-from benchmarks.places import named_paths, say, write_result
+from benchmarks.places import is_measured, named_paths, say, write_result
 from convmemory.core.errors import InvalidInput
 from convmemory.evaluation.datasets import read_dataset
 from convmemory.evaluation.haystacks import Haystack
@@ -33,7 +33,9 @@ def main(arguments: list[str]) -> None:
     for dataset, path in named_paths(options.data):
         if dataset not in KNOWN:
             raise InvalidInput(f"There is no protocol for {dataset}: name one of {', '.join(KNOWN)}.")
-        write_result(f"protocols-{dataset}", run_facts() | report(dataset, path, limit=options.limit))
+        facts = run_facts()
+        if options.again or not is_measured(f"protocols-{dataset}", facts["commit"]):
+            write_result(f"protocols-{dataset}", facts | report(dataset, path, limit=options.limit))
 
 
 def report(dataset: str, path: Path, *, limit: int | None = None) -> dict[str, Any]:
@@ -85,4 +87,5 @@ def _options(arguments: list[str]) -> Namespace:
     parser = ArgumentParser(prog="benchmarks protocols")
     parser.add_argument("--data", nargs="+", required=True, metavar="SET=PATH", help=", ".join(KNOWN))
     parser.add_argument("--limit", type=int, help="only so many archives of each set")
+    parser.add_argument("--again", action="store_true", help="measure anew what was measured at this commit")
     return parser.parse_args(arguments)

@@ -5,16 +5,18 @@ turn), one after the other on one server, the smaller ones staying beside the la
 same commit is not measured again. Writes `benchmarks/results/sizes.json`.
 """
 
+import shutil
 import time
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
+from django.conf import settings
 from django.core.management import call_command
 from django.db import connection
 
 from benchmarks.figures import percentiles
-from benchmarks.machine import commit, run_facts
-from benchmarks.places import read_results, say, write_result
+from benchmarks.machine import run_facts
+from benchmarks.places import is_measured, read_results, say, write_result
 from convmemory.embeddings.spaces import active_space
 from convmemory.ops.benchmarks.bench import refresh_statistics, scratch_user, search_ms
 from convmemory.ops.benchmarks.synthetic import PASSAGES_PER_TURN, TextMaker, VectorMaker, fill_turns
@@ -25,10 +27,12 @@ SIZES = (10_000, 30_000, 100_000, 300_000, 1_000_000)
 
 def main(arguments: list[str]) -> None:
     options = _options(arguments)
-    call_command("migrate", verbosity=0)
-    kept = read_results("sizes").get("", {})
-    sizes = kept["sizes"] if kept.get("commit") == commit() and not options.again else []
     facts = run_facts()
+    goes_on = is_measured("sizes", facts["commit"]) and not options.again
+    sizes = read_results("sizes")[""]["sizes"] if goes_on else []
+    if not goes_on:
+        shutil.rmtree(settings.VAR_DIR / "postgres", ignore_errors=True)
+    call_command("migrate", verbosity=0)
     for passages in SIZES:
         if passages > options.up_to or any(one["passages"] == passages for one in sizes):
             continue

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
-from django.db.models import Q
+from django.db.models import F, Q, Sum
 from django.utils import timezone
 
 from convmemory.core.errors import ConvMemoryError, EmbedderUnavailable, RerankerUnavailable
@@ -18,11 +18,13 @@ from convmemory.embeddings.spaces import active_space, building_space, default_e
 from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity
 from convmemory.ops.reembed.pruning import retired_spaces
 from convmemory.ops.reembed.targets import PROBE, settings_for
-from search.models import SourceIndex
+from search.models import Source, SourceIndex
 from search.ranking.rerank_endpoint import RerankOptions, rerank
 from search.ranking.reranking import PASSAGE_CHARS, QUESTION_CHARS
 
 ABANDONED = timedelta(hours=1)
+ENGLISH_ALONE = frozenset({(LOCAL, DEFAULT_MODEL)})
+"""Models, by provider and name, that know no other language; of most models nothing says what they know."""
 
 
 def facts() -> Iterator[Fact]:
@@ -108,6 +110,28 @@ def check_building() -> Iterator[Finding]:
         )
 
 
+def check_languages() -> Iterator[Finding]:
+    """Counts what full text search has a stemmer for: texts in scripts without spaces are not told apart."""
+    space = active_space()
+    if (space.provider, space.model) not in ENGLISH_ALONE:
+        return
+    others = Sum("item_count", filter=~Q(languages=""), default=0)
+    sums = Source.objects.values("owner_id").annotate(all_items=Sum("item_count"), others=others)
+    owners = list(sums.filter(others__gt=F("all_items") / 2).values_list("owner_id", flat=True))
+    if not owners:
+        return
+    named = Source.objects.filter(owner_id__in=owners).exclude(languages="").values_list("languages", flat=True)
+    languages = sorted({language for names in named.distinct() for language in names.split()})
+    yield Finding(
+        "models.language-unknown",
+        Severity.NOTICE,
+        f"What {len(owners)} of the users have is mostly in other languages than English ({', '.join(languages)}); "
+        f"{space.model} knows English alone, so searches by meaning miss much of it.",
+        "Take a model of many languages (docs/models.md): `manage.py evaluate own --user U --against FOLDER` compares "
+        "it first, `manage.py reembed --model FOLDER` changes over. Searches by words find them with any model.",
+    )
+
+
 def check_retired() -> Iterator[Finding]:
     for space in retired_spaces():
         yield Finding(
@@ -149,5 +173,13 @@ def _digest(files: ModelFiles) -> str:
 AREA = Area(
     "models",
     facts,
-    (check_active_model, check_weights, check_settings_agree, check_building, check_retired, check_reranker),
+    (
+        check_active_model,
+        check_weights,
+        check_settings_agree,
+        check_building,
+        check_retired,
+        check_reranker,
+        check_languages,
+    ),
 )

@@ -22,7 +22,7 @@ from convmemory.core import conf
 from convmemory.core.retrying import EMBEDDING
 from convmemory.embeddings import spaces
 from convmemory.embeddings.models import EmbeddingSpace
-from convmemory.ops.doctor import disk_area
+from convmemory.ops.doctor import disk_area, models_area
 from convmemory.ops.doctor.examining import examine, fix
 from convmemory.ops.doctor.findings import Finding, Severity
 from convmemory.ops.models import SweepRun
@@ -30,7 +30,7 @@ from convmemory.ops.runtime import schedules
 from memory.models import MessageEmbedding
 from search import vector_index
 from search.adapters.conversations import index_conversation
-from search.models import BinaryCodeBlock, Item, ItemEmbedding, Passage, SourceIndex
+from search.models import BinaryCodeBlock, Item, ItemEmbedding, Passage, Source, SourceIndex
 from search.ranking import rerank_endpoint
 from tests.factories import exchange, make_conversation, make_user, user_says
 from tests.support.queue import drop_all
@@ -68,7 +68,7 @@ def test_a_sound_installation_has_no_findings() -> None:
     report = examine()
     assert report.findings == []
     assert report.exit_code == 0
-    assert set(report.facts) == {"settings", "database", "models", "indexes", "queue", "rows", "disk"}
+    assert set(report.facts) == {"settings", "database", "models", "indexes", "queue", "replicas", "rows", "disk"}
 
 
 # --- planted faults -------------------------------------------------------------------------------
@@ -229,6 +229,16 @@ def undo_dropped_index() -> None:
     execute("CREATE INDEX IF NOT EXISTS item_embedding_owner ON search_itemembedding (owner_id, space_id)")
 
 
+def a_model_of_english_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    space = spaces.active_space()
+    monkeypatch.setattr(models_area, "ENGLISH_ALONE", frozenset({(space.provider, space.model)}))
+
+
+def archive_in_german(monkeypatch: pytest.MonkeyPatch) -> None:
+    a_model_of_english_alone(monkeypatch)
+    Source.objects.filter(pk=Source.objects.earliest("pk").pk).update(languages="german")
+
+
 class Fault(NamedTuple):
     plant: Callable[..., None]
     found: set[str]
@@ -247,6 +257,7 @@ FAULTS = [
     Fault(dead_reranker, {"models.reranker-unavailable"}, "unset RERANK_URL"),
     Fault(abandoned_build, {"models.build-abandoned"}, "reembed --cancel"),
     Fault(retired_space, {"models.space-retired"}, "reembed --prune"),
+    Fault(archive_in_german, {"models.language-unknown"}, "docs/models.md"),
     Fault(rows_of_gone_turns, {"rows.orphaned"}, "doctor --fix"),
     Fault(row_with_foreign_owner, {"rows.orphaned"}, "doctor --fix", fixed=True),
     Fault(stale_vector, {"rows.stale"}, "manage.py reembed"),
@@ -285,6 +296,20 @@ def test_a_planted_fault_is_found_with_its_remedy(fault: Fault, request: pytest.
     finally:
         if fault.undo:
             fault.undo()
+
+
+def test_a_little_of_another_language_is_no_finding_and_neither_is_a_model_of_unknown_languages(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    german, english = Source.objects.order_by("pk")
+    Source.objects.filter(pk=german.pk).update(languages="german")
+    assert ids() == []
+    a_model_of_english_alone(monkeypatch)
+    Source.objects.filter(pk=english.pk).update(owner=german.owner_id, item_count=german.item_count)
+    assert "models.language-unknown" not in ids()
+    Source.objects.filter(pk=english.pk).update(item_count=german.item_count - 1)
+    (finding,) = (one for one in examine().findings if one.id == "models.language-unknown")
+    assert "(german)" in finding.message
 
 
 def test_the_exit_code_is_that_of_the_worst_finding() -> None:
