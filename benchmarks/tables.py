@@ -16,6 +16,11 @@ FITTED = {"fitted": "on all questions", "left out": "each conversation's without
 QUIET_LOAD = 0.5  # of the last minute, before a run
 
 
+SIZE_PLOTS = """![p50 and p95 of a search by size](images/benchmarks-search.svg)
+
+![Megabytes on disk by size](images/benchmarks-bytes.svg)"""
+
+
 def run_line(result: Result) -> str:
     """What the figures below it were measured on."""
     load = result["load_before"]
@@ -156,7 +161,7 @@ def sizes(result: Result) -> str:
         for one in result["sizes"]
     ]
     heads = ["passages of one person", "search p50", "p95", "on disk", "bytes a passage", "made in"]
-    return f"{run_line(result)}\n\n{table(heads, rows)}"
+    return f"{run_line(result)}\n\n{SIZE_PLOTS}\n\n{table(heads, rows)}"
 
 
 def versions(results: Iterable[Result]) -> str:

@@ -5,6 +5,7 @@ reembed` builds by default, and how models are reached (docs/adr/0015). An embed
 kept; it holds threads and connections, so a forked child makes its own.
 """
 
+import os
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -202,3 +203,7 @@ def _ways_to_local(space: EmbeddingSpace, options: EmbeddingOptions) -> Iterator
     for path in filter(None, dict.fromkeys(paths)):
         for without_prompts, dimensions in product((False, True), (0, space.dimensions)):
             yield replace(options, model_path=path, dimensions=dimensions, without_prompts=without_prompts)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_opened.reset)
