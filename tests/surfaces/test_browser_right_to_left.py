@@ -111,3 +111,17 @@ def test_zones_arrows_and_the_divider_are_mirrored(hebrew: Callable[..., None]) 
         assert page.evaluate(MIRRORED)["list"]["width"] == pytest.approx(zones["list"]["width"] + 16, abs=1)
 
     hebrew(steps)
+
+
+def test_titles_and_the_empty_search_box_stand_on_the_page_s_side(hebrew: Callable[..., None]) -> None:
+    make_conversation(make_user("ada"), exchange(("What does the lease say?", "Nothing.")), title="The lease")
+
+    def steps(page: Page) -> None:
+        page.goto("/")
+        page.locator("#list .item-title").wait_for()
+        align = "getComputedStyle(document.querySelector('#list .item-title')).textAlign"
+        assert (page.evaluate(align), page.evaluate(DIRECTION, "#q")) == ("right", "rtl")
+        page.locator("#q").fill("lease")
+        assert page.evaluate(DIRECTION, "#q") == "ltr"
+
+    hebrew(steps)
