@@ -42,7 +42,7 @@ class Adapter(Protocol):
 
 
 def serve(make: Callable[[Namespace], Adapter], *, packages: Sequence[str] = ()) -> None:
-    """Answer requests until `stop`. `packages` are those whose versions are told."""
+    """Answer requests until `stop`. `packages` are those whose versions are reported."""
     options = _options()
     requests, answers = sys.stdin, _own_stdout()
     adapter = make(options)
