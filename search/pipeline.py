@@ -104,9 +104,9 @@ def _with_notes(ranked: RankedItems, *notes: str) -> RankedItems:
 
 def _retrieve(owner_id: int, query: SearchQuery, pipeline: Pipeline) -> Retrieved:
     """All candidates. The query is embedded while PostgreSQL looks for its words."""
+    prepared = prepare_query(owner_id=owner_id, query=query)  # the first ever makes the space, in a transaction
+    applying = [retriever for retriever in pipeline.retrievers if retriever.applies(prepared)]
     with pipelined():
-        prepared = prepare_query(owner_id=owner_id, query=query)
-        applying = [retriever for retriever in pipeline.retrievers if retriever.applies(prepared)]
         pending_corpus = PendingCorpus(owner_id, query.filters.kinds)
         pending = [r.send(prepared, pending_corpus) for r in applying if not r.needs_vector]
         prepared = embed_query(prepared)
