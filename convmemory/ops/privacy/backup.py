@@ -24,7 +24,7 @@ from django.db.migrations.loader import MigrationLoader
 from django.utils import timezone
 from psycopg import sql
 
-from convmemory.core.embedded import raise_wall
+from convmemory.core.embedded import apply_policies
 from convmemory.core.errors import ConvMemoryError, InvalidInput
 from convmemory.core.postgres import server
 from convmemory.core.postgres.base import close_pools
@@ -110,7 +110,7 @@ def restore(*, path: Path, force: bool = False) -> BackupReport:
                 _fill({**target, "dbname": fresh, "user": role}, path, manifest)
                 take_over({**target, "dbname": fresh}, role)
                 with psycopg.connect(**{**target, "dbname": fresh}) as inside:
-                    raise_wall(inside)
+                    apply_policies(inside)
                 with _files_restored(path):
                     _swap(admin, name, fresh, old)
             finally:
