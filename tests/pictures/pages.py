@@ -53,7 +53,8 @@ def _open_outline(page: Page) -> None:
 def _open_palette(page: Page) -> None:
     page.keyboard.press("Control+k")
     page.keyboard.type("deadlock")
-    page.locator(".palette-entry").first.wait_for()
+    page.locator(".palette-entry", has_text="Search for “deadlock”").wait_for()
+    page.locator(".palette-entry.is-chosen").wait_for()
 
 
 def _open_keys(page: Page) -> None:
@@ -75,7 +76,7 @@ def shots_of(ids: Mapping[str, int]) -> list[Shot]:
         Shot("home", "Home", "/"),
         Shot("search", "Search", SEARCH, steps=_select_result),
         Shot("search-filters", "Filters", f"{SEARCH}&agent=claude-code", steps=_open_chip),
-        Shot("search-nothing", "Nothing found", "/search?q=%22zzyzx+quux%22"),
+        Shot("search-nothing", "Nothing found", "/search?q=zzqqxx+blorf"),
         Shot("palette", "Go anywhere", "/", steps=_open_palette),
         Shot("keys", "Keys", "/", steps=_open_keys),
         Shot("library", "Library", "/library"),
