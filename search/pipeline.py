@@ -13,14 +13,14 @@ from search.operators import listed, notes_on_operators
 from search.options import SearchOptions
 from search.query import SearchQuery
 from search.query_text import QueryText
-from search.ranking.in_time import has_begun, place_of_best
+from search.ranking.in_time import ask_moments_ahead, has_begun, place_of_best
 from search.ranking.stages import MADE_BY_RANKING, RankedItems, Rankers, rank_candidates
 from search.ranking.times.reading import Anchor, TimeReading
 from search.ranking.times.spans import Span
 from search.retrieval.corpus import PendingCorpus
 from search.retrieval.dense import ItemRetriever, PassageRetriever
 from search.retrieval.lexical import LexicalRetriever
-from search.retrieval.prepared import embed_query, prepare_query
+from search.retrieval.prepared import PendingQueryWords, embed_query, prepare_query
 from search.retrieval.retriever import Retrieved, Retriever, merge_candidates
 
 
@@ -103,15 +103,17 @@ def _with_notes(ranked: RankedItems, *notes: str) -> RankedItems:
 
 
 def _retrieve(owner_id: int, query: SearchQuery, pipeline: Pipeline) -> Retrieved:
-    """All candidates. The query is embedded while PostgreSQL looks for its words."""
+    """All candidates. The query is embedded while PostgreSQL takes it apart into words."""
     with pipelined():
         prepared = prepare_query(owner_id=owner_id, query=query)
+        pending_words, pending_corpus = PendingQueryWords(prepared), PendingCorpus(owner_id, query.filters.kinds)
+        pending_moments = ask_moments_ahead(prepared)
+        prepared = pending_words.read(embed_query(prepared))
         applying = [retriever for retriever in pipeline.retrievers if retriever.applies(prepared)]
-        pending_corpus = PendingCorpus(owner_id, query.filters.kinds)
         pending = [r.send(prepared, pending_corpus) for r in applying if not r.needs_vector]
-        prepared = embed_query(prepared)
         if prepared.space is not None:
             pending += [r.send(prepared, pending_corpus) for r in applying if r.needs_vector]
         corpus = pending_corpus.corpus
         read = [candidates.read(prepared, corpus) for candidates in pending]
-    return merge_candidates(prepared, corpus, read, pipeline.features)
+        moments = pending_moments.rows()[0] if pending_moments is not None else None
+    return replace(merge_candidates(prepared, corpus, read, pipeline.features), moments=moments)

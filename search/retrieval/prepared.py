@@ -1,19 +1,17 @@
 """A query made ready once, for every stage of a search: whose it is, its words, its filters, its vectors.
 
-Made in two steps, because PostgreSQL can look for the words while the query is embedded.
+Made in steps, because PostgreSQL can take the query apart into words while the model embeds it.
 """
 
 import logging
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from django.db import connection
-
 from convmemory.conversations.reading import EVERYTHING, Filters
 from convmemory.core.errors import EmbedderUnavailable
-from convmemory.core.sql import load_sql
+from convmemory.core.sql import PendingQuery, load_sql
 from convmemory.core.text import storable
 from convmemory.embeddings.cache import query_embedding
 from convmemory.embeddings.embedder import TokenEmbedding, Vector
@@ -110,8 +108,7 @@ class PreparedQuery:
 
 
 def prepare_query(*, owner_id: int, query: SearchQuery) -> PreparedQuery:
-    """The query with its words, and the space that it will be embedded in. One query of the database, for the words."""
-    words, languages = _look_up_words(owner_id, query.parsed.text, query.filters.kinds)
+    """The query with the space that it will be embedded in, as yet without words and vectors. One query."""
     prepared = PreparedQuery(
         owner_id=owner_id,
         text=query.parsed,
@@ -119,8 +116,6 @@ def prepare_query(*, owner_id: int, query: SearchQuery) -> PreparedQuery:
         by_distance=query.by_distance,
         scope=query.scope,
         filters=query.filters,
-        words=words,
-        languages=languages,
         time=query.time,
         notes=(query.time.note,) if query.time and query.time.note else (),
     )
@@ -147,22 +142,26 @@ def _by_words_only(prepared: PreparedQuery, error: EmbedderUnavailable) -> Prepa
     return replace(prepared, space=None, notes=(*prepared.notes, f"Searched by words only: {error}"))
 
 
-def _look_up_words(owner_id: int, text: str, kinds: Collection[str]) -> tuple[tuple[QueryWord, ...], tuple[str, ...]]:
-    """The words in the order of the query, and the languages beside English of what the owner has of these kinds."""
-    with connection.cursor() as cursor:
+class PendingQueryWords:
+    """The statement that takes a query apart into words on its way."""
+
+    def __init__(self, query: PreparedQuery) -> None:
         parameters: dict[str, Any] = {
-            "owner": owner_id,
-            "kinds": sorted(kinds),
-            "text": searchable(storable(text)),
+            "owner": query.owner_id,
+            "kinds": sorted(query.filters.kinds),
+            "text": searchable(storable(query.text.text)),
         }
-        cursor.execute(load_sql("search", "query_words"), parameters)
-        rows = cursor.fetchall()
-    language = _language_of_query([row[4] for row in rows], in_english=sum(row[2] for row in rows))
-    words = (
-        QueryWord(written, lexeme, in_english or language in stop_word_in, dict(zip(spoken, also, strict=False)))
-        for written, lexeme, in_english, also, stop_word_in, spoken in rows  # `also` is empty of what is no word
-    )
-    return tuple(words), tuple(rows[0][5]) if rows else ()
+        self._pending = PendingQuery(load_sql("search", "query_words"), parameters)
+
+    def read(self, query: PreparedQuery) -> PreparedQuery:
+        """The query with its words in their order, and the languages beside English of what its owner has."""
+        rows = self._pending.rows()
+        language = _language_of_query([row[4] for row in rows], in_english=sum(row[2] for row in rows))
+        words = (
+            QueryWord(written, lexeme, in_english or language in stop_word_in, dict(zip(spoken, also, strict=False)))
+            for written, lexeme, in_english, also, stop_word_in, spoken in rows  # `also` is empty of what is no word
+        )
+        return replace(query, words=tuple(words), languages=tuple(rows[0][5]) if rows else ())
 
 
 def _language_of_query(stop_word_in: Sequence[Sequence[str]], *, in_english: int) -> str:
