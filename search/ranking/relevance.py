@@ -128,7 +128,9 @@ def _height(column: Scores | None, first: int) -> tuple[float, float, float]:
 
 
 def _of_words(query: PreparedQuery, table: FeatureTable, word_weights: Mapping[str, float]) -> dict[str, float]:
-    """How many words the query has beside stop words, how rare they are, and what share of them nothing holds."""
+    """How many words the query has beside stop words, how rare they are, what share of them nothing holds, and whether
+    that is all of several words.
+    """
     words = {word.written for word in query.words if not word.is_stop_word}
     weights = np.array([word_weights.get(word, 0.0) for word in sorted(words)], np.float32)
     unseen = float(inverse_document_frequency(np.zeros(1, np.int64), table.item_count)[0])
@@ -137,6 +139,7 @@ def _of_words(query: PreparedQuery, table: FeatureTable, word_weights: Mapping[s
         "words": float(np.log1p(len(weights))),
         "rarity": float(weights.mean()) / max(unseen, 1e-6) if len(weights) else 0.0,
         "unseen": unseen_share,
+        "none_held": float(unseen_share >= WHOLE and len(weights) > 1),
         "items": float(np.log1p(table.item_count)),
         "named_share": table.named_share,
         "long_share": long_share(table.mean_item_length),
