@@ -9,7 +9,7 @@ class CoreConfig(AppConfig):
 
     def ready(self) -> None:
         from convmemory.core import checks, safe_queue  # noqa: F401 (importing the checks registers them)
-        from convmemory.core.postgres import wall
+        from convmemory.core.postgres import row_security
 
         safe_queue.install()
-        post_migrate.connect(wall.after_migrate, sender=self)
+        post_migrate.connect(row_security.after_migrate, sender=self)

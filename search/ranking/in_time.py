@@ -3,8 +3,8 @@
 Reads when items were written. Recency counts only where the question asks for the first or the latest time.
 """
 
-from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,11 @@ from django.utils import timezone
 from numpy.typing import NDArray
 
 from convmemory.core.sql import PendingQuery, load_sql
-from search.ranking.dates import EPOCH, NEARBY_DAYS, Period, closeness
+from search.ranking.dates import EPOCH, NEARBY_DAYS, Days, Period
 from search.ranking.times.reading import Beside, Order, Place
-from search.ranking.times.spans import Span, shifted
+from search.ranking.times.spans import Span
 from search.retrieval.candidates import ItemKeys, Scores, item_keys, split_keys
+from search.retrieval.corpus import send_moments_query
 from search.retrieval.features import Feature
 from search.retrieval.prepared import PreparedQuery
 
@@ -27,7 +28,6 @@ BESIDE_DAYS = 365  # further away from the event, it falls to 1/e in this time
 MISSING = -(2**62)  # the second of an item that was deleted meanwhile
 DAY_S = 86_400
 MANY_SHARE = 0.3  # of an owner's items, from which on all are read at once
-LONG_CHARS = 150  # of a question: so many items hold one of its words that all are going to be read
 
 Columns = tuple[Any, ...]
 """When all items of an owner were written, as `owner_moments` brings it."""
@@ -43,19 +43,13 @@ class Moments:
     seconds: NDArray[np.int64]
 
 
-def ask_moments_ahead(query: PreparedQuery) -> PendingQuery | None:
-    """Send what reads when all of the owner's items were written, where the query needs nearly all; else None."""
-    is_needed = query.time is not None and len(query.text.text) >= LONG_CHARS
-    return _ask_moments_of_owner(query.owner_id) if is_needed else None
-
-
 def read_moments(query: PreparedQuery, keys: ItemKeys, *, item_count: int, of_all: Columns | None = None) -> Moments:
     """When these items (keys sorted) of the `item_count` that the owner has were written.
 
     One query, none where those `of_all` items have been read ahead.
     """
     if of_all is None and len(keys) > item_count * MANY_SHARE:
-        (of_all,) = _ask_moments_of_owner(query.owner_id).rows()
+        (of_all,) = send_moments_query(query.owner_id).rows()
     found, days, seconds = _moments_of_items(query.owner_id, keys) if of_all is None else _moments_in(of_all)
     moments = Moments(np.zeros(len(keys), np.int64), np.full(len(keys), MISSING))
     places = np.searchsorted(keys, found).clip(max=max(len(keys) - 1, 0))
@@ -73,12 +67,6 @@ def _moments_of_items(owner_id: int, keys: ItemKeys) -> tuple[ItemKeys, Ints, In
     return item_keys(found or [], numbers or []), np.asarray(days or [], np.int64), np.asarray(seconds or [], np.int64)
 
 
-def _ask_moments_of_owner(owner_id: int) -> PendingQuery:
-    """Send what reads them of all items, from an index alone: several times as fast where many are wanted."""
-    parameters: dict[str, Any] = {"owner": owner_id, "zone": timezone.get_current_timezone_name()}
-    return PendingQuery(load_sql("search", "owner_moments"), parameters)
-
-
 def _moments_in(columns: Columns) -> tuple[ItemKeys, Ints, Ints]:
     """Keys, days and seconds."""
     kinds = (">i8", ">i4", ">i4", ">i8")
@@ -91,6 +79,22 @@ def date_features(query: PreparedQuery, keys: ItemKeys, moments: Moments | None)
     if query.time is None or moments is None or not isinstance(query.time.meaning, (Period, Span)):
         return {}
     return {Feature.DATE: closeness(query.time.meaning, moments.days)}
+
+
+def closeness(period: Days, days: NDArray[np.int64]) -> Scores:
+    """For days, counted from 1970: 1 inside the period, falling to 0 outside it; 0 for all if none is within a week.
+
+    In the likely year of a period without a year it is twice that.
+    """
+    distinct, places = np.unique(days, return_inverse=True)
+    outside = [period.days_from(EPOCH + timedelta(days=day)) for day in distinct.tolist()]
+    # Scores are scaled by the best of them later on, which would make much of turns that are merely less far.
+    if not outside or min(outside) > NEARBY_DAYS:
+        return np.zeros(len(days), np.float32)
+    near: Scores = np.exp(-np.asarray(outside) / period.softness).astype(np.float32)[places]
+    if isinstance(period, Period) and period.likely:
+        near += closeness(replace(period, year=period.likely, likely=None), days)
+    return near
 
 
 def in_order_of_time(query: PreparedQuery, scores: Scores, keys: ItemKeys, moments: Moments | None) -> Scores:
@@ -126,21 +130,6 @@ def beside(event: Beside, keys: ItemKeys, seconds: NDArray[np.int64]) -> Scores:
     near = np.where((later > 0) | same, np.exp(-np.abs(later) / DAY_S / BESIDE_DAYS), 0)
     result: Scores = np.where(keys == key, 1, np.where(seconds > MISSING, near, 0)).astype(np.float32)
     return result
-
-
-def has_begun(owner_id: int, span: Span) -> bool:
-    """Whether a conversation or document of the owner began in these days or near to them. One query."""
-    parameters: dict[str, Any] = {
-        "owner": owner_id,
-        "first": _midnight(shifted(span.first, days=-NEARBY_DAYS)),
-        "after_last": _midnight(shifted(span.last, days=NEARBY_DAYS + 1)),
-    }
-    ((found,),) = PendingQuery(load_sql("search", "sources_begun"), parameters).rows()
-    return bool(found)
-
-
-def _midnight(day: date) -> datetime:
-    return datetime.combine(day, time.min, UTC)
 
 
 def place_of_best(keys: ItemKeys, query: PreparedQuery) -> Place | None:

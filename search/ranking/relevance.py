@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from search.ranking.calibration import Calibration, calibration_of
+from search.ranking.fusion import Order
 from search.ranking.rankers import long_share
 from search.retrieval.candidates import Scores
+from search.retrieval.corpus import inverse_document_frequency
 from search.retrieval.features import Feature, FeatureTable
 from search.retrieval.prepared import PreparedQuery
-from search.retrieval.word_scores import inverse_document_frequency
 
 LEAST_SPREAD = 0.02
 HIGHEST = (
@@ -31,8 +31,6 @@ HIGHEST = (
 """Features whose best value counts, how far it stands out from the median, and that of the first hit."""
 OF_CANDIDATES = (Feature.MAX_SIM, Feature.PASSAGE_MAX_SIM, Feature.COVERAGE, Feature.NEIGHBOUR_COVERAGE)
 WHOLE = 0.999  # of the query's words, as a share of their idf
-
-Order = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +55,11 @@ class Evidence:
             "place": np.log1p(places[indices]),
         }
         return columns | {str(name): _column(self.table, name, indices) for name in OF_CANDIDATES}
+
+    @property
+    def is_held_whole(self) -> bool:
+        """Whether one candidate holds every word of the query."""
+        return self.query[Feature.COVERAGE] >= WHOLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +165,3 @@ def _column(table: FeatureTable, name: str, indices: Order) -> Scores:
     if column is None:
         return np.zeros(len(indices), np.float32)
     return np.nan_to_num(column[indices]).astype(np.float32)
-
-
-def is_held_whole(evidence: Evidence) -> bool:
-    """Whether one candidate holds every word of the query."""
-    return evidence.query[Feature.COVERAGE] >= WHOLE

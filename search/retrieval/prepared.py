@@ -1,19 +1,20 @@
 """A query made ready once, for every stage of a search: whose it is, its words, its filters, its vectors.
 
-Made in steps, because PostgreSQL can take the query apart into words while the model embeds it.
+The vectors are added once its words have been sent (`dense.py`): PostgreSQL looks for them while the query is embedded.
 """
 
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from django.db import connection
+
 from convmemory.conversations.reading import EVERYTHING, Filters
 from convmemory.core.errors import EmbedderUnavailable
-from convmemory.core.sql import PendingQuery, load_sql
+from convmemory.core.sql import load_sql
 from convmemory.core.text import storable
-from convmemory.embeddings.cache import query_embedding
 from convmemory.embeddings.embedder import TokenEmbedding, Vector
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
@@ -100,6 +101,11 @@ class PreparedQuery:
         """The query with its vectors, which are of its space."""
         return replace(self, embedding=embedding, vector_text=vector_text(embedding.vector))
 
+    def by_words_only(self, error: EmbedderUnavailable) -> "PreparedQuery":
+        """The query without a space, and with a note that says why."""
+        logger.warning("Searching by words only: %s", error)
+        return replace(self, space=None, notes=(*self.notes, f"Searched by words only: {error}"))
+
     @property
     def active_space(self) -> EmbeddingSpace:
         """The space of a query that is compared by vectors."""
@@ -108,7 +114,8 @@ class PreparedQuery:
 
 
 def prepare_query(*, owner_id: int, query: SearchQuery) -> PreparedQuery:
-    """The query with the space that it will be embedded in, as yet without words and vectors. One query."""
+    """The query with its words, and the space that it will be embedded in. One query of the database, for the words."""
+    words, languages = _look_up_words(owner_id, query.parsed.text, query.filters.kinds)
     prepared = PreparedQuery(
         owner_id=owner_id,
         text=query.parsed,
@@ -116,6 +123,8 @@ def prepare_query(*, owner_id: int, query: SearchQuery) -> PreparedQuery:
         by_distance=query.by_distance,
         scope=query.scope,
         filters=query.filters,
+        words=words,
+        languages=languages,
         time=query.time,
         notes=(query.time.note,) if query.time and query.time.note else (),
     )
@@ -124,44 +133,25 @@ def prepare_query(*, owner_id: int, query: SearchQuery) -> PreparedQuery:
     try:
         return replace(prepared, space=active_space())
     except EmbedderUnavailable as error:
-        return _by_words_only(prepared, error)
+        return prepared.by_words_only(error)
 
 
-def embed_query(prepared: PreparedQuery) -> PreparedQuery:
-    """The query with its vectors; without a space, and with a note, where the model cannot be used now."""
-    if prepared.space is None:
-        return prepared
-    try:
-        return prepared.with_embedding(query_embedding(prepared.space, prepared.text.text, owner_id=prepared.owner_id))
-    except EmbedderUnavailable as error:
-        return _by_words_only(prepared, error)
-
-
-def _by_words_only(prepared: PreparedQuery, error: EmbedderUnavailable) -> PreparedQuery:
-    logger.warning("Searching by words only: %s", error)
-    return replace(prepared, space=None, notes=(*prepared.notes, f"Searched by words only: {error}"))
-
-
-class PendingQueryWords:
-    """The statement that takes a query apart into words on its way."""
-
-    def __init__(self, query: PreparedQuery) -> None:
+def _look_up_words(owner_id: int, text: str, kinds: Collection[str]) -> tuple[tuple[QueryWord, ...], tuple[str, ...]]:
+    """The words in the order of the query, and the languages beside English of what the owner has of these kinds."""
+    with connection.cursor() as cursor:
         parameters: dict[str, Any] = {
-            "owner": query.owner_id,
-            "kinds": sorted(query.filters.kinds),
-            "text": searchable(storable(query.text.text)),
+            "owner": owner_id,
+            "kinds": sorted(kinds),
+            "text": searchable(storable(text)),
         }
-        self._pending = PendingQuery(load_sql("search", "query_words"), parameters)
-
-    def read(self, query: PreparedQuery) -> PreparedQuery:
-        """The query with its words in their order, and the languages beside English of what its owner has."""
-        rows = self._pending.rows()
-        language = _language_of_query([row[4] for row in rows], in_english=sum(row[2] for row in rows))
-        words = (
-            QueryWord(written, lexeme, in_english or language in stop_word_in, dict(zip(spoken, also, strict=False)))
-            for written, lexeme, in_english, also, stop_word_in, spoken in rows  # `also` is empty of what is no word
-        )
-        return replace(query, words=tuple(words), languages=tuple(rows[0][5]) if rows else ())
+        cursor.execute(load_sql("search", "query_words"), parameters)
+        rows = cursor.fetchall()
+    language = _language_of_query([row[4] for row in rows], in_english=sum(row[2] for row in rows))
+    words = (
+        QueryWord(written, lexeme, in_english or language in stop_word_in, dict(zip(spoken, also, strict=False)))
+        for written, lexeme, in_english, also, stop_word_in, spoken in rows  # `also` is empty of what is no word
+    )
+    return tuple(words), tuple(rows[0][5]) if rows else ()
 
 
 def _language_of_query(stop_word_in: Sequence[Sequence[str]], *, in_english: int) -> str:

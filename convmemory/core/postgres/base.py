@@ -52,14 +52,14 @@ class ChangedInTransaction(DatabaseError):
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
-    """What a connection's server knows: the role that was assumed, and the owner, empty for none, None if uncertain."""
+class _SessionState:
+    """What is set in a connection's session: the role, and the owner, empty for none, None if uncertain."""
 
     role: str = NO_ROLE
     owner: str | None = ""
 
 
-NOTHING_TOLD = _Told()
+FRESH_SESSION = _SessionState()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         self._writers: set[int] = set()
         if settings_dict.get("REPLICAS"):
             self.execute_wrappers.append(self._note_write)
-        self._told: _Told | None = NOTHING_TOLD  # None: a rollback may have changed it
+        self._session: _SessionState | None = FRESH_SESSION  # None: a rollback may have changed it
 
     @property
     def pool(self) -> Any:
@@ -147,25 +147,25 @@ class DatabaseWrapper(base.DatabaseWrapper):
         if not self.settings_dict.get("ASSUME_ROLES") or self.alias == NO_DB_ALIAS:
             return
         role = logins.ROLES.get(acting.current().login, NO_ROLE)
-        if self._told is not None:
-            if role == self._told.role:
+        if self._session is not None:
+            if role == self._session.role:
                 return
             self._refuse_in_transaction()
         with self.wrap_database_errors:
             self.connection.execute(f"SET ROLE {role}")
-        self._told = replace(self._told, role=role) if self._told else _Told(role, owner=None)
+        self._session = replace(self._session, role=role) if self._session else _SessionState(role, owner=None)
 
     def create_cursor(self, name: str | None = None) -> Any:
         if self.connection.pgconn.transaction_status != TransactionStatus.INERROR:  # it takes a rollback, and no more
             self._assume_role()
-            self._tell_owner(str(acting.current().owner_id or ""))
+            self._set_owner(str(acting.current().owner_id or ""))
         return super().create_cursor(name)
 
-    def _tell_owner(self, owner: str) -> None:
+    def _set_owner(self, owner: str) -> None:
         """By SET, not by a query: a transaction that has yet to say how it is isolated takes no query before that."""
-        if self._told is None or owner != self._told.owner:
+        if self._session is None or owner != self._session.owner:
             self.connection.execute(f"SET {OWNER_SETTING} = '{owner}'")
-            self._told = replace(self._told or NOTHING_TOLD, owner=owner)
+            self._session = replace(self._session or FRESH_SESSION, owner=owner)
 
     def _refuse_in_transaction(self) -> None:
         blocks: list[Any] = self.atomic_blocks
@@ -190,19 +190,19 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     def _rollback(self) -> None:
         self._writers.clear()
-        self._told = None
+        self._session = None
         super()._rollback()  # type: ignore[misc]  # here and below: of Django, not in its stubs
 
     def _savepoint_rollback(self, sid: str) -> None:
         self._writers.clear()  # of whom nothing is left to be noted; what still stands is noted all the same
-        self._told = None
+        self._session = None
         super()._savepoint_rollback(sid)  # type: ignore[misc]
 
     def _close(self) -> None:
-        if self.connection is not None and self.pool and self._told != NOTHING_TOLD:
+        if self.connection is not None and self.pool and self._session != FRESH_SESSION:
             _forget_owner(self.connection)
         self._writers.clear()
-        self._told = NOTHING_TOLD
+        self._session = FRESH_SESSION
         super()._close()  # type: ignore[misc]
 
     # --- connecting -----------------------------------------------------------------------------------
@@ -214,7 +214,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
             raise DatabaseUnreachable(str(error)) from error
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
-        self._told = NOTHING_TOLD
+        self._session = FRESH_SESSION
         try:
             if self.pool and self.pool.closed:
                 self._probe(conn_params)

@@ -1,4 +1,4 @@
-"""The read replicas of DATABASE_REPLICA_URLS: whether each answers, follows its primary, and holds the wall."""
+"""The read replicas of DATABASE_REPLICA_URLS: whether each answers, follows its primary, and applies the policies."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from django.db import connection
 from django.template.defaultfilters import filesizeformat
 
 from convmemory.core.options import ReplicaOptions
-from convmemory.core.postgres import wall
+from convmemory.core.postgres import row_security
 from convmemory.core.sql import load_sql
 from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity
 
@@ -20,7 +20,7 @@ class ReplicaState:
     name: str
     problem: str = ""
     position: int | None = None
-    is_above_the_wall: bool = False
+    bypasses_row_security: bool = False
 
 
 def facts() -> Iterator[Fact]:
@@ -54,9 +54,9 @@ def check_replicas() -> Iterator[Finding]:
                 f"The replica {state.name} is {_size(newest - state.position)} behind and is not read from.",
                 "Give it a faster disk or less to do, or raise DATABASE_REPLICA_MAX_LAG_MB.",
             )
-        if state.is_above_the_wall and wall.has_own_logins():
+        if state.bypasses_row_security and row_security.has_own_logins():
             yield Finding(
-                "replicas.login-above-the-wall",
+                "replicas.login-bypasses-row-security",
                 Severity.ERROR,
                 f"The address of the replica {state.name} logs in as somebody whom no policy holds.",
                 "Leave the user out of it, or use the role convmemory_app.",
@@ -68,11 +68,11 @@ def _states() -> Iterator[ReplicaState]:
         try:
             with psycopg.connect(**connection.replica_parameters(name)) as link:  # type: ignore[attr-defined]
                 position = link.execute(load_sql("convmemory.core", "replica_position").encode()).fetchone()
-                above = link.execute(load_sql("convmemory.core", "is_above_the_wall").encode()).fetchone()
+                above = link.execute(load_sql("convmemory.core", "bypasses_row_security").encode()).fetchone()
         except psycopg.Error as error:
             yield ReplicaState(name, problem=str(error).partition("\n")[0])
         else:
-            yield ReplicaState(name, position=position and position[0], is_above_the_wall=bool(above and above[0]))
+            yield ReplicaState(name, position=position and position[0], bypasses_row_security=bool(above and above[0]))
 
 
 def _newest_position() -> int:

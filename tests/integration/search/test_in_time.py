@@ -16,9 +16,9 @@ from convmemory.tools.registry import run_tool
 from memory.recall import recall
 from search.adapters.conversations import index_conversation
 from search.models import Source
-from search.pipeline import rank_items
+from search.pipeline import LONG_CHARS, rank_items
 from search.query_text import QueryText
-from search.ranking.in_time import LONG_CHARS, MISSING, read_moments
+from search.ranking.in_time import MISSING, read_moments
 from search.retrieval.candidates import item_keys
 from search.retrieval.features import Feature
 from search.retrieval.prepared import PreparedQuery
@@ -183,7 +183,7 @@ def test_what_is_read_ahead_for_a_long_question_is_what_is_read_later(
     assert len(text) >= LONG_CHARS
     query = SearchQuery(text=text, today=TODAY)
     ahead = rank_items(owner_id=owner.pk, query=query)
-    monkeypatch.setattr("search.ranking.in_time.LONG_CHARS", len(text) + 1)
+    monkeypatch.setattr("search.pipeline.LONG_CHARS", len(text) + 1)
     later = rank_items(owner_id=owner.pk, query=query)
     assert ahead.table.columns[Feature.DATE].max() == 1 > ahead.table.columns[Feature.DATE].min()
     assert ahead.table.columns[Feature.DATE].tolist() == later.table.columns[Feature.DATE].tolist()

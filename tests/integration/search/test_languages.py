@@ -9,7 +9,7 @@ from search.adapters.conversations import index_conversation
 from search.indexing.sweeping import sources_to_index
 from search.models import Item, ItemEmbedding, PostingBlock, Source
 from search.query import SearchQuery
-from search.retrieval.prepared import PendingQueryWords, PreparedQuery, prepare_query
+from search.retrieval.prepared import PreparedQuery, prepare_query
 from search.searching import search
 from tests.factories import exchange, make_conversation, make_user
 
@@ -38,8 +38,7 @@ def found(owner: Any, text: str, *, has_operators: bool = False) -> list[int]:
 
 
 def prepared(owner: Any, text: str) -> PreparedQuery:
-    query = prepare_query(owner_id=owner.pk, query=SearchQuery(text=text, mode="full_text"))
-    return PendingQueryWords(query).read(query)
+    return prepare_query(owner_id=owner.pk, query=SearchQuery(text=text, mode="full_text"))
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from search.query import SCOPES, SearchQuery
 from search.retrieval.candidates import split_keys
 from search.retrieval.corpus import PendingCorpus
 from search.retrieval.lexical import LexicalRetriever
-from search.retrieval.prepared import PendingQueryWords, prepare_query
+from search.retrieval.prepared import prepare_query
 from search.retrieval.retriever import Candidates
 from search.searching import search
 from tests.factories import assistant_says, exchange, make_conversation, make_user
@@ -45,7 +45,6 @@ def found(owner: Any, text: str, *, scope: Any = frozenset(SCOPES), filters: Fil
     """What the lexical retriever finds."""
     query = SearchQuery(text=text, mode="full_text", scope=scope, filters=filters, has_operators=True)
     prepared = prepare_query(owner_id=owner.pk, query=query)
-    prepared = PendingQueryWords(prepared).read(prepared)
     corpus = PendingCorpus(owner.pk)
     return LexicalRetriever().send(prepared, corpus).read(prepared, corpus.corpus)
 
