@@ -13,7 +13,7 @@ import pytest
 from django.db import connection
 
 from convmemory.core import embedded
-from convmemory.core.postgres import server
+from convmemory.core.postgres import configuration, programs, server
 from tests.conftest import FAST_OPTIONS
 from tests.support.installation import wait_until
 
@@ -29,12 +29,12 @@ class StreamingReplica:
 
     @property
     def host(self) -> str:
-        return str(server.socket_dir(self.folder, server._account(self.folder)))
+        return str(server.socket_dir(self.folder, programs.account_of(self.folder)))
 
     @property
     def url(self) -> str:
         """Its address, for `DATABASE_REPLICA_URLS`; who logs in is as for the primary."""
-        return f"postgres://{quote(self.host, safe='')}:{server.PORT}/{self.database}"
+        return f"postgres://{quote(self.host, safe='')}:{configuration.PORT}/{self.database}"
 
     def start(self) -> None:
         server.start(self.folder, FAST_OPTIONS)
@@ -44,7 +44,7 @@ class StreamingReplica:
         server.stop(self.folder, timeout_s=0)
 
     def ask(self, statement: str) -> object:
-        with psycopg.connect(host=self.host, user=server.SUPERUSER, dbname=self.database) as link:
+        with psycopg.connect(host=self.host, user=configuration.SUPERUSER, dbname=self.database) as link:
             row = link.execute(statement.encode()).fetchone()
         return row[0] if row else None
 
@@ -68,7 +68,11 @@ class StreamingReplica:
 
 def _primary() -> dict[str, Any]:
     folder = connection.settings_dict["EMBEDDED_PATH"]
-    return {"host": str(embedded.join(folder, FAST_OPTIONS)), "port": str(server.PORT), "user": server.SUPERUSER}
+    return {
+        "host": str(embedded.join(folder, FAST_OPTIONS)),
+        "port": str(configuration.PORT),
+        "user": configuration.SUPERUSER,
+    }
 
 
 @contextmanager
@@ -76,13 +80,15 @@ def streaming_replica(folder: Path) -> Iterator[StreamingReplica]:
     """A replica of the server of the tests' database, stopped at the end."""
     if not connection.settings_dict["EMBEDDED_PATH"]:
         pytest.skip("There is no copying of an external server from here.")
-    place, account = _primary(), server._account(folder)
+    place, account = _primary(), programs.account_of(folder)
     folder.mkdir(mode=0o700)
     if account:
-        server._open_path_to(folder)
+        programs.open_path_to(folder)
         os.chown(folder, account.uid, account.gid)
     command = ["pg_basebackup", "-h", place["host"], "-p", place["port"], "-U", place["user"], "-D", str(folder)]
-    done = server._run([*command, "--write-recovery-conf", "--checkpoint=fast"], folder=folder, account=account)
+    done = programs.run_program(
+        [*command, "--write-recovery-conf", "--checkpoint=fast"], folder=folder, account=account
+    )
     assert done.returncode == 0, done.stdout
     replica = StreamingReplica(folder, str(connection.settings_dict["NAME"]))
     try:
