@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from playwright.sync_api import Page
 
 from tests.pictures.visitors import NEWCOMER, OWNER
+from tests.support.installation import ROOT
 
 Steps = Callable[[Page], None]
 QUERY = "why+did+payments+deadlock"
@@ -66,6 +67,18 @@ def _see_table(page: Page) -> None:
     page.locator("#swagger-ui .opblock").first.wait_for()
 
 
+def _name_no_folder(page: Page) -> None:
+    """The page as it is where the program is installed, not where the pictures are taken."""
+    page.evaluate(
+        """(folder) => {
+          const walker = document.createTreeWalker(document.querySelector("#main"), NodeFilter.SHOW_TEXT);
+          const shown = (text) => text.replaceAll(folder, "/srv/convmemory");
+          while (walker.nextNode()) walker.currentNode.data = shown(walker.currentNode.data);
+        }""",
+        str(ROOT),
+    )
+
+
 def shots_of(ids: Mapping[str, int]) -> list[Shot]:
     """Every page, for an archive with these ids."""
     coding, reading = f"/conversations/{ids['coding']}", f"/conversations/{ids['reading']}"
@@ -103,7 +116,7 @@ def shots_of(ids: Mapping[str, int]) -> list[Shot]:
         Shot("appearance", "Appearance", "/settings/appearance"),
         Shot("agents", "Models and agents", "/agents"),
         Shot("agent", "An agent", "/agents/new"),
-        Shot("connect", "Keys and connections", "/settings/connect"),
+        Shot("connect", "Keys and connections", "/settings/connect", steps=_name_no_folder),
         Shot("api-keys", "API keys", "/settings/keys"),
         Shot("data", "Your data", "/settings/data"),
         Shot("password", "Password", "/settings/password"),
