@@ -19,7 +19,7 @@ import psycopg
 from psycopg import sql
 
 from convmemory.core.errors import DatabaseUnavailable
-from convmemory.core.postgres import server
+from convmemory.core.postgres import configuration, server
 from convmemory.core.private_files import private_folder
 from convmemory.core.sql import load_sql
 
@@ -142,8 +142,8 @@ def _answer(connection: psycopg.Connection, question: str) -> bool:
 def _connect(socket_dir: Path, database: str) -> psycopg.Connection:
     return psycopg.connect(
         host=str(socket_dir),
-        port=server.PORT,
-        user=server.SUPERUSER,
+        port=configuration.PORT,
+        user=configuration.SUPERUSER,
         dbname=database,
         connect_timeout=30,
         autocommit=True,
