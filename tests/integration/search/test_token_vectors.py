@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
 
 from convmemory.core.errors import EmbedderUnavailable
 from convmemory.embeddings.embedder import TokenEmbedder
@@ -118,3 +119,17 @@ def test_what_was_cut_once_is_not_cut_again() -> None:
     assert len(once) == 2 * WIDTH
     assert only_words(embedder(), text, once, len(embedding.token_ids)) == once
     assert only_words(embedder(), "?!", codes[: 2 * WIDTH], 2) is None
+
+
+def test_token_vectors_stand_in_their_rows() -> None:
+    """Also those of a passage which takes more than the two kilobytes from which on values are moved out."""
+    owner = make_user()
+    many = " ".join(f"word{number}" for number in range(10, 45))
+    index_conversation(conversation_id=make_conversation(owner, exchange(("Which words?", many))).pk)
+    assert 2_000 < max(len(codes) for codes in kept(owner).values()) < 7_000
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*), count(pg_column_toast_chunk_id(vectors)) FROM search_tokenvectors WHERE owner_id = %s",
+            [owner.pk],
+        )
+        assert cursor.fetchone() == (2, 0)
