@@ -8,6 +8,7 @@ from convmemory.accounts.views import PageRequest
 from convmemory.conversations.import_views import upload_values
 from convmemory.conversations.tasks import enqueue_count
 from search.home import home_of
+from search.pages.heatmap import heatmap_of
 
 
 def home_values(request: PageRequest) -> dict[str, Any]:
@@ -17,6 +18,7 @@ def home_values(request: PageRequest) -> dict[str, Any]:
         enqueue_count(request.user.pk)
     return upload_values() | {
         "home": home,
+        "heatmap": heatmap_of(home.weeks),
         "username": request.user.get_username(),
         "upload_address": request.build_absolute_uri(reverse("api:upload")),
     }

@@ -3,8 +3,10 @@
 Which retrievers and rankers there are stands here; how they fit together is checked when a pipeline is made.
 """
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 from django.utils.translation import gettext
 
 from convmemory.core.errors import ConvMemoryError
@@ -13,15 +15,18 @@ from search.operators import listed, notes_on_operators
 from search.options import SearchOptions
 from search.query import SearchQuery
 from search.query_text import QueryText
-from search.ranking.in_time import has_begun, place_of_best
+from search.ranking.in_time import place_of_best
 from search.ranking.stages import MADE_BY_RANKING, RankedItems, Rankers, rank_candidates
+from search.ranking.times.begun import has_begun
 from search.ranking.times.reading import Anchor, TimeReading
 from search.ranking.times.spans import Span
-from search.retrieval.corpus import PendingCorpus
-from search.retrieval.dense import ItemRetriever, PassageRetriever
+from search.retrieval.candidates import NO_ITEMS, Scores, distinct, spread_all
+from search.retrieval.corpus import Corpus, PendingCorpus
+from search.retrieval.dense import ItemRetriever, PassageRetriever, embed_query
+from search.retrieval.features import FeatureTable
 from search.retrieval.lexical import LexicalRetriever
-from search.retrieval.prepared import embed_query, prepare_query
-from search.retrieval.retriever import Retrieved, Retriever, merge_candidates
+from search.retrieval.prepared import PreparedQuery, prepare_query
+from search.retrieval.retriever import Candidates, Retrieved, Retriever
 
 
 class PipelineError(ConvMemoryError):
@@ -76,18 +81,21 @@ def _rank(owner_id: int, query: SearchQuery, pipeline: Pipeline) -> RankedItems:
 
 
 def _in_time(owner_id: int, query: SearchQuery, pipeline: Pipeline) -> SearchQuery:
-    """The query with the time that it names; where anything is of these days, without the words that only name them.
+    """The query with the time that it names, if any, read once for all that follows.
+
+    Where anything is of these days, the words that only name them are left out.
 
     The event of "before the launch" is searched for by itself, so that it is known when it was.
     """
     reading = query.time
     if reading is not None and isinstance(reading.meaning, Anchor):
         reading = _with_event(owner_id, query, reading, reading.meaning.event, pipeline)
-        query = replace(query, is_timeless=True) if reading is None else replace(query, found_time=reading)
-    days = reading.meaning if reading is not None and reading.rest else None
-    if reading is None or not isinstance(days, Span) or not has_begun(owner_id, days):
+    if reading is None:
+        return replace(query, is_timeless=True)
+    query = replace(query, found_time=reading)
+    if not reading.rest or not isinstance(reading.meaning, Span) or not has_begun(owner_id, reading.meaning):
         return query
-    return replace(query, found_time=reading, reading=replace(query.parsed, text=reading.rest))
+    return replace(query, reading=replace(query.parsed, text=reading.rest))
 
 
 def _with_event(
@@ -104,9 +112,9 @@ def _with_notes(ranked: RankedItems, *notes: str) -> RankedItems:
 
 def _retrieve(owner_id: int, query: SearchQuery, pipeline: Pipeline) -> Retrieved:
     """All candidates. The query is embedded while PostgreSQL looks for its words."""
+    prepared = prepare_query(owner_id=owner_id, query=query)  # the first ever makes the space, in a transaction
+    applying = [retriever for retriever in pipeline.retrievers if retriever.applies(prepared)]
     with pipelined():
-        prepared = prepare_query(owner_id=owner_id, query=query)
-        applying = [retriever for retriever in pipeline.retrievers if retriever.applies(prepared)]
         pending_corpus = PendingCorpus(owner_id, query.filters.kinds)
         pending = [r.send(prepared, pending_corpus) for r in applying if not r.needs_vector]
         prepared = embed_query(prepared)
@@ -114,4 +122,19 @@ def _retrieve(owner_id: int, query: SearchQuery, pipeline: Pipeline) -> Retrieve
             pending += [r.send(prepared, pending_corpus) for r in applying if r.needs_vector]
         corpus = pending_corpus.corpus
         read = [candidates.read(prepared, corpus) for candidates in pending]
-    return merge_candidates(prepared, corpus, read, pipeline.features)
+    return _merge(prepared, corpus, read, pipeline.features)
+
+
+def _merge(query: PreparedQuery, corpus: Corpus, read: Sequence[Candidates], features: Collection[str]) -> Retrieved:
+    """One table over everything that was found; those of `features` that no retriever made are unavailable."""
+    found = [candidates.found for candidates in read]
+    keys = distinct(np.concatenate(found)) if found else NO_ITEMS
+    columns: dict[str, Scores] = {}
+    word_weights: dict[str, float] = {}
+    for candidates in read:
+        word_weights |= candidates.word_weights
+        for name, scores in spread_all(keys, candidates.keys, candidates.features).items():
+            columns[name] = np.nan_to_num(scores, copy=False, nan=candidates.unseen)
+    table = FeatureTable(keys, mean_item_length=corpus.mean_item_length, item_count=corpus.items)
+    table = table.with_columns(columns, of=features)
+    return Retrieved(query, table, word_weights)

@@ -46,10 +46,11 @@ def preview_section(request: PageRequest, document_id: int) -> HttpResponse:
     """The section `?section=N` and those beside it."""
     found = get_document(owner=request.user, document_id=document_id)
     section = whole_number(request, "section") or 0
-    window = view_sections(found, Place(section, whole_number(request, "from"), whole_number(request, "to")))
+    place = Place(section, whole_number(request, "from"), whole_number(request, "to"))
+    window = view_sections(found, place, before=SECTIONS_BESIDE, shown=1 + 2 * SECTIONS_BESIDE)
     context = {
         "document": found,
-        "views": [view for view in window.views if abs(view.number - section) <= SECTIONS_BESIDE],
+        "views": window.views,
         "address": f"{found.get_absolute_url()}?{request.GET.urlencode()}#section-{section}",
     }
     return render(request, "search/preview_section.html", context)

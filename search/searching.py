@@ -17,9 +17,10 @@ from search.options import SearchOptions
 from search.pipeline import rank_items
 from search.query import DEFAULT_SCOPE, MAX_LIMIT, MIN_QUERY_CHARS, MODES, SCOPES, Mode, SearchQuery, parse_scope
 from search.ranking.rerank_endpoint import RerankOptions
-from search.ranking.reranking import Placing, key_of, place_hits, put_first, say_placed
+from search.ranking.reranking import Placing, mark_reranked, place_hits
 from search.ranking.times.reading import TimeReading
 from search.results.hits import Hit, show_hits
+from search.retrieval.candidates import put_first
 
 __all__ = [
     "DEFAULT_SCOPE",
@@ -93,14 +94,14 @@ def _find(
     if reranker:
         placing = place_hits(query, shown, reranker)
         order = put_first(order, keys, placing.keys)
-        by_key = {key_of(hit): hit for hit in shown}
+        by_key = {hit.key: hit for hit in shown}
         shown = [by_key[key] for key in keys[order[start:end]].tolist() if key in by_key]
     rest = placing.keys if end < len(placing.keys) else ()
     next_cursor = encode_cursor(query.identity, [end, *rest]) if end < len(order) else None
     answered = ranked.is_answered(SearchOptions.from_settings().min_relevance)
     notes = (*ranked.query.notes, *placing.notes, *([ONLY_NEAREST] if answered is False and len(order) else []))
     return SearchResults(
-        say_placed(shown, placing.keys),
+        mark_reranked(shown, placing.keys),
         next_cursor,
         notes,
         total=len(order),

@@ -148,8 +148,8 @@ class SourceAdapter(Protocol):
         """Some elements of any objects."""
         ...
 
-    def ask_utterances(self, owner_id: int, element_ids: Iterable[int]) -> Callable[[], dict[int, Utterance]]:
-        """Ask who said some elements and who spoke next; what is returned waits for it, by element.
+    def send_utterances_query(self, owner_id: int, element_ids: Iterable[int]) -> Callable[[], dict[int, Utterance]]:
+        """Send what finds who said some elements and who spoke next; what is returned waits for it, by element.
 
         Nothing of what nobody said to anybody.
         """

@@ -8,10 +8,13 @@ from collections.abc import Iterator
 
 Span = tuple[int, int]
 
-_RUN = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
-    "\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff]{2,}"
+CHARACTERS = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af"
+    "\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
 )
+"""The characters of these scripts, for a class of a regular expression."""
+
+_RUN = re.compile(f"[{CHARACTERS}]{{2,}}")
 
 
 def pairs_of(text: str) -> Iterator[str]:

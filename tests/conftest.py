@@ -18,7 +18,7 @@ from hypothesis import settings as hypothesis_settings
 from pytest_django import DjangoDbBlocker
 
 from convmemory.core import acting
-from convmemory.core.postgres import wall
+from convmemory.core.postgres import row_security
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
@@ -71,8 +71,8 @@ def django_db_modify_db_settings(
 def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
     """From here on requests and tasks run in the roles of the product, in the one connection that a test has."""
     with django_db_blocker.unblock():
-        wall.create_roles()
-        wall.raise_wall()
+        row_security.create_roles()
+        row_security.apply_policies()
     connection.settings_dict["ASSUME_ROLES"] = True
     yield
     connection.settings_dict["ASSUME_ROLES"] = False

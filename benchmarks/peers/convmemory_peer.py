@@ -64,7 +64,7 @@ class Convmemory:
 
         query = query_of(Question(question, category="", fold=archive), "hybrid", limit)
         owner = self.owners[archive]
-        with acting_for(owner.pk):  # as the application searches, behind the wall
+        with acting_for(owner.pk):  # as the application searches, under row-level security
             hits = search(caller=owner, query=query).hits
         return [f"{self.names[hit.conversation_id]}#{hit.turn_number}" for hit in hits]
 

@@ -147,7 +147,7 @@ class LiveReply:
             return
         begins = ending.status is Reply.Status.DONE and stored.turn_number == 0
         turn = await in_thread(first_turn_of, self.job, received) if begins else None
-        self._tell_end(ending, stored, title_follows=turn is not None)
+        self._send_end(ending, stored, title_follows=turn is not None)
         if turn is not None:
             await self._give_title(turn)
 
@@ -158,7 +158,7 @@ class LiveReply:
         finally:
             self._publish(Event("title", {"title": title}))
 
-    def _tell_end(self, ending: Ending, stored: StoredReply, *, title_follows: bool) -> None:
+    def _send_end(self, ending: Ending, stored: StoredReply, *, title_follows: bool) -> None:
         if stored.turn_number is not None:
             url = f"/conversations/{self.job.conversation_id}?turn={stored.turn_number}"
             self._publish(Event("turn", {"turn_number": stored.turn_number, "url": url}))

@@ -64,10 +64,13 @@ def highlight_text(text: str, span: MarkedSpan, *, is_first: bool = True) -> Saf
     return mark_safe(f"{escape(before)}{mark}{escape(marked)}</mark>{escape(after)}")  # noqa: S308 - escaped
 
 
-def highlight_markdown(text: str, span: MarkedSpan, render: Callable[[str], str]) -> SafeString | None:
+def highlight_markdown(
+    text: str, span: MarkedSpan, render: Callable[[str], str], *, is_first: bool = True
+) -> SafeString | None:
     """Markdown as HTML with the span marked; None where its ends cannot be told in what `render` makes of it.
 
-    `render` sanitises and keeps the marker characters where they stand in text.
+    `render` sanitises and keeps the marker characters where they stand in text. The mark that links lead to is the
+    first one of a page.
     """
     text = without_markers(text)
     inside = span.within(text)
@@ -82,7 +85,7 @@ def highlight_markdown(text: str, span: MarkedSpan, render: Callable[[str], str]
     for end in _ends(text, MarkedSpan(start, inside.end)):
         html = render(text[:start] + _START + text[start:end] + _END + text[end:])
         if _is_same(html, plain, _START + _END):
-            return mark_safe(_wrap(html))  # noqa: S308 - sanitised, and only fixed tags are put in
+            return mark_safe(_wrap(html, is_first=is_first))  # noqa: S308 - sanitised, and only fixed tags are put in
     return None
 
 
@@ -116,10 +119,10 @@ def _is_same(html: str, plain: str, markers: str) -> bool:
     return "".join(_MARKER.findall(_TAG.sub("", html))) == markers and _MARKER.sub("", html) == plain
 
 
-def _wrap(html: str) -> str:
+def _wrap(html: str, *, is_first: bool) -> str:
     """Every stretch of text between the markers in a `mark` of its own, so that elements stay well nested."""
     pieces: list[str] = []
-    mark, is_inside, in_code = _FIRST_MARK, False, False
+    mark, is_inside, in_code = _FIRST_MARK if is_first else _NEXT_MARK, False, False
     for piece in _TAG.split(html):
         if piece.startswith("<"):
             in_code = piece == "<pre>" or (in_code and piece != "</pre>")

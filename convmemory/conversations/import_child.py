@@ -1,20 +1,25 @@
-"""The process that parses one upload under limits: `python -m convmemory.conversations.import_child`.
+"""The process that parses uploads, each in a forked child under limits.
 
-Arguments: the import's id, the worker's claim on it, a folder to unpack into, the owner's id, and the limits.
+It runs as `python -m convmemory.conversations.import_child`. Arguments of a child: the import's id, the worker's claim
+on it, a folder to unpack into, and the owner's id.
 """
 
 from collections.abc import Sequence
 
-from convmemory.core.child_limits import run_under_limits
+from convmemory.core.fork_server import serve
+
+
+def _prepare() -> None:
+    import django
+
+    django.setup()
+    import convmemory.conversations.import_work  # noqa: F401 - a child then finds it loaded
 
 
 def _work(arguments: Sequence[str]) -> None:
     import uuid
     from pathlib import Path
 
-    import django
-
-    django.setup()
     from convmemory.conversations.import_work import work
     from convmemory.core.acting import acting_for
 
@@ -24,4 +29,4 @@ def _work(arguments: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    run_under_limits(_work)
+    serve(_prepare, _work)

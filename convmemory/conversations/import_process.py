@@ -25,7 +25,7 @@ def run_import(*, import_id: int) -> str | None:
 def run_child(row: Import, folder: str) -> Ending:
     """Let a process of its own work on the claimed import until it ends, by itself or not."""
     options = ImportOptions.from_settings()
-    return child_process.run_child(
+    return child_process.run_forked_child(
         "convmemory.conversations.import_child",
         [str(row.pk), str(row.run), folder, str(row.owner_id)],
         limits=ChildLimits(memory_mb=options.import_memory_mb, timeout_s=options.import_timeout_s),

@@ -110,7 +110,7 @@ class _Run:
 
     owner: AbstractBaseUser
     report: ImportReport
-    tell: Progress
+    progress: Progress
     on_stored: OnStored
 
 
@@ -135,7 +135,7 @@ def import_paths(
         file = FileReport(path=clean(found.source.label or str(found.source.path)))
         report.files.append(file)
         _import_file(run, found, file)
-        run.tell(report)
+        run.progress(report)
     report.ignored_files = walk.ignored
     link_children(owner=owner)
     return report
@@ -264,7 +264,7 @@ def _counted(messages: Iterable[MessageDraft], file: FileReport, run: _Run) -> I
         run.report.messages_read += 1
         file.superseded += message.superseded
         if run.report.messages_read % PROGRESS_EVERY == 0:
-            run.tell(run.report)
+            run.progress(run.report)
         yield message
 
 

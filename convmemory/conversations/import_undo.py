@@ -21,7 +21,7 @@ State = Import.State
 logger = logging.getLogger(__name__)
 
 
-def ask_to_undo(*, owner: AbstractBaseUser, import_id: int) -> Import:
+def request_undo(*, owner: AbstractBaseUser, import_id: int) -> Import:
     """Mark the caller's import as being undone; the caller enqueues it. Asking again changes nothing.
 
     Raises: NotFound, InvalidInput while it still runs.

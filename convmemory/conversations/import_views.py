@@ -17,7 +17,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from convmemory.accounts.views import PageRequest, signed_in
 from convmemory.conversations import imports
 from convmemory.conversations.import_links import FILE_CHARS, Links, links_of
-from convmemory.conversations.import_undo import ask_to_undo
+from convmemory.conversations.import_undo import request_undo
 from convmemory.conversations.models import Import
 from convmemory.conversations.options import ImportOptions
 from convmemory.conversations.search_box import SearchBox
@@ -116,7 +116,7 @@ def one_import(request: PageRequest, import_id: int) -> HttpResponse:
 def undo_import(request: PageRequest, import_id: int) -> HttpResponse:
     """Ask to undo an import, then show it."""
     try:
-        enqueue_undo(ask_to_undo(owner=request.user, import_id=import_id))
+        enqueue_undo(request_undo(owner=request.user, import_id=import_id))
     except InvalidInput as error:
         messages.error(request, str(error))
     return redirect("one-import", import_id)

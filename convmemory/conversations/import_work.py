@@ -4,7 +4,7 @@ import errno
 import logging
 import time
 import uuid
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
@@ -42,7 +42,7 @@ def work(*, import_id: int, run: uuid.UUID, folder: Path) -> None:
                 format=row.format,
                 folder=folder,
                 progress=_Progress(row),
-                on_stored=partial(_note, row, kept),
+                on_stored=_OnStored(row, kept),
             )
     except _ClaimLost:
         logger.info("Import %s was taken away while it ran", import_id)
@@ -61,9 +61,16 @@ def work(*, import_id: int, run: uuid.UUID, folder: Path) -> None:
         import_queue.finish(row, report)
 
 
-def _note(row: Import, kept: KeptUpload | None, file: FileReport, result: SyncResult) -> None:
-    note_conversation(row, file, result)
-    note_kept(kept, result)
+@dataclass(frozen=True, slots=True)
+class _OnStored:
+    """Notes what a conversation came from: the import and, where it is kept, the upload."""
+
+    row: Import
+    kept: KeptUpload | None
+
+    def __call__(self, file: FileReport, result: SyncResult) -> None:
+        note_conversation(self.row, file, result)
+        note_kept(self.kept, result)
 
 
 class _Progress:

@@ -18,7 +18,7 @@ from convmemory.accounts.authentication import caller_of
 from convmemory.accounts.uploads import UPLOAD_AUTHENTICATION, in_upload_thread, uploaded_file
 from convmemory.conversations import imports
 from convmemory.conversations.import_links import links_of
-from convmemory.conversations.import_undo import ask_to_undo
+from convmemory.conversations.import_undo import request_undo
 from convmemory.conversations.importers.detect import AUTO
 from convmemory.conversations.models import Import
 from convmemory.conversations.schemas import ImportList, ImportOut, ImportWithReport
@@ -107,7 +107,7 @@ def show_import(request: HttpRequest, import_id: int) -> Import:
 def undo_import(request: HttpRequest, import_id: int) -> Status[Import]:
     """Conversations that it made are deleted and messages that it added are taken out again; what came before, and what
     came since, stays. 202: a worker does it; the import's state says when it is `undone`."""
-    row = ask_to_undo(owner=caller_of(request), import_id=import_id)
+    row = request_undo(owner=caller_of(request), import_id=import_id)
     enqueue_undo(row)
     return Status(202, _shown(row))
 

@@ -17,9 +17,9 @@ from convmemory.conversations import hidden_keys, kept_uploads
 from convmemory.conversations.dating import date_undated
 from convmemory.conversations.drafts import ConversationDraft, MessageDraft, TurnDraft
 from convmemory.conversations.event_log import add_events
-from convmemory.conversations.message_merging import merge_messages, replace_turn
+from convmemory.conversations.message_merging import Merged, merge_messages, merge_rows, replace_turn
 from convmemory.conversations.models import Conversation, Message
-from convmemory.conversations.numbering import announce
+from convmemory.conversations.numbering import announce, announce_turns, count_turns
 from convmemory.conversations.responses import lock_conversation, require_idle
 from convmemory.conversations.signals import conversation_deleting
 from convmemory.core.errors import InvalidInput
@@ -69,7 +69,9 @@ def create_conversation(*, owner: AbstractBaseUser, draft: ConversationDraft) ->
                 f"A conversation with source id {draft.source_id!r} exists already: append to it instead."
             )
         conversation = _new_conversation(owner, draft)
-        merge_messages(conversation, draft.messages)
+        merged = merge_messages(conversation, draft.messages)
+        if merged.first_position is None:
+            announce(conversation)
     return conversation
 
 
@@ -119,17 +121,19 @@ def sync_conversation(*, owner: AbstractBaseUser, draft: ConversationDraft) -> S
         conversation, created = _locked_or_new(owner, draft)
         require_idle(conversation)
         last_active = None if created else conversation.updated_at
-        merged = merge_messages(conversation, draft.messages)
+        merged = merge_rows(conversation, draft.messages)
+        first_turn = _count_turns(conversation, merged)
         events = add_events(conversation, hidden_keys.events_without_keys(draft.events))
-        if not created:
-            _update_headers(conversation, draft)
+        has_new_headers = not created and _update_headers(conversation, draft)
         if draft.written_at and not draft.updated_at:
             if merged.first_position is not None:
                 date_undated(conversation, draft, first_changed=merged.first_position, last_active=last_active)
-                announce(conversation)
         elif created and draft.updated_at:
             conversation.updated_at = draft.updated_at
             conversation.save(update_fields=["updated_at"])
+        if first_turn is not None:
+            announce_turns(conversation, first_turn=first_turn)
+        elif created or has_new_headers:
             announce(conversation)
     return SyncResult(
         conversation_id=conversation.pk,
@@ -165,6 +169,13 @@ def delete_conversation(*, owner: AbstractBaseUser, conversation_id: int) -> Non
         lock_conversation(owner=owner, conversation_id=conversation_id).delete()
 
 
+def _count_turns(conversation: Conversation, merged: Merged) -> int | None:
+    """The first turn that can have changed; None where no message has."""
+    if merged.first_position is None:
+        return None
+    return count_turns(conversation, from_position=merged.first_position, message_count=merged.message_count)
+
+
 def _locked_or_new(owner: AbstractBaseUser, draft: ConversationDraft) -> tuple[Conversation, bool]:
     known = Conversation.objects.select_for_update().filter(
         owner_id=owner.pk, source=draft.source, source_id=storable(draft.source_id)[:300]
@@ -174,8 +185,9 @@ def _locked_or_new(owner: AbstractBaseUser, draft: ConversationDraft) -> tuple[C
 
 
 def _new_conversation(owner: AbstractBaseUser, draft: ConversationDraft) -> Conversation:
+    """Its row; whoever asks for it announces it."""
     now = timezone.now()
-    conversation = Conversation.objects.create(
+    return Conversation.objects.create(
         owner_id=owner.pk,
         source_id=storable(draft.source_id)[:300],
         created_at=draft.created_at or draft.written_at or now,
@@ -184,8 +196,6 @@ def _new_conversation(owner: AbstractBaseUser, draft: ConversationDraft) -> Conv
         **_headers(draft),
         **_parent(owner.pk, draft),
     )
-    announce(conversation)
-    return conversation
 
 
 def _headers(draft: ConversationDraft) -> dict[str, str]:
@@ -205,11 +215,12 @@ def _parent(owner_id: int, draft: ConversationDraft) -> dict[str, str | int | No
     return {"parent_source_id": key, "parent_id": found.values_list("pk", flat=True).first()}
 
 
-def _update_headers(conversation: Conversation, draft: ConversationDraft) -> None:
+def _update_headers(conversation: Conversation, draft: ConversationDraft) -> bool:
+    """Whether anything changed."""
     values = {**_headers(draft), **_parent(conversation.owner_id, draft)}
     changed = [name for name, value in values.items() if value and getattr(conversation, name) != value]
     for name in changed:
         setattr(conversation, name, values[name])
     if changed:
         conversation.save(update_fields=changed)
-        announce(conversation)
+    return bool(changed)

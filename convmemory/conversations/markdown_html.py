@@ -54,10 +54,13 @@ def render_markdown(text: str) -> SafeString:
         return mark_safe(plain)  # noqa: S308 - escaped
 
 
-def sanitised_html(text: str, work: Work) -> str:
-    """HTML of Markdown; a passage's markers stay where they stand in text. Raises: TooMuchWork."""
+def sanitised_html(text: str, work: Work, *, has_breaks: bool = True) -> str:
+    """HTML of Markdown; a passage's markers stay where they stand in text. Raises: TooMuchWork.
+
+    `has_breaks`: a line's end breaks the line, as people write in a chat; in files it is a space.
+    """
     return nh3.clean(
-        _markdown.render(text, {"work": work}),
+        _MARKDOWN[has_breaks].render(text, {"work": work}),
         tags=_TAGS,
         attributes=_ATTRIBUTES,
         allowed_classes=_CLASSES,
@@ -140,12 +143,12 @@ def _leads_out(address: str) -> bool:
     return address.lower().startswith(("http://", "https://", "mailto:"))
 
 
-def _make_markdown() -> MarkdownIt:
-    options = {"html": False, "linkify": False, "typographer": False, "breaks": True}
+def _make_markdown(*, breaks: bool) -> MarkdownIt:
+    options = {"html": False, "linkify": False, "typographer": False, "breaks": breaks}
     markdown = MarkdownIt("commonmark", options, renderer_cls=_Renderer).enable(["table", "strikethrough"])
     count_work(markdown)
     markdown.validateLink = lambda url: True  # type: ignore[method-assign]  # the renderer turns them into text
     return markdown
 
 
-_markdown = _make_markdown()
+_MARKDOWN = {breaks: _make_markdown(breaks=breaks) for breaks in (True, False)}

@@ -1,6 +1,6 @@
 """Brings the stored messages of a locked conversation in line with drafts: those of an import, a reply, a turn.
 
-Messages are recognised by `source_key`. Keys are hidden before anything is stored; turns are numbered at the end.
+Messages are recognised by `source_key`. Keys are hidden before anything is stored.
 """
 
 from collections.abc import Iterable, Iterator
@@ -32,6 +32,7 @@ class Merged:
     updated: int = 0
     unchanged: int = 0
     hidden_keys: int = 0
+    message_count: int = 0  # of the conversation, from now on
     first_position: int | None = None  # lowest position whose message is new, changed or moved
     first_id: int | None = None
     last_id: int | None = None
@@ -43,6 +44,14 @@ class Merged:
 
 def merge_messages(conversation: Conversation, drafts: Iterable[MessageDraft], *, append_only: bool = False) -> Merged:
     """Bring the stored messages in line with `drafts`, keys hidden, renumber what can have changed, announce it."""
+    merged = merge_rows(conversation, drafts, append_only=append_only)
+    if merged.first_position is not None:
+        finish_change(conversation, from_position=merged.first_position, message_count=merged.message_count)
+    return merged
+
+
+def merge_rows(conversation: Conversation, drafts: Iterable[MessageDraft], *, append_only: bool = False) -> Merged:
+    """Bring the stored messages in line with `drafts`, keys hidden. Numbers no turn and announces nothing."""
     drafts = map(hidden_keys.without_keys, drafts)
     fields = ("id", "source_key", "content_hash")
     stored = [] if append_only else list(conversation.messages.order_by("position").values_list(*fields))
@@ -66,8 +75,7 @@ def merge_messages(conversation: Conversation, drafts: Iterable[MessageDraft], *
         incoming.extend(next(created).pk if isinstance(item, MessageDraft) else item for item in fresh)
     if stored and merged.added:
         _restore_order(conversation, [pk for pk, _, _ in stored], incoming, merged)
-    if merged.first_position is not None:
-        finish_change(conversation, from_position=merged.first_position, message_count=next_position)
+    merged.message_count = next_position
     return merged
 
 

@@ -22,6 +22,12 @@ from convmemory.core.text import one_line
 
 def finish_change(conversation: Conversation, *, from_position: int, message_count: int) -> None:
     """End a change of the messages from a position on: number the turns again, update counts and dates, announce it."""
+    first_turn = count_turns(conversation, from_position=from_position, message_count=message_count)
+    announce_turns(conversation, first_turn=first_turn)
+
+
+def count_turns(conversation: Conversation, *, from_position: int, message_count: int) -> int:
+    """Number the turns again, update counts and dates; the first turn that can have changed. Announces nothing."""
     first_turn = renumber(conversation, from_position=from_position)
     newest = conversation.messages.filter(position__gte=from_position).aggregate(at=Max("created_at"))["at"]
     conversation.message_count = message_count
@@ -31,6 +37,11 @@ def finish_change(conversation: Conversation, *, from_position: int, message_cou
         first = conversation.messages.filter(is_real_user=True, superseded=False).order_by("position").first()
         conversation.title = one_line(spoken_text(first.typed_parts), TITLE_CHARS) if first else ""
     conversation.save(update_fields=["message_count", "turn_count", "turns_version", "updated_at", "title"])
+    return first_turn
+
+
+def announce_turns(conversation: Conversation, *, first_turn: int) -> None:
+    """Announce, inside the transaction and behind it, that turns from this one on have changed."""
     announce(conversation, first_turn=first_turn)
     conversation_id, owner_id = conversation.pk, conversation.owner_id
     transaction.on_commit(

@@ -24,15 +24,15 @@ BURST_MS = 2_000  # but no longer than this after the first
 LOOK_AGAIN_S = 5.0  # for places that came or went
 
 logger = logging.getLogger(__name__)
-Told = Callable[[SyncReport], None]
+OnSynced = Callable[[SyncReport], None]
 
 
-def watch_places(*, owner: AbstractBaseUser, places: Sequence[Place], stop: Event, told: Told) -> None:
+def watch_places(*, owner: AbstractBaseUser, places: Sequence[Place], stop: Event, on_synced: OnSynced) -> None:
     """Sync the places, then whenever something in them changes, until `stop` is set or Ctrl-C.
 
     What comes in is listed among the owner's imports and can be undone.
     """
-    watch = _Watch(owner, WatchedImports(owner), told)
+    watch = _Watch(owner, WatchedImports(owner), on_synced)
     watch.sync(places)
     while not stop.is_set():
         here = [place for place in places if place.path.exists()]
@@ -53,7 +53,7 @@ class _Watch:
 
     owner: AbstractBaseUser
     imports: WatchedImports
-    told: Told
+    on_synced: OnSynced
 
     def sync(self, places: Sequence[Place]) -> None:
         """Import what changed in those of the places that are there."""
@@ -61,7 +61,7 @@ class _Watch:
         here = [place for place in places if place.path.exists()]
         report = sync_places(owner=self.owner, places=here, on_stored=self.imports.on_stored)
         self.imports.add(report.imported)
-        self.told(report)
+        self.on_synced(report)
 
 
 def _watch(watch: _Watch, here: Sequence[Place], places: Sequence[Place], stop: Event) -> None:

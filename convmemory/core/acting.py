@@ -2,7 +2,7 @@
 
 A request begins as nobody and becomes its caller's once that caller is known; a task becomes its owner's; commands and
 sweeps are maintenance. Nobody sees no row that belongs to a person. How a connection obeys: `core/postgres/base.py`.
-Reasons: docs/adr/0066-a-second-wall-in-the-database.md; for the groups of owners docs/adr/0072-owner-groups.md.
+Reasons: docs/adr/0066-row-level-security.md; for the groups of owners docs/adr/0072-owner-groups.md.
 """
 
 from collections.abc import Iterator

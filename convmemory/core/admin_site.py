@@ -1,4 +1,4 @@
-"""The administration's site: whoever passes its door asks the database as maintenance, which sees all owners."""
+"""The administration's site: whoever it admits asks the database as maintenance, which sees all owners."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from convmemory.core import acting
 
 
 class StaffSite(AdminSite):
-    """Django's site. Its door is `has_permission`, through which each of its views goes before it does anything."""
+    """Django's site. Each of its views asks `has_permission` before it does anything."""
 
     def has_permission(self, request: HttpRequest | Any) -> bool:
         admitted = super().has_permission(request)

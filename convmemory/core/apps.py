@@ -11,8 +11,8 @@ class CoreConfig(AppConfig):
         from django.contrib.auth import get_user_model
 
         from convmemory.core import checks, groups, safe_queue  # noqa: F401 (importing the checks registers them)
-        from convmemory.core.postgres import wall
+        from convmemory.core.postgres import row_security
 
         safe_queue.install()
-        post_migrate.connect(wall.after_migrate, sender=self)
+        post_migrate.connect(row_security.after_migrate, sender=self)
         post_save.connect(groups.after_user_saved, sender=get_user_model(), dispatch_uid="core.groups")

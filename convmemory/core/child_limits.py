@@ -26,6 +26,11 @@ def limit_this_process(*, memory_mb: int, timeout_s: int, parent_pid: int) -> No
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, timeout_s)
+    end_with_parent(parent_pid)
+
+
+def end_with_parent(parent_pid: int) -> None:
+    """From now on, where this is Linux: the kernel ends this process as soon as its parent has ended."""
     if sys.platform == "linux":
         import ctypes
 
@@ -37,7 +42,14 @@ def limit_this_process(*, memory_mb: int, timeout_s: int, parent_pid: int) -> No
 def run_under_limits(work: Callable[[Sequence[str]], None]) -> None:
     """Call `work` with this process's arguments; the last three are the limits (megabytes, seconds, parent)."""
     *arguments, memory_mb, timeout_s, parent_pid = sys.argv[1:]
-    limit_this_process(memory_mb=int(memory_mb), timeout_s=int(timeout_s), parent_pid=int(parent_pid))
+    run_limited(work, arguments, memory_mb=int(memory_mb), timeout_s=int(timeout_s), parent_pid=int(parent_pid))
+
+
+def run_limited(
+    work: Callable[[Sequence[str]], None], arguments: Sequence[str], *, memory_mb: int, timeout_s: int, parent_pid: int
+) -> None:
+    """Call `work` with `arguments` under these limits; where memory is short, end with `EXIT_MEMORY`."""
+    limit_this_process(memory_mb=memory_mb, timeout_s=timeout_s, parent_pid=parent_pid)
     if is_background():  # as its parent is; a session of its own starts without what was said of the parent's
         step_back()
     try:

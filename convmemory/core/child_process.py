@@ -2,10 +2,13 @@
 
 The child sets its own limits first (`child_limits.py`) and ends with `EXIT_MEMORY` where memory was short. The parent
 ends it when its time is over, or when nobody wants its work any more, and holds no database connection meanwhile.
+`run_child` starts the module; `run_forked_child` lets a server fork it that has loaded the program (`fork_server.py`).
 """
 
+import json
 import logging
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -14,10 +17,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
+from typing import Protocol
 
 from django.db import connection
 
 from convmemory.core.child_limits import EXIT_MEMORY
+from convmemory.core.fork_server import PATIENCE_S
 from convmemory.core.options import PathOptions
 
 HEARTBEAT_S = 10.0
@@ -45,8 +50,18 @@ class ChildLimits:
     timeout_s: int
 
     def arguments(self) -> list[str]:
-        """The child's last three arguments: megabytes, seconds, this process's number."""
-        return [str(self.memory_mb), str(self.timeout_s + GRACE_S), str(os.getpid())]
+        """The child's last arguments: megabytes and seconds."""
+        return [str(self.memory_mb), str(self.timeout_s + GRACE_S)]
+
+
+class Child(Protocol):
+    """A process whose end can be waited for, as of `subprocess.Popen`."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Its exit status. Raises: subprocess.TimeoutExpired."""
 
 
 def plain_environment() -> dict[str, str]:
@@ -62,13 +77,13 @@ def run_child(
     environment: Mapping[str, str],
     is_wanted: Callable[[], bool] = lambda: True,
 ) -> Ending:
-    """Let `python -m module arguments... limits...` work until it ends, by itself or not.
+    """Let `python -m module arguments... limits... PARENT` work until it ends, by itself or not.
 
     `is_wanted` is asked every `HEARTBEAT_S`; once it says no, the child is ended and counts as lost.
     """
     _let_connection_go()
     process = subprocess.Popen(  # noqa: S603
-        [sys.executable, "-m", module, *arguments, *limits.arguments()],
+        [sys.executable, "-m", module, *arguments, *limits.arguments(), str(os.getpid())],
         cwd=PathOptions.from_settings().base_dir,
         env=dict(environment),
         stdin=subprocess.DEVNULL,
@@ -82,7 +97,115 @@ def run_child(
         process.wait()
 
 
-def _watch(process: "subprocess.Popen[bytes]", module: str, deadline: float, is_wanted: Callable[[], bool]) -> Ending:
+def run_forked_child(
+    module: str,
+    arguments: Sequence[str],
+    *,
+    limits: ChildLimits,
+    environment: Mapping[str, str],
+    is_wanted: Callable[[], bool] = lambda: True,
+) -> Ending:
+    """As `run_child`, for a module that calls `fork_server.serve`: it is loaded for the first child only."""
+    _let_connection_go()
+    server = _take_server(module, environment)
+    try:
+        child = server.fork([*arguments, *limits.arguments()])
+    except BrokenPipeError:
+        server.close()
+        logger.error("The fork server %s did not start or has ended", module)
+        return Ending.CRASHED
+    try:
+        return _watch(child, module, time.monotonic() + limits.timeout_s, is_wanted)
+    finally:
+        child.kill()
+        child.wait()
+        _idle_servers.append(server)
+
+
+def _take_server(module: str, environment: Mapping[str, str]) -> "ForkServer":
+    """One that waits for work and was started in the same way, else a new one; those that are no use are ended."""
+    while _idle_servers:
+        server = _idle_servers.pop()
+        if server.is_of_use(module, environment):
+            return server
+        server.close()
+    return ForkServer(module, environment)
+
+
+class ForkServer:
+    """A running `python -m module PARENT` that calls `fork_server.serve`."""
+
+    def __init__(self, module: str, environment: Mapping[str, str]) -> None:
+        self._started_as = module, dict(environment)
+        self._process = subprocess.Popen(  # noqa: S603
+            [sys.executable, "-m", module, str(os.getpid())],
+            cwd=PathOptions.from_settings().base_dir,
+            env=dict(environment),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+            bufsize=0,
+        )
+        self._last_used = time.monotonic()
+
+    def is_of_use(self, module: str, environment: Mapping[str, str]) -> bool:
+        """Whether it runs this module in this environment and will wait long enough to hear of more work."""
+        is_patient = time.monotonic() - self._last_used < PATIENCE_S / 2
+        return is_patient and self._started_as == (module, environment) and self._process.poll() is None
+
+    def fork(self, arguments: Sequence[str]) -> "ForkedChild":
+        """Raises: BrokenPipeError where the server has ended."""
+        assert self._process.stdin
+        self._process.stdin.write(json.dumps(arguments).encode() + b"\n")
+        return ForkedChild(self, self.read_number(None))
+
+    def read_number(self, timeout: float | None) -> int:
+        """The next line that the server says. Raises: subprocess.TimeoutExpired, BrokenPipeError."""
+        assert self._process.stdout
+        if not select.select([self._process.stdout], [], [], timeout)[0]:
+            raise subprocess.TimeoutExpired(self._process.args, timeout or 0)
+        self._last_used = time.monotonic()
+        line = self._process.stdout.readline()
+        if not line:
+            raise BrokenPipeError
+        return int(line)
+
+    def close(self) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.communicate()
+
+
+@dataclass(slots=True)
+class ForkedChild:
+    """A child of a fork server, which tells how it ended."""
+
+    server: ForkServer
+    pid: int
+    status: int | None = None
+
+    def kill(self) -> None:
+        """End it, where it has not ended yet; its server then ends what it started."""
+        if self.status is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """As of `subprocess.Popen`; a child whose server was killed has been killed with it."""
+        if self.status is None:
+            try:
+                self.status = self.server.read_number(timeout)
+            except BrokenPipeError:
+                self.status = -signal.SIGKILL
+        return self.status
+
+
+_idle_servers: list[ForkServer] = []
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_idle_servers.clear)  # they belong to the parent
+
+
+def _watch(process: Child, module: str, deadline: float, is_wanted: Callable[[], bool]) -> Ending:
     while True:
         with suppress(subprocess.TimeoutExpired):
             return _ending_of(process.wait(timeout=max(0.0, min(HEARTBEAT_S, deadline - time.monotonic()))), module)

@@ -25,8 +25,8 @@ from convmemory.core.private_files import private_folder
 from convmemory.core.sql import load_sql
 
 DATABASE = "convmemory"
-DOORS = "define_doors"
-WALL = ("raise_wall", DOORS, "grant_rights", "mark_leakproof")  # statements, in their order
+DEFINER_FUNCTIONS = "create_definer_functions"
+ROW_SECURITY = ("apply_policies", DEFINER_FUNCTIONS, "grant_rights", "mark_leakproof")  # statements, in their order
 LOCK_TIMEOUT_S = 330
 LEAVE_PRIORITY = -10  # below 0: after the children that multiprocessing waits for have ended
 
@@ -115,19 +115,20 @@ def _ensure_database(socket_dir: Path) -> None:
 
 
 def _ensure_roles(socket_dir: Path) -> None:
-    """A folder of a version without roles gets them, and the wall with them, before anybody logs in as one."""
+    """A folder of a version without roles gets them, and the policies with them, before anybody logs in as one."""
     with _connect(socket_dir, DATABASE) as connection:
         if _answer(connection, "roles_are_there"):
             return
         connection.execute(sql.SQL(load_sql("convmemory.core", "create_roles")))
         if _answer(connection, "is_migrated"):
-            raise_wall(connection)
+            apply_policies(connection)
 
 
-def raise_wall(connection: psycopg.Connection) -> None:
-    """Policies, doors through them, and rights of the roles, as far as these exist. For the owner of the tables.
+def apply_policies(connection: psycopg.Connection) -> None:
+    """Create the policies, the functions that bypass them, and the rights of the roles, as far as these exist.
 
-    The doors wait until all tables are there that they lead to, and are made once; the rest stands around each group.
+    For the owner of the tables. The functions wait until all tables are there that they read, and are created once; the
+    rest is created for each group of owners.
     """
     found = layout.layout_of(connection) if layout.is_noted(connection) else layout.note_layout(connection)
     is_migrated = _answer(connection, "is_migrated")
@@ -135,8 +136,8 @@ def raise_wall(connection: psycopg.Connection) -> None:
         before = _answer(connection, "search_path")
         for path in found.paths:
             _choose_path(connection, path)
-            for step in WALL:
-                if step != DOORS or (is_migrated and path == found.home_path):
+            for step in ROW_SECURITY:
+                if step != DEFINER_FUNCTIONS or (is_migrated and path == found.home_path):
                     connection.execute(sql.SQL(load_sql("convmemory.core", step)))
         if found.groups:
             connection.execute(sql.SQL(load_sql("convmemory.core", "grant_over_all")))

@@ -1,7 +1,7 @@
 """An ASGI wrapper that lets each caller have a few requests worked on at once; the rest of theirs wait in a line.
 
 So a flood of one caller's takes neither all threads and connections nor the processors from others. Beside others who
-are signed in, a caller who has used much of the time lately has fewer at once, and the one who keeps the process
+are signed in, a caller who hardly went without a request lately has fewer at once, and the one who keeps the process
 busiest pauses between requests. A request counts from when its body is here until its answer is made; an answer that
 streams counts as a stream, of which a caller may have more.
 """
@@ -25,8 +25,8 @@ DETAIL = "You have too many requests under way: wait until some of them are answ
 class Limits:
     """How many requests and streams of one caller are worked on at once, and how many may wait, for how long.
 
-    `beside_others` counts in the place of `at_once` for a caller who has used much of the time lately, while another
-    user has asked for something within `others_s`.
+    `beside_others` counts in the place of `at_once` for a caller who hardly went without a request lately
+    (`UsedTime.is_much`), while another user has asked for something within `others_s`.
     Whoever keeps the process busiest pauses after a request during which, or within `contended_s` before which, another
     user asked for something: with nobody to make room for, a pause would only be a loss.
     """
@@ -142,7 +142,7 @@ class FairRequests:
         if request.started is None or request.is_stream:
             return 0.0
         seconds = self._clock() - request.started
-        self._used.add(name, seconds)
+        self._used.add(name, seconds, waited_s=request.waited_s)
         is_contended = self._has_others(name, since=request.started - self._limits.contended_s)
         return self._used.pause_after(name, seconds) if is_contended else 0.0
 
@@ -195,6 +195,7 @@ class _Request:
     ) -> None:
         self._caller, self.places, self._wait_s, self._clock = caller, places, wait_s, clock
         self.started: float | None = None  # when it got its place
+        self.waited_s = 0.0  # in line
         self._scope, self._receive, self._send = scope, receive, send
         self._has_place = self._is_refused = self._is_whole = self._is_answered = False
         self._ahead: asyncio.Task[Message] | None = None  # a message that was asked for while the request waited
@@ -208,8 +209,10 @@ class _Request:
         self._is_whole = True
         if self._is_answered:  # a stream that only listens for its client to go
             return message
+        arrived = self._clock()
         if self.places.take() or await self._wait_in_line():
             self._has_place, self.started = True, self._clock()
+            self.waited_s = self.started - arrived
             return message
         return {"type": "http.disconnect"}
 

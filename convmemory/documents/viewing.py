@@ -1,11 +1,16 @@
 """A document as its page shows it: the sections around a position, with the passage marked, and the outline."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from django.utils.safestring import SafeString
+
+from convmemory.conversations.highlighting import MarkedSpan
+from convmemory.documents.markdown_sections import lay_out, opening_of
 from convmemory.documents.models import Document, Section
 
 BEFORE, SHOWN = 4, 24  # sections on a page
+LOOKED_BACK = 40  # sections before a page, for the code block or the table that it begins within
 OUTLINE_SECTIONS = 5_000
 OUTLINE_ENTRIES = 400
 
@@ -30,13 +35,23 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class SectionView:
-    """A section with its text in pieces. `heading` and `page` are there where they are not those before it."""
+    """A section with its text in pieces, and as HTML where it can be laid out.
+
+    `heading` and `page` are there where they are not those before it, and `is_passage` where the HTML holds the passage
+    without a mark of its own.
+    """
 
     number: int
     heading: str
     page: int | None
     pieces: tuple[Piece, ...]
     is_target: bool
+    html: SafeString | None = None
+    is_passage: bool = False
+
+    @property
+    def has_mark(self) -> bool:
+        return any(piece.is_marked for piece in self.pieces)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,18 +74,24 @@ class OutlineEntry:
     page: int | None
 
 
-def view_sections(document: Document, place: Place) -> DocumentWindow:
-    """The sections around the place. One query."""
+def view_sections(document: Document, place: Place, *, before: int = BEFORE, shown: int = SHOWN) -> DocumentWindow:
+    """The sections around the place, `before` of them in front of it. One query, of Markdown two."""
     count = document.section_count
     target = place.section if place.section is not None and place.section < count else None
-    first = max(0, (target or 0) - BEFORE)
-    rows = list(document.sections.filter(number__gte=first, number__lt=first + SHOWN).order_by("number"))
+    first = max(0, (target or 0) - before)
+    rows = list(document.sections.filter(number__gte=first, number__lt=first + shown).order_by("number"))
+    views = _laid_out(document, rows, place, target) if is_laid_out(document) else section_views(rows, target, place)
     return DocumentWindow(
-        views=tuple(section_views(rows, target, place)),
+        views=tuple(views),
         target=target,
-        earlier=max(0, first - SHOWN + BEFORE) if first else None,
-        later=first + SHOWN + BEFORE if first + SHOWN < count else None,
+        earlier=max(0, first - shown + before) if first else None,
+        later=first + shown + before if first + shown < count else None,
     )
+
+
+def is_laid_out(document: Document) -> bool:
+    """Whether the document is shown as its markup says; reStructuredText, which is read as Markdown, is not."""
+    return document.format == "markdown" and not document.name.lower().endswith(".rst")
 
 
 def section_views(rows: Sequence[Section], target: int | None, place: Place) -> list[SectionView]:
@@ -82,6 +103,32 @@ def section_views(rows: Sequence[Section], target: int | None, place: Place) -> 
         views.append(SectionView(row.number, heading, shown_page, _pieces(row, place), row.number == target))
         path, page = row.path, row.page
     return views
+
+
+def _laid_out(document: Document, rows: Sequence[Section], place: Place, target: int | None) -> list[SectionView]:
+    """The sections of a Markdown document, which have their headings in their text; the first says where it stands."""
+    opening = _opening_before(document, rows[0]) if rows else ""
+    has_passage = place.start is not None and place.end is not None
+    passage = MarkedSpan(place.start or 0, place.end or 0) if has_passage else None
+    found = lay_out(rows, opening=opening, passage=passage, target=target)
+    views = [
+        replace(view, heading="", html=laid_out.html, is_passage=view.has_mark and not laid_out.is_marked)
+        if laid_out
+        else view
+        for view, laid_out in zip(section_views(rows, target, place), found, strict=True)
+    ]
+    if views and rows[0].number:
+        above = rows[0].path[:-1] if rows[0].text.lstrip().startswith("#") else rows[0].path
+        views[0] = replace(views[0], heading=" > ".join(above))
+    return views
+
+
+def _opening_before(document: Document, first: Section) -> str:
+    """The code block or table that a page's first section begins within. One query, or none where it is the first."""
+    if not first.number:
+        return ""
+    before = document.sections.filter(number__lt=first.number, number__gte=first.number - LOOKED_BACK, path=first.path)
+    return opening_of(before.order_by("number").values_list("text", flat=True))
 
 
 def _pieces(section: Section, place: Place) -> tuple[Piece, ...]:

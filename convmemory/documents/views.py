@@ -101,7 +101,7 @@ def document(request: PageRequest, document_id: int) -> HttpResponse:
         "document": found,
         "row": found,
         "window": None if shows_pictures else view_sections(found, place),
-        "pages": view_pages(found, place, _ask_for_drawing(found)) if shows_pictures else None,
+        "pages": view_pages(found, place, _request_drawing(found)) if shows_pictures else None,
         "has_pictures": has_pictures,
         "outline": outline_of(found),
         "place": place,
@@ -117,7 +117,7 @@ def _place(request: PageRequest) -> Place:
     return Place(*(_number(request.GET.get(name, "")) for name in ("section", "from", "to", "page")))
 
 
-def _ask_for_drawing(document: Document) -> Callable[[int], None]:
+def _request_drawing(document: Document) -> Callable[[int], None]:
     return lambda page: enqueue_drawing(owner_id=document.owner_id, document_id=document.pk, page=page)
 
 
@@ -126,7 +126,7 @@ def _ask_for_drawing(document: Document) -> Callable[[int], None]:
 def sheet(request: PageRequest, document_id: int, page: int) -> HttpResponse:
     """One page of a PDF; a viewer that has its text alone asks again until it has been drawn."""
     found = library.get_document(owner=request.user, document_id=document_id)
-    shown = view_page(found, page, _place(request), _ask_for_drawing(found))
+    shown = view_page(found, page, _place(request), _request_drawing(found))
     if shown is None:
         raise NotFound(f"The document has no page {page}.")
     return render(request, "documents/sheet.html", {"document": found, "sheet": shown, "place": _place(request)})

@@ -177,7 +177,7 @@ class _Body:
         if size <= EdgeOptions.from_settings().max_anonymous_request_kb * KB:
             return True
         try:
-            self._limit = self._limit or await self._ask_for_limit()
+            self._limit = self._limit or await self._fetch_limit()
         except (OperationalError, InterfaceError, DatabaseUnavailable):
             await self._refuse(_database_silent())
             return False
@@ -186,7 +186,7 @@ class _Body:
         await self._refuse(Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, self._limit.detail))
         return False
 
-    async def _ask_for_limit(self) -> Limit:
+    async def _fetch_limit(self) -> Limit:
         if await self._knows_sender(self._scope):
             return limit_of_users(self._scope["path"], self._scope["method"])
         return limit_of_strangers()

@@ -15,7 +15,7 @@ from convmemory.evaluation.running import Observation, OnProgress, observe_hayst
 from search.ranking.blending import Reranked, WeightFit, as_scores, fit_weight
 from search.ranking.rerank_endpoint import RerankOptions, rerank
 from search.ranking.rerank_weights import keep_weight
-from search.ranking.reranking import document_of, key_of
+from search.ranking.reranking import document_of
 from search.searching import search
 
 PATIENCE_S = 60.0  # nobody waits for the page
@@ -50,7 +50,7 @@ def _reranked(owner: User, observation: Observation, options: RerankOptions, mod
         fold=question.fold,
         fused=np.array([hit.score for hit in hits], np.float32),
         reranked=as_scores(scores),
-        right=np.isin([key_of(hit) for hit in hits], observation.gold),
+        right=np.isin([hit.key for hit in hits], observation.gold),
     )
 
 

@@ -36,7 +36,7 @@ def data(request: PageRequest) -> HttpResponse:
 @signed_in
 def make_archive(request: PageRequest) -> HttpResponse:
     """Ask for an archive of everything. Raises: InvalidInput."""
-    enqueue_archive(own_archives.ask_for_archive(owner=request.user))
+    enqueue_archive(own_archives.request_archive(owner=request.user))
     return redirect("data")
 
 

@@ -55,7 +55,7 @@ class ConversationAdapter:
         rows = Message.objects.filter(owner_id=owner_id, pk__in=set(element_ids))
         return {message.message_id: element_of(message) for message in stored_messages(rows)}
 
-    def ask_utterances(self, owner_id: int, element_ids: Iterable[int]) -> Callable[[], dict[int, Utterance]]:
+    def send_utterances_query(self, owner_id: int, element_ids: Iterable[int]) -> Callable[[], dict[int, Utterance]]:
         pending = PendingQuery(
             load_sql("search", "message_utterances"), {"owner": owner_id, "messages": list(set(element_ids))}
         )

@@ -50,7 +50,7 @@ class DocumentAdapter:
     def read_elements(self, owner_id: int, element_ids: Iterable[int]) -> dict[int, Element]:
         return {section.pk: element_of(section) for section in sections_of(owner_id).filter(pk__in=set(element_ids))}
 
-    def ask_utterances(self, owner_id: int, element_ids: Iterable[int]) -> Callable[[], dict[int, Utterance]]:
+    def send_utterances_query(self, owner_id: int, element_ids: Iterable[int]) -> Callable[[], dict[int, Utterance]]:
         return dict
 
     def url(self, object_id: int, item_number: int) -> str:

@@ -5,11 +5,14 @@ given as characters of the passage, and the text is split at marks before anythi
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from search.query_text import parse_query
+from search.unspaced import CHARACTERS
 
+_LETTER = rf"[^\W_{CHARACTERS}]"  # of scripts that part words, and search does so at underscores, too
+_OPENS, _CLOSES = re.compile(rf"\A{_LETTER}"), re.compile(rf"{_LETTER}\Z")
 _WORDS = re.compile(r"\w{3,}")
 _MARKUP = re.compile(
     r"(?P<colour>\x1b\[[0-9;?]{0,20}[A-Za-z]|\x1b\][^\x07\x1b]{0,200}\x07)"
@@ -83,11 +86,21 @@ def mark_words(text: str, query: str) -> tuple[Piece, ...]:
 
 
 def _phrases_in(text: str, query: str) -> re.Pattern[str] | None:
-    phrases = [re.escape(phrase) for phrase in parse_query(query).phrases]
-    pattern = re.compile(f"({'|'.join(phrases)})", re.IGNORECASE) if phrases else None
+    phrases = parse_query(query).phrases
+    pattern = _whole(phrases) if phrases else None
     return pattern if pattern and pattern.search(text) else None
 
 
 def _words_of(query: str) -> re.Pattern[str] | None:
-    words = sorted({word.lower() for word in _WORDS.findall(query)} - _UNMARKED, key=len, reverse=True)
-    return re.compile(rf"(\b(?:{'|'.join(map(re.escape, words))})\b)", re.IGNORECASE) if words else None
+    words = {word.lower() for word in _WORDS.findall(query)} - _UNMARKED
+    return _whole(words) if words else None
+
+
+def _whole(wanted: Collection[str]) -> re.Pattern[str]:
+    """Finds any of what is wanted, the longest first, where no word that is cut would be left beside it."""
+    patterns = (
+        f"{f'(?<!{_LETTER})' if _OPENS.search(text) else ''}{re.escape(text)}"
+        f"{f'(?!{_LETTER})' if _CLOSES.search(text) else ''}"
+        for text in sorted(wanted, key=len, reverse=True)
+    )
+    return re.compile(f"({'|'.join(patterns)})", re.IGNORECASE)

@@ -148,7 +148,7 @@ def word_number(lexeme: str) -> int:
     return int.from_bytes(sha256(lexeme.encode()).digest()[:WORD_BYTES], "big")
 
 
-def ask_digest(owner_id: int, home: int) -> PendingQuery:
+def send_digest_query(owner_id: int, home: int) -> PendingQuery:
     """Send what asks for the digest of the owner's blocks."""
     return PendingQuery(
         load_sql("search", "posting_digest"), {"owner": owner_id, "home": home, "layout": Source.PACKED}

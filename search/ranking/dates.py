@@ -1,4 +1,4 @@
-"""Dates that a query names, and how near to them a turn was written. Pure.
+"""Dates that a query names. Pure.
 
 "in July 2023", "on 3 May", "2023-10-13" and "in 2023" say when something was said. Words of the turn
 seldom repeat that, its time does.
@@ -9,11 +9,6 @@ import re
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from typing import Protocol
-
-import numpy as np
-from numpy.typing import NDArray
-
-from search.retrieval.candidates import Scores
 
 EPOCH = date(1970, 1, 1)
 NEARBY_DAYS = 7  # outside the period, what a turn counts for falls to 1/e in this time; if none is as near, to nothing
@@ -151,19 +146,3 @@ def _period(found: dict[str, str | None]) -> Period | None:
     if (month is not None and not 1 <= month <= 12) or (day and day > 31):
         return None
     return Period(year, month, day)
-
-
-def closeness(period: Days, days: NDArray[np.int64]) -> Scores:
-    """For days, counted from 1970: 1 inside the period, falling to 0 outside it; 0 for all if none is within a week.
-
-    In the likely year of a period without a year it is twice that.
-    """
-    distinct, places = np.unique(days, return_inverse=True)
-    outside = [period.days_from(EPOCH + timedelta(days=day)) for day in distinct.tolist()]
-    # Scores are scaled by the best of them later on, which would make much of turns that are merely less far.
-    if not outside or min(outside) > NEARBY_DAYS:
-        return np.zeros(len(days), np.float32)
-    near: Scores = np.exp(-np.asarray(outside) / period.softness).astype(np.float32)[places]
-    if isinstance(period, Period) and period.likely:
-        near += closeness(replace(period, year=period.likely, likely=None), days)
-    return near

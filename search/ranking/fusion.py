@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 from search.retrieval.candidates import ItemKeys, Scores
 from search.retrieval.features import UNSCALED
 
+Order = NDArray[np.int64]
+"""Indices of candidates, the best first."""
+
 
 def scale(scores: Scores) -> Scores:
     """Min-max scaled to 0..1; unseen items get 0, equal scores all get 1."""
@@ -38,22 +41,22 @@ def scaled(name: str, scores: Scores) -> Scores:
     return np.nan_to_num(scores).astype(np.float32) if name in UNSCALED else scale(scores)
 
 
-def best_first(scores: Scores, keys: ItemKeys) -> NDArray[np.int64]:
+def best_first(scores: Scores, keys: ItemKeys) -> Order:
     """Indices from the highest score to the lowest; ties in a fixed order, the newest first."""
     return np.lexsort((-keys, -scores))
 
 
-def best_few(scores: Scores, keys: ItemKeys, count: int) -> NDArray[np.int64]:
+def best_few(scores: Scores, keys: ItemKeys, count: int) -> Order:
     """The first `count` of these, without ordering the others."""
     if len(scores) <= count:
         return best_first(scores, keys)
     least = np.partition(scores, len(scores) - count)[len(scores) - count]
     high = np.flatnonzero(scores >= least)
-    first: NDArray[np.int64] = high[best_first(scores[high], keys[high])][:count]
+    first: Order = high[best_first(scores[high], keys[high])][:count]
     return first
 
 
-def diversify(scores: Scores, similarity: NDArray[np.float32], *, relevance: float) -> NDArray[np.int64]:
+def diversify(scores: Scores, similarity: NDArray[np.float32], *, relevance: float) -> Order:
     """Maximal marginal relevance: indices in the order `relevance * score - (1 - relevance) * max similarity`.
 
     `scores` (n,) are scaled to 0..1 first; `similarity` (n, n) holds cosines. Source: Carbonell and

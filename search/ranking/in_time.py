@@ -3,8 +3,8 @@
 Reads when items were written. Recency counts only where the question asks for the first or the latest time.
 """
 
-from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,9 @@ from django.utils import timezone
 from numpy.typing import NDArray
 
 from convmemory.core.sql import PendingQuery, load_sql
-from search.ranking.dates import EPOCH, NEARBY_DAYS, Period, closeness
+from search.ranking.dates import EPOCH, NEARBY_DAYS, Days, Period
 from search.ranking.times.reading import Beside, Order, Place
-from search.ranking.times.spans import Span, shifted
+from search.ranking.times.spans import Span
 from search.retrieval.candidates import ItemKeys, Scores, item_keys, split_keys
 from search.retrieval.features import Feature
 from search.retrieval.prepared import PreparedQuery
@@ -75,6 +75,22 @@ def date_features(query: PreparedQuery, keys: ItemKeys, moments: Moments | None)
     return {Feature.DATE: closeness(query.time.meaning, moments.days)}
 
 
+def closeness(period: Days, days: NDArray[np.int64]) -> Scores:
+    """For days, counted from 1970: 1 inside the period, falling to 0 outside it; 0 for all if none is within a week.
+
+    In the likely year of a period without a year it is twice that.
+    """
+    distinct, places = np.unique(days, return_inverse=True)
+    outside = [period.days_from(EPOCH + timedelta(days=day)) for day in distinct.tolist()]
+    # Scores are scaled by the best of them later on, which would make much of turns that are merely less far.
+    if not outside or min(outside) > NEARBY_DAYS:
+        return np.zeros(len(days), np.float32)
+    near: Scores = np.exp(-np.asarray(outside) / period.softness).astype(np.float32)[places]
+    if isinstance(period, Period) and period.likely:
+        near += closeness(replace(period, year=period.likely, likely=None), days)
+    return near
+
+
 def in_order_of_time(query: PreparedQuery, scores: Scores, keys: ItemKeys, moments: Moments | None) -> Scores:
     """The scores, where the query asks for the first or the latest answer, or for one before or after an event."""
     if query.time is None or moments is None:
@@ -108,21 +124,6 @@ def beside(event: Beside, keys: ItemKeys, seconds: NDArray[np.int64]) -> Scores:
     near = np.where((later > 0) | same, np.exp(-np.abs(later) / DAY_S / BESIDE_DAYS), 0)
     result: Scores = np.where(keys == key, 1, np.where(seconds > MISSING, near, 0)).astype(np.float32)
     return result
-
-
-def has_begun(owner_id: int, span: Span) -> bool:
-    """Whether a conversation or document of the owner began in these days or near to them. One query."""
-    parameters: dict[str, Any] = {
-        "owner": owner_id,
-        "first": _midnight(shifted(span.first, days=-NEARBY_DAYS)),
-        "after_last": _midnight(shifted(span.last, days=NEARBY_DAYS + 1)),
-    }
-    ((found,),) = PendingQuery(load_sql("search", "sources_begun"), parameters).rows()
-    return bool(found)
-
-
-def _midnight(day: date) -> datetime:
-    return datetime.combine(day, time.min, UTC)
 
 
 def place_of_best(keys: ItemKeys, query: PreparedQuery) -> Place | None:

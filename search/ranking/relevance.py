@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from search.ranking.calibration import calibration_of
+from search.ranking.fusion import Order
 from search.ranking.rankers import long_share
 from search.retrieval.candidates import Scores
+from search.retrieval.corpus import inverse_document_frequency
 from search.retrieval.features import Feature, FeatureTable
 from search.retrieval.prepared import PreparedQuery
-from search.retrieval.word_scores import inverse_document_frequency
 
 LEAST_SPREAD = 0.02
 HIGHEST = (
@@ -32,8 +32,6 @@ HIGHEST = (
 OF_CANDIDATES = (Feature.MAX_SIM, Feature.PASSAGE_MAX_SIM, Feature.COVERAGE, Feature.NEIGHBOUR_COVERAGE)
 WHOLE = 0.999  # of the query's words, as a share of their idf
 
-Order = NDArray[np.int64]
-
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
@@ -41,6 +39,11 @@ class Evidence:
 
     query: Mapping[str, float]
     candidates: Mapping[str, Scores]
+
+    @property
+    def is_held_whole(self) -> bool:
+        """Whether one candidate holds every word of the query."""
+        return self.query[Feature.COVERAGE] >= WHOLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +145,3 @@ def _column(table: FeatureTable, name: str) -> Scores:
     """A feature, 0 where nothing is known."""
     column = table.columns.get(name)
     return np.zeros(len(table.keys), np.float32) if column is None else np.nan_to_num(column).astype(np.float32)
-
-
-def is_held_whole(evidence: Evidence) -> bool:
-    """Whether one candidate holds every word of the query."""
-    return evidence.query[Feature.COVERAGE] >= WHOLE

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from convmemory.core.errors import RerankerUnavailable
 from convmemory.core.measuring import timed
@@ -21,12 +20,10 @@ from search.ranking.blending import as_scores, blended_order
 from search.ranking.rerank_endpoint import RerankOptions, rerank
 from search.ranking.rerank_weights import weight_of
 from search.results.hits import Hit
-from search.retrieval.candidates import ItemKeys, item_keys
 
 NAME = "reranker"  # among what matched in a hit
 QUESTION_CHARS = 600
 PASSAGE_CHARS = 400
-MAX_KEY = 2**63 - 1
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +49,7 @@ def place_hits(query: SearchQuery, hits: Sequence[Hit], options: RerankOptions) 
         return Placing(notes=(f"Not reranked: {error}",))
     fused = np.array([hit.score for hit in best], np.float32)
     order = blended_order(fused, as_scores(scores), weight)
-    return Placing(tuple(key_of(best[index]) for index in order))
+    return Placing(tuple(best[index].key for index in order))
 
 
 def document_of(hit: Hit) -> str:
@@ -62,22 +59,7 @@ def document_of(hit: Hit) -> str:
     return question if passage in question else f"{question}\n{passage}"
 
 
-def key_of(hit: Hit) -> int:
-    """The hit's item as in `search.retrieval.candidates`."""
-    return int(item_keys([hit.source_id], [hit.turn_number])[0])
-
-
-def put_first(order: NDArray[np.int64], keys: ItemKeys, placed: Sequence[int]) -> NDArray[np.int64]:
-    """`order` (indices into the sorted `keys`) with the distinct items `placed` first; unknown ones do not count."""
-    wanted = np.array([key for key in placed if key <= MAX_KEY], dtype=np.int64)
-    if not len(wanted) or not len(keys):
-        return order
-    places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    first = places[keys[places] == wanted]
-    return np.concatenate([first, order[~np.isin(order, first)]])
-
-
-def say_placed(hits: Sequence[Hit], placed: Sequence[int]) -> list[Hit]:
+def mark_reranked(hits: Sequence[Hit], placed: Sequence[int]) -> list[Hit]:
     """The hits, those that the reranker placed naming it among what matched."""
     known = set(placed)
-    return [replace(hit, matched=(*hit.matched, NAME)) if key_of(hit) in known else hit for hit in hits]
+    return [replace(hit, matched=(*hit.matched, NAME)) if hit.key in known else hit for hit in hits]

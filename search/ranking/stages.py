@@ -3,33 +3,26 @@
 Reads dates, vectors and token vectors of candidates; the scores themselves are the rankers'.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from convmemory.core.sql import pipelined
-from convmemory.embeddings.embedder import Vector
 from search.options import SearchOptions
-from search.ranking.exchanges import exchange_features, named_share
-from search.ranking.fusion import best_few, best_first, diversify
+from search.ranking.diversity import PendingItemVectors, with_diverse_top
+from search.ranking.fusion import Order, best_few, best_first
 from search.ranking.in_time import date_features, in_order_of_time, read_moments
-from search.ranking.late_interaction import NearPassages, find_passages, max_sim_features
+from search.ranking.late_features import with_late_features
 from search.ranking.rankers import BlendedRanker, LinearRanker, Ranker
-from search.ranking.relevance import Relevance, is_held_whole, relevance_of
+from search.ranking.relevance import Relevance, relevance_of
 from search.ranking.weights import weights_of
-from search.retrieval.candidates import ITEM_MASK, Scores, distinct, spread_all
-from search.retrieval.dense import PendingItemVectors
+from search.retrieval.candidates import Scores
 from search.retrieval.features import EXCHANGES, LATE_INTERACTION, Feature, FeatureTable
 from search.retrieval.prepared import PreparedQuery
 from search.retrieval.retriever import Retrieved
-from search.sources import Utterance, adapter_of
 
 RESCORED = 80  # how many of the best items by the first score get late interaction and a second score
-TOP_K = 30  # how many of the best items are made diverse
-
-Order = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +77,7 @@ class RankedItems:
             return False
         if self.relevance.answerable is None:
             return None
-        if self.query.text.phrases or (self.relevance.evidence and is_held_whole(self.relevance.evidence)):
+        if self.query.text.phrases or (self.relevance.evidence and self.relevance.evidence.is_held_whole):
             return True
         return self.relevance.answerable >= bar
 
@@ -117,13 +110,13 @@ def _rank(retrieved: Retrieved, rankers: Rankers, options: SearchOptions) -> Ran
     with pipelined():
         vectors = PendingItemVectors(query, table.keys[best]) if options.diversity_lambda < 1 else None
         if options.late_interaction:
-            table = _with_late_features(retrieved, table, best)
+            table = with_late_features(retrieved, table, best)
             if Feature.MAX_SIM in table.columns:
                 scores = second_ranker(query, rankers).score(table)
         scores = in_order_of_time(query, scores, table.keys, moments)
         order = best_first(scores, table.keys)
         if vectors is not None:
-            order = _with_diverse_top(order, scores, best, vectors.read(), options.diversity_lambda)
+            order = with_diverse_top(order, scores, best, vectors.read(), relevance=options.diversity_lambda)
     return RankedItems(query, table, scores, order, retrieved.word_weights)
 
 
@@ -132,36 +125,3 @@ def second_ranker(query: PreparedQuery, rankers: Rankers) -> Ranker:
     if query.mode != "hybrid":
         return rankers.semantic
     return rankers.sections if query.is_of_documents_alone else rankers.hybrid
-
-
-def _with_late_features(retrieved: Retrieved, table: FeatureTable, best: Order) -> FeatureTable:
-    """The table with what late interaction tells of the items at `best`, and of what was asked before them."""
-    keys = table.keys[best]
-    wide_keys = distinct(np.concatenate([keys, keys[keys & ITEM_MASK > 0] - 1]))
-    for_questions = np.isin(wide_keys, keys, invert=True)
-    near = find_passages(retrieved.query, wide_keys, for_questions, retrieved.word_weights)
-    if near is None:
-        return table.with_columns({}, of=LATE_INTERACTION | EXCHANGES)
-    pending = _ask_utterances(retrieved.query.owner_id, near)
-    matches = near.matched()
-    own = matches.of(~for_questions[matches.items])
-    found = max_sim_features(keys, replace(own, items=np.searchsorted(keys, wide_keys[own.items])))
-    utterances = {element: said for read in pending for element, said in read().items()}
-    found |= exchange_features(keys, wide_keys, matches, utterances, retrieved.query.text.text)
-    table = replace(table, named_share=named_share(utterances.values()))
-    return table.with_columns(spread_all(table.keys, keys, found), of=LATE_INTERACTION | EXCHANGES)
-
-
-def _ask_utterances(owner_id: int, near: NearPassages) -> list[Callable[[], dict[int, Utterance]]]:
-    """Ask who said the elements of the passages. One query for each kind of source."""
-    return [adapter_of(kind).ask_utterances(owner_id, ids) for kind, ids in near.elements_by_kind().items()]
-
-
-def _with_diverse_top(order: Order, scores: Scores, best: Order, vectors: Vector, relevance: float) -> Order:
-    """`vectors` (n, dim) are those of the items at `best` (sorted); another item of the top is like none."""
-    top = order[:TOP_K]
-    places = np.searchsorted(best, top).clip(max=len(best) - 1)
-    own = np.where((best[places] == top)[:, None], vectors[places], 0)
-    similarity = own @ own.T
-    np.fill_diagonal(similarity, 0)
-    return np.concatenate([top[diversify(scores[top], similarity, relevance=relevance)], order[len(top) :]])

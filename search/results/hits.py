@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from convmemory.core.sql import PendingQuery, load_sql, pipelined
 from search.ranking.stages import RankedItems
-from search.results.passages import ShownPassage, ask_nearest, best_passages, places_of
-from search.retrieval.candidates import split_keys
+from search.results.passages import ShownPassage, best_passages, places_of, send_nearest_query
+from search.retrieval.candidates import item_keys, split_keys
 from search.retrieval.features import Feature, FeatureTable
 from search.sources import adapter_of
 
@@ -60,6 +60,11 @@ class Hit:
     further: tuple[ShownPassage, ...] = ()
 
     @property
+    def key(self) -> int:
+        """Of its item, as in `search.retrieval.candidates`."""
+        return int(item_keys([self.source_id], [self.turn_number])[0])
+
+    @property
     def url(self) -> str:
         return adapter_of(self.kind).url(self.conversation_id, self.turn_number)
 
@@ -71,7 +76,7 @@ def show_hits(ranked: RankedItems, page: NDArray[np.int64]) -> list[Hit]:
     parameters = {"owner": query.owner_id, "sources": sources, "items": items}
     with pipelined():
         pending = PendingQuery(load_sql("search", "hits"), parameters)
-        nearest = ask_nearest(query, parameters) if query.space else None
+        nearest = send_nearest_query(query, parameters) if query.space else None
         rows = {(row[0], row[1]): row[2:] for row in pending.rows()}
         candidates = places_of(nearest) if nearest else {}
     passages = best_passages(

@@ -40,7 +40,7 @@ class ShownPassage:
     similarity: float = 0.0
 
 
-def ask_nearest(query: PreparedQuery, items: Mapping[str, Any]) -> PendingQuery:
+def send_nearest_query(query: PreparedQuery, items: Mapping[str, Any]) -> PendingQuery:
     """Send what finds the passages of some items (`sources` and `items`) that are nearest to the query."""
     parameters = {
         **items,

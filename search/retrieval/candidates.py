@@ -10,6 +10,7 @@ ITEM_MASK = (1 << ITEM_BITS) - 1
 
 ItemKeys = NDArray[np.int64]
 Scores = NDArray[np.float32]
+MAX_KEY = 2**63 - 1
 NO_ITEMS: ItemKeys = np.empty(0, np.int64)
 
 
@@ -62,3 +63,13 @@ def best_of_source(keys: ItemKeys, scores: Scores) -> Scores:
     starts = source_starts(keys)
     best: Scores = np.repeat(np.maximum.reduceat(scores, starts), np.diff(starts, append=len(keys)))
     return best
+
+
+def put_first(order: NDArray[np.int64], keys: ItemKeys, placed: Sequence[int]) -> NDArray[np.int64]:
+    """`order` (indices into the sorted `keys`) with the distinct items `placed` first; unknown ones do not count."""
+    wanted = np.array([key for key in placed if key <= MAX_KEY], dtype=np.int64)
+    if not len(wanted) or not len(keys):
+        return order
+    places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    first = places[keys[places] == wanted]
+    return np.concatenate([first, order[~np.isin(order, first)]])

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convmemory.core.sql import PendingQuery, load_sql
+from search.retrieval.candidates import Scores
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,11 @@ class Corpus:
     def mean_item_length(self) -> float:
         """In words."""
         return float(self.lengths.sum()) / max(self.items, 1)
+
+
+def inverse_document_frequency(found_in: NDArray[np.int64], documents: int) -> Scores:
+    """BM25's idf, never negative: ln(1 + (N - df + .5) / (df + .5))."""
+    return np.log1p((documents - found_in + 0.5) / (found_in + 0.5)).clip(min=0).astype(np.float32)
 
 
 class PendingCorpus:

@@ -1,14 +1,18 @@
-"""The dense retrievers: cosine similarity of passages and of whole items to the query, filters inside the statement."""
+"""The dense retrievers: cosine similarity of passages and of whole items to the query, filters inside the statement.
+
+They need the query's vectors, which `embed_query` adds.
+"""
 
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from convmemory.core.errors import EmbedderUnavailable
 from convmemory.core.sql import PendingQuery, load_sql
-from convmemory.embeddings.embedder import Vector, unit_rows
+from convmemory.embeddings.cache import query_embedding
 from search import vector_index
-from search.retrieval.candidates import ItemKeys, Scores, best_of_source, item_keys, split_keys
+from search.retrieval.candidates import ItemKeys, Scores, best_of_source, item_keys
 from search.retrieval.corpus import Corpus, PendingCorpus
 from search.retrieval.features import Feature
 from search.retrieval.filters import filter_sql
@@ -24,7 +28,16 @@ LIMITS = {  # how many vectors each statement keeps; of passages, items are fewe
     "items_by_code": 500,
 }
 SPOKEN = frozenset({"user", "assistant"})
-HALF = np.dtype(">f2")  # as PostgreSQL sends half precision
+
+
+def embed_query(prepared: PreparedQuery) -> PreparedQuery:
+    """The query with its vectors; without a space, and with a note, where the model cannot be used now."""
+    if prepared.space is None:
+        return prepared
+    try:
+        return prepared.with_embedding(query_embedding(prepared.space, prepared.text.text, owner_id=prepared.owner_id))
+    except EmbedderUnavailable as error:
+        return prepared.by_words_only(error)
 
 
 class PassageRetriever:
@@ -110,26 +123,3 @@ def _best_by_item(pending: PendingQuery) -> tuple[ItemKeys, Scores]:
     best = np.full(len(keys), -np.inf, np.float32)
     np.maximum.at(best, inverse, np.asarray(cosines or [], np.float32))
     return keys, best
-
-
-class PendingItemVectors:
-    """The statement that reads the vectors of the items `keys` on its way."""
-
-    def __init__(self, query: PreparedQuery, keys: ItemKeys) -> None:
-        sources, items = split_keys(keys)
-        parameters = {
-            "owner": query.owner_id,
-            "space": query.active_space.pk,
-            "sources": sources,
-            "items": items,
-        }
-        self._pending = PendingQuery(load_sql("search", "item_vectors"), parameters)
-        self._shape = len(keys), query.active_space.dimensions
-
-    def read(self) -> Vector:
-        """(n, dim), unit length, in the order of the keys; zeros where there is none."""
-        ((places, data),) = self._pending.rows()
-        vectors = np.zeros(self._shape, np.float32)
-        if places:
-            vectors[np.asarray(places) - 1] = np.frombuffer(data, HALF).reshape(-1, self._shape[1])
-        return unit_rows(vectors)

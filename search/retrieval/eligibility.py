@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from convmemory.core.sql import PendingQuery, load_sql
 from search.retrieval.candidates import ITEM_BITS, ITEM_MASK, ItemKeys, item_keys
-from search.retrieval.filters import EXCEPTED, excepted_parameters, item_conditions, source_conditions
+from search.retrieval.filters import excepted_parameters, excepted_sql, item_conditions, source_conditions
 from search.retrieval.prepared import PreparedQuery
 
 Mask = NDArray[np.bool_]
@@ -55,9 +55,9 @@ class PendingEligibility:
 
     def __init__(self, query: PreparedQuery) -> None:
         self._turns = query.filters.turns
-        self._others = _ask_others(query)
-        self._matching = _ask_matching(query)
-        self._excepted = _ask_excepted(query)
+        self._others = _send_others_query(query)
+        self._matching = _send_matching_query(query)
+        self._excepted = _send_excepted_query(query)
 
     def read(self) -> Eligibility:
         left_out = self._others.rows()[0][0] if self._others is not None else None
@@ -73,7 +73,7 @@ def _keys(pending: PendingQuery | None) -> ItemKeys | None:
     return item_keys(sources or [], items or [])
 
 
-def _ask_others(query: PreparedQuery) -> PendingQuery | None:
+def _send_others_query(query: PreparedQuery) -> PendingQuery | None:
     """Send what finds the sources that do not pass the filters; None where there are no such filters."""
     conditions, parameters = source_conditions(query.filters, "e")
     if not conditions:
@@ -82,7 +82,7 @@ def _ask_others(query: PreparedQuery) -> PendingQuery | None:
     return PendingQuery(statement, parameters | {"owner": query.owner_id})
 
 
-def _ask_matching(query: PreparedQuery) -> PendingQuery | None:
+def _send_matching_query(query: PreparedQuery) -> PendingQuery | None:
     """Send what finds the items that pass the filters of single items; None where there are no such filters."""
     conditions, parameters = item_conditions(query.filters, query.text, query.languages)
     if not conditions:
@@ -91,9 +91,9 @@ def _ask_matching(query: PreparedQuery) -> PendingQuery | None:
     return PendingQuery(statement, parameters | {"owner": query.owner_id})
 
 
-def _ask_excepted(query: PreparedQuery) -> PendingQuery | None:
+def _send_excepted_query(query: PreparedQuery) -> PendingQuery | None:
     """Send what finds the items that the filters name as not wanted; None where there are none."""
     if not query.filters.except_turns:
         return None
-    statement = load_sql("search", "excepted_items").replace("{excepted}", EXCEPTED)
+    statement = load_sql("search", "excepted_items").replace("{excepted}", excepted_sql())
     return PendingQuery(statement, excepted_parameters(query.filters) | {"owner": query.owner_id})

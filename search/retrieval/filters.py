@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from convmemory.conversations.reading import Filters
+from convmemory.core.sql import load_sql
 from search.languages import configuration_of
 from search.query_text import QueryText
 
@@ -13,17 +14,7 @@ OF_ITEM = """EXISTS (
 )"""
 
 COLUMNS = {"agent": "agent", "project": "project", "source": "origin"}
-ARCHIVED = "SELECT id FROM search_source WHERE owner_id = %(owner)s AND archived"
-CONVERSATION = (
-    "SELECT id FROM search_source "
-    "WHERE owner_id = %(owner)s AND kind = 'conversation' AND object_id = %(filter_conversation)s"
-)
-
-EXCEPTED = (
-    "SELECT s.id, x.number FROM unnest(%(excepted_conversations)s::bigint[], %(excepted_numbers)s::int[]) "
-    "AS x (conversation, number) INNER JOIN search_source AS s "
-    "ON s.owner_id = %(owner)s AND s.kind = 'conversation' AND s.object_id = x.conversation"
-)
+CONVERSATION = "kind = 'conversation' AND object_id = %(filter_conversation)s"
 
 
 def filter_sql(
@@ -41,7 +32,7 @@ def filter_sql(
         conditions.append(f"{row}.{number} BETWEEN %(first_item)s AND %(last_item)s")
         parameters |= {"first_item": filters.turns[0], "last_item": filters.turns[1]}
     if filters.except_turns:
-        conditions.append(f"({row}.source_id, {row}.{number}) NOT IN ({EXCEPTED})")
+        conditions.append(f"({row}.source_id, {row}.{number}) NOT IN ({excepted_sql()})")
         parameters |= excepted_parameters(filters)
     on_item, item_parameters = item_conditions(filters, text, languages)
     if on_item:
@@ -50,8 +41,13 @@ def filter_sql(
     return " AND ".join(["TRUE", *conditions]), parameters | item_parameters
 
 
+def excepted_sql() -> str:
+    """A query for the turns that the filters leave out one by one."""
+    return load_sql("search", "excepted_turns")
+
+
 def excepted_parameters(filters: Filters) -> dict[str, Any]:
-    """What `EXCEPTED` is filled in with, beside the owner."""
+    """What `excepted_sql` is filled in with, beside the owner."""
     conversations, numbers = zip(*filters.except_turns, strict=True)
     return {"excepted_conversations": list(conversations), "excepted_numbers": list(numbers)}
 
@@ -64,22 +60,22 @@ def source_conditions(filters: Filters, row: str) -> tuple[list[str], dict[str, 
     conditions: list[str] = []
     left_out, parameters = _left_out(filters)
     if left_out:
-        others = f"SELECT id FROM search_source WHERE owner_id = %(owner)s AND ({' OR '.join(left_out)})"  # noqa: S608
-        conditions.append(f"{row}.source_id NOT IN ({others})")
+        conditions.append(f"{row}.source_id NOT IN ({_sources_where(' OR '.join(left_out))})")
     if filters.archived:
-        conditions.append(f"{row}.source_id IN ({ARCHIVED})")
+        conditions.append(f"{row}.source_id IN ({_sources_where('archived')})")
     if filters.conversation_id is not None:
-        conditions.append(f"{row}.source_id = ({CONVERSATION})")
+        conditions.append(f"{row}.source_id = ({_sources_where(CONVERSATION)})")
         parameters["filter_conversation"] = filters.conversation_id
     chosen = {name: value for name in ("agent", "project", "source") if (value := getattr(filters, name))}
     if chosen:
         matching = " AND ".join(f"{COLUMNS[name]} = %(filter_{name})s" for name in chosen)
-        conditions.append(
-            f"{row}.source_id IN (SELECT id FROM search_source "  # noqa: S608
-            f"WHERE owner_id = %(owner)s AND {matching})"
-        )
+        conditions.append(f"{row}.source_id IN ({_sources_where(matching)})")
         parameters |= {f"filter_{name}": value for name, value in chosen.items()}
     return conditions, parameters
+
+
+def _sources_where(condition: str) -> str:
+    return load_sql("search", "sources_where").replace("{condition}", condition)
 
 
 def _left_out(filters: Filters) -> tuple[list[str], dict[str, Any]]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from search.retrieval.eligibility import Mask, PendingEligibility
 from search.retrieval.prepared import PreparedQuery
-from search.vectors.blocks import Codes, ask_digest, current_blocks
+from search.vectors.blocks import Codes, current_blocks, send_digest_query
 
 
 def nearest_by_hamming_distance(query: PreparedQuery, *, limit: int) -> list[int]:
@@ -19,7 +19,7 @@ def nearest_by_hamming_distance(query: PreparedQuery, *, limit: int) -> list[int
     `limit` at most: of those that are equally far, the newest. Asks for the digest, for what the filters leave out,
     and, where something changed since this process looked last, for that.
     """
-    pending_digest = ask_digest(query.owner_id, query.active_space)
+    pending_digest = send_digest_query(query.owner_id, query.active_space)
     pending_eligibility = PendingEligibility(query)
     blocks = current_blocks(query.owner_id, query.active_space, pending_digest)
     eligibility = pending_eligibility.read()

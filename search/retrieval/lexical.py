@@ -14,20 +14,14 @@ import numpy as np
 
 from convmemory.core.sql import PendingQuery, load_sql
 from search.models import PostingBlock
-from search.postings.held import NOTHING, Postings, ask_digest, current_postings
+from search.postings.held import NOTHING, Postings, current_postings, send_digest_query
 from search.retrieval.candidates import ItemKeys, item_keys
-from search.retrieval.corpus import Corpus, PendingCorpus
+from search.retrieval.corpus import Corpus, PendingCorpus, inverse_document_frequency
 from search.retrieval.eligibility import Eligibility, PendingEligibility
 from search.retrieval.features import LEXICAL
 from search.retrieval.prepared import PreparedQuery, QueryWord
 from search.retrieval.retriever import Candidates
-from search.retrieval.word_scores import (
-    RANKS,
-    WordCounts,
-    inverse_document_frequency,
-    joined_counts,
-    word_features,
-)
+from search.retrieval.word_scores import RANKS, WordCounts, joined_counts, word_features
 
 MAX_TERMS = 40  # of a very long query, the first
 SCOPE_COLUMNS = {
@@ -52,7 +46,7 @@ class LexicalRetriever:
     def send(self, query: PreparedQuery, corpus: PendingCorpus) -> "PendingWords":
         terms = _terms(query.words)
         columns = {home for name, (home, _) in SCOPE_COLUMNS.items() if name in query.scope} if terms else set()
-        digests = {column: ask_digest(query.owner_id, HOMES[column]) for column in sorted(columns)}
+        digests = {column: send_digest_query(query.owner_id, HOMES[column]) for column in sorted(columns)}
         return PendingWords(terms, digests, PendingEligibility(query))
 
 

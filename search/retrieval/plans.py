@@ -1,7 +1,7 @@
 """The plans of the queries that every search runs, and the indexes that they must use.
 
 The planner may rightly scan a small table as a whole, so the plans are asked for without sequential scans:
-a query that then still reads a whole table has lost its index. They are asked for as searches run, behind the wall.
+a query that then still reads a whole table has lost its index. They are asked for as searches run, under policies.
 """
 
 from collections.abc import Sequence

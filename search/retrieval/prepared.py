@@ -1,6 +1,6 @@
 """A query made ready once, for every stage of a search: whose it is, its words, its filters, its vectors.
 
-Made in two steps, because PostgreSQL can look for the words while the query is embedded.
+The vectors are added once its words have been sent (`dense.py`): PostgreSQL looks for them while the query is embedded.
 """
 
 import logging
@@ -15,7 +15,6 @@ from convmemory.conversations.reading import EVERYTHING, Filters
 from convmemory.core.errors import EmbedderUnavailable
 from convmemory.core.sql import load_sql
 from convmemory.core.text import storable
-from convmemory.embeddings.cache import query_embedding
 from convmemory.embeddings.embedder import TokenEmbedding, Vector
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
@@ -102,6 +101,11 @@ class PreparedQuery:
         """The query with its vectors, which are of its space."""
         return replace(self, embedding=embedding, vector_text=vector_text(embedding.vector))
 
+    def by_words_only(self, error: EmbedderUnavailable) -> "PreparedQuery":
+        """The query without a space, and with a note that says why."""
+        logger.warning("Searching by words only: %s", error)
+        return replace(self, space=None, notes=(*self.notes, f"Searched by words only: {error}"))
+
     @property
     def active_space(self) -> EmbeddingSpace:
         """The space of a query that is compared by vectors."""
@@ -129,22 +133,7 @@ def prepare_query(*, owner_id: int, query: SearchQuery) -> PreparedQuery:
     try:
         return replace(prepared, space=active_space())
     except EmbedderUnavailable as error:
-        return _by_words_only(prepared, error)
-
-
-def embed_query(prepared: PreparedQuery) -> PreparedQuery:
-    """The query with its vectors; without a space, and with a note, where the model cannot be used now."""
-    if prepared.space is None:
-        return prepared
-    try:
-        return prepared.with_embedding(query_embedding(prepared.space, prepared.text.text, owner_id=prepared.owner_id))
-    except EmbedderUnavailable as error:
-        return _by_words_only(prepared, error)
-
-
-def _by_words_only(prepared: PreparedQuery, error: EmbedderUnavailable) -> PreparedQuery:
-    logger.warning("Searching by words only: %s", error)
-    return replace(prepared, space=None, notes=(*prepared.notes, f"Searched by words only: {error}"))
+        return prepared.by_words_only(error)
 
 
 def _look_up_words(owner_id: int, text: str, kinds: Collection[str]) -> tuple[tuple[QueryWord, ...], tuple[str, ...]]:

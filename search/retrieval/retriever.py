@@ -1,16 +1,14 @@
-"""What a retriever is, and how the candidates of several become one table.
+"""What a retriever is: it finds candidates for a query, and tells of each by features.
 
 A retriever is sent off before it is read: PostgreSQL works on one while another is computed. To add one, write a class
 with `features`, `needs_vector`, `applies` and `send`, and name it in `search/pipeline.py`.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-import numpy as np
-
-from search.retrieval.candidates import NO_ITEMS, ItemKeys, Scores, distinct, spread_all
+from search.retrieval.candidates import NO_ITEMS, ItemKeys, Scores
 from search.retrieval.corpus import Corpus, PendingCorpus
 from search.retrieval.features import FeatureTable
 from search.retrieval.prepared import PreparedQuery
@@ -64,20 +62,3 @@ class Retrieved:
     query: PreparedQuery
     table: FeatureTable
     word_weights: Mapping[str, float]
-
-
-def merge_candidates(
-    query: PreparedQuery, corpus: Corpus, read: Sequence[Candidates], features: Collection[str]
-) -> Retrieved:
-    """One table over everything that was found; those of `features` that no retriever made are unavailable."""
-    found = [candidates.found for candidates in read]
-    keys = distinct(np.concatenate(found)) if found else NO_ITEMS
-    columns: dict[str, Scores] = {}
-    word_weights: dict[str, float] = {}
-    for candidates in read:
-        word_weights |= candidates.word_weights
-        for name, scores in spread_all(keys, candidates.keys, candidates.features).items():
-            columns[name] = np.nan_to_num(scores, copy=False, nan=candidates.unseen)
-    table = FeatureTable(keys, mean_item_length=corpus.mean_item_length, item_count=corpus.items)
-    table = table.with_columns(columns, of=features)
-    return Retrieved(query, table, word_weights)

@@ -21,7 +21,7 @@ from search.retrieval.candidates import (
     distinct,
     source_starts,
 )
-from search.retrieval.corpus import Corpus
+from search.retrieval.corpus import Corpus, inverse_document_frequency
 from search.retrieval.features import Feature
 
 K1, B = 1.5, 0.75
@@ -100,11 +100,6 @@ def joined_counts(found: Sequence[WordCounts], term_count: int) -> WordCounts:
         counts[one.terms, place[one.places]] += one.counts
     joined = WordCounts.of_matrix(keys, lengths, counts)
     return WordCounts(joined.keys, joined.lengths, joined.terms, joined.places, joined.counts, term_count)
-
-
-def inverse_document_frequency(found_in: Ints, documents: int) -> Scores:
-    """BM25's idf, never negative: ln(1 + (N - df + .5) / (df + .5))."""
-    return np.log1p((documents - found_in + 0.5) / (found_in + 0.5)).clip(min=0).astype(np.float32)
 
 
 def word_features(found: WordCounts, weights: Scores, corpus: Corpus) -> tuple[ItemKeys, dict[str, Scores]]:

@@ -98,7 +98,7 @@ class Blocks:
 HOLDER: Holder[Blocks] = Holder(max_bytes=256 * 2**20)  # 100,000 passages take 6 MB
 
 
-def ask_digest(owner_id: int, space: EmbeddingSpace) -> PendingQuery:
+def send_digest_query(owner_id: int, space: EmbeddingSpace) -> PendingQuery:
     """Send what asks for the digest of the owner's blocks."""
     return PendingQuery(load_sql("search", "code_digest"), {"owner": owner_id, "space": space.pk})
 

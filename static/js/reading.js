@@ -110,9 +110,33 @@
 
   /* --- the words that were looked for -------------------------------------------------------------- */
 
+  const UNSPACED = /[\p{scx=Han}\p{scx=Hira}\p{scx=Kana}\p{scx=Hang}\p{scx=Thai}\p{scx=Laoo}\p{scx=Mymr}\p{scx=Khmr}]/u;
+  const ENDINGS = ["ingly", "edly", "ings", "ing", "ied", "ies", "ed", "es", "ly", "s"];
+  const isLetter = (character) => /[\p{L}\p{M}\p{N}]/u.test(character) && !UNSPACED.test(character);
+
+  /** How the word begins, whatever its ending: words are the same as in search/results/matching.py. */
+  function stem(word) {
+    const ending = ENDINGS.find((one) => word.endsWith(one) && word.length - one.length >= 3);
+    if (ending) return word.slice(0, -ending.length).replace(/[ie]+$/, "");
+    return word.length > 3 ? word.replace(/[ie]+$/, "") : word;
+  }
+
+  /** Where the word stands in the text, from its first letter to its last; no part of a longer one, where letters
+      beside it would make it longer. */
+  function* placesOf(word, text) {
+    const isSpaced = !UNSPACED.test(word);
+    const start = isSpaced ? stem(word) : word;
+    for (let at = text.indexOf(start); at >= 0; at = text.indexOf(start, at + 1)) {
+      let end = at + start.length;
+      while (isSpaced && isLetter(text.charAt(end))) end += 1;
+      const isWhole = !isLetter(text.charAt(at - 1)) && stem(text.slice(at, end)) === start;
+      if (!isSpaced || isWhole) yield [at, end];
+    }
+  }
+
   /** Marks the words in the messages, which stay as they are. */
   function markWords() {
-    const words = one("[data-found]")?.dataset.found.match(/[\p{L}\p{N}_]{2,}/gu) ?? [];
+    const words = one("[data-found]")?.dataset.found.match(/[\p{L}\p{M}\p{N}_]{2,}/gu) ?? [];
     if (!globalThis.CSS?.highlights) return;
     CSS.highlights.delete("found-words");
     if (!words.length || !one("[data-messages]")) return;
@@ -121,13 +145,11 @@
     const walker = document.createTreeWalker(one("[data-messages]"), NodeFilter.SHOW_TEXT);
     for (let node = walker.nextNode(); node && ranges.length < 2000; node = walker.nextNode()) {
       const text = node.data.toLowerCase();
-      for (const word of wanted) {
-        for (let at = text.indexOf(word); at >= 0; at = text.indexOf(word, at + word.length)) {
-          const range = new Range();
-          range.setStart(node, at);
-          range.setEnd(node, Math.min(at + word.length, node.length));
-          ranges.push(range);
-        }
+      for (const [start, end] of wanted.flatMap((word) => [...placesOf(word, text)])) {
+        const range = new Range();
+        range.setStart(node, Math.min(start, node.length));
+        range.setEnd(node, Math.min(end, node.length));
+        ranges.push(range);
       }
     }
     CSS.highlights.set("found-words", new Highlight(...ranges));

@@ -40,7 +40,7 @@ def test_rows_are_chosen_by_their_own_column() -> None:
 
 
 def test_unique_constraints_of_derived_rows_name_the_owner() -> None:
-    """So that the database can wall owners off, and spread them over several places."""
+    """So that the database can keep owners apart, and spread them over several places."""
     derived = [model for model in all_models() if model._meta.app_label in {"search", "memory"} and has_owner(model)]
     unique = [c for model in derived for c in model._meta.constraints if isinstance(c, models.UniqueConstraint)]
     assert len(unique) >= 6

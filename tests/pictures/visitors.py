@@ -8,6 +8,16 @@ GUIDE = """# Running the bike counters
 A counter that is silent for more than two hours is marked as absent, not as zero: a zero would pull the weekly mean
 down. The gap is filled only in charts, never in the table.
 
+| counter | silent for | in the table | in the chart |
+|---|--:|---|---|
+| Harbour bridge | 3 h | absent | filled |
+| North canal | 1 h | as counted | as counted |
+
+```sql
+SELECT counter, date_trunc('week', at) AS week, avg(bikes)
+FROM readings WHERE NOT absent GROUP BY 1, 2
+```
+
 ## Weather
 
 Rain of more than two millimetres an hour halves the morning peak. Compare weeks with like weather before you speak of a

@@ -23,6 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import psycopg
 
@@ -78,12 +79,14 @@ class Fleet:
     webs: list[str] = field(default_factory=list)
     database_url: str = ""
     redis_url: str = ""
+    replica_url: str = ""
     key: str = ""
 
     def environment(self) -> dict[str, str]:
         return os.environ | {
             "DATABASE_URL": self.database_url,
             **{f"DATABASE_{part.name}_URL": self._url_of(role) for part, role in ROLES.items()},
+            "DATABASE_REPLICA_URLS": self.replica_url,
             "REDIS_URL": self.redis_url,
             "SECRET_KEY": "the same on every machine of a fleet",
             "CONVMEMORY_VAR": str(self.folder / "var"),
@@ -121,10 +124,21 @@ class Fleet:
         return False
 
     def start_web(self) -> None:
-        port = free_port()
+        self.webs.append(self._spawn_web(free_port()))
+
+    def restart_web(self, number: int) -> None:
+        """Kill a web process and start another on its port."""
+        port = urlsplit(self.webs[number]).port
+        assert port
+        self.kill(f"web-{port}")
+        self._spawn_web(port)
+
+    def _spawn_web(self, port: int) -> str:
+        """Its address, once it answers."""
         self._spawn(f"web-{port}", [sys.executable, "manage.py", "web", "--port", str(port)])
-        self.webs.append(f"http://127.0.0.1:{port}")
-        wait_until(lambda: self.get(f"{self.webs[-1]}/ready"), f"web process on {port}")
+        address = f"http://127.0.0.1:{port}"
+        wait_until(lambda: self.get(f"{address}/ready"), f"web process on {port}")
+        return address
 
     def start_worker(self, name: str) -> None:
         self._spawn(name, [sys.executable, "manage.py", "worker"])
@@ -149,11 +163,17 @@ class Fleet:
         return result.stdout
 
     def get(self, address: str) -> dict[str, object] | None:
+        """What an address answers; None where it does not."""
+        with suppress(OSError):
+            return self.ask(address)
+        return None
+
+    def ask(self, address: str) -> dict[str, object]:
+        """Raises: OSError (of which HTTPError is one)."""
         request = urllib.request.Request(address, headers={"Authorization": f"Bearer {self.key}"})
-        with suppress(OSError), urllib.request.urlopen(request, timeout=60) as response:
+        with urllib.request.urlopen(request, timeout=60) as response:
             found: dict[str, object] = json.load(response)
             return found
-        return None
 
     def post(self, address: str, body: Mapping[str, object]) -> int:
         headers = {"Authorization": f"Bearer {self.key}", "Content-Type": "application/json"}
@@ -226,6 +246,11 @@ def run(made: Fleet, *, turns: int, timeout_s: float) -> Outcome:
 
 
 def _send(made: Fleet, number: int) -> int:
+    return made.post(f"{made.webs[number % len(made.webs)]}/api/v1/conversations", conversation(number))
+
+
+def conversation(number: int) -> dict[str, object]:
+    """The body of a request that stores a conversation of `TURNS_PER_CONVERSATION` turns, the same for one number."""
     made_up = random.Random(number)
     messages = []
     for turn in range(TURNS_PER_CONVERSATION):
@@ -233,8 +258,7 @@ def _send(made: Fleet, number: int) -> int:
         name = f"note {number}-{turn}"
         messages.append({"role": "user", "content": f"What does {name} say of {words[0]}?"})
         messages.append({"role": "assistant", "content": f"In {name} stands {words[1]}. It ends with {words[2]}."})
-    body = {"title": f"Notes {number}", "source_id": f"notes-{number}", "messages": messages}
-    return made.post(f"{made.webs[number % len(made.webs)]}/api/v1/conversations", body)
+    return {"title": f"Notes {number}", "source_id": f"notes-{number}", "messages": messages}
 
 
 def wait_until(done: Callable[[], object], what: str, timeout_s: float = START_TIMEOUT_S) -> None:

@@ -1,7 +1,7 @@
-"""A streaming replica of the tests' own server, made by `pg_basebackup` and started beside it."""
+"""A streaming replica of a running server, made by `pg_basebackup` and started beside it."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +26,8 @@ class StreamingReplica:
 
     folder: Path
     database: str
+    primary: Mapping[str, Any]  # how a superuser reaches it
+    options: Mapping[str, str]  # of the replica's server
 
     @property
     def host(self) -> str:
@@ -37,7 +39,7 @@ class StreamingReplica:
         return f"postgres://{quote(self.host, safe='')}:{server.PORT}/{self.database}"
 
     def start(self) -> None:
-        server.start(self.folder, FAST_OPTIONS)
+        server.start(self.folder, self.options)
 
     def kill(self) -> None:
         """As a machine does that loses its power."""
@@ -59,7 +61,7 @@ class StreamingReplica:
 
     def catch_up(self) -> None:
         """Wait until it has everything that the primary has now."""
-        with psycopg.connect(**_primary(), dbname=self.database) as link:
+        with psycopg.connect(**self.primary, dbname=self.database) as link:
             row = link.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone()
         assert row
         is_there = f"SELECT pg_last_wal_replay_lsn() >= '{row[0]}'"
@@ -76,15 +78,24 @@ def streaming_replica(folder: Path) -> Iterator[StreamingReplica]:
     """A replica of the server of the tests' database, stopped at the end."""
     if not connection.settings_dict["EMBEDDED_PATH"]:
         pytest.skip("There is no copying of an external server from here.")
-    place, account = _primary(), server._account(folder)
+    with replica_of(_primary(), str(connection.settings_dict["NAME"]), folder, FAST_OPTIONS) as replica:
+        yield replica
+
+
+@contextmanager
+def replica_of(
+    primary: Mapping[str, Any], database: str, folder: Path, options: Mapping[str, str]
+) -> Iterator[StreamingReplica]:
+    """A replica of a running server on this machine, stopped at the end."""
+    account = server._account(folder)
     folder.mkdir(mode=0o700)
     if account:
         server._open_path_to(folder)
         os.chown(folder, account.uid, account.gid)
-    command = ["pg_basebackup", "-h", place["host"], "-p", place["port"], "-U", place["user"], "-D", str(folder)]
+    command = ["pg_basebackup", "-h", primary["host"], "-p", primary["port"], "-U", primary["user"], "-D", str(folder)]
     done = server._run([*command, "--write-recovery-conf", "--checkpoint=fast"], folder=folder, account=account)
     assert done.returncode == 0, done.stdout
-    replica = StreamingReplica(folder, str(connection.settings_dict["NAME"]))
+    replica = StreamingReplica(folder, database, primary, options)
     try:
         replica.start()
         replica.catch_up()

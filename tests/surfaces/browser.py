@@ -8,7 +8,7 @@ take a page; the test's own thread keeps the database.
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,6 +30,14 @@ ARGUMENTS = (
     "--no-first-run",
 )
 TIMEOUT_MS = 10_000
+WIDTHS = (1440, 1024, 768, 390)
+"""The widths of the windows that people have, in pixels."""
+
+ONE_PANE = 720
+"""Up to this width a page shows the list or what is read, never both."""
+
+PHONE = {"width": 390, "height": 844}
+Steps = Callable[[Page], None]
 
 
 def chromium_path() -> str:
@@ -112,6 +120,25 @@ def sign_in(page: Page, *, at: str = "/login", name: str = "ada") -> None:
     page.get_by_label("Password").fill("correct horse")
     page.get_by_role("button", name="Sign in").click()
     page.wait_for_url(lambda url: "/login" not in url)
+
+
+def at_every_width(steps: Callable[[Page, int], None], *, widths: Sequence[int] = WIDTHS) -> Steps:
+    """The steps in a window of each width, one after the other in one visit, from the home page on."""
+
+    def at_all(page: Page) -> None:
+        for width in widths:
+            page.set_viewport_size({"width": width, "height": 844})
+            page.goto("/")
+            try:
+                steps(page, width)
+                assert page.evaluate("document.documentElement.scrollWidth") <= width, (
+                    "the page is wider than its window"
+                )
+            except BaseException as error:
+                error.add_note(f"in a window of {width} pixels")
+                raise
+
+    return at_all
 
 
 def is_deferred_script(url: str) -> bool:

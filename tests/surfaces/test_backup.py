@@ -22,6 +22,7 @@ from convmemory.core import embedded
 from convmemory.core.errors import InvalidInput
 from convmemory.core.postgres import server
 from convmemory.ops.privacy import backup as backup_module
+from convmemory.ops.privacy import restoring
 from tests.conftest import FAST_OPTIONS
 
 FILL = """
@@ -271,7 +272,8 @@ TAMPERED = {  # what makes it, what undoes it, what the refusal names
 def here(installation: Installation, monkeypatch: pytest.MonkeyPatch, settings: pytest_django.Settings) -> Installation:
     """The installation, for backups and restores in this process."""
     settings.MEDIA_ROOT = installation.folder / "media"
-    monkeypatch.setattr(backup_module, "_embedded_target", lambda: installation.target)
+    for module in (backup_module, restoring):
+        monkeypatch.setattr(module, "embedded_target", lambda: installation.target)
     return installation
 
 
@@ -298,7 +300,7 @@ def test_a_backup_with_anything_that_could_run_code_is_refused(here: Installatio
             here.query(undo)
         harm.unlink(missing_ok=True)
         with pytest.raises(InvalidInput, match=re.escape(f"never stores: {refusal}")):
-            backup_module.restore(path=path, force=True)
+            restoring.restore(path=path, force=True)
     assert not harm.exists()
 
 
@@ -321,12 +323,12 @@ def test_an_entry_that_is_not_what_it_says_runs_with_no_rights(
         unchanged(here),
         pytest.raises(backup_module.BackupFailed, match="permission denied to COPY to or from an ext"),
     ):
-        backup_module.restore(path=path, force=True)
+        restoring.restore(path=path, force=True)
     assert not harm.exists()
 
 
 def test_what_was_restored_belongs_to_the_program(here: Installation, backup: Path) -> None:
-    backup_module.restore(path=backup, force=True)
+    restoring.restore(path=backup, force=True)
     owners = here.query(
         "SELECT DISTINCT relowner::regrole::text FROM pg_class WHERE relnamespace = 'public'::regnamespace UNION "
         "SELECT datdba::regrole::text FROM pg_database WHERE datname = 'convmemory'"

@@ -15,15 +15,13 @@ from convmemory.conversations.models import Conversation
 from convmemory.conversations.parts import ToolResultPart
 from search.adapters.conversations import index_conversation
 from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
-from tests.surfaces.browser import Chromium, sign_in
+from tests.surfaces.browser import ONE_PANE, PHONE, WIDTHS, Chromium, Steps, at_every_width, sign_in
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 TURN = 35
 QUESTION = "how do I keep a sourdough starter alive over the holidays?"
 ANSWER = "Keep the starter in the **refrigerator** and feed it once a week."
-PHONE = {"width": 390, "height": 844}
-Steps = Callable[[Page], None]
 
 
 @dataclass(frozen=True)
@@ -158,7 +156,7 @@ def test_far_below_and_from_hit_to_hit(visit: Callable[..., None], archive: Arch
 
 
 def test_the_browser_s_back_button(visit: Callable[..., None], archive: Archive) -> None:
-    def steps(page: Page) -> None:
+    def steps(page: Page, width: int) -> None:
         search_for(page, "sourdough starter")
         page.locator(".hit-group", has_text="Invoices").locator(".hit").first.click()
         expect_turn_in_view(page)
@@ -178,7 +176,7 @@ def test_the_browser_s_back_button(visit: Callable[..., None], archive: Archive)
         expect(page.get_by_role("searchbox")).to_have_value("")
         expect(page.locator(".list-title").last).to_have_text("Conversations")
 
-    visit(steps)
+    visit(at_every_width(steps, widths=[width for width in WIDTHS if width > ONE_PANE]))
 
 
 def test_the_keyboard_alone(visit: Callable[..., None]) -> None:

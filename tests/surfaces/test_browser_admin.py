@@ -14,12 +14,9 @@ from convmemory.ops.dashboard_tasks import map_turns, sample_index
 from search.adapters.conversations import index_conversation
 from search.models import ItemEmbedding
 from tests.factories import exchange, make_conversation, make_user
-from tests.surfaces.browser import Chromium
+from tests.surfaces.browser import PHONE, Chromium, Steps
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
-
-PHONE = {"width": 390, "height": 844}
-Steps = Callable[[Page], None]
 
 
 @pytest.fixture

@@ -9,11 +9,9 @@ from pytest_django.live_server_helper import LiveServer
 from convmemory.conversations.models import Conversation
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation, make_user
-from tests.surfaces.browser import Chromium, held, is_deferred_script, sign_in
+from tests.surfaces.browser import Chromium, Steps, held, is_deferred_script, sign_in
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
-
-Steps = Callable[[Page], None]
 
 
 @pytest.fixture

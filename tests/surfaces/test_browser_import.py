@@ -1,6 +1,7 @@
 """Importing in a real browser: from an empty account to the first found turn, drops, bars, refusals, undo."""
 
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,16 +20,14 @@ from convmemory.conversations.models import Conversation, Import
 from search.adapters.conversations import index_conversation
 from tests.factories import make_user
 from tests.support.importing import run_here
-from tests.surfaces.browser import Chromium, held, sign_in
+from tests.surfaces.browser import WIDTHS, Chromium, Steps, at_every_width, held, sign_in
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 expect.set_options(timeout=15_000)
-WIDTHS = (1440, 1024, 768, 390)
 MOST_CLICKS = 5
 QUESTION = "how do I keep a sourdough starter alive?"
 ANSWER = "Feed the starter once a week."
-Steps = Callable[[Page], None]
 
 
 def transcript(*turns: tuple[str, str]) -> bytes:
@@ -204,6 +203,19 @@ def test_what_is_refused_is_never_green(visit: Callable[..., None], width: int) 
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
     visit(steps, width=width)
+
+
+def test_where_all_is_refused_nothing_is_green_and_the_page_stays(visit: Callable[..., None]) -> None:
+    def steps(page: Page, width: int) -> None:
+        page.goto("/import")
+        page.locator("input#file").set_input_files([file_of(f"{width}.zip", b"PK\x03\x04 no archive")])
+        expect(page.locator(".import.is-failed").first).to_contain_text(f"{width}.zip")
+        expect(card(page, f"{width}.zip").locator(".notice.error")).to_contain_text("a damaged archive")
+        expect(page.locator(".tag.success, .notice.success, .import .icon-check")).to_have_count(0)
+        expect(page.locator("#main")).not_to_contain_text('"state"')
+        expect(page).to_have_url(re.compile("/import$"))
+
+    visit(at_every_width(steps, widths=(1440, 390)))
 
 
 def test_a_file_that_is_too_large_is_not_sent(visit: Callable[..., None], settings: Settings) -> None:

@@ -16,13 +16,11 @@ from convmemory.conversations.parts import TextPart, ToolCallPart, ToolResultPar
 from convmemory.conversations.statistics import count_changed
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation, make_user
-from tests.surfaces.browser import Chromium, sign_in
+from tests.surfaces.browser import WIDTHS, Chromium, Steps, sign_in
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
-WIDTHS = (1440, 1024, 768, 390)
 SAID_AT = datetime(2026, 3, 9, 14, 5, tzinfo=UTC)
-Steps = Callable[[Page], None]
 
 
 @dataclass(frozen=True)
@@ -200,6 +198,26 @@ def test_words_are_found_and_the_outline_leads_to_turns(
         expect(page.locator("#turn-11")).to_be_in_viewport()
 
     visit(steps, width=width)
+
+
+def test_words_are_marked_whole(visit: Callable[..., None], archive: Archive) -> None:
+    said = "Leave deadlock_timeout, set lock_timeout. Locks end. 締め切りは明日です。"
+    locks = make_conversation(archive.owner, exchange(("lower deadlock_timeout?", said)), title="Locks")
+    index_conversation(conversation_id=locks.pk)
+    found = {"lock_timeout": ["lock_timeout"], "lock": ["lock", "Locks"], "締め切り": ["締め切り"]}
+    marked = """() => [...(CSS.highlights.get("found-words") ?? [])].map((range) => range.toString())"""
+
+    def steps(page: Page) -> None:
+        for word, places in found.items():
+            page.goto(f"/conversations/{locks.pk}?turn=0")
+            page.keyboard.press("f")
+            panel = page.get_by_role("complementary", name="Outline")
+            panel.get_by_role("searchbox").fill(word)
+            page.keyboard.press("Enter")
+            expect(panel.get_by_role("status")).to_contain_text(f"1 turn with “{word}”")
+            assert page.evaluate(marked) == places
+
+    visit(steps)
 
 
 def test_the_display_switch_is_an_address(visit: Callable[..., None], archive: Archive) -> None:

@@ -10,17 +10,15 @@ from pytest_django.live_server_helper import LiveServer
 
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation, make_user
-from tests.surfaces.browser import Chromium, held, sign_in
+from tests.surfaces.browser import ONE_PANE, PHONE, WIDTHS, Chromium, Steps, at_every_width, held, sign_in
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
-WIDE = (1440, 1024, 768)
-PHONE = 390
+WIDE = tuple(width for width in WIDTHS if width > ONE_PANE)
 RYE = ("is rye flour sour?", "Rye sourdough starters are lively.")
 STARTER = ("how do I keep a sourdough starter alive?", "Feed the starter once a week.")
 FLAT = ("why is my sourdough flat?", "The starter was too young.")
 INVOICE = ("where is invoice 7?", "It was paid in May.")
-Steps = Callable[[Page], None]
 
 
 @pytest.fixture
@@ -85,7 +83,7 @@ def test_a_phone_opens_what_is_tapped(visit: Callable[..., None]) -> None:
         expect(page.locator("[data-conversation-page]")).to_be_visible()
         expect(page.locator("#list")).to_be_hidden()
 
-    visit(steps, width=PHONE)
+    visit(steps, width=PHONE["width"])
 
 
 def test_an_address_shows_what_was_selected_again(visit: Callable[..., None]) -> None:
@@ -103,28 +101,36 @@ def test_an_address_shows_what_was_selected_again(visit: Callable[..., None]) ->
 
 
 def test_back_brings_box_list_and_preview_together(visit: Callable[..., None]) -> None:
-    def steps(page: Page) -> None:
-        box = page.get_by_role("searchbox")
+    def expect_found(page: Page, query: str, title: str, text: str) -> None:
+        expect(page.locator("#q")).to_have_value(query)
+        expect(page).to_have_url(re.compile(rf"\?q={query}$"))
+        expect(page.locator(".hit-group-title").first).to_have_text(title)
+        if page.evaluate("innerWidth") > ONE_PANE:
+            preview(page, text)
+
+    def steps(page: Page, width: int) -> None:
+        box = page.locator("#q")
         box.press_sequentially("sourdough")
-        expect(page).to_have_url(re.compile(r"\?q=sourdough$"))
-        preview(page, "sourdough")
-        page.keyboard.press("Enter")
+        expect_found(page, "sourdough", "Bread", "sourdough")
+        if width > ONE_PANE:
+            page.keyboard.press("Enter")
+        else:
+            page.locator(".hit").first.click()
+            expect(page.locator("[data-conversation-page]")).to_be_visible()
+            page.go_back()
+            expect_found(page, "sourdough", "Bread", "sourdough")
         box.fill("")
         box.press_sequentially("invoice")
-        expect(page).to_have_url(re.compile(r"\?q=invoice$"))
-        preview(page, INVOICE[1])
+        expect_found(page, "invoice", "Invoices", INVOICE[1])
         page.go_back()
-        expect(box).to_have_value("sourdough")
-        preview(page, "sourdough")
-        expect(page.locator(".hit-group-title").first).to_have_text("Bread")
+        expect_found(page, "sourdough", "Bread", "sourdough")
         page.go_forward()
-        expect(box).to_have_value("invoice")
-        expect(page.locator(".hit-group-title").first).to_have_text("Invoices")
+        expect_found(page, "invoice", "Invoices", INVOICE[1])
 
-    visit(steps)
+    visit(at_every_width(steps))
 
 
-@pytest.mark.parametrize("width", [*WIDE, PHONE])
+@pytest.mark.parametrize("width", WIDTHS)
 def test_chips_filter_at_once_and_say_so(visit: Callable[..., None], width: int) -> None:
     def steps(page: Page) -> None:
         page.goto("/search?q=sourdough")
@@ -149,9 +155,9 @@ def test_chips_filter_at_once_and_say_so(visit: Callable[..., None], width: int)
 
 
 def test_tokens_become_chips(visit: Callable[..., None]) -> None:
-    def steps(page: Page) -> None:
+    def steps(page: Page, width: int) -> None:
         page.goto("/search")
-        box = page.get_by_role("searchbox")
+        box = page.locator("#q")
         box.press_sequentially("sourdough agent:chef ")
         expect(page.locator("#chip-agent")).to_have_text("chef")
         expect(box).to_have_value("sourdough ")
@@ -162,7 +168,26 @@ def test_tokens_become_chips(visit: Callable[..., None]) -> None:
         expect(page.locator("#chip-agent")).to_have_text("chef")
         expect(box).to_have_value("sourdough rye")
 
-    visit(steps)
+    visit(at_every_width(steps))
+
+
+def test_a_quoted_phrase_is_marked_and_no_part_of_a_longer_word(visit: Callable[..., None], owner: User) -> None:
+    asked = "should we lower deadlock_timeout, or set lock_timeout for the job?"
+    told = "Leave deadlock_timeout as it is. Set lock_timeout for the job alone."
+    made = make_conversation(owner, exchange((asked, told)), title="Locks")
+    index_conversation(conversation_id=made.pk)
+
+    def steps(page: Page, width: int) -> None:
+        page.goto("/search?q=%22lock_timeout%22")
+        marks = page.locator("#results .hit mark")
+        expect(marks.first).to_be_visible()
+        assert set(marks.all_text_contents()) == {"lock_timeout"}
+        texts = marks.evaluate_all("marks => marks.map(mark => mark.previousSibling?.textContent.at(-1) ?? ' ')")
+        assert set(texts) == {" "}, "a part of a longer word is marked"
+        page.locator(".hit").first.click()
+        expect(page.locator("[data-conversation-page] mark.passage").first).to_contain_text("lock_timeout for the job")
+
+    visit(at_every_width(steps))
 
 
 def test_filters_without_javascript(visit: Callable[..., None]) -> None:
@@ -192,7 +217,7 @@ def test_why_says_why(visit: Callable[..., None]) -> None:
     visit(steps)
 
 
-@pytest.mark.parametrize("width", [*WIDE, PHONE])
+@pytest.mark.parametrize("width", WIDTHS)
 def test_the_palette_goes_anywhere(visit: Callable[..., None], width: int) -> None:
     def steps(page: Page) -> None:
         page.keyboard.press("Control+k")

@@ -7,13 +7,14 @@ from playwright.sync_api import Page, expect
 from pytest_django.live_server_helper import LiveServer
 
 from tests.factories import exchange, make_conversation, make_user
-from tests.surfaces.browser import Chromium, sign_in
+from tests.surfaces.browser import WIDTHS, Chromium, Steps, at_every_width, sign_in
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
-WIDTHS = (1440, 1024, 768, 390)
-PAGES = ("/", "/search", "/chat", "/documents", "/recall", "/import", "/agents", "/settings/keys", "/settings/connect")
-Steps = Callable[[Page], None]
+PAGES = (
+    "/", "/search", "/chat", "/documents", "/recall", "/import", "/agents", "/settings/keys", "/settings/connect",
+    "/design", "/library", "/statistics", "/settings/account", "/settings/appearance", "/settings/data",
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -45,6 +46,21 @@ def test_no_page_is_wider_than_its_window(visit: Callable[..., None], width: int
             assert wide <= width, f"{address} is {wide} pixels wide"
 
     visit(steps, width=width)
+
+
+def test_an_address_of_recall_keeps_what_it_does_not_say(visit: Callable[..., None]) -> None:
+    def steps(page: Page, width: int) -> None:
+        page.goto("/recall")
+        usual = page.locator(".recall-form input:not([name=query])")
+        values = usual.evaluate_all("fields => fields.map(field => field.value)")
+        assert len(values) >= 3
+        assert all(values)
+        page.goto("/recall?query=sourdough")
+        assert usual.evaluate_all("fields => fields.map(field => field.value)") == values
+        expect(page.locator("[name=query]")).to_have_value("sourdough")
+        expect(page.locator(".notice.error")).to_have_count(0)
+
+    visit(at_every_width(steps))
 
 
 @pytest.mark.parametrize("width", [1440, 1180, 1024, 768, 390])

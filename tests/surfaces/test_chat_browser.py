@@ -14,7 +14,7 @@ from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation, make_user
 from tests.support.chat_server import ChatServer, Hold, Say, Script, Think, calls, fails, says
 from tests.support.site import running_site
-from tests.surfaces.browser import Chromium, held, is_deferred_script, sign_in
+from tests.surfaces.browser import PHONE, WIDTHS, Chromium, Steps, at_every_width, held, is_deferred_script, sign_in
 
 pytestmark = [
     pytest.mark.browser,
@@ -24,9 +24,6 @@ pytestmark = [
 ]
 
 expect.set_options(timeout=15_000)
-PHONE = {"width": 390, "height": 844}
-WIDTHS = (1440, 1024, 768, 390)
-Steps = Callable[[Page], None]
 
 
 @pytest.fixture
@@ -92,26 +89,33 @@ def test_a_new_chat_streams_calls_a_tool_and_is_found(
 
 
 def test_a_reply_is_stopped_and_the_chat_goes_on(visit: Callable[..., None], endpoint: ChatServer, owner: User) -> None:
-    conversation = make_conversation(owner, exchange(("first", "one")), title="Story")
     release = threading.Event()
-    endpoint.scripts.extend([Script((Say("Once"), Hold(release))), says("Second answer.")])
+    for _ in WIDTHS:
+        make_conversation(owner, exchange(("first", "one")), title="Story")
+        endpoint.scripts.extend([Script((Say("Once"), Hold(release))), says("Second answer.")])
+    stories = Conversation.objects.order_by("pk").values_list("pk", flat=True)
+    addresses = dict(zip(WIDTHS, [f"/conversations/{story}" for story in stories], strict=True))
 
-    def steps(page: Page) -> None:
-        page.goto(f"/conversations/{conversation.pk}")
+    def steps(page: Page, width: int) -> None:
+        page.goto(addresses[width])
+        speakers = page.locator(".message.is-assistant .speaker")
         page.get_by_role("textbox", name="Message").fill("Tell me a story")
         page.keyboard.press("Enter")
         expect(page.locator(".is-draft.is-assistant")).to_contain_text("Once")
+        expect(speakers.last).to_have_text("Assistant")
         page.get_by_role("button", name="Stop").click()
         expect(page.locator(".message-note")).to_contain_text("The reply was stopped.")
-        expect(page.locator(".message.is-assistant .speaker").last).to_have_text("Assistant")
+        expect(page.locator(".is-draft")).to_have_count(0)
+        expect(speakers.last).to_have_text("Assistant")
+        expect(page.locator(".message-note, .notice:visible, #toast:not(:empty)")).to_have_count(1)
         send(page, "Go on")
         expect(page.locator(".message.is-assistant").last).to_contain_text("Second answer.")
         expect(page.locator(".is-draft")).to_have_count(0)
         assert page.locator(".message.is-user").count() == 3
 
-    visit(steps)
+    visit(at_every_width(steps))
     release.set()
-    assert Conversation.objects.get().turn_count == 3
+    assert set(Conversation.objects.values_list("turn_count", flat=True)) == {3}
 
 
 def test_a_failure_is_told_where_it_happened(visit: Callable[..., None], endpoint: ChatServer, owner: User) -> None:
@@ -212,14 +216,15 @@ def test_an_endpoint_is_tried_and_its_models_are_listed(visit: Callable[..., Non
 
 
 def test_a_new_chat_stands_in_the_list_at_once(visit: Callable[..., None], endpoint: ChatServer) -> None:
-    endpoint.scripts.append(says("The first answer."))
+    endpoint.scripts.extend(says("The first answer.") for _ in WIDTHS)
 
-    def steps(page: Page) -> None:
+    def steps(page: Page, width: int) -> None:
         page.goto("/chat")
-        send(page, "Which flour for rye bread?")
-        expect(page.locator("#results .item-title").first).to_have_text("Which flour for rye bread?")
+        send(page, f"Which flour for {width} loaves?")
+        expect(page.locator("#results .item-title").first).to_have_text(f"Which flour for {width} loaves?")
+        expect(page.locator(".message.is-assistant[data-turn]")).to_contain_text("The first answer.")
 
-    visit(steps)
+    visit(at_every_width(steps))
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -327,23 +332,24 @@ def test_a_citation_leads_to_the_turn(
 ) -> None:
     old = make_conversation(owner, exchange(("how do I feed a sourdough starter?", "Once a week.")), title="Bread")
     index_conversation(conversation_id=old.pk)
-    release = threading.Event()
-    answer = Script((Say(cited.format(url=f"/conversations/{old.pk}?turn=0")), Hold(release), Say(" Or `x[1]`.")))
-    endpoint.scripts.extend([calls("ConversationSearch", {"query": "feeding the sourdough starter"}), answer])
+    releases = {width: threading.Event() for width in WIDTHS}
+    for release in releases.values():
+        answer = Script((Say(cited.format(url=f"/conversations/{old.pk}?turn=0")), Hold(release), Say(" Or `x[1]`.")))
+        endpoint.scripts.extend([calls("ConversationSearch", {"query": "feeding the sourdough starter"}), answer])
 
-    def steps(page: Page) -> None:
+    def steps(page: Page, width: int) -> None:
         page.goto("/chat")
         send(page, "How often do I feed the starter?")
         citation = page.locator("a.citation")
         expect(page.locator(".is-draft a.citation")).to_have_attribute("href", f"/conversations/{old.pk}?turn=0")
-        release.set()
+        releases[width].set()
         expect(page.locator(".is-draft")).to_have_count(0)
         expect(citation).to_have_text("1")
         citation.click()
         expect(page.get_by_role("heading", level=1)).to_have_text("Bread")
         expect(page.locator("#turn-0")).to_be_in_viewport()
 
-    visit(steps)
+    visit(at_every_width(steps))
 
 
 def test_an_agent_s_own_endpoint_is_enough_to_chat(

@@ -57,6 +57,41 @@ def test_an_upload_is_imported_by_a_process_that_ends(owner: User) -> None:
     assert not children()
 
 
+def test_the_program_is_loaded_once_for_imports_that_follow_each_other(owner: User) -> None:
+    for number in range(3):
+        assert tasks.run(queued(owner, b'{"role": "user", "content": "%d"}\n' % number).pk) == {"state": "done"}
+        assert len(servers()) == 1
+        assert not children()
+    assert Conversation.objects.count() == 3
+
+
+def test_a_server_that_has_ended_or_was_started_otherwise_is_replaced(
+    owner: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tasks.run(queued(owner, LINES).pk)
+    [first] = servers()
+    first.kill()
+    wait_until(lambda: first.status() == psutil.STATUS_ZOMBIE)
+    assert tasks.run(queued(owner, LINES).pk) == {"state": "done"}
+    [second] = servers()
+    monkeypatch.setenv("IMPORT_MEMORY_MB", "333")
+    assert tasks.run(queued(owner, LINES).pk) == {"state": "done"}
+    [third] = servers()
+    assert len({first.pid, second.pid, third.pid}) == 3
+    monkeypatch.setattr(child_process, "PATIENCE_S", 0)
+    tasks.run(queued(owner, LINES).pk)
+    [fourth] = servers()
+    assert fourth.pid != third.pid, "one that may be about to end is not asked"
+
+
+def test_an_import_whose_server_cannot_start_runs_again(owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = queued(owner, LINES)
+    with monkeypatch.context() as patch:
+        patch.setenv("IMPORT_MEMORY_MB", "not a number")
+        assert tasks.run(row.pk) == {"state": "queued"}
+    assert tasks.run(row.pk) == {"state": "done"}
+
+
 def test_the_worker_holds_no_connection_meanwhile(owner: User, monkeypatch: pytest.MonkeyPatch) -> None:
     held: list[bool] = []
     watch = child_process._watch
@@ -150,7 +185,7 @@ def test_the_process_of_a_killed_worker_ends_and_the_import_is_found(owner: User
     tasks.enqueue_import(row.pk)
     with running_worker({}, tmp_path / "worker.log"):
         wait_until(lambda: Import.objects.get().messages_read > 0)
-        child = next(process for process in psutil.process_iter(["cmdline"]) if is_child(process, row))
+        [child] = children()
     wait_until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
     OrmQ.objects.all().delete()
     Import.objects.update(lease_until=Import.objects.get().started_at)
@@ -159,18 +194,19 @@ def test_the_process_of_a_killed_worker_ends_and_the_import_is_found(owner: User
     assert (Message.objects.count(), Conversation.objects.count()) == (20_000, 1)
 
 
-def is_child(process: psutil.Process, row: Import) -> bool:
-    line = process.info["cmdline"] or []
-    return "convmemory.conversations.import_child" in line and line[3:4] == [str(row.pk)]
+def servers() -> list[psutil.Process]:
+    """The processes of this one that fork a child for each import."""
+    return [process for process in psutil.Process().children() if is_of_imports(process)]
 
 
 def children() -> list[psutil.Process]:
-    """Processes of imports that this process started."""
-    return [
-        process
-        for process in psutil.Process().children(recursive=True)
-        if "import_child" in " ".join(process.cmdline())
-    ]
+    """Processes of imports that are under way in this process and those that it started."""
+    found = psutil.Process().children(recursive=True)
+    return [process for process in found if is_of_imports(process) and is_of_imports(process.parent())]
+
+
+def is_of_imports(process: psutil.Process | None) -> bool:
+    return process is not None and "convmemory.conversations.import_child" in process.cmdline()
 
 
 def wait_until(done: Callable[[], bool]) -> None:

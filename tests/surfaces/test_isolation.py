@@ -42,7 +42,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 CASES = int(os.environ.get("ISOLATION_CASES", "4000"))
 SURFACES_AT_ONCE = 8
-CASES_OF_THE_WALL = CASES // 2
+CASES_OF_ROW_SECURITY = CASES // 2
 LEAST_STATEMENTS_WITHOUT_FILTER = 100  # different ones
 EXAMPLES_MORE = 100  # of surfaces that chance has asked for nothing of the caller's own, or not at all
 LEAST_SHARE_OF_VALID_ARGUMENTS = 0.95
@@ -141,13 +141,13 @@ def test_nobody_ever_sees_or_removes_another_users_row(town: Town) -> None:
 
 def test_the_database_alone_keeps_owners_apart(town: Town) -> None:
     with filters_switched_off() as switched_off:
-        ask_everything(town, CASES_OF_THE_WALL)
-    assert switched_off.total() > CASES_OF_THE_WALL
+        ask_everything(town, CASES_OF_ROW_SECURITY)
+    assert switched_off.total() > CASES_OF_ROW_SECURITY
     assert len(switched_off) >= LEAST_STATEMENTS_WITHOUT_FILTER
 
 
-def test_without_filters_and_without_the_wall_there_would_be_leaks() -> None:
-    """So the other test shows that the wall holds, not that there was nothing to hold."""
+def test_without_filters_and_without_policies_there_would_be_leaks() -> None:
+    """So the other test shows that the policies hold, not that there was nothing to hold."""
     owners = make_user(), make_user()
     for owner in owners:
         make_conversation(owner, exchange(("who asks?", "somebody")))

@@ -36,11 +36,11 @@ call_command("migrate", verbosity=0)
 TAKE_DOWN = """
 DO $body$
 DECLARE
-    walled regclass;
+    owned regclass;
 BEGIN
-    FOR walled IN SELECT polrelid FROM pg_policy LOOP
-        EXECUTE format('DROP POLICY owner_alone ON %s', walled);
-        EXECUTE format('ALTER TABLE %s DISABLE ROW LEVEL SECURITY', walled);
+    FOR owned IN SELECT polrelid FROM pg_policy LOOP
+        EXECUTE format('DROP POLICY owner_alone ON %s', owned);
+        EXECUTE format('ALTER TABLE %s DISABLE ROW LEVEL SECURITY', owned);
     END LOOP;
     DROP FUNCTION convmemory_owner_of_key, convmemory_waiting_tasks, convmemory_knows_address;
 END
@@ -54,7 +54,7 @@ print(create_key(owner=User.objects.get()), flush=True)
 sys.stdin.read()
 """
 TABLES = "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' ORDER BY 1"
-WALLED = "SELECT count(*) FROM pg_class WHERE relrowsecurity"
+WITH_POLICIES = "SELECT count(*) FROM pg_class WHERE relrowsecurity"
 SHOWN = "['ada'] ['where is the zebrafish lab?']"
 ROLES = "SELECT rolname, rolbypassrls FROM pg_roles WHERE rolname LIKE 'convmemory%' ORDER BY 1"
 AS_CALLER = """
@@ -109,7 +109,7 @@ def test_a_folder_of_an_older_version_gets_its_roles_and_keeps_its_rows(installa
     with older_version(installation) as key:
         installation.query(TAKE_DOWN)
         assert "trust" in access.read_text()
-        assert (installation.query(ROLES), installation.query(WALLED)) == ([], [(0,)])
+        assert (installation.query(ROLES), installation.query(WITH_POLICIES)) == ([], [(0,)])
         filled = {name for name, count in rows(installation).items() if count}
 
         assert installation.shell(SHOW) == SHOWN  # while the older version runs
@@ -123,5 +123,5 @@ def test_a_folder_of_an_older_version_gets_its_roles_and_keeps_its_rows(installa
     installation.run("migrate", "--verbosity", "0")
     assert installation.shell(SHOW) == SHOWN
     embedded.join(installation.folder / "postgres", FAST_OPTIONS)
-    assert installation.query(WALLED)[0][0] > 20
+    assert installation.query(WITH_POLICIES)[0][0] > 20
     assert rows(installation) == before

@@ -60,12 +60,31 @@ def test_the_viewer_marks_the_passage_and_has_an_outline(browser: Client, owner:
     document = indexed(upload(owner, GUIDE * 9))
     start = GUIDE.index("Tomatoes need")
     shown = page(browser, f"/documents/{document.pk}", section=0, **{"from": start, "to": start + 13})
-    assert '<mark id="passage">Tomatoes need</mark>' in shown
+    assert '<mark class="passage" id="passage" tabindex="-1">Tomatoes need</mark>' in shown
     assert 'aria-label="Outline"' in shown
     part = browser.get(f"/documents/{document.pk}", headers={"HX-Request": "true"})
     assert b"<html" not in part.content
     assert browser.get(f"/documents/{document.pk}", {"section": "x"}).status_code == 400
     assert browser.get(f"/documents/{document.pk}", {"section": 999}).status_code == 200
+
+
+def test_markdown_is_laid_out_in_the_viewer_and_in_the_preview(browser: Client, owner: User) -> None:
+    beds = "".join(f"| bed {number} | leeks |\n" for number in range(200))
+    document = indexed(upload(owner, f"# Beds\n\n- **one**\n\n| bed | what |\n|---|---|\n{beds}", "beds.md"))
+    whole = Section.objects.get(document=document, text__contains="bed 150")
+    start = whole.start + whole.text.index("bed 150")
+    for path in (f"/documents/{document.pk}", f"/search/preview/documents/{document.pk}"):
+        shown = page(browser, path, section=whole.number, **{"from": start, "to": start + 7})
+        assert shown.count('<td><mark class="passage" id="passage" tabindex="-1">bed 150</mark></td>') == 1, path
+        assert "<th>what</th>" in shown
+        assert "|---|" not in shown
+    assert "<strong>one</strong>" in page(browser, f"/documents/{document.pk}")
+
+
+def test_what_is_no_markdown_stays_text(browser: Client, owner: User) -> None:
+    for name in ("notes.txt", "notes.rst", "notes.py"):
+        document = read(upload(owner, f"x = 1  # **{name}**", name))
+        assert f"# **{name}**</div>" in page(browser, f"/documents/{document.pk}")
 
 
 def test_pages_of_a_pdf_are_named(browser: Client, owner: User) -> None:

@@ -1,15 +1,19 @@
 """The home page: where to go on, the year, projects and health; and what somebody new sees."""
 
+from datetime import date
+
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
+from django.utils.translation import override
 from pytest_django import DjangoAssertNumQueries
 
 from convmemory.conversations.models import Import, Message
-from convmemory.conversations.statistics import count_changed
+from convmemory.conversations.statistics import Day, count_changed
 from convmemory.core.fair_queue import asked_for
 from search.adapters.conversations import index_conversation
+from search.pages.heatmap import heatmap_of
 from tests.factories import exchange, make_conversation, make_user
 
 pytestmark = pytest.mark.django_db
@@ -60,11 +64,23 @@ def test_days_of_the_year_lead_to_what_was_said(owner: User, client: Client) -> 
     assert "All 1 turns are indexed." in page
 
 
+def test_the_heatmap_says_each_day_once_and_in_the_page_s_language() -> None:
+    quiet, one, many = Day(date(2026, 5, 4), 0), Day(date(2026, 5, 5), 1, 1), Day(date(2026, 5, 6), 1200, 4)
+    with override("de"):
+        (first, second) = heatmap_of([[quiet, one, many], [Day(date(2026, 5, 11), 0)]])
+    assert (first.month, second.month) == ("Mai", "")
+    assert [day.level for day in first.days] == [0, 1, 4]
+    assert [day.said for day in first.days] == ["", "5. Mai 2026: 1 Nachricht", "6. Mai 2026: 1.200 Nachrichten"]
+    assert [day.address for day in first.days] == [
+        "", "/search?after=2026-05-05&before=2026-05-05", "/search?after=2026-05-06&before=2026-05-06"
+    ]  # fmt: skip
+
+
 def test_home_takes_few_queries_however_much_there_is(
     owner: User, client: Client, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
     for number in range(40):
         make_conversation(owner, exchange(("q", "a")), title=f"{number}", project=f"/src/{number}")
     client.get("/")
-    with django_assert_max_num_queries(18):
+    with django_assert_max_num_queries(14):
         client.get("/")

@@ -545,6 +545,22 @@ def test_a_quoted_phrase_is_what_is_marked() -> None:
     assert marked(mark_words("no such setting, but a lock", '"lock_timeout" lock')) == ["lock"]
 
 
+@pytest.mark.parametrize(
+    ("text", "query", "found"),
+    [
+        ("lower deadlock_timeout? No: set lock_timeout.", '"lock_timeout"', ["lock_timeout"]),
+        ("deadlock_timeout of the lock", '"lock_timeout" lock', ["lock"]),
+        ("lock_timeouts, my_lock_timeout_s, lock_timeout=3", '"lock_timeout"', ["lock_timeout"] * 2),
+        ("run it with -v, not with --verbose", '"-v"', ["-v"]),
+        ("Größen und Größe", "größe", ["Größe"]),
+        ("このlock_timeoutは三秒です", '"lock_timeout"', ["lock_timeout"]),
+        ("明日の締め切りはいつですか", '"締め切り"', ["締め切り"]),
+    ],
+)
+def test_marks_end_where_words_do_but_in_scripts_without_spaces(text: str, query: str, found: list[str]) -> None:
+    assert marked(mark_words(text, query)) == found
+
+
 # --- what the query says about when ---------------------------------------------------------------
 
 

@@ -129,7 +129,7 @@ def test_an_archive_is_written_in_the_background_and_fetched(owner: User, client
 def test_archives_go_by_hand_with_time_and_with_the_person(owner: User, client: Client) -> None:
     places = []
     for _ in range(3):
-        row = own_archives.ask_for_archive(owner=owner)
+        row = own_archives.request_archive(owner=owner)
         write_own_archive(row.pk, owner_id=row.owner_id)
         row.refresh_from_db()
         places.append(str(row.file.name))
@@ -143,7 +143,7 @@ def test_archives_go_by_hand_with_time_and_with_the_person(owner: User, client: 
 
 
 def test_archives_of_others_are_neither_fetched_nor_removed(client: Client) -> None:
-    row = own_archives.ask_for_archive(owner=make_user())
+    row = own_archives.request_archive(owner=make_user())
     write_own_archive(row.pk, owner_id=row.owner_id)
     assert client.get(f"/settings/data/archives/{row.pk}").status_code == 404
     assert client.post(f"/settings/data/archives/{row.pk}/remove").status_code == 404
@@ -155,7 +155,7 @@ def test_an_archive_that_fails_says_why(owner: User, client: Client, monkeypatch
         raise InvalidInput("The disk is full.")
 
     monkeypatch.setattr(own_archives, "export_user", refuse)
-    row = own_archives.ask_for_archive(owner=owner)
+    row = own_archives.request_archive(owner=owner)
     assert write_own_archive(row.pk, owner_id=row.owner_id) == {"state": "failed"}
     assert "The disk is full." in text(client, "/settings/data")
     assert client.post("/settings/data/archives").status_code == 302

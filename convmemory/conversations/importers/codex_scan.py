@@ -67,13 +67,13 @@ class Scan:
         return next((kind for kind in USER_KINDS if kind in self.openings), "message")
 
     @cached_property
-    def _told(self) -> frozenset[str]:
+    def _typed_digests(self) -> frozenset[str]:
         steps = (step for step in self.steps if isinstance(step, _Prompt))
         return frozenset(step.digest for step in steps if step.kind == self.user_kind)
 
     def counts(self, kind: UserKind, text: str) -> bool:
         """Whether this record is the one to read the prompt from: what was sent to the model mostly repeats it."""
-        return kind == self.user_kind or (kind == "message" and _digest(text) not in self._told)
+        return kind == self.user_kind or (kind == "message" and _digest(text) not in self._typed_digests)
 
     @property
     def title(self) -> str:
@@ -85,7 +85,7 @@ class Scan:
         for step in self.steps:
             if isinstance(step, _RollBack):
                 line.roll_back(step.turns)
-            elif step.kind == self.user_kind or (step.kind == "message" and step.digest not in self._told):
+            elif step.kind == self.user_kind or (step.kind == "message" and step.digest not in self._typed_digests):
                 count += 1
                 line.add(str(count), opens_turn=True)
         return line.superseded

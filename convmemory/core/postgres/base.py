@@ -55,16 +55,17 @@ class ChangedInTransaction(DatabaseError):
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
-    """What a connection's server knows: the role that was assumed, the owner, empty for none, None if uncertain, and
-    the search path, empty where none was set."""
+class _SessionState:
+    """What is set in a connection's session: the role; the owner, empty for none, None if uncertain; the search path,
+    empty for the server's own.
+    """
 
     role: str = NO_ROLE
     owner: str | None = ""
     path: str = ""
 
 
-NOTHING_TOLD = _Told()
+FRESH_SESSION = _SessionState()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         self._writers: set[int] = set()
         if settings_dict.get("REPLICAS"):
             self.execute_wrappers.append(self._note_write)
-        self._told: _Told | None = NOTHING_TOLD  # None: a rollback may have changed it
+        self._session: _SessionState | None = FRESH_SESSION  # None: a rollback may have changed it
 
     @property
     def pool(self) -> Any:
@@ -164,29 +165,29 @@ class DatabaseWrapper(base.DatabaseWrapper):
         if not self.settings_dict.get("ASSUME_ROLES") or self.alias == NO_DB_ALIAS:
             return
         role = logins.ROLES.get(acting.current().login, NO_ROLE)
-        if self._told is not None:
-            if role == self._told.role:
+        if self._session is not None:
+            if role == self._session.role:
                 return
             self._refuse_in_transaction()
         with self.wrap_database_errors:
             self.connection.execute(f"SET ROLE {role}")
-        self._told = replace(self._told, role=role) if self._told else _Told(role, owner=None)
+        self._session = replace(self._session, role=role) if self._session else _SessionState(role, owner=None)
 
     def create_cursor(self, name: str | None = None) -> Any:
         if self.connection.pgconn.transaction_status != TransactionStatus.INERROR:  # it takes a rollback, and no more
             self._assume_role()
-            self._tell_owner(acting.current())
+            self._set_owner(acting.current())
         return super().create_cursor(name)
 
-    def _tell_owner(self, who: acting.Identity) -> None:
+    def _set_owner(self, who: acting.Identity) -> None:
         """By SET, not by a query: a transaction that has yet to say how it is isolated takes no query before that."""
-        told, owner = self._told, str(who.owner_id or "")
+        session, owner = self._session, str(who.owner_id or "")
         found = layout_of(self.connection) if self.alias != NO_DB_ALIAS else ONE_GROUP
         path = self._search_path(who, found) if found.groups else ""
-        if told is None or (owner, path) != (told.owner, told.path):
+        if session is None or (owner, path) != (session.owner, session.path):
             setting_path = f"; SET search_path = {path}" if path else ""
             self.connection.execute(f"SET {OWNER_SETTING} = '{owner}'{setting_path}")
-            self._told = replace(told or NOTHING_TOLD, owner=owner, path=path)
+            self._session = replace(session or FRESH_SESSION, owner=owner, path=path)
 
     def _search_path(self, who: acting.Identity, found: Layout) -> str:
         """Without a group the application finds no tables of owners, and others those over all groups."""
@@ -200,7 +201,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         if owner_id not in found.known:
             with self._outside_new_transactions():
                 self.connection.execute(f"SET {OWNER_SETTING} = '{owner_id}'")  # whose place in a group only they see
-                self._told = None
+                self._session = None
                 row = self.connection.execute(load_sql("convmemory.core", "group_of_owner"), [owner_id]).fetchone()
             if row is None:
                 return None
@@ -243,19 +244,19 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     def _rollback(self) -> None:
         self._writers.clear()
-        self._told = None
+        self._session = None
         super()._rollback()  # type: ignore[misc]  # here and below: of Django, not in its stubs
 
     def _savepoint_rollback(self, sid: str) -> None:
         self._writers.clear()  # of whom nothing is left to be noted; what still stands is noted all the same
-        self._told = None
+        self._session = None
         super()._savepoint_rollback(sid)  # type: ignore[misc]
 
     def _close(self) -> None:
-        if self.connection is not None and self.pool and self._told != NOTHING_TOLD:
+        if self.connection is not None and self.pool and self._session != FRESH_SESSION:
             _forget_owner(self.connection)
         self._writers.clear()
-        self._told = NOTHING_TOLD
+        self._session = FRESH_SESSION
         super()._close()  # type: ignore[misc]
 
     # --- connecting -----------------------------------------------------------------------------------
@@ -267,7 +268,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
             raise DatabaseUnreachable(str(error)) from error
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
-        self._told = NOTHING_TOLD
+        self._session = FRESH_SESSION
         try:
             if self.pool and self.pool.closed:
                 self._probe(conn_params)

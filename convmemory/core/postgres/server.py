@@ -328,8 +328,8 @@ def _write_access(folder: Path) -> None:
             names.add(pwd.getpwuid(user_id).pw_name)
     written = "# Written by convmemory at each start.\n"
     lines = [f'{ACCESS_MAP} "{name}" all\n' for name in sorted(names)]
-    doors = [f"local all all peer map={ACCESS_MAP}\n", f"local replication {SUPERUSER} peer map={ACCESS_MAP}\n"]
-    for name, text in (("pg_ident.conf", "".join(lines)), ("pg_hba.conf", "".join(doors))):
+    access = [f"local all all peer map={ACCESS_MAP}\n", f"local replication {SUPERUSER} peer map={ACCESS_MAP}\n"]
+    for name, text in (("pg_ident.conf", "".join(lines)), ("pg_hba.conf", "".join(access))):
         (folder / name).write_text(written + text, encoding="utf-8")
 
 

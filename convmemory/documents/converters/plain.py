@@ -17,9 +17,12 @@ CODE_SUFFIXES = frozenset({
 MARKDOWN_SUFFIXES = frozenset({".md", ".markdown", ".mdx", ".rst"})
 TITLE_CHARS = 120
 MAX_LINE_CHARS = 400  # of a line that can open a function; longer ones are data
+MAX_FIELDS_CHARS = 4_000  # of the fields that Markdown can begin with
 
 _ATX = re.compile(r"[ ]{0,3}(#{1,6})(?:[ \t]|$)")
 _FENCE = re.compile(r"[ ]{0,3}(`{3,}|~{3,})")
+_FIELDS = re.compile(r"---[ \t]*+\r?\n(?=[\w-]++[ \t]*+:)")
+_END_OF_FIELDS = re.compile(r"^---[ \t]*+\r?$", re.MULTILINE)
 _DEFINITION = re.compile(
     r"(?:(?:export|default|public|private|protected|internal|static|final|abstract|async|pub(?:\([a-z]{1,9}\))?|"
     r"unsafe|virtual|override|inline|sealed|data|open|const)[ \t]++){0,5}"
@@ -51,6 +54,13 @@ def markdown_blocks(text: str) -> Iterator[Block]:
     yield from _between(text, list(_markdown_headings(text)))
 
 
+def end_of_fields(text: str) -> int:
+    """Where the fields end that Markdown of a notebook or a website begins with, between rules; 0 without any."""
+    opens = _FIELDS.match(text)
+    closes = _END_OF_FIELDS.search(text, opens.end(), MAX_FIELDS_CHARS) if opens else None
+    return closes.end() if closes else 0
+
+
 def code_blocks(text: str) -> Iterator[Block]:
     """The text between definitions; what is indented further is inside."""
     headings: list[tuple[int, int, int, str]] = []
@@ -71,8 +81,8 @@ def code_blocks(text: str) -> Iterator[Block]:
 def _markdown_headings(text: str) -> Iterator[tuple[int, int, int, str]]:
     """Start, end, level and title of each heading."""
     fence, before = "", (0, "")
-    position = 0
-    for line in text.splitlines(keepends=True):
+    position = end_of_fields(text)
+    for line in text[position:].splitlines(keepends=True):
         said = line.rstrip()
         mark = _FENCE.match(said)
         if fence:

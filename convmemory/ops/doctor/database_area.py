@@ -6,7 +6,7 @@ from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
 from convmemory.core import groups
-from convmemory.core.postgres import wall
+from convmemory.core.postgres import row_security
 from convmemory.core.postgres.validation import server_problems
 from convmemory.core.sql import load_sql
 from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity, plural
@@ -117,35 +117,35 @@ def check_groups() -> Iterator[Finding]:
         )
 
 
-def check_wall() -> Iterator[Finding]:
-    if tables := wall.unwalled_tables():
+def check_policies() -> Iterator[Finding]:
+    if tables := row_security.tables_without_policy():
         yield Finding(
-            "database.unwalled",
+            "database.no-policy",
             Severity.ERROR,
             f"The database itself does not keep owners apart in {', '.join(tables)}.",
             "Run `manage.py migrate`, which puts the policies back.",
-            _raise_wall,
+            _apply_policies,
         )
 
 
-def _raise_wall() -> str:
-    wall.raise_wall()
+def _apply_policies() -> str:
+    row_security.apply_policies()
     return "Every table of owners has its policy."
 
 
 def check_logins() -> Iterator[Finding]:
     if connection.settings_dict["EMBEDDED_PATH"]:
         return
-    if not wall.has_own_logins():
+    if not row_security.has_own_logins():
         yield Finding(
             "database.one-login",
             Severity.NOTICE,
             "The application logs in as the owner of the tables: only its own filters keep owners apart.",
             "Run `manage.py setup_roles` and set DATABASE_APP_URL and DATABASE_MAINTENANCE_URL.",
         )
-    elif wall.application_is_above_the_wall():
+    elif row_security.application_bypasses_row_security():
         yield Finding(
-            "database.login-above-the-wall",
+            "database.login-bypasses-row-security",
             Severity.ERROR,
             "DATABASE_APP_URL logs in as a superuser, with BYPASSRLS or as owner of the tables: no policy holds it.",
             "Use the role convmemory_app, which `manage.py setup_roles` makes.",
@@ -155,5 +155,5 @@ def check_logins() -> Iterator[Finding]:
 AREA = Area(
     "database",
     facts,
-    (check_versions, check_migrations, check_connections, check_statistics, check_groups, check_wall, check_logins),
+    (check_versions, check_migrations, check_connections, check_statistics, check_groups, check_policies, check_logins),
 )

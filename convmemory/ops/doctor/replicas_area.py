@@ -1,4 +1,4 @@
-"""The read replicas of DATABASE_REPLICA_URLS: whether each answers, follows its primary, and holds the wall."""
+"""The read replicas of DATABASE_REPLICA_URLS: whether each answers, follows its primary, and applies the policies."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from django.template.defaultfilters import filesizeformat
 
 from convmemory.core import groups
 from convmemory.core.options import ReplicaOptions
-from convmemory.core.postgres import wall
+from convmemory.core.postgres import row_security
 from convmemory.core.sql import load_sql
 from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity
 
@@ -21,7 +21,7 @@ class ReplicaState:
     name: str
     problem: str = ""
     position: int | None = None
-    is_above_the_wall: bool = False
+    bypasses_row_security: bool = False
 
 
 def facts() -> Iterator[Fact]:
@@ -55,9 +55,9 @@ def check_replicas() -> Iterator[Finding]:
                 f"The replica {state.name} is {_size(newest - state.position)} behind and is not read from.",
                 "Give it a faster disk or less to do, or raise DATABASE_REPLICA_MAX_LAG_MB.",
             )
-        if state.is_above_the_wall and wall.has_own_logins():
+        if state.bypasses_row_security and row_security.has_own_logins():
             yield Finding(
-                "replicas.login-above-the-wall",
+                "replicas.login-bypasses-row-security",
                 Severity.ERROR,
                 f"The address of the replica {state.name} logs in as somebody whom no policy holds.",
                 "Leave the user out of it, or use the role convmemory_app.",
@@ -70,12 +70,12 @@ def _states() -> Iterator[ReplicaState]:
             with psycopg.connect(**connection.replica_parameters(name)) as link:  # type: ignore[attr-defined]
                 position = link.execute(load_sql("convmemory.core", "replica_position").encode()).fetchone()
                 above = link.execute(
-                    load_sql("convmemory.core", "is_above_the_wall").encode(), [groups.schemas()]
+                    load_sql("convmemory.core", "bypasses_row_security").encode(), [groups.schemas()]
                 ).fetchone()
         except psycopg.Error as error:
             yield ReplicaState(name, problem=str(error).partition("\n")[0])
         else:
-            yield ReplicaState(name, position=position and position[0], is_above_the_wall=bool(above and above[0]))
+            yield ReplicaState(name, position=position and position[0], bypasses_row_security=bool(above and above[0]))
 
 
 def _newest_position() -> int:

@@ -13,7 +13,7 @@ from convmemory.core.sql import load_sql
 
 MIGRATIONS = "django_migrations"
 LAST_BEFORE_ROWS = 2  # of the steps in `table_definitions`
-WALL = ("raise_wall", "grant_rights")
+ROW_SECURITY = ("apply_policies", "grant_rights")
 
 Link = psycopg.Connection
 
@@ -43,7 +43,7 @@ def make_group(
         if step > LAST_BEFORE_ROWS:
             run(link, statement)
     _copy_migrations(link, schema=schema, source=source)
-    for step in WALL:
+    for step in ROW_SECURITY:
         run(link, load_sql("convmemory.core", step))
     run(link, "SET CONSTRAINTS ALL IMMEDIATE")
     for table in tables:

@@ -1,17 +1,14 @@
-"""Backups of the embedded database and of the files beside it: one file, verified before anything is changed.
+"""Backups of the embedded database and of the files beside it: one file, which `verify` reads before a restore.
 
 A backup is a zip file with `dump.pgc` (what pg_dump writes, streamed through), `files/` (`file_backup.py`), and
-`manifest.json` with the dump's checksum and the number of rows of each table in the same snapshot. A restore fills a
-new database, compares the rows, and only then gives it the name of the old one: all of it or nothing. It does not trust
-the dump (`safe_restore.py`).
+`manifest.json` with the dump's checksum and the number of rows of each table in the same snapshot. `restoring.py` takes
+it back.
 """
 
 import contextlib
 import hashlib
 import json
 import subprocess
-import tempfile
-import time
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -19,20 +16,17 @@ from pathlib import Path
 from typing import IO, Any
 
 import psycopg
-from django.db import connection, connections
+from django.db import connection
 from django.db.migrations.loader import MigrationLoader
 from django.utils import timezone
 from psycopg import sql
 
 from convmemory.core import groups
-from convmemory.core.embedded import raise_wall
 from convmemory.core.errors import ConvMemoryError, InvalidInput
 from convmemory.core.postgres import server
-from convmemory.core.postgres.base import close_pools
 from convmemory.core.private_files import new_private_file
 from convmemory.core.sql import load_sql
 from convmemory.ops.privacy import file_backup
-from convmemory.ops.privacy.safe_restore import entries_to_restore, new_database, restoring_role, take_over
 
 FORMAT = "convmemory-backup"
 VERSION = 1
@@ -40,7 +34,6 @@ DUMP, MANIFEST = "dump.pgc", "manifest.json"
 CHUNK_BYTES = 1024 * 1024
 WHAT_TO_DUMP = ("--format=custom", "--no-owner", "--no-privileges", "--no-policies")
 """Rights and policies are made anew behind a restore."""
-LEAVING_S = 5.0
 
 
 class BackupFailed(ConvMemoryError):
@@ -61,7 +54,7 @@ def back_up(*, path: Path) -> BackupReport:
 
     Raises: InvalidInput where the file exists or the database is not the embedded one, BackupFailed.
     """
-    target = _embedded_target()
+    target = embedded_target()
     if groups.layout().groups:
         raise InvalidInput("Owners are spread over groups: back the server up with `pg_dump`, and MEDIA_ROOT with it.")
     if path.exists():
@@ -83,44 +76,6 @@ def back_up(*, path: Path) -> BackupReport:
     finally:
         draft.unlink(missing_ok=True)
     return BackupReport(path.stat().st_size, sum(facts["rows"].values()), facts["files"])
-
-
-def restore(*, path: Path, force: bool = False) -> BackupReport:
-    """Replace the database by the one in the backup. The old one stays until the new one is complete.
-
-    Raises: InvalidInput where the backup is damaged, newer than this program or holds what could run code, where the
-    database holds accounts and `force` is not given, or where the product runs; BackupFailed.
-    """
-    target = _embedded_target()
-    manifest = verify(path)
-    if not force and not _is_empty():
-        raise InvalidInput(
-            "The database holds accounts or conversations: `--force` replaces all of it by the backup. "
-            "Keep what is there first with `manage.py backup`."
-        )
-    connections.close_all()
-    close_pools()
-    replaced = _stored_places(target)
-    name = str(target["dbname"])
-    fresh, old = f"{name}_restored", f"{name}_replaced"
-    with psycopg.connect(**{**target, "dbname": "postgres"}, autocommit=True) as admin:
-        _refuse_while_in_use(admin, name)
-        for leftover in (fresh, old):
-            _drop(admin, leftover)
-        with restoring_role(admin) as role:
-            try:
-                new_database(admin, target, fresh, role)
-                _fill({**target, "dbname": fresh, "user": role}, path, manifest)
-                take_over({**target, "dbname": fresh}, role)
-                with psycopg.connect(**{**target, "dbname": fresh}) as inside:
-                    raise_wall(inside)
-                with _files_restored(path):
-                    _swap(admin, name, fresh, old)
-            finally:
-                _drop(admin, fresh)
-        _drop(admin, old)
-    file_backup.remove_files(replaced - _stored_places(target))
-    return BackupReport(path.stat().st_size, sum(manifest["rows"].values()), manifest.get("files", 0))
 
 
 def verify(path: Path) -> dict[str, Any]:
@@ -154,7 +109,8 @@ def _digest(file: IO[bytes]) -> str:
     return digest.hexdigest()
 
 
-def _embedded_target() -> dict[str, Any]:
+def embedded_target() -> dict[str, Any]:
+    """How to connect to the embedded database. Raises: InvalidInput where it is another one."""
     if not connection.settings_dict.get("EMBEDDED_PATH"):
         raise InvalidInput(
             "DATABASE_URL names a server of your own: back it up with its own pg_dump, which knows its version, "
@@ -181,8 +137,8 @@ def _snapshot(target: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]
                 "postgres": _value(reader, "SHOW server_version"),
                 "vector": _value(reader, load_sql("convmemory.ops", "vector_version")),
                 "migrations": _rows(reader, load_sql("convmemory.ops", "applied_migrations")),
-                "rows": _count_rows(reader),
-                "places": _places(reader),
+                "rows": count_rows(reader),
+                "places": stored_paths(reader),
             },
         )
 
@@ -196,36 +152,15 @@ def _rows(reader: psycopg.Connection, statement: str) -> list[tuple[Any, ...]]:
     return reader.execute(sql.SQL(statement)).fetchall()
 
 
-def _stored_places(target: Mapping[str, Any]) -> frozenset[str]:
-    with psycopg.connect(**target) as reader:
-        return frozenset(_places(reader))
-
-
-def _places(reader: psycopg.Connection) -> list[str]:
+def stored_paths(reader: psycopg.Connection) -> list[str]:
     """Where the files of documents and kept uploads lie; a database of an older version may have neither."""
     tables = {name for (name,) in _rows(reader, load_sql("convmemory.ops", "backed_up_tables"))}
     statements = [name for table, name in file_backup.STATEMENTS.items() if table in tables]
     return [place for name in statements for (place,) in _rows(reader, load_sql("convmemory.ops", name))]
 
 
-@contextlib.contextmanager
-def _files_restored(path: Path) -> Iterator[None]:
-    """The backup's files beside those that are there; without them again where the block fails."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            new = file_backup.restore_files(archive)
-    except OSError as error:
-        raise BackupFailed(
-            f"A document's file cannot be stored: {error.strerror or error}. Nothing changed."
-        ) from error
-    try:
-        yield
-    except BaseException:
-        file_backup.remove_files(new)
-        raise
-
-
-def _count_rows(reader: psycopg.Connection) -> dict[str, int]:
+def count_rows(reader: psycopg.Connection) -> dict[str, int]:
+    """Of each table that a backup holds."""
     tables = [name for (name,) in _rows(reader, load_sql("convmemory.ops", "backed_up_tables"))]
     counting = sql.SQL(load_sql("convmemory.ops", "count_all"))
     counts = {}
@@ -235,15 +170,16 @@ def _count_rows(reader: psycopg.Connection) -> dict[str, int]:
     return counts
 
 
-def _program(name: str, target: Mapping[str, Any]) -> list[str]:
+def program(name: str, target: Mapping[str, Any]) -> list[str]:
+    """The command of a program of PostgreSQL that connects to the database."""
     address = ["--host", str(target["host"]), "--port", str(target["port"]), "--username", str(target["user"])]
     return [str(server.binary(name)), *address, "--no-password"]
 
 
 def _dump(target: Mapping[str, Any], snapshot: str, file: IO[bytes]) -> dict[str, Any]:
-    command = [*_program("pg_dump", target), *WHAT_TO_DUMP, f"--snapshot={snapshot}"]
+    command = [*program("pg_dump", target), *WHAT_TO_DUMP, f"--snapshot={snapshot}"]
     digest, size = hashlib.sha256(), 0
-    with _running([*command, str(target["dbname"])], stdout=subprocess.PIPE) as process:
+    with running([*command, str(target["dbname"])], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         while chunk := process.stdout.read(CHUNK_BYTES):
             digest.update(chunk)
@@ -252,34 +188,8 @@ def _dump(target: Mapping[str, Any], snapshot: str, file: IO[bytes]) -> dict[str
     return {"sha256": digest.hexdigest(), "size": size}
 
 
-def _fill(target: Mapping[str, Any], path: Path, manifest: dict[str, Any]) -> None:
-    """Restore the dump into an empty database and compare its rows with the manifest's."""
-    command = [*_program("pg_restore", target), "--no-owner", "--no-privileges", "--single-transaction"]
-    with tempfile.TemporaryDirectory() as folder:  # its owner's alone
-        listing, chosen = Path(folder, "entries"), Path(folder, "chosen")
-        _feed([str(server.binary("pg_restore")), "--list", "--file", str(listing)], path)
-        chosen.write_text(entries_to_restore(listing.read_text("utf-8", "replace")), encoding="utf-8")
-        _feed([*command, "--use-list", str(chosen), "--dbname", str(target["dbname"])], path)
-    with psycopg.connect(**target, autocommit=True) as reader:
-        if _count_rows(reader) != manifest["rows"]:
-            raise BackupFailed("The restored tables do not hold the rows of the backup. The old database is unchanged.")
-
-
-def _feed(command: list[str], path: Path) -> None:
-    """Run a program with the dump as its input."""
-    with (
-        zipfile.ZipFile(path) as archive,
-        archive.open(DUMP) as file,
-        _running(command, stdin=subprocess.PIPE) as process,
-    ):
-        assert process.stdin is not None
-        with contextlib.suppress(BrokenPipeError), process.stdin:  # it has read enough, or its message says why not
-            while chunk := file.read(CHUNK_BYTES):
-                process.stdin.write(chunk)
-
-
 @contextlib.contextmanager
-def _running(command: list[str], **pipes: Any) -> Iterator[subprocess.Popen[bytes]]:
+def running(command: list[str], **pipes: Any) -> Iterator[subprocess.Popen[bytes]]:
     """A program of PostgreSQL. Raises: BackupFailed with its last words where it fails."""
     with subprocess.Popen(command, stderr=subprocess.PIPE, **pipes) as process:  # noqa: S603
         try:
@@ -291,40 +201,6 @@ def _running(command: list[str], **pipes: Any) -> Iterator[subprocess.Popen[byte
         message = process.stderr.read().decode("utf-8", "replace").strip()
         if process.wait():
             raise BackupFailed(f"{Path(command[0]).name} failed: {message[-1_000:]}. Nothing was changed.")
-
-
-def _is_empty() -> bool:
-    with connection.cursor() as cursor:
-        tables = set(connection.introspection.table_names(cursor))
-        for name in {"auth_user", "conversations_conversation"} & tables:
-            cursor.execute(load_sql("convmemory.ops", "has_rows").format(name))
-            if cursor.fetchone()[0]:
-                return False
-    return True
-
-
-def _refuse_while_in_use(admin: psycopg.Connection, name: str) -> None:
-    deadline = time.monotonic() + LEAVING_S
-    statement = sql.SQL(load_sql("convmemory.ops", "other_connections"))
-    while (row := admin.execute(statement, [name]).fetchone()) and row[0] and time.monotonic() < deadline:
-        time.sleep(0.1)  # a connection that was closed a moment ago may still be ending
-    if row and row[0]:
-        raise InvalidInput(f"{row[0]} connections use the database: stop `manage.py up` and other commands first.")
-
-
-def _swap(admin: psycopg.Connection, name: str, fresh: str, old: str) -> None:
-    """Give the new database the old one's name; both renamings or none."""
-    rename = sql.SQL("ALTER DATABASE {} RENAME TO {}")
-    admin.execute(rename.format(sql.Identifier(name), sql.Identifier(old)))
-    try:
-        admin.execute(rename.format(sql.Identifier(fresh), sql.Identifier(name)))
-    except psycopg.Error:
-        admin.execute(rename.format(sql.Identifier(old), sql.Identifier(name)))
-        raise
-
-
-def _drop(admin: psycopg.Connection, name: str) -> None:
-    admin.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
 def _known_migrations() -> Iterator[tuple[str, str]]:

@@ -22,7 +22,7 @@ SHOWN = 5
 WORKING = (OwnArchive.State.QUEUED, OwnArchive.State.RUNNING)
 
 
-def ask_for_archive(*, owner: User) -> OwnArchive:
+def request_archive(*, owner: User) -> OwnArchive:
     """A row that waits for a worker; the caller enqueues it. Raises: InvalidInput while one is being written."""
     try:
         with transaction.atomic():

@@ -1,4 +1,4 @@
-"""Walls around what a dump says: a backup can come from anywhere, and restoring one carries out what stands in it.
+"""Limits on what a dump may do: a backup can come from anywhere, and restoring one carries out what stands in it.
 
 Only tables, sequences, constraints, indexes and rows are restored, by a role that may do nothing but own the new
 database. A dump can call a function a table; so what the new database then holds is looked at before this program,
@@ -24,7 +24,7 @@ RESTORED = frozenset({
 MADE_BEFORE = frozenset({("EXTENSION", "vector"), ("COMMENT", "EXTENSION vector")})
 """Entries that need a superuser; `new_database` has made what they name."""
 MADE_AFTER = ("convmemory_owner_of_key(", "convmemory_waiting_tasks(", "convmemory_knows_address(")
-"""Functions that a dump holds and that are never restored: the wall defines them anew (`core/postgres/wall.py`)."""
+"""Functions that a dump holds and that are never restored: `core/postgres/row_security.py` creates them."""
 
 CALLED = frozenset({
     "and", "or", "not", "any", "all", "in", "coalesce", "nextval", "array_to_tsvector", "binary_quantize", "halfvec",

@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from search.ranking.dates import Period, named_date
 from search.ranking.times.relative import NUMBER, UNIT, Found, moved_by, quarter_span, relative_span
-from search.ranking.times.spans import Span, around
+from search.ranking.times.spans import Span
 
 MAX_CHARS = 1_000  # of a question; what follows is not read
 SHORT_WORDS = 20
@@ -76,7 +76,7 @@ class TimeReading:
             case Order():
                 return f"the {'oldest' if self.meaning is Order.FIRST else 'latest'} first"
             case Beside(place, is_before):
-                return f"{'before' if is_before else 'after'} {around(place.day, 0).label}"
+                return f"{'before' if is_before else 'after'} {Span(place.day, place.day).label}"
             case Anchor():
                 return ""
             case days:

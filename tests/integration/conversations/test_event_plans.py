@@ -1,4 +1,4 @@
-"""The plan of a search in event logs, behind the wall: `@@` must not lose its index to a policy."""
+"""The plan of a search in event logs, under row-level security: `@@` must not lose its index to a policy."""
 
 import pytest
 from django.db import connection

@@ -95,7 +95,7 @@ def rename(owner_id: int, title: str) -> None:
     Conversation.objects.filter(owner_id=owner_id).update(title=title)
 
 
-def test_reads_of_a_person_go_to_the_replica_behind_the_wall(people: tuple[int, int]) -> None:
+def test_reads_of_a_person_go_to_the_replica_under_its_policies(people: tuple[int, int]) -> None:
     with acting_for(people[0]):
         assert answering() == [True, "convmemory_app"]
         assert titles() == ["mine"]  # one row of two
@@ -190,7 +190,7 @@ def test_the_doctor_says_what_is_wrong_with_a_replica(
     replica: StreamingReplica, tmp_path: Path, settings: Settings
 ) -> None:
     assert found_by_doctor(replica.url) == []
-    assert found_by_doctor(replica.url.replace("//", "//postgres@")) == ["replicas.login-above-the-wall"]
+    assert found_by_doctor(replica.url.replace("//", "//postgres@")) == ["replicas.login-bypasses-row-security"]
     primary = replace(replica, folder=connection.settings_dict["EMBEDDED_PATH"])
     assert found_by_doctor(primary.url) == ["replicas.not-following"]
     assert found_by_doctor(replace(replica, folder=tmp_path).url) == ["replicas.unreachable"]

@@ -14,7 +14,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import call_command
 
 from convmemory.conversations import imports, ingest, kept_uploads, tasks
-from convmemory.conversations.import_undo import ask_to_undo, undo
+from convmemory.conversations.import_undo import request_undo, undo
 from convmemory.conversations.importers import plain
 from convmemory.conversations.models import Conversation, Import, KeptUpload, Message
 from convmemory.core.errors import InvalidInput
@@ -127,7 +127,7 @@ def test_what_is_deleted_is_not_on_the_disk_any_more_and_does_not_come_back() ->
 def test_an_import_that_is_undone_is_not_read_again() -> None:
     owner = make_user()
     row = imported(owner)
-    ask_to_undo(owner=owner, import_id=row.pk)
+    request_undo(owner=owner, import_id=row.pk)
     assert undo(owner=owner, import_id=row.pk, deadline=time.monotonic() + 60)
     assert files() == []
     assert "No upload is kept" in reimported()

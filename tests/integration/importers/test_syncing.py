@@ -165,7 +165,7 @@ def test_a_line_that_is_appended_comes_in_and_a_folder_may_vanish(home: Path) ->
 
     def run() -> None:
         try:
-            watch_places(owner=owner, places=places, stop=stop, told=reports.append)
+            watch_places(owner=owner, places=places, stop=stop, on_synced=reports.append)
         finally:
             connection.close()
 
@@ -197,7 +197,7 @@ def test_what_is_written_before_the_watch_begins_comes_in(home: Path, monkeypatc
 
     monkeypatch.setattr(watchfiles, "watch", watch)
     places = [place for place in known_places(home=home) if place.agent == "claude-code"]
-    watch_places(owner=make_user(), places=places, stop=stop, told=lambda _: None)
+    watch_places(owner=make_user(), places=places, stop=stop, on_synced=lambda _: None)
     assert counts == [3]
 
 

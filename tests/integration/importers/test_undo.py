@@ -13,7 +13,7 @@ from convmemory.conversations import imports, ingest, tasks
 from convmemory.conversations.command_imports import import_undoably
 from convmemory.conversations.drafts import MessageDraft
 from convmemory.conversations.import_runner import ImportReport, OnStored, import_paths
-from convmemory.conversations.import_undo import ask_to_undo, undo
+from convmemory.conversations.import_undo import request_undo, undo
 from convmemory.conversations.importers.base import FileReport
 from convmemory.conversations.models import Conversation, Import, ImportedConversation, Message
 from convmemory.conversations.parts import TextPart
@@ -49,7 +49,7 @@ def imported(owner: User, data: bytes, name: str = "chats.jsonl") -> Import:
 
 
 def undone(owner: User, row: Import) -> None:
-    ask_to_undo(owner=owner, import_id=row.pk)
+    request_undo(owner=owner, import_id=row.pk)
     assert undo(owner=owner, import_id=row.pk, deadline=time.monotonic() + 60)
     row.refresh_from_db()
     assert row.state == Import.State.UNDONE
@@ -100,8 +100,8 @@ def test_an_import_that_changed_nothing_takes_nothing_back(owner: User) -> None:
 def test_undo_goes_on_where_it_stopped_and_can_be_asked_twice(owner: User) -> None:
     lines = b"".join(FIRST.replace(b"chat-0001", b"chat-%04d" % number) % ANSWER for number in range(3))
     row = imported(owner, lines)
-    ask_to_undo(owner=owner, import_id=row.pk)
-    ask_to_undo(owner=owner, import_id=row.pk)
+    request_undo(owner=owner, import_id=row.pk)
+    request_undo(owner=owner, import_id=row.pk)
     assert not undo(owner=owner, import_id=row.pk, deadline=0)
     assert Conversation.objects.count() == 3
     Conversation.objects.all()[0].delete()
@@ -112,10 +112,10 @@ def test_undo_goes_on_where_it_stopped_and_can_be_asked_twice(owner: User) -> No
 def test_anothers_import_and_one_that_runs_cannot_be_undone(owner: User) -> None:
     row = imported(owner, FIRST % ANSWER)
     with pytest.raises(NotFound):
-        ask_to_undo(owner=make_user(), import_id=row.pk)
+        request_undo(owner=make_user(), import_id=row.pk)
     Import.objects.filter(pk=row.pk).update(state=Import.State.QUEUED)
     with pytest.raises(InvalidInput, match="not ended"):
-        ask_to_undo(owner=owner, import_id=row.pk)
+        request_undo(owner=owner, import_id=row.pk)
 
 
 def test_the_page_links_to_what_came_in_and_offers_to_undo_it(owner: User, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from convmemory.chat import migrations as chat_migrations
 from convmemory.chat.agents import create_agent
 from convmemory.core import acting
 from convmemory.core.acting import NO_GROUP, acting_for, in_group
-from convmemory.core.postgres.wall import unwalled_tables
+from convmemory.core.postgres.row_security import tables_without_policy
 from convmemory.ops.groups.sizes import group_reports
 from tests.factories import make_user
 from tests.support.groups import spread_database
@@ -101,7 +101,7 @@ def test_a_later_migration_runs_once_in_each_group(owners: list[int], toy: Any) 
     assert sorted(motto for (motto,) in ask("SELECT motto FROM chat_agent")) == sorted(
         f"of agent {pk}" for pk in owners
     )
-    assert unwalled_tables() == []
+    assert tables_without_policy() == []
     assert not [problem for report in group_reports() for problem in report.problems]
 
 

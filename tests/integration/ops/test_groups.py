@@ -23,7 +23,7 @@ from convmemory.core.acting import acting_for, beside, in_group, maintenance, no
 from convmemory.core.errors import ConvMemoryError, InvalidInput, NotFound
 from convmemory.core.fair_queue import enqueue_for, work
 from convmemory.core.models import OwnerGroup, OwnerTask
-from convmemory.core.postgres.wall import raise_wall, unwalled_tables
+from convmemory.core.postgres.row_security import apply_policies, tables_without_policy
 from convmemory.embeddings import spaces
 from convmemory.ops.doctor import database_area, indexes_area, rows_area
 from convmemory.ops.groups import distributing
@@ -142,7 +142,7 @@ class TestDistributing:
             after = self._shape(schema)
             assert {name: set(after[name]) ^ set(lines) for name, lines in before.items() if after[name] != lines} == {}
         assert self._shape("public") == {}
-        assert unwalled_tables() == []
+        assert tables_without_policy() == []
 
     def _shape(self, schema: str) -> dict[str, list[str]]:
         """Columns, constraints, indexes, policies and rights of the tables of groups, as text without the schema."""
@@ -461,7 +461,7 @@ class TestGroupsCommand:
         with schema_owner():
             ask(f"INSERT INTO group_1.django_migrations (app, name, applied) VALUES ('chat', '{name}', now())")
             ask("ALTER TABLE group_2.chat_agent INHERIT every_group.chat_agent")
-            raise_wall()
+            apply_policies()
         assert not any(report.problems for report in group_reports())
 
 

@@ -15,8 +15,8 @@ from search import vector_index
 from search.adapters.conversations import index_conversation
 from search.models import BinaryCodeBlock, Passage
 from search.query import SCOPES, SearchQuery
-from search.retrieval.dense import passages_statement
-from search.retrieval.prepared import PreparedQuery, embed_query
+from search.retrieval.dense import embed_query, passages_statement
+from search.retrieval.prepared import PreparedQuery
 from search.searching import search
 from search.vectors.blocks import HOLDER
 from search.vectors.codes import ENTRY, ITEMS_PER_BLOCK

@@ -5,6 +5,8 @@ from datetime import timedelta
 
 import pytest
 
+from convmemory.embeddings.models import EmbeddingSpace
+from convmemory.embeddings.spaces import active_space
 from search.adapters.conversations import index_conversation
 from search.pipeline import PIPELINE, Pipeline, PipelineError, rank_items
 from search.query import SearchQuery
@@ -39,6 +41,14 @@ def test_the_toy_retriever_keeps_to_its_owner() -> None:
     pipeline = Pipeline((*PIPELINE.retrievers, NewestRetriever()))
     ranked = rank_items(owner_id=owner.pk, query=SearchQuery(text="newest", mode="full_text"), pipeline=pipeline)
     assert not len(ranked.table.keys)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_search_may_be_the_first_to_need_a_space_that_another_process_made() -> None:
+    space = active_space()
+    EmbeddingSpace.objects.filter(pk=space.pk).update(is_active=False)
+    assert not len(rank_items(owner_id=make_user().pk, query=SearchQuery(text="newest")).table.keys)
+    assert active_space() == space
 
 
 def test_a_ranker_without_a_retriever_for_its_feature_is_refused() -> None:

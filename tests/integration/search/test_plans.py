@@ -91,7 +91,7 @@ def test_blocks_of_binary_codes_are_listed_through_their_owner(owners: dict[str,
         assert f"Index Only Scan using {CODES_INDEX}" in codes_plan(owner.pk, active_space())
 
 
-def test_the_next_message_is_looked_up_by_its_place_behind_the_wall() -> None:
+def test_the_next_message_is_looked_up_by_its_place_under_row_security() -> None:
     owner = make_user()
     conversation = make_conversation(owner, exchange(*[("and then?", "then this.")] * 500))
     vacuum()

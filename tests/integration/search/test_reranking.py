@@ -16,7 +16,7 @@ from memory.recall import recall
 from search.adapters.conversations import index_conversation
 from search.models import RerankerWeight
 from search.ranking import rerank_endpoint
-from search.ranking.reranking import PASSAGE_CHARS, QUESTION_CHARS, key_of
+from search.ranking.reranking import PASSAGE_CHARS, QUESTION_CHARS
 from search.searching import SearchQuery, SearchResults, search
 from tests.factories import exchange, make_conversation, make_user, source_id
 from tests.support.rerank_server import RerankServer, running_reranker
@@ -226,7 +226,7 @@ def test_a_forged_cursor_brings_nobody_elses_turns(owner: User, server: RerankSe
     other = make_user()
     theirs = make_conversation(other, exchange(("egg of another", "boiled")))
     index_conversation(conversation_id=theirs.pk)
-    own = [key_of(hit) for hit in find(owner, limit=2).hits]
+    own = [hit.key for hit in find(owner, limit=2).hits]
     query = SearchQuery(text="boiled egg", limit=50)
     place = [0, source_id(theirs) << 24, 2**63, 10**30, 0, *own]
     found = search(caller=owner, query=query, cursor=encode_cursor(query.identity, place))

@@ -215,9 +215,7 @@ def test_dates_the_wrong_way_round_are_refused() -> None:
 def test_without_an_embedder_words_still_answer_and_it_is_said() -> None:
     owner = make_user()
     indexed(owner, exchange(*KITCHEN))
-    with patch(
-        "search.retrieval.prepared.query_embedding", side_effect=EmbedderUnavailable("the model file is missing")
-    ):
+    with patch("search.retrieval.dense.query_embedding", side_effect=EmbedderUnavailable("the model file is missing")):
         results = find(owner, "sourdough starter")
     assert turns(results)[0] == 1
     assert "the model file is missing" in results.notes[0]

@@ -167,6 +167,41 @@ def test_who_keeps_the_process_busy_pauses_and_others_do_not() -> None:
     run(scenario)
 
 
+def test_a_person_who_reads_between_searches_neither_pauses_nor_waits_beside_a_flood() -> None:
+    async def scenario() -> None:
+        site = Site(at_once=3, beside=1, waiting=9)
+        await site.answer("flood", "/long", seconds=9.0)
+        for number in range(20):  # a third of the time, on a machine that is slow just now
+            await site.answer("ada", f"/search/{number}", seconds=0.5)
+            site.now += 1.0
+        site.ask("ada", "/page")
+        site.ask("ada", "/search")
+        await settle()
+        assert site.running == ["/page", "/search"]
+
+    run(scenario)
+
+
+def test_what_waited_in_line_counts_as_requested() -> None:
+    async def scenario() -> None:
+        site = Site(at_once=1, waiting=9)
+        await site.answer("ada", "/ada", seconds=0.1)
+        flood = [site.ask("flood", f"/{number}") for number in range(4)]
+        await settle()
+        for number in range(3):  # each takes a second: six seconds are spent in line, three at work
+            site.now += 1.0
+            await site.let_go_on(f"/{number}")
+        site.ask("ada", "/ada/2")
+        site.now += 1.0
+        await site.let_go_on("/3", "/ada/2")
+        assert [asked.status for asked in flood] == [200] * 4
+        site.ask("flood", "/after")
+        await settle()
+        assert site.running == [], "it pauses"
+
+    run(scenario)
+
+
 def test_a_stream_that_listens_for_its_client_only_once_it_answers_holds_no_place() -> None:
     async def scenario() -> None:
         site = Site(at_once=1)

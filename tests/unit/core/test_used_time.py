@@ -2,9 +2,9 @@
 
 import pytest
 
-from convmemory.core.used_time import FREE_SHARE, LONGEST_PAUSE_S, PAUSE_BY_REQUEST, SPAN_S, UsedTime
+from convmemory.core.used_time import FREE_SHARE, LONGEST_PAUSE_S, PAUSE_BY_REQUEST, REQUESTED_SHARE, SPAN_S, UsedTime
 
-MUCH = SPAN_S * FREE_SHARE + 1
+MUCH = SPAN_S * REQUESTED_SHARE + 1
 
 
 class Clock:
@@ -41,6 +41,18 @@ def test_only_who_has_used_the_most_pauses(used: UsedTime) -> None:
     used.add("bob", MUCH + 1)
     assert used.pause_after("ada", 0.2) == 0
     assert used.pause_after("bob", 0.2) == PAUSE_BY_REQUEST * 0.2
+
+
+def test_waiting_in_line_tells_a_flood_from_a_person_who_uses_as_much(used: UsedTime) -> None:
+    used.add("person", SPAN_S * FREE_SHARE + 1)
+    used.add("flood", SPAN_S * FREE_SHARE + 0.5, waited_s=SPAN_S)
+    assert used.pause_after("person", 0.2) == 0
+    assert used.pause_after("flood", 0.2) == PAUSE_BY_REQUEST * 0.2
+
+
+def test_waiting_alone_is_not_using(used: UsedTime) -> None:
+    used.add("patient", SPAN_S * FREE_SHARE / 2, waited_s=SPAN_S)
+    assert not used.is_much("patient")
 
 
 def test_a_pause_has_an_end(used: UsedTime) -> None:

@@ -70,6 +70,8 @@ from convmemory.documents.converters.plain import code_blocks, markdown_blocks
 from convmemory.documents.converters.web import _tree, html_blocks
 from convmemory.documents.hiding import masked_keys
 from convmemory.documents.library import clean_name
+from convmemory.documents.markdown_sections import lay_out, opening_after
+from convmemory.documents.models import Section
 from convmemory.documents.sheets import marks_of
 from convmemory.documents.structure import Block, cut_sections
 from convmemory.embeddings.token_reader import encodable
@@ -313,6 +315,11 @@ _BYTES = tiktoken.Encoding(
 )
 
 
+def _laid_out(text: str) -> object:
+    first, second = (Section(number=number, path=[], start=0, text=text) for number in range(2))
+    return list(lay_out([first, second], opening=opening_after(text), passage=MarkedSpan(3, len(text) - 3)))
+
+
 def _exported(text: str) -> list[str]:
     call = ToolCallPart("1", text[:100], {"a": text})
     return [part_as_markdown(part) for part in (TextPart(text), ThinkingPart(text), call, ToolResultPart("1", text))]
@@ -377,6 +384,7 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     "convmemory.documents.converters.web": lambda text: list(html_blocks(_tree(text))),
     "convmemory.documents.hiding": masked_keys,
     "convmemory.documents.library": clean_name,
+    "convmemory.documents.markdown_sections": _laid_out,
     "convmemory.documents.sheets": lambda text: marks_of(
         [[(word, 0, 0, 1, 1) for word in text.split()]], passage=text[:200], before=text[:100]
     ),
@@ -430,7 +438,10 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
         for language in ("python", "javascript", "typescript", "html", "bash", "json", "yaml", "sql", "c", "csharp")
     },
 }
-SLOW = frozenset({"convmemory.conversations.markdown_html", "convmemory.conversations.part_views passage"})
+SLOW = frozenset({
+    "convmemory.conversations.markdown_html", "convmemory.conversations.part_views passage",
+    "convmemory.documents.markdown_sections",
+})  # fmt: skip
 """They read Markdown: a selection of the texts is enough to be waited for."""
 
 

@@ -7,7 +7,8 @@ import pytest
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 
-from search.ranking.dates import Period, closeness, named_period
+from search.ranking.dates import Period, named_period
+from search.ranking.in_time import closeness
 
 
 @pytest.mark.parametrize(

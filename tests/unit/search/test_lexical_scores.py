@@ -7,14 +7,13 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from search.retrieval.candidates import item_keys, source_starts
-from search.retrieval.corpus import Corpus
+from search.retrieval.corpus import Corpus, inverse_document_frequency
 from search.retrieval.features import LEXICAL, Feature
 from search.retrieval.word_scores import (
     K1,
     RANKS,
     B,
     WordCounts,
-    inverse_document_frequency,
     joined_counts,
     word_features,
 )

@@ -36,7 +36,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         owner = owner_named(options["user"])
-        self._told = 0
+        self._reported_files = 0
         with acting_for(owner.pk):
             report = import_undoably(
                 owner=owner,
@@ -66,8 +66,8 @@ class Command(BaseCommand):
         line = f"{files} files, {report.messages_read} messages"
         if sys.stderr.isatty():
             self.stderr.write(f"\r\033[K{line}", ending="")
-        elif files >= self._told + QUIET_FILES:
-            self._told = files
+        elif files >= self._reported_files + QUIET_FILES:
+            self._reported_files = files
             self.stderr.write(line)
 
     def _print(self, report: ImportReport) -> None:

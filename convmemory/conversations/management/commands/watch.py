@@ -34,7 +34,7 @@ class Command(BaseCommand):
         self.stdout.write("Watching; Ctrl-C ends it.")
         places = known_places(home=options["home"])
         with acting_for(owner.pk):
-            watch_places(owner=owner, places=places, stop=threading.Event(), told=self._print)
+            watch_places(owner=owner, places=places, stop=threading.Event(), on_synced=self._print)
 
     def _print(self, report: SyncReport) -> None:
         added, updated = report.imported.total("added"), report.imported.total("updated")

@@ -9,10 +9,10 @@ from django.core.management.base import BaseCommand, CommandError
 from convmemory.core import groups
 from convmemory.ops.benchmarks.bench import BENCHMARKS
 from convmemory.ops.benchmarks.documents import bench_documents
+from convmemory.ops.benchmarks.row_security import bench_row_security
 from convmemory.ops.benchmarks.scale import bench_scale
-from convmemory.ops.benchmarks.wall import bench_wall
 
-NAMES = [*BENCHMARKS, "documents", "scale", "wall"]
+NAMES = [*BENCHMARKS, "documents", "scale", "row-security"]
 
 
 class Command(BaseCommand):
@@ -26,7 +26,7 @@ class Command(BaseCommand):
         if groups.layout().groups:
             raise CommandError("The benchmarks measure a scratch database with one group of owners: use `make bench`.")
         scale = partial(bench_scale, passages)
-        runs = BENCHMARKS | {"documents": bench_documents, "scale": scale, "wall": bench_wall}
+        runs = BENCHMARKS | {"documents": bench_documents, "scale": scale, "row-security": bench_row_security}
         for name in names or NAMES:
             for figure in runs[name]():
                 self.stdout.write(str(figure))

@@ -108,7 +108,7 @@ class Command(BaseCommand):
         totals = self._run(space, active, selection, defects, options["workers"])
         self._report(totals, time.monotonic() - started)
         if space != active:
-            self._tell_what_is_next(space, active, partly=not selection.is_everything or defects != DEFECTS)
+            self._print_next_steps(space, active, partly=not selection.is_everything or defects != DEFECTS)
 
     def _run(
         self,
@@ -158,7 +158,7 @@ class Command(BaseCommand):
         if totals.held:
             self.stdout.write(f"{totals.held:,} sources are being worked on by another process.")
 
-    def _tell_what_is_next(self, space: EmbeddingSpace, old: EmbeddingSpace, *, partly: bool) -> None:
+    def _print_next_steps(self, space: EmbeddingSpace, old: EmbeddingSpace, *, partly: bool) -> None:
         if partly:
             self.stdout.write(
                 "Only a part was asked for: search goes on with the model it had. Run without the limits."

@@ -8,7 +8,7 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 
 from convmemory.core.errors import ConvMemoryError
-from convmemory.ops.privacy.backup import restore
+from convmemory.ops.privacy.restoring import restore
 
 
 class Command(BaseCommand):

@@ -1,4 +1,4 @@
-"""`manage.py bench wall`: searches as the application makes them, held by row-level security, and as the tables' owner.
+"""`manage.py bench row-security`: searches as the application makes them, under policies, and as the tables' owner.
 
 Both take turns, question by question, over owners of several sizes who share the tables. Each statement of a search is
 explained for both, too: a policy must not cost a statement its index.
@@ -28,11 +28,11 @@ GOAL = "<= 1.10"
 Identity = Callable[[], AbstractContextManager[None]]
 
 
-def bench_wall() -> list[Figure]:
-    """Milliseconds of searches with the wall and without it, and how many statements do without an index for it."""
+def bench_row_security() -> list[Figure]:
+    """Milliseconds of searches with the policies and without them, and how many statements lose an index to them."""
     space, maker = active_space(), TextMaker()
     vectors = VectorMaker(space.dimensions)
-    owners = {size: scratch_user(f"bench-wall-{size}") for size in SIZES}
+    owners = {size: scratch_user(f"bench-row-security-{size}") for size in SIZES}
     for size, owner in owners.items():
         fill_turns(owner=owner, space=space, turns=size // PASSAGES_PER_TURN, maker=maker, vectors=vectors)
     vector_index.ensure_passage_index(space)
@@ -44,16 +44,16 @@ def _of_owner(owner: User, size: int, maker: TextMaker) -> Iterator[Figure]:
     held, free = _milliseconds(owner, maker)
     for share in (50, 95):
         label = f"search p{share}, owner with {size:,} passages"
-        with_wall, without = percentile(held, share), percentile(free, share)
-        yield Figure(f"{label}, with the wall", with_wall, "ms")
+        with_policies, without = percentile(held, share), percentile(free, share)
+        yield Figure(f"{label}, with the policies", with_policies, "ms")
         yield Figure(f"{label}, without", without, "ms")
-        yield Figure(f"{label}, with against without", with_wall / without, "ratio", GOAL)
+        yield Figure(f"{label}, with against without", with_policies / without, "ratio", GOAL)
     read = read_in_whole(owner, maker.question())
     yield Figure(f"statements that read a table in whole for it, owner with {size:,}", len(read), "statements", "0")
 
 
 def _milliseconds(owner: User, maker: TextMaker) -> tuple[list[float], list[float]]:
-    """Of searches held by the wall, and of those that are not; each asks something else."""
+    """Of searches that the policies hold, and of those that they do not; each asks something else."""
     ways: tuple[Identity, Identity] = (partial(acting_for, owner.pk), schema_owner)
     found: tuple[list[float], list[float]] = ([], [])
     for number in range(-1, ROUNDS):  # the first to warm up
@@ -67,7 +67,7 @@ def _milliseconds(owner: User, maker: TextMaker) -> tuple[list[float], list[floa
 
 
 def read_in_whole(owner: User, question: str) -> dict[str, set[str]]:
-    """The statements of a search that read tables in whole behind the wall alone, with those tables.
+    """The statements of a search that read tables in whole under the policies alone, with those tables.
 
     Another index is no loss: of two that cost nearly the same the planner takes now the one, now the other.
     """

@@ -1,7 +1,7 @@
-"""The second wall between owners: policies in the database, which hold where a filter of the application is missing.
+"""Row-level security: policies in the database keep owners apart where a filter of the application is missing.
 
-`raise_wall` runs after every `migrate` and after a restore, so that a new table is never without its policy. Whoever
-owns the tables is not held by it; what is depends on the log-ins (`core/acting.py`).
+`apply_policies` runs after every `migrate` and after a restore, so that a new table is never without its policy.
+Whoever owns the tables is exempt; who is not depends on the log-ins (`core/acting.py`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,11 +15,11 @@ from convmemory.core.logins import ROLES
 from convmemory.core.sql import load_sql
 
 
-def raise_wall() -> None:
-    """Put up what is missing of the wall. For the owner of the tables."""
+def apply_policies() -> None:
+    """Create what is missing. For the owner of the tables."""
     connection.ensure_connection()
     with transaction.atomic():
-        embedded.raise_wall(connection.connection)
+        embedded.apply_policies(connection.connection)
 
 
 def create_roles() -> None:
@@ -28,15 +28,15 @@ def create_roles() -> None:
         cursor.execute(load_sql("convmemory.core", "create_roles"))
 
 
-def unwalled_tables() -> list[str]:
-    """The tables of owners on which the wall does not stand."""
+def tables_without_policy() -> list[str]:
+    """The tables of owners whose rows no policy keeps apart."""
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("convmemory.core", "unwalled_tables"), [connection.layout.schemas])  # type: ignore[attr-defined]
+        cursor.execute(load_sql("convmemory.core", "tables_without_policy"), [connection.layout.schemas])  # type: ignore[attr-defined]
         return [name for (name,) in cursor.fetchall()]
 
 
 def is_migrated() -> bool:
-    """Whether the tables are there that the wall leads to."""
+    """Whether the tables are there that the functions read which bypass the policies."""
     with connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.core", "is_migrated"))
         (found,) = cursor.fetchone()
@@ -44,14 +44,14 @@ def is_migrated() -> bool:
 
 
 def has_own_logins() -> bool:
-    """Whether the application logs in as somebody whom the wall holds."""
+    """Whether the application logs in as a role to which the policies apply."""
     return Login.APP in connection.settings_dict.get("LOGINS", {})
 
 
-def application_is_above_the_wall() -> bool:
-    """Whether no policy holds the application's log-in."""
+def application_bypasses_row_security() -> bool:
+    """Whether no policy applies to the application's log-in."""
     with acting.nobody(), connection.cursor() as cursor:
-        cursor.execute(load_sql("convmemory.core", "is_above_the_wall"), [connection.layout.schemas])  # type: ignore[attr-defined]
+        cursor.execute(load_sql("convmemory.core", "bypasses_row_security"), [connection.layout.schemas])  # type: ignore[attr-defined]
         row = cursor.fetchone()
     return bool(row and row[0])
 
@@ -69,8 +69,8 @@ def setup_script(passwords: Mapping[Login, str]) -> Iterator[str]:
     for path in found.paths:
         if found.groups:
             yield f"SET search_path = {path}"
-        for step in embedded.WALL:
-            if step != embedded.DOORS or path == found.home_path:
+        for step in embedded.ROW_SECURITY:
+            if step != embedded.DEFINER_FUNCTIONS or path == found.home_path:
                 yield load_sql("convmemory.core", step)
     if found.groups:
         yield load_sql("convmemory.core", "grant_over_all")
@@ -80,4 +80,4 @@ def setup_script(passwords: Mapping[Login, str]) -> Iterator[str]:
 def after_migrate(**kwargs: Any) -> None:
     """Receives `post_migrate`; emptying a database sends it, too, which changes no table."""
     if "plan" in kwargs:
-        raise_wall()
+        apply_policies()

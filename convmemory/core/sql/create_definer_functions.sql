@@ -1,12 +1,12 @@
--- Defines what may be asked across the wall: whose a key is, whether somebody has signed in from an address, and how many
--- tasks wait. These functions run as the tables' owner.
+-- Creates the functions that bypass the policies: whose a key is, whether somebody has signed in from an address, and
+-- how many tasks wait. They run as the tables' owner.
 DO $body$
 DECLARE
     path text := format('%I, pg_temp', current_schema());
     part text;
 BEGIN
     EXECUTE format(
-        $door$
+        $function$
         CREATE OR REPLACE FUNCTION convmemory_owner_of_key(key_hash bytea, recorded_every interval)
         RETURNS TABLE (owner_id bigint, read_only boolean)
         LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = %s AS
@@ -27,11 +27,11 @@ BEGIN
 
             SELECT found.owner_id::bigint, found.read_only FROM found
         $key$
-        $door$,
+        $function$,
         path
     );
     EXECUTE format(
-        $door$
+        $function$
         CREATE OR REPLACE FUNCTION convmemory_waiting_tasks(due_by timestamptz, at_most int)
         RETURNS bigint
         LANGUAGE sql STABLE SECURITY DEFINER SET search_path = %s AS
@@ -43,11 +43,11 @@ BEGIN
                 LIMIT $2
             ) AS waiting
         $count$
-        $door$,
+        $function$,
         path
     );
     EXECUTE format(
-        $door$
+        $function$
         CREATE OR REPLACE FUNCTION convmemory_knows_address(name text, address bytea)
         RETURNS boolean
         LANGUAGE sql STABLE SECURITY DEFINER SET search_path = %s AS
@@ -59,7 +59,7 @@ BEGIN
                 WHERE u.username = $1 AND k.address_hash = $2
             )
         $known$
-        $door$,
+        $function$,
         path
     );
     REVOKE ALL ON FUNCTION convmemory_owner_of_key, convmemory_waiting_tasks, convmemory_knows_address FROM PUBLIC;

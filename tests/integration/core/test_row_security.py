@@ -1,4 +1,4 @@
-"""The second wall: what the database itself shows to whom, asked by hand with the product's own log-ins."""
+"""Row-level security: what the database itself shows to whom, asked by hand with the product's own log-ins."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,8 +19,8 @@ from convmemory.core.errors import SettingError
 from convmemory.core.fair_queue import enqueue_for
 from convmemory.core.models import OwnerTask
 from convmemory.core.postgres.base import ChangedInTransaction
-from convmemory.core.postgres.wall import raise_wall, unwalled_tables
-from convmemory.ops.doctor.database_area import check_logins, check_wall
+from convmemory.core.postgres.row_security import apply_policies, tables_without_policy
+from convmemory.ops.doctor.database_area import check_logins, check_policies
 from convmemory.ops.doctor.indexes_area import check_validity
 from convmemory.ops.management.commands import setup_roles
 from tests.factories import exchange, make_conversation, make_user
@@ -89,16 +89,16 @@ def _is_being_built(name: str) -> bool:
 
 
 def test_every_table_of_owners_has_its_policy() -> None:
-    assert unwalled_tables() == []
+    assert tables_without_policy() == []
 
 
 def test_a_new_table_without_a_policy_is_found_and_gets_one() -> None:
     with connection.cursor() as cursor:
         cursor.execute("CREATE TABLE somebodys_notes (id bigint, owner_id bigint)")
     try:
-        assert unwalled_tables() == ["somebodys_notes"]
-        raise_wall()
-        assert unwalled_tables() == []
+        assert tables_without_policy() == ["somebodys_notes"]
+        apply_policies()
+        assert tables_without_policy() == []
     finally:
         with connection.cursor() as cursor:
             cursor.execute("DROP TABLE somebodys_notes")
@@ -154,7 +154,7 @@ class TestLogins:
             "DELETE FROM django_migrations",
         ],
     )
-    def test_no_statement_of_the_application_leads_through_the_wall(self, statement: str) -> None:
+    def test_no_statement_of_the_application_gets_around_the_policies(self, statement: str) -> None:
         with pytest.raises(DatabaseError):
             ask(statement)
 
@@ -255,7 +255,7 @@ class TestExternalServers:
     def test_the_doctor_knows_a_login_that_no_policy_holds(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(connection.settings_dict, "LOGINS", {Login.APP: {"user": "postgres"}})
         monkeypatch.setitem(connection.settings_dict, "ASSUME_ROLES", False)
-        assert [finding.id for finding in check_logins()] == ["database.login-above-the-wall"]
+        assert [finding.id for finding in check_logins()] == ["database.login-bypasses-row-security"]
         monkeypatch.setitem(connection.settings_dict, "LOGINS", {Login.APP: {"user": "convmemory_app"}})
         connection.close()
         assert list(check_logins()) == []
@@ -264,8 +264,8 @@ class TestExternalServers:
 def test_the_doctor_finds_a_table_without_its_policy_and_puts_it_back() -> None:
     with connection.cursor() as cursor:
         cursor.execute("ALTER TABLE conversations_message DISABLE ROW LEVEL SECURITY")
-    (finding,) = check_wall()
-    assert (finding.id, "conversations_message" in finding.message) == ("database.unwalled", True)
+    (finding,) = check_policies()
+    assert (finding.id, "conversations_message" in finding.message) == ("database.no-policy", True)
     assert finding.fix is not None
     finding.fix()
-    assert list(check_wall()) == []
+    assert list(check_policies()) == []

@@ -1,0 +1,66 @@
+"""A process that has loaded the program once and forks a child process for each piece of work.
+
+Loading Python and Django takes longer than reading most uploads. `serve` is what such a process runs; its starter is
+`ForkServer` in `child_process.py`. They speak in lines: to the server the child's arguments and limits as JSON, back
+the child's process id and then its exit status. There is one child at a time. Imports nothing of Django.
+"""
+
+import gc
+import io
+import json
+import os
+import select
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from convmemory.core.background import is_background, step_back
+from convmemory.core.child_limits import end_with_parent, run_limited
+
+PATIENCE_S = 60.0  # a server to which nobody has given work for so long ends, and its memory is free
+
+
+def serve(prepare: Callable[[], None], work: Callable[[Sequence[str]], None]) -> None:
+    """Call `prepare` once, then `work` in a forked child for each line that comes; the argument is the starter's id."""
+    end_with_parent(int(sys.argv[1]))
+    if is_background():  # as its starter is; a session of its own starts without what was said of the starter's
+        step_back()
+    prepare()
+    gc.collect()
+    gc.freeze()  # what is loaded is shared with the children as long as nobody writes to it
+    with open(sys.stdin.fileno(), "rb", buffering=0, closefd=False) as incoming:
+        while line := _next_line(incoming):
+            child = os.fork()
+            if not child:
+                _work_as_child(json.loads(line), work)
+            _say(child)
+            _say(_wait_for(child))
+
+
+def _next_line(incoming: io.FileIO) -> bytes:
+    """The next piece of work; nothing where the starter has ended or has had none for a while."""
+    ready, _, _ = select.select([incoming], [], [], PATIENCE_S)
+    return incoming.readline() if ready else b""
+
+
+def _wait_for(child: int) -> int:
+    """The child's exit status, once it and whatever it started have ended."""
+    _, status = os.waitpid(child, 0)
+    with suppress(ProcessLookupError):
+        os.killpg(child, signal.SIGKILL)
+    return os.waitstatus_to_exitcode(status)
+
+
+def _say(number: int) -> None:
+    os.write(sys.stdout.fileno(), b"%d\n" % number)
+
+
+def _work_as_child(arguments: Sequence[str], work: Callable[[Sequence[str]], None]) -> None:
+    os.setsid()
+    with open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), sys.stdin.fileno())
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # the server's own output is for its starter alone
+    *rest, memory_mb, timeout_s = arguments
+    run_limited(work, rest, memory_mb=int(memory_mb), timeout_s=int(timeout_s), parent_pid=os.getppid())
+    sys.exit()

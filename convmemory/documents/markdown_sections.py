@@ -1,0 +1,114 @@
+"""The sections of a Markdown document as safe HTML, each by itself.
+
+Sections end where their length says so, in the middle of a code block or a table, too. What such a section was cut
+within is put before it again: the line that opens the code, or the head of the table. All sections of a page share the
+work that its rendering may take; beyond it, a section stays text.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from django.utils.safestring import SafeString, mark_safe
+
+from convmemory.conversations.highlighting import MarkedSpan, highlight_markdown, without_markers
+from convmemory.conversations.markdown_html import sanitised_html
+from convmemory.conversations.rendering_work import TooMuchWork, Work
+from convmemory.documents.converters.plain import end_of_fields
+from convmemory.documents.models import Section
+
+MAX_OPENING_CHARS = 2_000
+
+_FENCE = re.compile(r"\A[ \t]*+(`{3,}+|~{3,}+)")
+_TABLE_RULE = re.compile(r"\A[ \t]*+\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)*+\|?[ \t]*+")
+_RULE, _FENCE_OF_FIELDS = "---", "~~~"
+
+
+@dataclass(frozen=True, slots=True)
+class LaidOut:
+    """A section as HTML. `is_marked` says that what stands in it of the passage is marked."""
+
+    html: SafeString
+    is_marked: bool
+
+
+def lay_out(
+    sections: Iterable[Section], *, opening: str = "", passage: MarkedSpan | None = None, target: int | None = None
+) -> Iterator[LaidOut | None]:
+    """Each section in order, with a passage of the document marked; None for a section that stays text.
+
+    `opening` is what the first one was cut within. The mark in section `target` is the one that links lead to.
+    """
+    work = Work()
+    path: object = None
+    for section in sections:
+        if path is not None and section.path != path:
+            opening = ""  # a heading stands in no code and in no table
+        try:
+            yield _lay_out_one(section, opening, passage, work, is_target=section.number == target)
+        except TooMuchWork:
+            yield None
+        opening, path = opening_after(section.text, opening), section.path
+
+
+def opening_of(before: Iterable[str]) -> str:
+    """What a section was cut within, by the texts before it under the same heading."""
+    opening = ""
+    for text in before:
+        opening = opening_after(text, opening)
+    return opening
+
+
+def opening_after(text: str, opening: str = "") -> str:
+    """What the text, which itself begins within `opening`, leaves open: a fence's first line, a table's head, or ""."""
+    fence = fence_mark = table = before = ""
+    for line in (opening + text).splitlines(keepends=True):
+        said = line.strip()
+        mark = _FENCE.match(line)
+        if fence:
+            if mark and mark[1].startswith(fence_mark) and not said.strip(fence_mark[0]):
+                fence = ""
+        elif mark:
+            fence, fence_mark, table = line.lstrip(), mark[1], ""
+        elif not said:
+            table = ""
+        elif not table and "|" in line and "|" in before and _TABLE_RULE.fullmatch(said):
+            table = before + line
+        before = line
+    held = fence or table
+    return held if held.endswith("\n") and len(held) <= MAX_OPENING_CHARS else ""
+
+
+def _lay_out_one(section: Section, opening: str, passage: MarkedSpan | None, work: Work, *, is_target: bool) -> LaidOut:
+    """Raises: TooMuchWork."""
+    text = _with_fenced_fields(section.text) if section.number == 0 else section.text
+    if not _goes_on(opening, text):
+        opening = ""
+
+    def render(shown: str) -> str:
+        return sanitised_html(shown, work, has_breaks=False)
+
+    span = _span_in(section, passage, len(opening)) if passage else None
+    text = without_markers(opening + text)
+    marked = highlight_markdown(text, span, render, is_first=is_target) if span else None
+    return LaidOut(marked or mark_safe(render(text)), marked is not None)  # noqa: S308 - the sanitiser's output
+
+
+def _goes_on(opening: str, text: str) -> bool:
+    """Whether the text goes on within `opening`: code does until it is closed, a table does with a row."""
+    return bool(_FENCE.match(opening)) or "|" in text.partition("\n")[0]
+
+
+def _span_in(section: Section, passage: MarkedSpan, before: int) -> MarkedSpan | None:
+    """What of the passage stands in the section, in characters of its text behind `before` others."""
+    start, end = max(passage.start, section.start), min(passage.end, section.end)
+    return MarkedSpan(start, end).shifted(before - section.start) if start < end else None
+
+
+def _with_fenced_fields(text: str) -> str:
+    """The beginning of a document, its fields between fences instead of rules: as code, with every place as it was."""
+    end = end_of_fields(text)
+    if not end:
+        return text
+    closes = text.rindex(_RULE, 0, end)
+    return f"{_FENCE_OF_FIELDS}{text[len(_RULE) : closes]}{_FENCE_OF_FIELDS}{text[closes + len(_RULE) :]}"

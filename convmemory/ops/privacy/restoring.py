@@ -1,0 +1,160 @@
+"""Restores a backup of the embedded database and of the files beside it.
+
+A restore fills a new database, compares the rows with the manifest's, and only then gives it the name of the old one:
+all of it or nothing. It does not trust the dump (`safe_restore.py`).
+"""
+
+import contextlib
+import subprocess
+import tempfile
+import time
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from django.db import connection, connections
+from psycopg import sql
+
+from convmemory.core.embedded import apply_policies
+from convmemory.core.errors import InvalidInput
+from convmemory.core.postgres import server
+from convmemory.core.postgres.base import close_pools
+from convmemory.core.sql import load_sql
+from convmemory.ops.privacy import file_backup
+from convmemory.ops.privacy.backup import (
+    CHUNK_BYTES,
+    DUMP,
+    BackupFailed,
+    BackupReport,
+    count_rows,
+    embedded_target,
+    program,
+    running,
+    stored_paths,
+    verify,
+)
+from convmemory.ops.privacy.safe_restore import entries_to_restore, new_database, restoring_role, take_over
+
+LEAVING_S = 5.0
+
+
+def restore(*, path: Path, force: bool = False) -> BackupReport:
+    """Replace the database by the one in the backup. The old one stays until the new one is complete.
+
+    Raises: InvalidInput where the backup is damaged, newer than this program or holds what could run code, where the
+    database holds accounts and `force` is not given, or where the product runs; BackupFailed.
+    """
+    target = embedded_target()
+    manifest = verify(path)
+    if not force and not _is_empty():
+        raise InvalidInput(
+            "The database holds accounts or conversations: `--force` replaces all of it by the backup. "
+            "Keep what is there first with `manage.py backup`."
+        )
+    connections.close_all()
+    close_pools()
+    replaced = _paths_in(target)
+    name = str(target["dbname"])
+    fresh, old = f"{name}_restored", f"{name}_replaced"
+    with psycopg.connect(**{**target, "dbname": "postgres"}, autocommit=True) as admin:
+        _refuse_while_in_use(admin, name)
+        for leftover in (fresh, old):
+            _drop(admin, leftover)
+        with restoring_role(admin) as role:
+            try:
+                new_database(admin, target, fresh, role)
+                _fill({**target, "dbname": fresh, "user": role}, path, manifest)
+                take_over({**target, "dbname": fresh}, role)
+                with psycopg.connect(**{**target, "dbname": fresh}) as inside:
+                    apply_policies(inside)
+                with _files_restored(path):
+                    _swap(admin, name, fresh, old)
+            finally:
+                _drop(admin, fresh)
+        _drop(admin, old)
+    file_backup.remove_files(replaced - _paths_in(target))
+    return BackupReport(path.stat().st_size, sum(manifest["rows"].values()), manifest.get("files", 0))
+
+
+def _paths_in(target: Mapping[str, Any]) -> frozenset[str]:
+    with psycopg.connect(**target) as reader:
+        return frozenset(stored_paths(reader))
+
+
+@contextlib.contextmanager
+def _files_restored(path: Path) -> Iterator[None]:
+    """The backup's files beside those that are there; without them again where the block fails."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            new = file_backup.restore_files(archive)
+    except OSError as error:
+        raise BackupFailed(
+            f"A document's file cannot be stored: {error.strerror or error}. Nothing changed."
+        ) from error
+    try:
+        yield
+    except BaseException:
+        file_backup.remove_files(new)
+        raise
+
+
+def _fill(target: Mapping[str, Any], path: Path, manifest: dict[str, Any]) -> None:
+    """Restore the dump into an empty database and compare its rows with the manifest's."""
+    command = [*program("pg_restore", target), "--no-owner", "--no-privileges", "--single-transaction"]
+    with tempfile.TemporaryDirectory() as folder:  # its owner's alone
+        listing, chosen = Path(folder, "entries"), Path(folder, "chosen")
+        _feed([str(server.binary("pg_restore")), "--list", "--file", str(listing)], path)
+        chosen.write_text(entries_to_restore(listing.read_text("utf-8", "replace")), encoding="utf-8")
+        _feed([*command, "--use-list", str(chosen), "--dbname", str(target["dbname"])], path)
+    with psycopg.connect(**target, autocommit=True) as reader:
+        if count_rows(reader) != manifest["rows"]:
+            raise BackupFailed("The restored tables do not hold the rows of the backup. The old database is unchanged.")
+
+
+def _feed(command: list[str], path: Path) -> None:
+    """Run a program with the dump as its input."""
+    with (
+        zipfile.ZipFile(path) as archive,
+        archive.open(DUMP) as file,
+        running(command, stdin=subprocess.PIPE) as process,
+    ):
+        assert process.stdin is not None
+        with contextlib.suppress(BrokenPipeError), process.stdin:  # it has read enough, or its message says why not
+            while chunk := file.read(CHUNK_BYTES):
+                process.stdin.write(chunk)
+
+
+def _is_empty() -> bool:
+    with connection.cursor() as cursor:
+        tables = set(connection.introspection.table_names(cursor))
+        for name in {"auth_user", "conversations_conversation"} & tables:
+            cursor.execute(load_sql("convmemory.ops", "has_rows").format(name))
+            if cursor.fetchone()[0]:
+                return False
+    return True
+
+
+def _refuse_while_in_use(admin: psycopg.Connection, name: str) -> None:
+    deadline = time.monotonic() + LEAVING_S
+    statement = sql.SQL(load_sql("convmemory.ops", "other_connections"))
+    while (row := admin.execute(statement, [name]).fetchone()) and row[0] and time.monotonic() < deadline:
+        time.sleep(0.1)  # a connection that was closed a moment ago may still be ending
+    if row and row[0]:
+        raise InvalidInput(f"{row[0]} connections use the database: stop `manage.py up` and other commands first.")
+
+
+def _swap(admin: psycopg.Connection, name: str, fresh: str, old: str) -> None:
+    """Give the new database the old one's name; both renamings or none."""
+    rename = sql.SQL("ALTER DATABASE {} RENAME TO {}")
+    admin.execute(rename.format(sql.Identifier(name), sql.Identifier(old)))
+    try:
+        admin.execute(rename.format(sql.Identifier(fresh), sql.Identifier(name)))
+    except psycopg.Error:
+        admin.execute(rename.format(sql.Identifier(old), sql.Identifier(name)))
+        raise
+
+
+def _drop(admin: psycopg.Connection, name: str) -> None:
+    admin.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))

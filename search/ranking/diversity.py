@@ -1,0 +1,48 @@
+"""The best items made diverse: one that is like a better one comes later. Reads the vectors of items."""
+
+import numpy as np
+
+from convmemory.core.sql import PendingQuery, load_sql
+from convmemory.embeddings.embedder import Vector, unit_rows
+from search.ranking.fusion import Order, diversify
+from search.retrieval.candidates import ItemKeys, Scores, split_keys
+from search.retrieval.prepared import PreparedQuery
+
+TOP_K = 30  # how many of the best items are made diverse
+HALF = np.dtype(">f2")  # as PostgreSQL sends half precision
+
+
+class PendingItemVectors:
+    """The statement that reads the vectors of the items `keys` on its way."""
+
+    def __init__(self, query: PreparedQuery, keys: ItemKeys) -> None:
+        sources, items = split_keys(keys)
+        parameters = {
+            "owner": query.owner_id,
+            "space": query.active_space.pk,
+            "sources": sources,
+            "items": items,
+        }
+        self._pending = PendingQuery(load_sql("search", "item_vectors"), parameters)
+        self._shape = len(keys), query.active_space.dimensions
+
+    def read(self) -> Vector:
+        """(n, dim), unit length, in the order of the keys; zeros where there is none."""
+        ((places, data),) = self._pending.rows()
+        vectors = np.zeros(self._shape, np.float32)
+        if places:
+            vectors[np.asarray(places) - 1] = np.frombuffer(data, HALF).reshape(-1, self._shape[1])
+        return unit_rows(vectors)
+
+
+def with_diverse_top(order: Order, scores: Scores, best: Order, vectors: Vector, *, relevance: float) -> Order:
+    """`order` with its first items made diverse; `relevance` is what their scores weigh, 0 to 1.
+
+    `vectors` (n, dim) are those of the items at `best` (sorted); another item of the top is like none.
+    """
+    top = order[:TOP_K]
+    places = np.searchsorted(best, top).clip(max=len(best) - 1)
+    own = np.where((best[places] == top)[:, None], vectors[places], 0)
+    similarity = own @ own.T
+    np.fill_diagonal(similarity, 0)
+    return np.concatenate([top[diversify(scores[top], similarity, relevance=relevance)], order[len(top) :]])

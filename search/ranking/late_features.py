@@ -1,0 +1,40 @@
+"""What late interaction tells of the best items, and of what was asked just before them, as features.
+
+Reads the passages of these items and of the items before them, and who said them.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from search.ranking.exchanges import exchange_features, named_share
+from search.ranking.fusion import Order
+from search.ranking.late_interaction import NearPassages, find_passages, max_sim_features
+from search.retrieval.candidates import ITEM_MASK, distinct, spread_all
+from search.retrieval.features import EXCHANGES, LATE_INTERACTION, FeatureTable
+from search.retrieval.retriever import Retrieved
+from search.sources import Utterance, adapter_of
+
+
+def with_late_features(retrieved: Retrieved, table: FeatureTable, best: Order) -> FeatureTable:
+    """The table with these features of the items at `best`. One query, and one for each kind of source."""
+    keys = table.keys[best]
+    wide_keys = distinct(np.concatenate([keys, keys[keys & ITEM_MASK > 0] - 1]))
+    for_questions = np.isin(wide_keys, keys, invert=True)
+    near = find_passages(retrieved.query, wide_keys, for_questions, retrieved.word_weights)
+    if near is None:
+        return table.with_columns({}, of=LATE_INTERACTION | EXCHANGES)
+    pending = _send_utterances_queries(retrieved.query.owner_id, near)
+    matches = near.matched()
+    own = matches.of(~for_questions[matches.items])
+    found = max_sim_features(keys, replace(own, items=np.searchsorted(keys, wide_keys[own.items])))
+    utterances = {element: said for read in pending for element, said in read().items()}
+    found |= exchange_features(keys, wide_keys, matches, utterances, retrieved.query.text.text)
+    table = replace(table, named_share=named_share(utterances.values()))
+    return table.with_columns(spread_all(table.keys, keys, found), of=LATE_INTERACTION | EXCHANGES)
+
+
+def _send_utterances_queries(owner_id: int, near: NearPassages) -> list[Callable[[], dict[int, Utterance]]]:
+    """Send what finds who said the elements of the passages. One query for each kind of source."""
+    return [adapter_of(kind).send_utterances_query(owner_id, ids) for kind, ids in near.elements_by_kind().items()]

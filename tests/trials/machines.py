@@ -1,0 +1,189 @@
+"""A trial, not a test: an installation of several machines loses one of each kind while people write and search.
+
+`python -m tests.trials.machines` starts PostgreSQL with a replica that is reached over TCP, Redis, two web processes
+and two workers on scratch folders. Turns are sent to both webs while others search without a pause; on the way a
+worker, a web process and the replica are killed and started again. As behind a proxy, a request that a web process
+does not take is sent to the other. It ends with 1 if a search failed, if a turn is missing or is embedded twice.
+"""
+
+import argparse
+import random
+import shutil
+import sys
+import tempfile
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.client import HTTPException
+from pathlib import Path
+
+from convmemory.core import embedded
+from convmemory.core.postgres import server
+from tests.support.fleet import STATE, TURNS_PER_CONVERSATION, TWICE, WORDS, Fleet, conversation, wait_until
+from tests.support.replica import StreamingReplica, replica_of
+from tests.trials.hostile import p95
+
+SEARCHERS, SEARCH_PAUSE_S = 2, 0.2
+TRIES, TRY_PAUSE_S = 40, 0.25  # a proxy looks for a web process that answers for ten seconds
+
+
+@dataclass(slots=True)
+class People:
+    """Those who write and search through whichever web process answers."""
+
+    made: Fleet
+    turn: int = 0
+    retries: int = 0
+    searches: list[float] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+
+    def through_any_web(self, ask: Callable[[str], object]) -> object:
+        """What the first web process answers that takes the request. Raises: OSError, HTTPException."""
+        for _ in range(TRIES):
+            self.turn += 1
+            try:
+                return ask(self.made.webs[self.turn % len(self.made.webs)])
+            except urllib.error.HTTPError:
+                raise
+            except (OSError, HTTPException):
+                self.retries += 1
+                time.sleep(TRY_PAUSE_S)
+        raise ConnectionError("no web process answers")
+
+    def write(self, number: int) -> None:
+        body = conversation(number)
+        self.through_any_web(lambda web: self.made.post(f"{web}/api/v1/conversations", body))
+
+    def search_once(self) -> None:
+        query = f"/api/v1/conversations/search?query=what%20of%20{random.choice(WORDS)}%20{random.choice(WORDS)}"
+        started = time.monotonic()
+        try:
+            self.through_any_web(lambda web: self.made.ask(web + query))
+        except (OSError, HTTPException) as error:
+            self.failures.append(repr(error))
+        self.searches.append(time.monotonic() - started)
+
+    @contextmanager
+    def searching(self) -> Iterator[None]:
+        over = threading.Event()
+
+        def search() -> None:
+            while not over.wait(SEARCH_PAUSE_S):
+                self.search_once()
+
+        with ThreadPoolExecutor(SEARCHERS) as pool:
+            threads = [pool.submit(search) for _ in range(SEARCHERS)]
+            try:
+                yield
+            finally:
+                over.set()
+            for thread in threads:
+                thread.result()
+
+
+@contextmanager
+def replicated_fleet(folder: Path) -> Iterator[tuple[Fleet, StreamingReplica]]:
+    """Two webs that read from a replica on an address of its own; `Fleet.stop` ends what they started."""
+    made = Fleet(folder)
+    try:
+        made.start_servers()
+        primary = {"host": str(embedded.join(folder / "postgres")), "port": str(server.PORT), "user": server.SUPERUSER}
+        address = f"127.{random.randint(1, 250)}.{random.randint(0, 250)}.{random.randint(2, 250)}"
+        options = {"listen_addresses": address, "max_connections": "100", "fsync": "off"}
+        with replica_of(primary, embedded.DATABASE, folder / "replica", options) as replica:
+            made.replica_url = f"postgres://{address}:{server.PORT}/{embedded.DATABASE}"
+            made.start_web()
+            made.start_web()
+            yield made, replica
+    finally:
+        made.stop()
+
+
+def run(made: Fleet, replica: StreamingReplica, *, turns: int, timeout_s: float) -> tuple[People, list[str]]:
+    """What people saw, and what is wrong with what is stored."""
+    people, conversations = People(made), turns // TURNS_PER_CONVERSATION
+    for name in ("worker-1", "worker-2"):
+        made.start_worker(name)
+    started = time.monotonic()
+    say = _Story(started, made)
+    with people.searching(), ThreadPoolExecutor(4) as pool:
+        sent = [pool.submit(people.write, number) for number in range(conversations)]
+        say.wait_for_turns(turns // 10, timeout_s)
+        made.kill("worker-1")
+        made.start_worker("worker-3")
+        say("a worker was killed, another started")
+        say.wait_for_turns(turns // 4, timeout_s)
+        made.restart_web(0)
+        say("a web process was killed and started again")
+        say.wait_for_turns(turns // 2, timeout_s)
+        replica.kill()
+        say("the replica was killed")
+        say.wait_for_turns(turns * 3 // 4, timeout_s)
+        replica.start()
+        say("the replica was started again")
+        for one in sent:
+            one.result()
+        wait_until(lambda: made.rows(STATE)[1] == conversations, "the index", timeout_s)
+        replica.catch_up()
+        say("everything is indexed, and the replica has it")
+    return people, _wrong(made, turns)
+
+
+@dataclass(slots=True)
+class _Story:
+    """Says when what happened."""
+
+    started: float
+    made: Fleet
+
+    def __call__(self, what: str) -> None:
+        print(f"{time.monotonic() - self.started:6.0f} s  {self.made.rows(STATE)[2]:6} turns  {what}", flush=True)
+
+    def wait_for_turns(self, count: int, timeout_s: float) -> None:
+        wait_until(lambda: self.made.rows(STATE)[2] >= count, f"{count} turns", timeout_s)
+
+
+def _wrong(made: Fleet, turns: int) -> list[str]:
+    """What is stored otherwise than it was written, and what the processes logged as errors of their own."""
+    stored, _, embedded_turns = made.rows(STATE)
+    doubled_turns, doubled_passages, missing = made.rows(TWICE)
+    found = {"stored turns": (stored, turns), "embedded turns": (embedded_turns, turns)}
+    found |= {"turns embedded twice": (doubled_turns, 0), "passages made twice": (doubled_passages, 0)}
+    found |= {"messages without a passage, or the reverse": (missing, 0)}
+    wrong = [f"{what}: {seen}, not {meant}" for what, (seen, meant) in found.items() if seen != meant]
+    logged = ((name, line) for name in made.processes for line in made.log(name).splitlines() if '"ERROR"' in line)
+    return wrong + [f"{name} logged {line[:300]} … {line[-600:]}" for name, line in logged]
+
+
+def report(people: People, wrong: list[str]) -> int:
+    complaints = wrong + [f"a search failed: {failure}" for failure in people.failures[:20]]
+    print(
+        f"{len(people.searches)} searches, {len(people.failures)} failed, p95 {p95(people.searches) * 1000:,.0f} ms, "
+        f"most {max(people.searches) * 1000:,.0f} ms; {people.retries} requests were sent again"
+    )
+    for complaint in complaints:
+        print(f"FAILED: {complaint}")
+    return 1 if complaints or not people.searches else 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--turns", type=int, default=5_000)
+    parser.add_argument("--timeout", type=float, default=3_600)
+    options = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="convmemory-machines-"))
+    folder.chmod(0o755)
+    try:
+        with replicated_fleet(folder) as (made, replica):
+            return report(*run(made, replica, turns=options.turns, timeout_s=options.timeout))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
