@@ -133,6 +133,7 @@ DATABASES = {
         },
     }
 }
+DATABASE_ROUTERS = ["convmemory.core.groups.GroupRouter"]
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # --- Embeddings -------------------------------------------------------------------------------

@@ -5,12 +5,17 @@ partial per space, built concurrently, and takes a third of what an index over t
 """
 
 import logging
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from django.db import connection
 
-from convmemory.core.acting import schema_owner
+from convmemory.core.acting import in_group, schema_owner
+from convmemory.core.groups import every_group
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.models import EmbeddingSpace
+
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +31,11 @@ def index_name(space: EmbeddingSpace) -> str:
 
 
 def has_passage_index(space: EmbeddingSpace) -> bool:
-    """Whether the space's index is there and valid."""
+    """Whether the space's index is there and valid, in the group that is asked, or in every one."""
+    return all(_in_each_group(lambda: _has_index(space)))
+
+
+def _has_index(space: EmbeddingSpace) -> bool:
     with connection.cursor() as cursor:
         cursor.execute(load_sql("search", "index_is_valid"), [index_name(space)])
         row = cursor.fetchone()
@@ -75,17 +84,45 @@ def scan_widely() -> None:
 
 
 def ensure_passage_index(space: EmbeddingSpace, *, even_if_small: bool = False) -> bool:
-    """Build the space's index if some owner needs it and it is missing; whether it was built now.
+    """Build the space's index in the groups where some owner needs it and it is missing; whether one was built now.
 
     Runs outside a transaction; an invalid leftover of a build that was cut off is dropped first.
     """
+    return any(list(_in_each_group(lambda: _ensure_index(space, even_if_small=even_if_small))))
+
+
+def lacks_passage_index(space: EmbeddingSpace) -> bool:
+    """Whether some owner has outgrown scans where there is no index."""
+    return any(_in_each_group(lambda: largest_owner(space) > SCANNED_PASSAGES and not _has_index(space)))
+
+
+def drop_passage_index(space: EmbeddingSpace) -> None:
+    """Drop the space's index, valid or not, wherever it is. Runs outside a transaction."""
+    for _ in _in_each_group(lambda: _drop_index(index_name(space))):
+        pass
+
+
+def _in_each_group(work: Callable[[], T]) -> Iterator[T]:
+    """An index belongs to a group's own table: made on the table over all groups, it would hold nothing."""
+    for group in every_group():
+        with in_group(group):
+            result = work()
+        yield result
+
+
+def _drop_index(name: str) -> None:
+    with schema_owner(), connection.cursor() as cursor:
+        cursor.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {name}")
+
+
+def _ensure_index(space: EmbeddingSpace, *, even_if_small: bool) -> bool:
     needed = even_if_small or largest_owner(space) > SCANNED_PASSAGES
-    if not needed or has_passage_index(space):
+    if not needed or _has_index(space):
         return False
     name, dimensions = index_name(space), space.dimensions
     logger.info("Building the index %s", name)
+    _drop_index(name)
     with schema_owner(), connection.cursor() as cursor:
-        cursor.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {name}")
         cursor.execute(
             f"CREATE INDEX CONCURRENTLY {name} ON search_passage USING hnsw "
             f"((binary_quantize(embedding::halfvec({dimensions}))::bit({dimensions})) bit_hamming_ops) "

@@ -10,6 +10,7 @@ from convmemory.conversations import ingest
 from convmemory.conversations.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.parts import TextPart
+from convmemory.core.acting import beside
 from search.models import Source
 
 NEW_YEAR = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -39,7 +40,8 @@ def exchange(*pairs: tuple[str, str]) -> list[MessageDraft]:
 
 def make_conversation(owner: User, messages: Iterable[MessageDraft] = (), **values: object) -> Conversation:
     draft = ConversationDraft(messages=messages, created_at=NEW_YEAR, **values)  # type: ignore[arg-type]
-    return ingest.create_conversation(owner=owner, draft=draft)
+    with beside(owner.pk):
+        return ingest.create_conversation(owner=owner, draft=draft)
 
 
 def source_id(conversation: Conversation) -> int:

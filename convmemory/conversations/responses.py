@@ -21,6 +21,7 @@ from convmemory.conversations.models import Conversation
 from convmemory.conversations.numbering import finish_change
 from convmemory.conversations.parts import spoken_text
 from convmemory.conversations.signals import response_abandoned
+from convmemory.core.acting import beside
 from convmemory.core.errors import ConversationBusy, NotFound
 from convmemory.core.sql import load_sql
 from convmemory.core.text import one_line, storable
@@ -111,13 +112,14 @@ def release_abandoned_responses(*, limit: int = 100) -> list[int]:
     One that cannot be taken back is logged and left for the next time.
     """
     late = Conversation.objects.filter(status=Conversation.Status.PROCESSING, processing_until__lt=timezone.now())
-    found = list(late.order_by("processing_until").values_list("pk", flat=True)[:limit])
-    return [pk for pk in found if _was_released(pk)]
+    found = list(late.order_by("processing_until").values_list("pk", "owner_id")[:limit])
+    return [pk for pk, owner_id in found if _was_released(pk, owner_id)]
 
 
-def _was_released(conversation_id: int) -> bool:
+def _was_released(conversation_id: int, owner_id: int) -> bool:
     try:
-        return release_abandoned_response(conversation_id=conversation_id)
+        with beside(owner_id):
+            return release_abandoned_response(conversation_id=conversation_id)
     except Exception:  # the boundary of one release: the others go on, and the next round tries this one again
         logger.exception("Conversation %s could not be taken back from its writer", conversation_id)
         return False

@@ -2,7 +2,7 @@
 
 A request begins as nobody and becomes its caller's once that caller is known; a task becomes its owner's; commands and
 sweeps are maintenance. Nobody sees no row that belongs to a person. How a connection obeys: `core/postgres/base.py`.
-Reasons: docs/adr/0066-row-level-security.md.
+Reasons: docs/adr/0066-row-level-security.md; for the groups of owners docs/adr/0072-owner-groups.md.
 """
 
 from collections.abc import Iterator
@@ -22,12 +22,25 @@ class Login(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A log-in, and, of the application's, the one owner whose rows it sees."""
+    """A log-in, and, of the application's, the one owner whose rows it sees.
+
+    Where owners are spread over groups, an owner's work is done in the tables of their group. Others work in those of
+    `group`, or of the group that the owner `beside` belongs to; without both they read all groups and insert nothing.
+    """
 
     login: Login
     owner_id: int | None = None
+    group: int | None = None
+    beside: int | None = None
+
+    @property
+    def neighbour(self) -> int | None:
+        """The owner in whose group the work is done."""
+        return self.beside if self.owner_id is None else self.owner_id
 
 
+NO_GROUP = 0
+"""In the place of a group's number: the shared tables alone."""
 NOBODY = Identity(Login.APP)
 MAINTENANCE = Identity(Login.MAINTENANCE)
 SCHEMA = Identity(Login.SCHEMA)
@@ -119,16 +132,45 @@ def nobody() -> Iterator[None]:
 
 @contextmanager
 def maintenance() -> Iterator[None]:
-    """The block sees and writes everybody's rows; it must neither begin nor end inside a transaction."""
-    with _acting_as(SCHEMA if current() == SCHEMA else MAINTENANCE):
+    """The block sees and writes everybody's rows; it must neither begin nor end inside a transaction.
+
+    It stays in the group in which the work around it is done.
+    """
+    with _acting_as(_logged_in(Login.SCHEMA if current().login == Login.SCHEMA else Login.MAINTENANCE)):
         yield
 
 
 @contextmanager
 def schema_owner() -> Iterator[None]:
-    """The block changes tables or indexes; it must neither begin nor end inside a transaction."""
-    with _acting_as(SCHEMA):
+    """The block changes tables or indexes; it must neither begin nor end inside a transaction.
+
+    It stays in the group in which the work around it is done.
+    """
+    with _acting_as(_logged_in(Login.SCHEMA)):
         yield
+
+
+@contextmanager
+def in_group(number: int | None) -> Iterator[None]:
+    """The block works in the tables of one group, as whom it worked before; None, where there is one, changes nothing.
+
+    For work for no one person, which goes through `groups.every_group()`. In `NO_GROUP` there are shared tables alone.
+    """
+    with _acting_as(current() if number is None else Identity(current().login, group=number)):
+        yield
+
+
+@contextmanager
+def beside(owner_id: int) -> Iterator[None]:
+    """The block of maintenance works in the group of this owner; work for an owner stays theirs."""
+    who = current()
+    with _acting_as(who if who.login == Login.APP else Identity(who.login, beside=owner_id)):
+        yield
+
+
+def _logged_in(login: Login) -> Identity:
+    who = current()
+    return Identity(login, group=who.group, beside=who.neighbour)
 
 
 @contextmanager

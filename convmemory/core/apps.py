@@ -1,5 +1,5 @@
 from django.apps import AppConfig
-from django.db.models.signals import post_migrate
+from django.db.models.signals import post_migrate, post_save
 
 
 class CoreConfig(AppConfig):
@@ -8,8 +8,11 @@ class CoreConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from convmemory.core import checks, safe_queue  # noqa: F401 (importing the checks registers them)
+        from django.contrib.auth import get_user_model
+
+        from convmemory.core import checks, groups, safe_queue  # noqa: F401 (importing the checks registers them)
         from convmemory.core.postgres import row_security
 
         safe_queue.install()
         post_migrate.connect(row_security.after_migrate, sender=self)
+        post_save.connect(groups.after_user_saved, sender=get_user_model(), dispatch_uid="core.groups")

@@ -14,12 +14,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from multiprocessing.util import Finalize
 from pathlib import Path
+from typing import Any
 
 import psycopg
 from psycopg import sql
 
 from convmemory.core.errors import DatabaseUnavailable
-from convmemory.core.postgres import configuration, server
+from convmemory.core.postgres import configuration, layout, server
 from convmemory.core.private_files import private_folder
 from convmemory.core.sql import load_sql
 
@@ -126,17 +127,30 @@ def _ensure_roles(socket_dir: Path) -> None:
 def apply_policies(connection: psycopg.Connection) -> None:
     """Create the policies, the functions that bypass them, and the rights of the roles, as far as these exist.
 
-    For the owner of the tables. The functions wait until all tables are there that they read.
+    For the owner of the tables. The functions wait until all tables are there that they read, and are created once; the
+    rest is created for each group of owners.
     """
+    found = layout.layout_of(connection) if layout.is_noted(connection) else layout.note_layout(connection)
     is_migrated = _answer(connection, "is_migrated")
-    for step in ROW_SECURITY:
-        if is_migrated or step != DEFINER_FUNCTIONS:
-            connection.execute(sql.SQL(load_sql("convmemory.core", step)))
+    with connection.transaction():
+        before = _answer(connection, "search_path")
+        for path in found.paths:
+            _choose_path(connection, path)
+            for step in ROW_SECURITY:
+                if step != DEFINER_FUNCTIONS or (is_migrated and path == found.home_path):
+                    connection.execute(sql.SQL(load_sql("convmemory.core", step)))
+        if found.groups:
+            connection.execute(sql.SQL(load_sql("convmemory.core", "grant_over_all")))
+        _choose_path(connection, before)
 
 
-def _answer(connection: psycopg.Connection, question: str) -> bool:
+def _choose_path(connection: psycopg.Connection, path: str) -> None:
+    connection.execute(load_sql("convmemory.core", "choose_path").encode(), [path])
+
+
+def _answer(connection: psycopg.Connection, question: str) -> Any:
     row = connection.execute(sql.SQL(load_sql("convmemory.core", question))).fetchone()
-    return bool(row and row[0])
+    return row[0] if row else None
 
 
 def _connect(socket_dir: Path, database: str) -> psycopg.Connection:

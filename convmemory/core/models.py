@@ -57,3 +57,13 @@ class OwnerPosition(models.Model):
 
     def __str__(self) -> str:
         return f"position of user {self.owner_id}"
+
+
+class OwnerGroup(models.Model):
+    """The group whose tables hold what this person keeps; no rows where there is one group, see `groups.py`."""
+
+    owner = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="+")
+    number = models.PositiveIntegerField()
+
+    def __str__(self) -> str:
+        return f"user {self.owner_id} in group {self.number}"

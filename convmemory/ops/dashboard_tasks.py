@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from convmemory.core.acting import beside
 from convmemory.core.queueing import enqueue
 from convmemory.ops.observability.index_samples import take_sample
 from convmemory.ops.observability.turn_maps import compute_map
@@ -25,5 +26,6 @@ def sample_index() -> dict[str, Any]:
 
 def map_turns(owner_id: int) -> dict[str, Any]:
     """Compute one person's map anew."""
-    turn_map = compute_map(owner_id=owner_id)
+    with beside(owner_id):
+        turn_map = compute_map(owner_id=owner_id)
     return {"points": len(turn_map.points) if turn_map else 0}

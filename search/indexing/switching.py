@@ -7,7 +7,9 @@ refused. Searches continue meanwhile: each asks for the active space once and re
 from django.db import connection, transaction
 from django.db.utils import OperationalError
 
+from convmemory.core.acting import in_group
 from convmemory.core.errors import ConvMemoryError, InvalidInput
+from convmemory.core.groups import every_group
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import activate_space
@@ -26,12 +28,17 @@ class NotBuilt(ConvMemoryError):
 
 
 def build_vector_index(space: EmbeddingSpace, *, like: EmbeddingSpace) -> bool:
-    """Build the index of `space`, concurrently, where `like` has one or needs one; whether it was built now.
+    """Build the index of `space`, concurrently, in the groups where `like` has one or needs one; whether one was built.
 
     Passages are cut the same way in every space, so the number that an owner has in `like` decides.
     """
-    needed = vector_index.has_passage_index(like) or vector_index.largest_owner(like) > vector_index.SCANNED_PASSAGES
-    return needed and vector_index.ensure_passage_index(space, even_if_small=True)
+    built = False
+    for group in every_group():
+        with in_group(group):
+            has_one = vector_index.has_passage_index(like)
+            if has_one or vector_index.largest_owner(like) > vector_index.SCANNED_PASSAGES:
+                built |= vector_index.ensure_passage_index(space, even_if_small=True)
+    return built
 
 
 def switch_to(space: EmbeddingSpace) -> None:

@@ -32,6 +32,7 @@ from convmemory.conversations.parts import (
     ToolCallPart,
     ToolResultPart,
 )
+from convmemory.core import groups
 from convmemory.embeddings.spaces import active_space
 from convmemory.ops.privacy.ownership import OwnedTable, owned_tables
 from search.adapters.conversations import index_conversation
@@ -63,12 +64,14 @@ def tables_with(words: list[str]) -> dict[str, int]:
     patterns = [f"%{word}%" for word in words] + [f"%{word.encode().hex()}%" for word in words]
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT table_name FROM information_schema.tables "
-            "WHERE table_schema = 'public' AND table_type = 'BASE TABLE'"
+            "SELECT table_schema, table_name FROM information_schema.tables "
+            "WHERE table_schema = ANY(%s) AND table_type = 'BASE TABLE'",
+            [groups.schemas()],
         )
-        for (name,) in cursor.fetchall():
-            cursor.execute(f'SELECT count(*) FROM "{name}" AS t WHERE t::text ILIKE ANY(%s)', [patterns])
-            (found[name],) = cursor.fetchone()
+        for schema, name in cursor.fetchall():
+            place = groups.place_name(schema, name)
+            cursor.execute(f'SELECT count(*) FROM "{schema}"."{name}" AS t WHERE t::text ILIKE ANY(%s)', [patterns])
+            (found[place],) = cursor.fetchone()
     return {name: count for name, count in found.items() if count}
 
 

@@ -5,12 +5,14 @@ A database that cannot be reached raises `DatabaseUnreachable`, which says what 
 connections are left behind in a forked child, which must not talk over its parent's sockets.
 
 Each connection does as `core/acting.py` says: it logs in as the part of the program that asks, and names the owner to
-the server before the first statement for that owner. Handed back to its pool, it has forgotten whom it worked for.
+the server before the first statement for that owner, and the owner's group with it, where there are several
+(`layout.py`). Handed back to its pool, it has forgotten whom it worked for.
 """
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing.util import Finalize
@@ -31,6 +33,7 @@ from convmemory.core.acting import Login
 from convmemory.core.errors import DatabaseUnavailable
 from convmemory.core.postgres import configuration
 from convmemory.core.postgres.client import EmbeddedDatabaseClient
+from convmemory.core.postgres.layout import ONE_GROUP, Layout, layout_of, note_layout
 from convmemory.core.postgres.validation import DatabaseValidation
 from convmemory.core.sql import load_sql
 
@@ -53,10 +56,13 @@ class ChangedInTransaction(DatabaseError):
 
 @dataclass(frozen=True, slots=True)
 class _SessionState:
-    """What is set in a connection's session: the role, and the owner, empty for none, None if uncertain."""
+    """What is set in a connection's session: the role; the owner, empty for none, None if uncertain; the search path,
+    empty for the server's own.
+    """
 
     role: str = NO_ROLE
     owner: str | None = ""
+    path: str = ""
 
 
 FRESH_SESSION = _SessionState()
@@ -120,6 +126,18 @@ class DatabaseWrapper(base.DatabaseWrapper):
             params |= {**self.settings_dict["REPLICAS"][place.replica], "connect_timeout": replicas.CONNECT_TIMEOUT_S}
         return params
 
+    @property
+    def layout(self) -> Layout:
+        """How owners are spread in the database that this connection leads to."""
+        self.ensure_connection()
+        return layout_of(self.connection)
+
+    def _configure_connection(self, connection: Any) -> bool:
+        super()._configure_connection(connection)  # type: ignore[misc]  # of Django, not in its stubs
+        if self.alias != NO_DB_ALIAS:
+            note_layout(connection)
+        return True  # where a transaction has begun, it ends
+
     # --- as whom ------------------------------------------------------------------------------------
 
     def ensure_connection(self) -> None:
@@ -158,14 +176,50 @@ class DatabaseWrapper(base.DatabaseWrapper):
     def create_cursor(self, name: str | None = None) -> Any:
         if self.connection.pgconn.transaction_status != TransactionStatus.INERROR:  # it takes a rollback, and no more
             self._assume_role()
-            self._set_owner(str(acting.current().owner_id or ""))
+            self._set_owner(acting.current())
         return super().create_cursor(name)
 
-    def _set_owner(self, owner: str) -> None:
+    def _set_owner(self, who: acting.Identity) -> None:
         """By SET, not by a query: a transaction that has yet to say how it is isolated takes no query before that."""
-        if self._session is None or owner != self._session.owner:
-            self.connection.execute(f"SET {OWNER_SETTING} = '{owner}'")
-            self._session = replace(self._session or FRESH_SESSION, owner=owner)
+        session, owner = self._session, str(who.owner_id or "")
+        found = layout_of(self.connection) if self.alias != NO_DB_ALIAS else ONE_GROUP
+        path = self._search_path(who, found) if found.groups else ""
+        if session is None or (owner, path) != (session.owner, session.path):
+            setting_path = f"; SET search_path = {path}" if path else ""
+            self.connection.execute(f"SET {OWNER_SETTING} = '{owner}'{setting_path}")
+            self._session = replace(session or FRESH_SESSION, owner=owner, path=path)
+
+    def _search_path(self, who: acting.Identity, found: Layout) -> str:
+        """Without a group the application finds no tables of owners, and others those over all groups."""
+        if who.group is not None:
+            return found.path_to(who.group)
+        if who.neighbour is not None:
+            return found.path_to(self._group_of(who.neighbour, found))
+        return found.home_path if who.login == Login.APP else found.path_over_all
+
+    def _group_of(self, owner_id: int, found: Layout) -> int | None:
+        if owner_id not in found.known:
+            with self._outside_new_transactions():
+                self.connection.execute(f"SET {OWNER_SETTING} = '{owner_id}'")  # whose place in a group only they see
+                self._session = None
+                row = self.connection.execute(load_sql("convmemory.core", "group_of_owner"), [owner_id]).fetchone()
+            if row is None:
+                return None
+            found.known[owner_id] = row[0]
+        return found.known[owner_id]
+
+    @contextmanager
+    def _outside_new_transactions(self) -> Iterator[None]:
+        """A transaction that has not begun yet does not begin in the block."""
+        link = self.connection
+        is_new = not link.autocommit and link.pgconn.transaction_status == TransactionStatus.IDLE
+        if is_new:
+            link.autocommit = True
+        try:
+            yield
+        finally:
+            if is_new:
+                link.autocommit = False
 
     def _refuse_in_transaction(self) -> None:
         blocks: list[Any] = self.atomic_blocks
@@ -266,7 +320,8 @@ def _forget_owner(connection: psycopg.Connection) -> None:
     try:
         connection.rollback()
         connection.autocommit = True
-        connection.execute(f"SET {OWNER_SETTING} = ''")
+        setting_path = "; RESET search_path" if layout_of(connection).groups else ""
+        connection.execute(f"SET {OWNER_SETTING} = ''{setting_path}")
     except psycopg.Error:
         connection.close()
 

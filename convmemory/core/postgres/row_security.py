@@ -31,7 +31,7 @@ def create_roles() -> None:
 def tables_without_policy() -> list[str]:
     """The tables of owners whose rows no policy keeps apart."""
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("convmemory.core", "tables_without_policy"))
+        cursor.execute(load_sql("convmemory.core", "tables_without_policy"), [connection.layout.schemas])  # type: ignore[attr-defined]
         return [name for (name,) in cursor.fetchall()]
 
 
@@ -51,7 +51,7 @@ def has_own_logins() -> bool:
 def application_bypasses_row_security() -> bool:
     """Whether no policy applies to the application's log-in."""
     with acting.nobody(), connection.cursor() as cursor:
-        cursor.execute(load_sql("convmemory.core", "bypasses_row_security"))
+        cursor.execute(load_sql("convmemory.core", "bypasses_row_security"), [connection.layout.schemas])  # type: ignore[attr-defined]
         row = cursor.fetchone()
     return bool(row and row[0])
 
@@ -65,8 +65,16 @@ def setup_script(passwords: Mapping[Login, str]) -> Iterator[str]:
             passwords[login].encode(), role.encode(), b"scram-sha-256"
         ).decode()
         yield f"ALTER ROLE {role} PASSWORD '{verifier}'"
-    for step in embedded.ROW_SECURITY:
-        yield load_sql("convmemory.core", step)
+    found = connection.layout  # type: ignore[attr-defined]
+    for path in found.paths:
+        if found.groups:
+            yield f"SET search_path = {path}"
+        for step in embedded.ROW_SECURITY:
+            if step != embedded.DEFINER_FUNCTIONS or path == found.home_path:
+                yield load_sql("convmemory.core", step)
+    if found.groups:
+        yield load_sql("convmemory.core", "grant_over_all")
+        yield "RESET search_path"
 
 
 def after_migrate(**kwargs: Any) -> None:

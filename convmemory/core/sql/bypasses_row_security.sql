@@ -3,7 +3,8 @@ SELECT
     r.rolsuper OR r.rolbypassrls OR EXISTS (
         SELECT
         FROM pg_class AS c
-        WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r' AND pg_has_role(c.relowner, 'MEMBER')
+        INNER JOIN pg_namespace AS n ON n.oid = c.relnamespace
+        WHERE n.nspname = ANY(%s) AND c.relkind = 'r' AND pg_has_role(c.relowner, 'MEMBER')
     )
 FROM pg_roles AS r
 WHERE r.rolname = current_user

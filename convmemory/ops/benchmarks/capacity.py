@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from django.db import connection
 
+from convmemory.core import groups
 from convmemory.core.sql import load_sql
 from search.vector_index import SCANNED_PASSAGES
 from search.vectors.codes import ITEMS_PER_BLOCK
@@ -170,7 +171,9 @@ def measured_costs(load: Load) -> dict[str, Cost]:
     """
     extras = {size.table: size for size in _tables(load)}
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("convmemory.ops", "bytes_per_row"), [list(extras), MIN_ROWS_TO_MEASURE])
+        cursor.execute(
+            load_sql("convmemory.ops", "bytes_per_row"), [groups.schemas(), list(extras), MIN_ROWS_TO_MEASURE]
+        )
         found = cursor.fetchall()
     return {
         name: Cost(max(table - extras[name].table_extra, 0.0), max(indexes - extras[name].index_extra, 0.0))

@@ -5,10 +5,12 @@ from collections.abc import Iterator
 from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
+from convmemory.core import groups
 from convmemory.core.postgres import row_security
 from convmemory.core.postgres.validation import server_problems
 from convmemory.core.sql import load_sql
 from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity, plural
+from convmemory.ops.groups.sizes import group_reports
 
 BUSY_SHARE = 0.8
 IDS = {
@@ -69,15 +71,15 @@ def check_connections() -> Iterator[Finding]:
 
 def check_statistics() -> Iterator[Finding]:
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("convmemory.ops", "tables_without_statistics"))
-        tables = [row[0] for row in cursor.fetchall()]
+        cursor.execute(load_sql("convmemory.ops", "tables_without_statistics"), [groups.schemas()])
+        tables = [groups.place_name(*row) for row in cursor.fetchall()]
     if not tables:
         return
 
     def analyze() -> str:
         with connection.cursor() as cursor:
             for table in tables:
-                cursor.execute(f"ANALYZE {connection.ops.quote_name(table)}")
+                cursor.execute(f"ANALYZE {table}")
         return f"Statistics of {', '.join(tables)} are made."
 
     yield Finding(
@@ -87,6 +89,32 @@ def check_statistics() -> Iterator[Finding]:
         "Run ANALYZE in this database, and see that autovacuum is on.",
         analyze,
     )
+
+
+def check_groups() -> Iterator[Finding]:
+    """Where owners are spread over groups: every group like the others, and every owner in one."""
+    for report in group_reports():
+        for problem in report.problems:
+            yield Finding(
+                "database.group",
+                Severity.ERROR,
+                f"Group {report.number}: {problem}.",
+                "`manage.py migrate` makes up for what it can; `manage.py groups` shows all of them.",
+            )
+    if groups.layout().groups and (homeless := groups.owners_without_group()):
+
+        def place_all() -> str:
+            for owner_id in homeless:
+                groups.place_owner(owner_id)
+            return f"{plural(len(homeless), 'account')} joined a group."
+
+        yield Finding(
+            "database.no-group",
+            Severity.ERROR,
+            f"{plural(len(homeless), 'account')} belong to no group of owners, so that nothing can be kept for them.",
+            "`manage.py doctor --fix` lets each join the smallest group.",
+            place_all,
+        )
 
 
 def check_policies() -> Iterator[Finding]:
@@ -127,5 +155,5 @@ def check_logins() -> Iterator[Finding]:
 AREA = Area(
     "database",
     facts,
-    (check_versions, check_migrations, check_connections, check_statistics, check_policies, check_logins),
+    (check_versions, check_migrations, check_connections, check_statistics, check_groups, check_policies, check_logins),
 )

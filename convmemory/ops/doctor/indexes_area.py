@@ -6,8 +6,10 @@ from functools import partial
 from django.apps import apps
 from django.db import connection, models
 
-from convmemory.core.acting import schema_owner
+from convmemory.core import groups
+from convmemory.core.acting import in_group, schema_owner
 from convmemory.core.errors import EmbedderUnavailable
+from convmemory.core.postgres.layout import group_named, schema_of
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
@@ -21,45 +23,47 @@ OURS = "passage_codes_"
 
 def facts() -> Iterator[Fact]:
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("convmemory.ops", "largest_indexes"))
+        cursor.execute(load_sql("convmemory.ops", "largest_indexes"), [groups.schemas()])
         for name, table, size, scans in cursor.fetchall():
             yield name, f"on {table}, {size}, used {scans:,} times"
 
 
 def check_validity() -> Iterator[Finding]:
     with schema_owner(), connection.cursor() as cursor:  # others are not shown which indexes are being built
-        cursor.execute(load_sql("convmemory.ops", "invalid_indexes"))
-        names = [row[0] for row in cursor.fetchall()]
-    for name in names:
-        mine = name.startswith(OURS)
+        cursor.execute(load_sql("convmemory.ops", "invalid_indexes"), [groups.schemas()])
+        found = cursor.fetchall()
+    for schema, index in found:
+        mine, name = index.startswith(OURS), groups.place_name(schema, index)
         yield Finding(
             "indexes.invalid",
             Severity.ERROR,
             f"The index {name} is invalid, most likely left by a build that was killed: it costs and helps nothing.",
             "Run `manage.py doctor --fix`, or in the database: "
             + (f"DROP INDEX CONCURRENTLY {name}" if mine else f"REINDEX INDEX CONCURRENTLY {name}"),
-            partial(_rebuild, name),
+            partial(_rebuild, schema, index),
         )
 
 
 def check_declared() -> Iterator[Finding]:
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("convmemory.ops", "index_names"))
-        present = {row[0] for row in cursor.fetchall()}
+        cursor.execute(load_sql("convmemory.ops", "index_names"), [groups.schemas()])
+        present = set(cursor.fetchall())
     for model in apps.get_models():
         if model.__module__.partition(".")[0] not in PROJECT_APPS:
             continue
-        for index in model._meta.indexes:
-            if index.name not in present:
-                yield _missing(model, index.name, partial(_create, model, index))
-        for constraint in model._meta.constraints:
-            if isinstance(constraint, models.UniqueConstraint) and constraint.name not in present:
-                yield _missing(model, constraint.name, None)
+        for group in groups.groups_of(model):
+            schema = groups.schemas()[0] if group is None else schema_of(group)
+            for index in model._meta.indexes:
+                if (schema, index.name) not in present:
+                    yield _missing(model, groups.place_name(schema, index.name), partial(_create, model, index, group))
+            for constraint in model._meta.constraints:
+                if isinstance(constraint, models.UniqueConstraint) and (schema, constraint.name) not in present:
+                    yield _missing(model, groups.place_name(schema, constraint.name), None)
 
 
 def check_vector_index() -> Iterator[Finding]:
     space = active_space()
-    if vector_index.largest_owner(space) <= vector_index.SCANNED_PASSAGES or vector_index.has_passage_index(space):
+    if not vector_index.lacks_passage_index(space):
         return
 
     def build() -> str:
@@ -100,21 +104,22 @@ def _missing(model: type[models.Model], name: str, fix: "partial[str] | None") -
     )
 
 
-def _create(model: type[models.Model], index: models.Index) -> str:
-    with connection.schema_editor() as editor:
+def _create(model: type[models.Model], index: models.Index, group: int | None) -> str:
+    with in_group(group), connection.schema_editor() as editor:
         editor.add_index(model, index)
     return f"The index {index.name} is made."
 
 
-def _rebuild(name: str) -> str:
-    quoted = connection.ops.quote_name(name)
+def _rebuild(schema: str, name: str) -> str:
+    quoted = ".".join(map(connection.ops.quote_name, (schema, name)))
     if not name.startswith(OURS):
         with connection.cursor() as cursor:
             cursor.execute(f"REINDEX INDEX CONCURRENTLY {quoted}")
         return f"The index {name} is built again."
     space = EmbeddingSpace.objects.filter(pk=name.removeprefix(OURS), is_active=True).first()
-    if space and vector_index.ensure_passage_index(space, even_if_small=True):
-        return f"The index {name} is built again."
+    with in_group(group_named(schema)):
+        if space and vector_index.ensure_passage_index(space, even_if_small=True):
+            return f"The index {name} is built again."
     with connection.cursor() as cursor:
         cursor.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {quoted}")
     return f"The index {name} is dropped."

@@ -7,6 +7,7 @@ import psycopg
 from django.db import connection
 from django.template.defaultfilters import filesizeformat
 
+from convmemory.core import groups
 from convmemory.core.options import ReplicaOptions
 from convmemory.core.postgres import row_security
 from convmemory.core.sql import load_sql
@@ -68,7 +69,9 @@ def _states() -> Iterator[ReplicaState]:
         try:
             with psycopg.connect(**connection.replica_parameters(name)) as link:  # type: ignore[attr-defined]
                 position = link.execute(load_sql("convmemory.core", "replica_position").encode()).fetchone()
-                above = link.execute(load_sql("convmemory.core", "bypasses_row_security").encode()).fetchone()
+                above = link.execute(
+                    load_sql("convmemory.core", "bypasses_row_security").encode(), [groups.schemas()]
+                ).fetchone()
         except psycopg.Error as error:
             yield ReplicaState(name, problem=str(error).partition("\n")[0])
         else:

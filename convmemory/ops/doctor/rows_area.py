@@ -10,6 +10,7 @@ from django.utils import timezone
 from convmemory.conversations.kept_uploads import drop_upload, lost_uploads
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.responses import release_abandoned_responses
+from convmemory.core import groups
 from convmemory.core.retrying import EMBEDDING
 from convmemory.core.sql import load_sql
 from convmemory.core.text import one_line
@@ -32,7 +33,7 @@ SHOWN_REASONS = 3
 
 def facts() -> Iterator[Fact]:
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("convmemory.ops", "table_sizes"))
+        cursor.execute(load_sql("convmemory.ops", "table_sizes"), [groups.schemas()])
         for table, rows, size in cursor.fetchall():
             yield table, f"about {rows:,} rows, {size}"
 

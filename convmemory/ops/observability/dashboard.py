@@ -11,6 +11,7 @@ from typing import Any
 from django.db import connection
 from django.utils import timezone
 
+from convmemory.core import groups
 from convmemory.core.sql import load_sql
 from convmemory.ops.models import IndexSample
 from convmemory.ops.observability.charts import Bar, LineChart, Series, bars, line_chart, size_text
@@ -149,7 +150,7 @@ def reasons_panel(sample: IndexSample | None) -> Panel:
 def sizes_panel() -> Panel:
     """The largest tables and indexes."""
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("convmemory.ops", "index_sizes"), {"limit": SIZES})
+        cursor.execute(load_sql("convmemory.ops", "index_sizes"), {"limit": SIZES, "schemas": groups.schemas()})
         found = cursor.fetchall()
     values = [(name, float(size), size_text(size)) for name, _, size in found]
     return Panel(

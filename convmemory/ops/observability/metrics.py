@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from redis.exceptions import RedisError
 
+from convmemory.core import groups
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.spaces import active_space
 from convmemory.ops.models import Measure
@@ -103,7 +104,7 @@ def _coverage() -> Iterator[Metric]:
 
 def _database() -> Iterator[Metric]:
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("convmemory.ops", "table_bytes"))
+        cursor.execute(load_sql("convmemory.ops", "table_bytes"), [groups.schemas()])
         rows = cursor.fetchall()
     sizes = GaugeMetricFamily("convmemory_table_bytes", "Bytes of a table with its indexes", labels=["table"])
     for table, size in rows:

@@ -21,6 +21,7 @@ from django.db.migrations.loader import MigrationLoader
 from django.utils import timezone
 from psycopg import sql
 
+from convmemory.core import groups
 from convmemory.core.errors import ConvMemoryError, InvalidInput
 from convmemory.core.postgres import programs
 from convmemory.core.private_files import new_private_file
@@ -54,6 +55,8 @@ def back_up(*, path: Path) -> BackupReport:
     Raises: InvalidInput where the file exists or the database is not the embedded one, BackupFailed.
     """
     target = embedded_target()
+    if groups.layout().groups:
+        raise InvalidInput("Owners are spread over groups: back the server up with `pg_dump`, and MEDIA_ROOT with it.")
     if path.exists():
         raise InvalidInput(f"{path} exists already: name another file.")
     draft = path.with_name(f"{path.name}.partial")

@@ -21,7 +21,9 @@ from django.db import IntegrityError, connection, models, transaction
 from django.utils import timezone
 
 from convmemory.conversations.import_runner import upload_prefix
+from convmemory.core.acting import beside
 from convmemory.core.errors import ConvMemoryError, NotFound
+from convmemory.core.models import OwnerGroup
 from convmemory.core.postgres import server
 from convmemory.core.sql import load_sql
 from convmemory.documents.storage import pictures_of_owner, work_prefix
@@ -31,6 +33,8 @@ from convmemory.ops.privacy.task_arguments import drop_finished, drop_queued
 
 BATCH = 5_000
 PASSES = 5
+LAST = (Erasure, OwnerGroup)
+"""What the next run needs to know goes with the person's own row."""
 RESUME_AFTER = timedelta(minutes=10)
 
 
@@ -83,7 +87,8 @@ def erase_user(*, user: AbstractBaseUser, deadline: float = float("inf")) -> Rec
     """
     receipt = shut_out(user=user)
     try:
-        _erase(user.pk, receipt, deadline)
+        with beside(user.pk):
+            _erase(user.pk, receipt, deadline)
     except _OutOfTime:
         return receipt
     receipt.finished = True
@@ -99,7 +104,7 @@ def unfinished() -> list[int]:
 def count_rows(user: AbstractBaseUser) -> dict[str, int]:
     """How many rows of each table are the person's."""
     counts = {}
-    with connection.cursor() as cursor:
+    with beside(user.pk), connection.cursor() as cursor:
         for table in owned_tables():
             statement = load_sql("convmemory.ops", "count_owned").format(table=table.name, condition=table.condition)
             cursor.execute(statement, {"owner": user.pk})
@@ -116,7 +121,7 @@ def _erase(owner_id: int, receipt: Receipt, deadline: float) -> None:
     folder = connection.settings_dict.get("EMBEDDED_PATH")
     receipt.add("logs of the embedded server", server.clear_log(Path(folder)) if folder else 0)
     *tables, person = owned_tables()
-    tables = [table for table in tables if table.model is not Erasure]
+    tables = [table for table in tables if table.model not in LAST]
     for _ in range(PASSES):
         try:
             _drop_rows(tables, owner_id, receipt, deadline)
@@ -142,6 +147,7 @@ def _drop_rows(tables: list[OwnedTable], owner_id: int, receipt: Receipt, deadli
 
 def _drop_person(person: OwnedTable, owner_id: int) -> int:
     Erasure.objects.filter(user_id=owner_id).delete()
+    OwnerGroup.objects.filter(owner_id=owner_id).delete()
     with connection.cursor() as cursor:
         statement = load_sql("convmemory.ops", "drop_person").format(table=person.name, condition=person.condition)
         cursor.execute(statement, {"owner": owner_id})

@@ -19,6 +19,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from convmemory.conversations.importers.own_export import FORMAT, MANIFEST, VERSION, table_file
+from convmemory.core.acting import beside
 from convmemory.core.errors import InvalidInput
 from convmemory.core.private_files import new_private_file
 from convmemory.core.sql import load_sql
@@ -64,6 +65,7 @@ def export_user(*, user: AbstractBaseUser, path: Path) -> ExportReport:
     rows: dict[str, int] = {}
     try:
         with (
+            beside(user.pk),
             _snapshot(),
             new_private_file(draft) as output,
             zipfile.ZipFile(output, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive,

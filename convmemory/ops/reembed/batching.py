@@ -10,6 +10,7 @@ from itertools import islice
 
 from django.utils import timezone
 
+from convmemory.core.acting import beside
 from convmemory.core.text import content_hash
 from convmemory.embeddings.batch_api import MAX_BYTES, MAX_REQUESTS, BatchApi, BatchesNotOffered, RemoteBatch
 from convmemory.embeddings.cache import store_vectors
@@ -65,7 +66,8 @@ def _find_lost(api: BatchApi, space: EmbeddingSpace) -> None:
 
 def _submit_all(api: BatchApi, space: EmbeddingSpace, source_ids: Collection[int], tell: Tell) -> None:
     for owner_id, texts in _files(space, source_ids):
-        row = EmbeddingBatch.objects.create(owner_id=owner_id, space=space, requests=len(texts))
+        with beside(owner_id):
+            row = EmbeddingBatch.objects.create(owner_id=owner_id, space=space, requests=len(texts))
         row.remote_id = api.submit(texts, mark=str(row.pk))
         row.save(update_fields=["remote_id"])
         tell(f"Batch {row.remote_id} of {len(texts):,} texts is handed in.")
@@ -108,7 +110,8 @@ def _take(api: BatchApi, row: EmbeddingBatch, batch: RemoteBatch, tell: Tell) ->
     vectors = api.vectors(batch)
     while some := dict(islice(vectors, TAKEN_AT_ONCE)):
         known = {bytes.fromhex(name): vector for name, vector in some.items() if _is_hash(name)}
-        store_vectors(row.space, known, owner_id=row.owner_id)
+        with beside(row.owner_id):
+            store_vectors(row.space, known, owner_id=row.owner_id)
         taken += len(known)
     EmbeddingBatch.objects.filter(pk=row.pk, ended_at=None).update(
         ended_at=timezone.now(), vectors=taken, status=batch.status

@@ -39,6 +39,7 @@ def prepare(parent_pid: int) -> None:
 
 def step(space_id: int, source_id: int) -> StepResult:
     """Embed one source in one space for at most `SLICE_S` or one batch, whichever takes longer."""
+    from convmemory.core.acting import beside
     from convmemory.core.errors import EmbedderUnavailable
     from convmemory.core.safe_tracebacks import safe_message
     from convmemory.embeddings.models import EmbeddingSpace
@@ -52,10 +53,11 @@ def step(space_id: int, source_id: int) -> StepResult:
         owner_id = Source.objects.values_list("owner_id", flat=True).filter(pk=source_id).first()
         if owner_id is None:  # deleted meanwhile
             return StepResult(finished=True)
-        if space.is_active:
-            done = index_source(owner_id=owner_id, source_id=source_id, deadline=deadline)
-        else:
-            done = build_source(owner_id=owner_id, source_id=source_id, space=space, deadline=deadline)
+        with beside(owner_id):
+            if space.is_active:
+                done = index_source(owner_id=owner_id, source_id=source_id, deadline=deadline)
+            else:
+                done = build_source(owner_id=owner_id, source_id=source_id, space=space, deadline=deadline)
     except EmbedderUnavailable as error:
         return StepResult(finished=False, unavailable=str(error))
     except Exception as error:  # one bad source must not stop the others; it is reported

@@ -4,13 +4,12 @@ import time
 from collections.abc import Callable, Iterator
 
 from django.apps import apps
-from django.db import connection, models
+from django.db import models
 from django.utils import timezone
 
-from convmemory.core.acting import schema_owner
 from convmemory.core.errors import InvalidInput
 from convmemory.embeddings.models import EmbeddingSpace
-from search.vector_index import index_name
+from search.vector_index import drop_passage_index
 
 BATCH = 5_000
 GRACE_S = 60  # a search that began before the switch still reads the old space
@@ -32,8 +31,7 @@ def prune(space: EmbeddingSpace, *, tell: Callable[[str], None], wait: Callable[
     if (left_s := _grace_left_s(space)) > 0:
         tell(f"Waiting {left_s:.0f} s for searches that began before the switch ...")
         wait(left_s)
-    with schema_owner(), connection.cursor() as cursor:
-        cursor.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {index_name(space)}")
+    drop_passage_index(space)
     deleted = sum(_delete_rows(model, field, space) for model, field in rows_of_spaces())
     EmbeddingSpace.objects.filter(pk=space.pk, is_active=False, is_building=False).delete()
     return deleted

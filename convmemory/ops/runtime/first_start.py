@@ -10,6 +10,8 @@ from pathlib import Path
 from django.contrib.auth.models import User
 from django.db import transaction
 
+from convmemory.core.acting import beside
+
 ADMIN_NAME = "admin"
 
 
@@ -32,7 +34,10 @@ def load_pending_samples(var_folder: Path) -> int:
     from convmemory.conversations.samples_loader import load_samples
 
     owner = User.objects.filter(username=ADMIN_NAME).first()
-    count = load_samples(owner) if owner else 0
+    count = 0
+    if owner:
+        with beside(owner.pk):
+            count = load_samples(owner)
     marker.unlink(missing_ok=True)
     return count
 

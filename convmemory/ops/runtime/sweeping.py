@@ -13,6 +13,8 @@ from django_q.models import Failure
 
 from convmemory.conversations.responses import release_abandoned_responses
 from convmemory.core import fair_queue
+from convmemory.core.acting import in_group
+from convmemory.core.groups import every_group
 from convmemory.core.measuring import Measurement, report
 from convmemory.documents.picture_room import prune_all_pictures
 from convmemory.embeddings.spaces import active_space
@@ -38,20 +40,33 @@ class Swept:
 
 def sweep(*, enqueue: Enqueue) -> SweepRun:
     """Look for missed and stuck work; `enqueue` asks a worker to index a source."""
-    kinds = {"missed": lambda: _missed(enqueue), "stuck": _stuck, "tickets": _tickets}
+    kinds = {"missed": _in_every_group(lambda: _missed(enqueue)), "stuck": _stuck, "tickets": _tickets}
     return _run(kinds, deep=False)
 
 
 def deep_sweep(*, enqueue: Enqueue) -> SweepRun:
     """Look for orphaned, missing and stale rows; reads every derived row. Makes room where pictures take too much."""
     kinds = {
-        "orphaned": _orphaned,
-        "postings": _postings,
-        "stale": lambda: _stale(enqueue),
+        "orphaned": _in_every_group(_orphaned),
+        "postings": _in_every_group(_postings),
+        "stale": _in_every_group(lambda: _stale(enqueue)),
         "failed tasks": _failed_tasks,
         "pictures": _pictures,
     }
     return _run(kinds, deep=True)
+
+
+def _in_every_group(look: Callable[[], Swept]) -> Callable[[], Swept]:
+    """Look in one group after the other, where owners are spread over several."""
+
+    def look_everywhere() -> Swept:
+        swept = []
+        for group in every_group():
+            with in_group(group):
+                swept.append(look())
+        return Swept(sum(each.found for each in swept), sum(each.fixed for each in swept))
+
+    return look_everywhere
 
 
 def _missed(enqueue: Enqueue) -> Swept:

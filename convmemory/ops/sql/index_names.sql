@@ -1,2 +1,2 @@
--- The names of all indexes.
-SELECT indexname FROM pg_indexes WHERE schemaname = current_schema()
+-- The names of all indexes, with their schemas.
+SELECT schemaname, indexname FROM pg_indexes WHERE schemaname = ANY(%s)

@@ -1,9 +1,10 @@
--- Indexes that are not valid and that nobody is building.
-SELECT c.relname
+-- Indexes that are not valid and that nobody is building, with their schemas.
+SELECT n.nspname, c.relname
 FROM pg_index AS i
 INNER JOIN pg_class AS c ON c.oid = i.indexrelid
+INNER JOIN pg_namespace AS n ON n.oid = c.relnamespace
 WHERE
     NOT (i.indisvalid AND i.indisready)
-    AND c.relnamespace = current_schema()::regnamespace
+    AND n.nspname = ANY(%s)
     AND NOT EXISTS (SELECT FROM pg_stat_progress_create_index AS p WHERE p.index_relid = c.oid)
-ORDER BY c.relname
+ORDER BY n.nspname, c.relname

@@ -8,6 +8,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from convmemory.conversations.hiding import hide_stored_keys
 from convmemory.conversations.management.commands.import_conversations import owner_named
+from convmemory.core.acting import beside
 from convmemory.core.errors import SwitchedOff
 
 
@@ -21,7 +22,8 @@ class Command(BaseCommand):
         owners = [owner_named(options["user"])] if options["user"] else list(User.objects.order_by("pk"))
         for owner in owners:
             try:
-                report = hide_stored_keys(owner=owner)
+                with beside(owner.pk):
+                    report = hide_stored_keys(owner=owner)
             except SwitchedOff as error:
                 raise CommandError(str(error)) from error
             self.stdout.write(

@@ -9,6 +9,7 @@ from convmemory.conversations.import_runner import ImportReport
 from convmemory.conversations.management.commands.import_conversations import owner_named
 from convmemory.conversations.models import KeptUpload
 from convmemory.conversations.reimporting import owners_of_uploads, reimport
+from convmemory.core.acting import beside
 
 
 class Command(BaseCommand):
@@ -20,7 +21,8 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         owners = [owner_named(options["user"])] if options["user"] else owners_of_uploads()
         for owner in owners:
-            reimport(owner=owner, on_report=self._print)
+            with beside(owner.pk):
+                reimport(owner=owner, on_report=self._print)
         if not owners:
             self.stdout.write("No upload is kept.")
 

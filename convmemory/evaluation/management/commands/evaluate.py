@@ -15,6 +15,7 @@ from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 
 from convmemory.accounts.users import user_named
+from convmemory.core.acting import beside
 from convmemory.core.errors import ConvMemoryError
 from convmemory.evaluation import documents, own, rerank_fitting
 from convmemory.evaluation.datasets import DATASETS, read_dataset
@@ -105,14 +106,16 @@ class Command(BaseCommand):
         if not options["user"]:
             raise CommandError("Say whose archive: --user NAME.")
         try:
-            report = own.compare_on_own(
-                user_named(options["user"]),
-                against=options["against"],
-                turns=options["turns"],
-                questions=options["questions"],
-                seed=options["seed"],
-                progress=self.stderr.write,
-            )
+            owner = user_named(options["user"])
+            with beside(owner.pk):
+                report = own.compare_on_own(
+                    owner,
+                    against=options["against"],
+                    turns=options["turns"],
+                    questions=options["questions"],
+                    seed=options["seed"],
+                    progress=self.stderr.write,
+                )
         except ConvMemoryError as error:
             raise CommandError(str(error)) from error
         self.stdout.write(json.dumps(report) if options["json"] else "\n".join(own.lines_of(report)))
@@ -148,8 +151,9 @@ class Command(BaseCommand):
         try:
             questions = documents.read_questions(folder)[: options["limit"]]
             owner = documents.load_library(folder, questions, self._progress)
-            found = documents.measure_search(owner, questions, mode=options["mode"], progress=self._progress)
-            plain = documents.measure_plain_splitter(folder, owner, questions, self._progress)
+            with beside(owner.pk):
+                found = documents.measure_search(owner, questions, mode=options["mode"], progress=self._progress)
+                plain = documents.measure_plain_splitter(folder, owner, questions, self._progress)
         except ConvMemoryError as error:
             raise CommandError(str(error)) from error
         finally:
@@ -184,8 +188,9 @@ class Command(BaseCommand):
         try:
             for haystack in haystacks:
                 owner = scratch_user(name, haystack)
-                load_haystack(owner, haystack, self._progress)
-                yield owner, haystack
+                with beside(owner.pk):
+                    load_haystack(owner, haystack, self._progress)
+                    yield owner, haystack
                 if not options["keep"]:
                     owner.delete()
         finally:

@@ -4,8 +4,9 @@ from argparse import ArgumentParser
 from functools import partial
 from typing import Any
 
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
 
+from convmemory.core import groups
 from convmemory.ops.benchmarks.bench import BENCHMARKS
 from convmemory.ops.benchmarks.documents import bench_documents
 from convmemory.ops.benchmarks.row_security import bench_row_security
@@ -22,6 +23,8 @@ class Command(BaseCommand):
         parser.add_argument("--passages", type=int, default=100_000, help="how many passages `scale` makes")
 
     def handle(self, *args: Any, names: list[str], passages: int, **options: Any) -> None:
+        if groups.layout().groups:
+            raise CommandError("The benchmarks measure a scratch database with one group of owners: use `make bench`.")
         scale = partial(bench_scale, passages)
         runs = BENCHMARKS | {"documents": bench_documents, "scale": scale, "row-security": bench_row_security}
         for name in names or NAMES:

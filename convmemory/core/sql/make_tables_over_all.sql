@@ -1,0 +1,30 @@
+-- Make a table over each table of the groups: it reads, changes and deletes rows of all groups, and takes none itself.
+DO $body$
+DECLARE
+    named text;
+    grouped text;
+BEGIN
+    FOR named IN
+        SELECT c.relname
+        FROM pg_class AS c
+        WHERE
+            c.relnamespace = 'group_1'::regnamespace AND c.relkind = 'r' AND c.relname <> 'django_migrations'
+            AND to_regclass(format('every_group.%I', c.relname)) IS NULL
+        ORDER BY c.relname
+    LOOP
+        EXECUTE format(
+            'CREATE TABLE every_group.%I '
+            || '(LIKE group_1.%I INCLUDING DEFAULTS INCLUDING GENERATED INCLUDING STORAGE INCLUDING COMPRESSION)',
+            named, named
+        );
+        EXECUTE format(
+            'ALTER TABLE every_group.%I ADD CONSTRAINT every_row_lies_in_a_group CHECK (false) NO INHERIT', named
+        );
+        FOR grouped IN
+            SELECT n.nspname FROM pg_namespace AS n WHERE n.nspname ~ '^group_[1-9][0-9]{0,3}$' ORDER BY n.nspname
+        LOOP
+            EXECUTE format('ALTER TABLE %I.%I INHERIT every_group.%I', grouped, named, named);
+        END LOOP;
+    END LOOP;
+END
+$body$

@@ -1,0 +1,197 @@
+"""Spreads the owners of a database over groups, or adds groups to those that there are.
+
+While everything is copied, the tables of owners can be read and not written. Each group is made in a transaction of
+its own under another name; the last transaction gives the groups their names and drops the tables that they were
+copied from. A run that is killed before leaves the database as it was, and the next one begins anew.
+"""
+
+import heapq
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import psycopg
+from psycopg import sql
+
+from convmemory.core.errors import ConvMemoryError, InvalidInput
+from convmemory.core.groups import grouped_tables
+from convmemory.core.postgres import layout
+from convmemory.core.postgres.layout import OVER_ALL, Layout, schema_of
+from convmemory.core.sql import load_sql
+from convmemory.ops.groups.in_use import refuse_while_in_use
+from convmemory.ops.groups.links import own_link
+from convmemory.ops.groups.schemas import choose_path, columns_of, make_group, make_tables_over_all, run
+
+MOST_GROUPS = 64
+IDS = "distributing_ids"
+OTHER_ORDERS = ("synchronize_seqscans", "enable_indexscan", "enable_nestloop", "enable_mergejoin")
+"""Ways to read a table that would not leave its rows in their order."""
+
+Tell = Callable[[str], None]
+Link = psycopg.Connection
+
+
+class DistributionFailed(ConvMemoryError):
+    """What was copied is not what there was. The database is unchanged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """How many owners each group has got, by its number, and the rows that were copied."""
+
+    owners: Mapping[int, int]
+    rows: int = 0
+
+
+def distribute(*, groups: int, tell: Tell = lambda line: None) -> Distribution:
+    """Spread all owners over `groups` groups; where there are some already, add empty ones up to that number.
+
+    Raises: InvalidInput where the number is wrong or the database is in use, DistributionFailed.
+    """
+    with own_link() as guard:
+        found = layout.note_layout(guard)
+        first, least = len(found.groups) + 1, max(2, len(found.groups) + 1)
+        if not least <= groups <= MOST_GROUPS:
+            raise InvalidInput(f"Name {least} to {MOST_GROUPS} groups: there are {len(found.groups) or 'none'} yet.")
+        refuse_while_in_use(guard)
+        _drop_drafts(guard)
+        if found.groups:
+            return _add_groups(guard, found, range(first, groups + 1))
+        try:
+            return _spread(guard, found, groups, tell)
+        except BaseException:
+            _drop_drafts(guard)
+            raise
+
+
+def _drop_drafts(link: Link) -> None:
+    for (name,) in link.execute(load_sql("convmemory.ops", "drafts").encode()).fetchall():
+        link.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(name)))
+
+
+# --- the first time -------------------------------------------------------------------------------
+
+
+def _spread(guard: Link, found: Layout, groups: int, tell: Tell) -> Distribution:
+    tables = grouped_tables()
+    places = [sql.Identifier(found.home, table) for table in tables]
+    with own_link() as maker, guard.transaction():
+        refuse_while_in_use(guard, own=[maker.info.backend_pid])
+        guard.execute(sql.SQL("LOCK TABLE {} IN EXCLUSIVE MODE").format(sql.SQL(", ").join(places)))
+        with maker.transaction():
+            owners = _place_owners(maker, groups)
+            numbered = _copy_sequences(maker, found, tables)
+        for number in range(1, groups + 1):
+            with maker.transaction():
+                _copy_group(maker, found, number, tables, numbered)
+            tell(f"Group {number} of {groups}: {owners[number]} owners.")
+        rows = _compare(maker, found, tables, groups)
+        _change_over(guard, found, tables, numbered, groups)
+    return Distribution(owners, rows)
+
+
+def _place_owners(maker: Link, groups: int) -> dict[int, int]:
+    """The largest first, each into the group that has least."""
+    sizes = maker.execute(load_sql("convmemory.ops", "owner_sizes").encode()).fetchall()
+    loads = [(0, 0, number) for number in range(1, groups + 1)]
+    places: dict[int, int] = {}
+    for owner_id, size in sorted(sizes, key=lambda row: (-row[1], row[0])):
+        load, owners, number = heapq.heappop(loads)
+        heapq.heappush(loads, (load + size, owners + 1, number))
+        places[owner_id] = number
+    run(maker, load_sql("convmemory.ops", "forget_places"))
+    run(maker, load_sql("convmemory.ops", "place_owners"), [list(places), list(places.values())])
+    return {number: owners for _, owners, number in sorted(loads, key=lambda load: load[2])}
+
+
+def _copy_sequences(maker: Link, found: Layout, tables: Sequence[str]) -> list[tuple[str, str, str]]:
+    """Sequences that go on where those of the tables stand: columns that draw from them, and their names."""
+    numbered = maker.execute(load_sql("convmemory.ops", "numbered_columns").encode(), [list(tables)]).fetchall()
+    maker.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(IDS)))
+    for _, _, name in numbered:
+        old, new = sql.Identifier(found.home, name), sql.Identifier(IDS, name)
+        maker.execute(sql.SQL("CREATE SEQUENCE {}").format(new))
+        going_on = sql.SQL(load_sql("convmemory.ops", "go_on_counting"))
+        maker.execute(going_on.format(new=sql.Literal(new.as_string(maker)), old=old))
+    return [(table, column, name) for table, column, name in numbered]
+
+
+def _copy_group(
+    maker: Link, found: Layout, number: int, tables: Sequence[str], numbered: Sequence[tuple[str, str, str]]
+) -> None:
+    schema = _draft(number)
+    copying = sql.SQL(load_sql("convmemory.ops", "copy_group"))
+
+    def fill() -> None:
+        for way in OTHER_ORDERS:
+            run(maker, f"SET LOCAL {way} = off")
+        for table in tables:
+            target, source = sql.Identifier(schema, table), sql.Identifier(found.home, table)
+            values = {"target": target, "source": source, "columns": columns_of(maker, table)}
+            maker.execute(copying.format(**values, group=sql.Literal(number)))
+
+    make_group(maker, schema=schema, tables=tables, source=found.home, home_path=found.home_path, fill=fill)
+    drawing = sql.SQL("ALTER TABLE {} ALTER COLUMN {} SET DEFAULT nextval({})")
+    for table, column, name in numbered:
+        sequence = sql.Literal(sql.Identifier(IDS, name).as_string(maker))
+        maker.execute(drawing.format(sql.Identifier(schema, table), sql.Identifier(column), sequence))
+
+
+def _compare(maker: Link, found: Layout, tables: Sequence[str], groups: int) -> int:
+    """The rows of all groups together. Raises: DistributionFailed where they are not those that were copied."""
+    rows = 0
+    for table in tables:
+        before = _count(maker, found.home, table)
+        after = sum(_count(maker, _draft(number), table) for number in range(1, groups + 1))
+        if before != after:
+            raise DistributionFailed(f"{table} has {before} rows, but {after} were copied. The database is unchanged.")
+        rows += after
+    return rows
+
+
+def _count(link: Link, schema: str, table: str) -> int:
+    counting = sql.SQL(load_sql("convmemory.ops", "count_all")).format(sql.Identifier(schema, table))
+    row = link.execute(counting).fetchone()
+    return int(row[0]) if row else 0
+
+
+def _change_over(
+    guard: Link, found: Layout, tables: Sequence[str], numbered: Sequence[tuple[str, str, str]], groups: int
+) -> None:
+    old = sql.SQL(", ").join(sql.Identifier(found.home, table) for table in tables)
+    guard.execute(sql.SQL("DROP TABLE {}").format(old))
+    for _, _, name in numbered:
+        moving = sql.SQL("ALTER SEQUENCE {} SET SCHEMA {}")
+        guard.execute(moving.format(sql.Identifier(IDS, name), sql.Identifier(found.home)))
+    guard.execute(sql.SQL("DROP SCHEMA {}").format(sql.Identifier(IDS)))
+    choose_path(guard, found.home_path)
+    run(guard, load_sql("convmemory.core", "grant_rights"))  # to the sequences
+    guard.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(OVER_ALL)))
+    _name_groups(guard, range(1, groups + 1))
+
+
+def _name_groups(guard: Link, numbers: range) -> None:
+    for number in numbers:
+        names = sql.Identifier(_draft(number)), sql.Identifier(schema_of(number))
+        guard.execute(sql.SQL("ALTER SCHEMA {} RENAME TO {}").format(*names))
+    make_tables_over_all(guard)
+
+
+def _draft(number: int) -> str:
+    return f"distributing_{number}"
+
+
+# --- more groups than there are -------------------------------------------------------------------
+
+
+def _add_groups(guard: Link, found: Layout, numbers: range) -> Distribution:
+    """Empty groups, which new owners join; owners who have a group stay there until they are moved."""
+    with guard.transaction():
+        for number in numbers:
+            make_group(
+                guard, schema=_draft(number), tables=grouped_tables(), source=schema_of(1),
+                home_path=found.home_path, fill=lambda: None,
+            )  # fmt: skip
+        choose_path(guard, found.home_path)
+        run(guard, load_sql("convmemory.core", "drop_tables_over_all"))
+        _name_groups(guard, numbers)
+    return Distribution(dict.fromkeys(numbers, 0))

@@ -1,0 +1,55 @@
+"""Moves one owner, with everything that they keep, into another group; while nobody else uses the database."""
+
+from collections.abc import Sequence
+
+import psycopg
+from django.contrib.auth.models import User
+from psycopg import sql
+
+from convmemory.core.errors import InvalidInput, NotFound
+from convmemory.core.groups import grouped_tables
+from convmemory.core.postgres import layout
+from convmemory.core.postgres.layout import schema_of
+from convmemory.core.sql import load_sql
+from convmemory.ops.groups.in_use import refuse_while_in_use
+from convmemory.ops.groups.links import own_link
+from convmemory.ops.groups.schemas import choose_path, columns_of, run
+
+Link = psycopg.Connection
+
+
+def move_owner(*, username: str, to: int) -> int:
+    """Move all rows of this person to group `to` in one transaction; how many.
+
+    Raises: NotFound for an unknown name, InvalidInput where there is no such group or the database is in use.
+    """
+    owner_id = User.objects.filter(username=username).values_list("pk", flat=True).first()
+    if owner_id is None:
+        raise NotFound(f"There is no user {username!r}.")
+    with own_link() as link:
+        found = layout.note_layout(link)
+        if to not in found.groups:
+            raise InvalidInput(f"There is no group {to}: `manage.py groups` lists them.")
+        refuse_while_in_use(link)
+        with link.transaction():
+            row = link.execute(load_sql("convmemory.core", "group_of_owner").encode(), [owner_id]).fetchone()
+            if row is None or row[0] == to:
+                return 0
+            choose_path(link, found.path_to(to))
+            moved = _move_rows(link, owner_id, grouped_tables(), schema_of(row[0]), schema_of(to))
+            run(link, load_sql("convmemory.ops", "move_place"), {"owner": owner_id, "number": to})
+    return moved
+
+
+def _move_rows(link: Link, owner_id: int, tables: Sequence[str], source: str, target: str) -> int:
+    """Foreign keys are looked at when the transaction ends."""
+    run(link, "SET CONSTRAINTS ALL DEFERRED")
+    copying, deleting = (sql.SQL(load_sql("convmemory.ops", name)) for name in ("copy_owner", "delete_owner"))
+    moved = 0
+    for table in tables:
+        places = {"source": sql.Identifier(source, table), "target": sql.Identifier(target, table)}
+        copied = link.execute(copying.format(**places, columns=columns_of(link, table)), [owner_id])
+        moved += copied.rowcount
+    for table in tables:
+        link.execute(deleting.format(source=sql.Identifier(source, table)), [owner_id])
+    return moved

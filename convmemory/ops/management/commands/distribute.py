@@ -1,0 +1,29 @@
+"""`manage.py distribute --groups N`: spread the owners of this database over groups, each with tables of its own."""
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from convmemory.core.errors import ConvMemoryError
+from convmemory.ops.groups.distributing import distribute
+
+
+class Command(BaseCommand):
+    help = (
+        "Spread all owners over N groups, or add empty groups up to N. Stop everything else first and make a backup: "
+        "nothing can be written meanwhile, and it needs as much room again as the tables take. Killed halfway, nothing "
+        "has changed: run it again. There is no way back to one group but a backup."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--groups", type=int, required=True, metavar="N", help="how many groups there shall be")
+
+    def handle(self, *args: Any, groups: int, **options: Any) -> None:
+        try:
+            done = distribute(groups=groups, tell=self.stdout.write)
+        except ConvMemoryError as error:
+            raise CommandError(str(error)) from error
+        self.stdout.write(
+            f"{len(done.owners)} groups are made, {sum(done.owners.values())} owners, {done.rows:,} rows."
+        )

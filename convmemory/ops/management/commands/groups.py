@@ -1,0 +1,33 @@
+"""`manage.py groups`: the groups that owners are spread over, how large each is, and whether all is well."""
+
+import json
+from argparse import ArgumentParser
+from dataclasses import asdict
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from convmemory.ops.groups.sizes import group_reports
+
+MIB = 1024**2
+
+
+class Command(BaseCommand):
+    help = "List the groups of owners with their owners, passages, bytes and problems."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--json", action="store_true", help="as JSON")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        reports = group_reports()
+        if options["json"]:
+            self.stdout.write(json.dumps([asdict(report) for report in reports], indent=1))
+        elif not reports:
+            self.stdout.write("There is one group. `manage.py distribute --groups N` makes more.")
+        else:
+            self.stdout.write(f"{'group':>5}  {'owners':>9}  {'passages':>12}  {'MiB':>10}")
+        for report in [] if options["json"] else reports:
+            counts = f"{report.number:>5}  {report.owners:>9,}  {report.passages:>12,}  {report.size / MIB:>10,.1f}"
+            self.stdout.write("\n      ! ".join([counts, *report.problems]))
+        if any(report.problems for report in reports):
+            raise CommandError("Not every group is well.")

@@ -1,0 +1,29 @@
+"""`manage.py migrate`, also where owners are spread over groups: the shared tables first, then those of each group.
+
+Each group notes for itself which migrations it has seen, so that a run which was killed goes on where it stopped.
+"""
+
+from typing import Any
+
+from django.core.management.commands import migrate
+from django.db import DEFAULT_DB_ALIAS
+
+from convmemory.core import acting, groups
+from convmemory.ops.groups.migrating import is_up_to_date, without_tables_over_all
+
+
+class Command(migrate.Command):
+    def handle(self, *args: Any, **options: Any) -> None:
+        numbers = groups.layout().groups if options["database"] == DEFAULT_DB_ALIAS else ()
+        if not numbers or (is_up_to_date() and options["app_label"] is None):
+            with acting.in_group(acting.NO_GROUP if numbers else None):
+                super().handle(*args, **options)
+            return
+        with without_tables_over_all():
+            with acting.in_group(acting.NO_GROUP):
+                super().handle(*args, **options)
+            for number in numbers:
+                if options["verbosity"] >= 1:
+                    self.stdout.write(self.style.MIGRATE_HEADING(f"Group {number}:"))
+                with acting.in_group(number):
+                    super().handle(*args, **options)

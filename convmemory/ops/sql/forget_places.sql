@@ -1,0 +1,2 @@
+-- Forget which owners belong to which groups.
+DELETE FROM core_ownergroup

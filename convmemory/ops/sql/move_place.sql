@@ -1,0 +1,2 @@
+-- Let an owner belong to another group.
+UPDATE core_ownergroup SET number = %(number)s WHERE owner_id = %(owner)s

@@ -1,0 +1,158 @@
+"""Later migrations where owners are spread over groups: a toy one, in an app whose tables every group has."""
+
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.db import connection
+from django.db.migrations.recorder import MigrationRecorder
+from django.db.utils import DatabaseError
+from pytest_django import Settings
+
+from convmemory.chat import migrations as chat_migrations
+from convmemory.chat.agents import create_agent
+from convmemory.core import acting
+from convmemory.core.acting import NO_GROUP, acting_for, in_group
+from convmemory.core.postgres.row_security import tables_without_policy
+from convmemory.ops.groups.sizes import group_reports
+from tests.factories import make_user
+from tests.support.groups import spread_database
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+TOY = """
+from django.conf import settings
+from django.db import migrations, models
+from convmemory.core import acting
+
+DEADLY = []
+
+def greet(apps, schema_editor):
+    if acting.current().group in DEADLY:
+        raise RuntimeError("killed")
+    for agent in apps.get_model("chat", "Agent").objects.all():
+        agent.motto = f"of {agent.name}"
+        agent.save()
+
+class Migration(migrations.Migration):
+    dependencies = [("chat", "LAST")]
+    operations = [
+        migrations.AddField("agent", "motto", models.CharField(max_length=100, default="")),
+        migrations.CreateModel("Toy", [
+            ("id", models.BigAutoField(primary_key=True)),
+            ("owner", models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE)),
+            ("agent", models.ForeignKey("chat.Agent", models.CASCADE)),
+        ]),
+        migrations.CreateModel("Weather", [("id", models.BigAutoField(primary_key=True))]),
+        migrations.RunPython(greet, migrations.RunPython.noop),
+    ]
+"""
+
+
+@pytest.fixture
+def toy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, settings: Settings) -> Any:
+    """The module of a migration behind those that the app has."""
+    names = sorted(module.name for module in pkgutil.iter_modules(chat_migrations.__path__))
+    package = tmp_path / "toy_migrations"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    for name in names:
+        text = f'import importlib\nMigration = importlib.import_module("convmemory.chat.migrations.{name}").Migration\n'
+        (package / f"{name}.py").write_text(text)
+    (package / "9999_toy.py").write_text(TOY.replace("LAST", names[-1]))
+    monkeypatch.syspath_prepend(tmp_path)
+    settings.MIGRATION_MODULES = {"chat": "toy_migrations"}
+    return importlib.import_module("toy_migrations.9999_toy")
+
+
+@pytest.fixture
+def owners() -> Iterator[list[int]]:
+    """Somebody with an agent in each of three groups."""
+    with spread_database(3):
+        people = [make_user() for _ in range(3)]
+        for person in people:
+            with acting_for(person.pk):
+                create_agent(owner=person, values={"name": f"agent {person.pk}"})
+        yield [person.pk for person in people]
+
+
+def ask(statement: str) -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(statement)
+        return list(cursor.fetchall()) if cursor.description else []
+
+
+def mottoes() -> set[str]:
+    return {motto for (motto,) in ask("SELECT motto FROM chat_agent")}
+
+
+def places(table: str) -> list[str]:
+    return [schema for (schema,) in ask(f"SELECT schemaname FROM pg_tables WHERE tablename = '{table}' ORDER BY 1")]
+
+
+def test_a_later_migration_runs_once_in_each_group(owners: list[int], toy: Any) -> None:
+    call_command("migrate", verbosity=0)
+    assert places("chat_toy") == ["every_group", "group_1", "group_2", "group_3"]
+    assert places("chat_weather") == ["public"]
+    assert sorted(motto for (motto,) in ask("SELECT motto FROM chat_agent")) == sorted(
+        f"of agent {pk}" for pk in owners
+    )
+    assert tables_without_policy() == []
+    assert not [problem for report in group_reports() for problem in report.problems]
+
+
+def test_rows_of_new_tables_get_numbers_that_are_unique_over_groups(owners: list[int], toy: Any) -> None:
+    call_command("migrate", verbosity=0)
+    for owner_id in owners:
+        with acting_for(owner_id):
+            ask(f"INSERT INTO chat_toy (owner_id, agent_id) SELECT {owner_id}, id FROM chat_agent")
+            assert ask("SELECT owner_id FROM chat_toy") == [(owner_id,)]
+    assert sorted(pk for (pk,) in ask("SELECT id FROM chat_toy")) == [1, 2, 3]
+
+
+def test_killed_between_two_groups_it_goes_on_there(owners: list[int], toy: Any) -> None:
+    toy.DEADLY.append(2)
+    with pytest.raises(RuntimeError, match="killed"):
+        call_command("migrate", verbosity=0)
+    with pytest.raises(DatabaseError):  # rather than a count of some groups
+        ask("SELECT count(*) FROM chat_agent")
+    done: dict[int, bool] = {}
+    for number in (NO_GROUP, 1, 2, 3):
+        with in_group(number):
+            done[number] = ("chat", "9999_toy") in MigrationRecorder(connection).applied_migrations()
+    assert done == {NO_GROUP: True, 1: True, 2: False, 3: False}
+    toy.DEADLY.clear()
+    call_command("migrate", verbosity=0)
+    assert sorted(motto for (motto,) in ask("SELECT motto FROM chat_agent")) == sorted(
+        f"of agent {pk}" for pk in owners
+    )
+
+
+def test_backwards_it_is_taken_back_in_each_group(owners: list[int], toy: Any) -> None:
+    call_command("migrate", verbosity=0)
+    call_command("migrate", "chat", toy.Migration.dependencies[0][1], verbosity=0)
+    assert places("chat_toy") == []
+    assert len(ask("SELECT name FROM chat_agent")) == 3
+
+
+def test_a_new_table_that_a_migration_fills_in_several_groups_is_refused(
+    owners: list[int], toy: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fill(apps: Any, schema_editor: Any) -> None:
+        for agent in apps.get_model("chat", "Agent").objects.all():
+            apps.get_model("chat", "Toy").objects.create(owner_id=agent.owner_id, agent_id=agent.pk)
+
+    monkeypatch.setattr(toy.Migration.operations[-1], "code", fill)
+    with pytest.raises(DatabaseError, match="their numbers are not unique"):
+        call_command("migrate", verbosity=0)
+
+
+def test_with_nothing_to_do_nothing_is_taken_away(owners: list[int]) -> None:
+    before = ask("SELECT oid FROM pg_class WHERE relnamespace = 'every_group'::regnamespace ORDER BY oid")
+    call_command("migrate", verbosity=0)
+    assert ask("SELECT oid FROM pg_class WHERE relnamespace = 'every_group'::regnamespace ORDER BY oid") == before
+    assert acting.current().group is None

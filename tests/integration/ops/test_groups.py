@@ -1,0 +1,496 @@
+"""Owners spread over groups: whose tables work goes to, and making, changing and filling the groups.
+
+Each test has a copy of a database with four people in it; nothing has to be taken back.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import CommandError, call_command
+from django.db import connection, transaction
+from django.db.utils import IntegrityError, ProgrammingError
+from pytest_django import DjangoDbBlocker
+
+from convmemory.conversations import ingest
+from convmemory.conversations.drafts import ConversationDraft
+from convmemory.conversations.models import Conversation, Message
+from convmemory.core import groups
+from convmemory.core.acting import acting_for, beside, in_group, maintenance, nobody, schema_owner
+from convmemory.core.errors import ConvMemoryError, InvalidInput, NotFound
+from convmemory.core.fair_queue import enqueue_for, work
+from convmemory.core.models import OwnerGroup, OwnerTask
+from convmemory.core.postgres.row_security import apply_policies, tables_without_policy
+from convmemory.embeddings import spaces
+from convmemory.ops.doctor import database_area, indexes_area, rows_area
+from convmemory.ops.groups import distributing
+from convmemory.ops.groups.distributing import distribute
+from convmemory.ops.groups.moving import move_owner
+from convmemory.ops.groups.schemas import make_group
+from convmemory.ops.groups.sizes import group_reports
+from convmemory.ops.observability.metrics import metrics_text
+from convmemory.ops.privacy.erasing import count_rows, erase_user
+from convmemory.ops.privacy.ownership import owned_tables
+from convmemory.ops.runtime.sweeping import deep_sweep, sweep
+from search import vector_index
+from search.models import Item, Source
+from search.searching import SearchQuery, search
+from tests.factories import NEW_YEAR, exchange, make_conversation, make_user
+from tests.support.groups import database_copy, database_in_use
+from tests.support.own_logins import own_logins
+from tests.support.persons import fill_person, tables_with
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+TIMES = {"created_at": NEW_YEAR, "updated_at": NEW_YEAR}
+CASTS = re.compile(r"::(?:character varying|text)(?:\[\])?|[()]")
+"""PostgreSQL writes some conditions with other casts once they have been read from text, as a restore does, too."""
+NAMES = ("ada", "bert", "cleo", "dora")
+COUNT = "SELECT count(*) FROM conversations_conversation"
+
+
+class People(dict[str, int]):
+    """The numbers of people by their names, and the database that they are in."""
+
+    def __init__(self, database: str, numbers: dict[str, int]) -> None:
+        super().__init__(numbers)
+        self.database = database
+
+
+@pytest.fixture(scope="module")
+def people(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[People]:
+    """Four people with a row in every table."""
+    with django_db_blocker.unblock(), database_copy() as name:
+        with database_in_use(name):
+            made = {name: make_user(name) for name in NAMES}
+            for person, user in made.items():
+                fill_person(user, f"zq{person}")
+        yield People(name, {person: user.pk for person, user in made.items()})
+
+
+@pytest.fixture
+def one_group(people: People) -> Iterator[None]:
+    """A copy that may be spread."""
+    with database_copy(people.database) as name, database_in_use(name):
+        yield
+
+
+@pytest.fixture(scope="module")
+def spread_people(people: People, django_db_blocker: DjangoDbBlocker) -> Iterator[str]:
+    """The name of a database in which they are spread over three groups."""
+    with django_db_blocker.unblock(), database_copy(people.database) as name:
+        with database_in_use(name):
+            distribute(groups=3)
+        yield name
+
+
+@pytest.fixture
+def three_groups(spread_people: str) -> Iterator[None]:
+    """A copy of what was spread; whatever a test writes goes with it."""
+    with database_copy(spread_people) as name, database_in_use(name):
+        yield
+
+
+def ask(statement: str) -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(statement)
+        return list(cursor.fetchall()) if cursor.description else []
+
+
+def counts() -> dict[str, int]:
+    """The rows of every owned table, of all groups."""
+    names = [table.name for table in owned_tables() if table.model is not OwnerGroup]
+    return {name: ask(f"SELECT count(*) FROM {name}")[0][0] for name in names}
+
+
+def hits(owner_id: int, text: str) -> list[tuple[object, ...]]:
+    with acting_for(owner_id):
+        found = search(caller=User.objects.get(pk=owner_id), query=SearchQuery(text=text)).hits
+    return [(hit.conversation_id, hit.turn_number, hit.similarity, hit.score, hit.passage) for hit in found]
+
+
+def group_of(owner_id: int) -> int:
+    return int(OwnerGroup.objects.get(pk=owner_id).number)
+
+
+def draft(text: str) -> ConversationDraft:
+    return ConversationDraft(messages=exchange((text, "So it is.")))
+
+
+@pytest.mark.usefixtures("one_group")
+class TestDistributing:
+    def test_rows_and_results_are_the_same_before_and_after(self, people: People) -> None:
+        questions = [f"where is zq{name}?" for name in NAMES] + ["the same text of everybody"]
+        rows = counts()
+        found = {(owner_id, text): hits(owner_id, text) for owner_id in people.values() for text in questions}
+        assert any(found.values())
+        distribute(groups=3)
+        assert groups.layout().groups == (1, 2, 3)
+        assert counts() == rows
+        assert {key: hits(*key) for key in found} == found
+        assert set(OwnerGroup.objects.values_list("owner_id", flat=True)) == set(people.values())
+        assert set(OwnerGroup.objects.values_list("number", flat=True)) == {1, 2, 3}
+
+    def test_a_group_is_what_the_tables_were(self) -> None:
+        before = self._shape("public")
+        distribute(groups=2)
+        assert before
+        for schema in ("group_1", "group_2"):
+            after = self._shape(schema)
+            assert {name: set(after[name]) ^ set(lines) for name, lines in before.items() if after[name] != lines} == {}
+        assert self._shape("public") == {}
+        assert tables_without_policy() == []
+
+    def _shape(self, schema: str) -> dict[str, list[str]]:
+        """Columns, constraints, indexes, policies and rights of the tables of groups, as text without the schema."""
+        with psycopg.connect(**connection.get_connection_params()) as link:
+            link.execute("SELECT set_config('search_path', %s, false)", [f"{schema}, public"])
+            rows = link.execute(SHAPE, [schema, groups.grouped_tables()]).fetchall()
+        return {table: sorted(CASTS.sub("", line) for line in lines) for table, lines in rows}
+
+    @pytest.mark.parametrize("number", [2, 3])
+    def test_killed_halfway_nothing_is_lost_and_the_next_run_does_it_all(
+        self, number: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        rows, made = counts(), make_group
+
+        def die(link: psycopg.Connection, **values: Any) -> None:
+            made(link, **values)
+            if values["schema"].endswith(str(number)):
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr(distributing, "make_group", die)
+        monkeypatch.setattr(distributing, "_drop_drafts", lambda link: None)  # as if it had no time for that
+        with pytest.raises(KeyboardInterrupt):
+            distribute(groups=3)
+        assert groups.layout().groups == ()
+        assert ask("SELECT nspname FROM pg_namespace WHERE nspname ~ '^distributing'")
+        assert counts() == rows
+        monkeypatch.undo()
+        distribute(groups=3)
+        assert counts() == rows
+        assert not ask("SELECT nspname FROM pg_namespace WHERE nspname ~ '^distributing'")
+
+    def test_a_failure_leaves_nothing_behind(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        rows = counts()
+        monkeypatch.setattr(distributing, "_count", lambda link, schema, table: 1)
+        with pytest.raises(distributing.DistributionFailed, match="The database is unchanged"):
+            distribute(groups=2)
+        assert (counts(), groups.layout().groups) == (rows, ())
+        assert not ask("SELECT nspname FROM pg_namespace WHERE nspname ~ '^distributing'")
+
+    def test_a_database_in_use_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("convmemory.ops.groups.in_use.LEAVING_S", 0.0)
+        with psycopg.connect(**connection.get_connection_params()) as other:
+            other.execute("SELECT 1")
+            with pytest.raises(InvalidInput, match=r"stop `manage.py up`"):
+                distribute(groups=2)
+
+    @pytest.mark.parametrize("number", [-1, 0, 1, 65])
+    def test_a_number_that_makes_no_sense_is_refused(self, number: int) -> None:
+        with pytest.raises(CommandError, match="Name 2 to 64 groups"):
+            call_command("distribute", groups=number)
+
+    def test_numbers_go_on_where_they_stood_and_are_unique_over_groups(self, people: People) -> None:
+        last = max(pk for (pk,) in ask("SELECT id FROM conversations_conversation"))
+        Conversation.objects.get(pk=make_conversation(User.objects.get(pk=people["ada"]), exchange(("a", "b"))).pk)
+        Conversation.objects.filter(pk__gt=last).delete()  # a number that was given away is not given again
+        distribute(groups=4)
+        made = [make_conversation(User.objects.get(pk=owner_id), exchange(("a", "b"))) for owner_id in people.values()]
+        assert [conversation.pk for conversation in made] == list(range(last + 2, last + 6))
+        assert len({group_of(owner_id) for owner_id in people.values()}) == 4
+
+
+SHAPE = """
+SELECT c.relname::text, array_agg(said.line ORDER BY said.line)
+FROM pg_class AS c
+CROSS JOIN LATERAL (
+    SELECT format('%%s %%s %%s', a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull) AS line
+    FROM pg_attribute AS a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+    UNION ALL
+    SELECT format('%%s %%s', k.conname, pg_get_constraintdef(k.oid))
+    FROM pg_constraint AS k WHERE k.conrelid = c.oid AND k.contype <> 'n'
+    UNION ALL
+    SELECT pg_get_indexdef(i.indexrelid, 0, true) FROM pg_index AS i WHERE i.indrelid = c.oid
+    UNION ALL
+    SELECT format('%%s %%s %%s', p.polname, pg_get_expr(p.polqual, c.oid), pg_get_expr(p.polwithcheck, c.oid))
+    FROM pg_policy AS p WHERE p.polrelid = c.oid
+    UNION ALL
+    SELECT format('%%s may %%s', r.grantee::regrole, r.privilege_type) FROM aclexplode(c.relacl) AS r
+    UNION ALL
+    SELECT format('row security %%s', c.relrowsecurity)
+) AS said
+WHERE c.relnamespace = %s::regnamespace AND c.relkind = 'r' AND c.relname = ANY(%s)
+GROUP BY c.relname
+"""
+
+
+@pytest.mark.usefixtures("three_groups")
+class TestWhoseTables:
+    """With the product's own log-ins and its pool."""
+
+    @pytest.fixture(autouse=True)
+    def log_in_as_the_product(self, three_groups: None) -> Iterator[None]:
+        with own_logins():
+            yield
+
+    def test_owners_see_their_own_rows_and_read_what_they_wrote(self, people: People) -> None:
+        for name, owner_id in people.items():
+            with acting_for(owner_id):
+                assert set(Conversation.objects.values_list("owner_id", flat=True)) == {owner_id}
+                ingest.create_conversation(owner=User.objects.get(pk=owner_id), draft=draft(f"new of {name}"))
+                assert Message.objects.filter(parts__0__text=f"new of {name}").count() == 1
+
+    def test_without_an_owner_nothing_is_there_rather_than_empty(self) -> None:
+        with nobody(), pytest.raises(ProgrammingError, match='"conversations_conversation" does not exist'):
+            ask(COUNT)
+
+    def test_an_owner_who_is_gone_finds_no_table_of_anybody(self) -> None:
+        with acting_for(987_654), pytest.raises(ProgrammingError, match="does not exist"):
+            ask(COUNT)
+
+    def test_maintenance_reads_and_changes_all_groups_and_adds_to_none(self, people: People) -> None:
+        with maintenance():
+            assert set(Conversation.objects.values_list("owner_id", flat=True)) == set(people.values())
+            assert Conversation.objects.update(title="changed") == Conversation.objects.count()
+            with pytest.raises(ProgrammingError, match="permission denied"):
+                Conversation.objects.create(owner_id=people["ada"], title="nowhere", **TIMES)
+            with beside(people["ada"]):
+                Conversation.objects.create(owner_id=people["ada"], title="in its group", **TIMES)
+        with acting_for(people["ada"]):
+            assert set(Conversation.objects.values_list("title", flat=True)) == {"changed", "in its group"}
+
+    def test_no_row_gets_into_the_tables_over_all_groups(self, people: People) -> None:
+        with schema_owner(), pytest.raises(IntegrityError, match="every_row_lies_in_a_group"):
+            Conversation.objects.create(owner_id=people["ada"], title="nowhere", **TIMES)
+
+    def test_the_application_cannot_read_over_all_groups_or_change_to_another_one_unseen(self, people: People) -> None:
+        mine = people["ada"]
+        other = next(number for number in (1, 2, 3) if number != group_of_as_maintenance(mine))
+        with acting_for(mine):
+            with pytest.raises(ProgrammingError, match="permission denied for schema every_group"):
+                ask("SELECT count(*) FROM every_group.conversations_conversation")
+            assert ask(f"SELECT count(*) FROM group_{other}.conversations_conversation") == [(0,)]
+
+    def test_work_in_a_group_stays_there_whoever_does_it(self, people: People) -> None:
+        with acting_for(people["ada"]):
+            with maintenance():
+                here = {owner for (owner,) in ask("SELECT owner_id FROM conversations_conversation")}
+            assert people["ada"] in here
+            assert here != set(people.values())
+        with maintenance():
+            seen = []
+            for number in groups.every_group():
+                with in_group(number):
+                    seen += [owner for (owner,) in ask("SELECT DISTINCT owner_id FROM conversations_conversation")]
+                    assert groups.every_group() == (number,)
+        assert sorted(seen) == sorted(people.values())
+
+    def test_a_connection_that_is_handed_back_has_forgotten_the_group(self, people: People) -> None:
+        with acting_for(people["ada"]):
+            process = ask("SELECT pg_backend_pid()")
+        connection.close()
+        with nobody():
+            assert ask("SELECT pg_backend_pid()") == process
+            assert ask("SELECT current_setting('search_path')") == [('"$user", public',)]
+
+    def test_a_rollback_does_not_leave_another_group_behind(self, people: People) -> None:
+        first, second = people["ada"], other_group_than(people, "ada")
+        with acting_for(first), transaction.atomic():
+            assert owners() == {first}
+            with acting_for(second):
+                with transaction.atomic():
+                    assert owners() == {second}
+                    transaction.set_rollback(True)
+                assert owners() == {second}
+            assert owners() == {first}
+            transaction.set_rollback(True)
+        with acting_for(second):
+            assert owners() == {second}
+
+    def test_a_transaction_that_is_isolated_begins_after_the_group_is_known(self, people: People) -> None:
+        with acting_for(people["dora"]), transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            assert owners() == {people["dora"]}
+
+    def test_tasks_of_people_run_in_their_groups(self, people: People) -> None:
+        for owner_id in people.values():
+            with acting_for(owner_id):
+                Conversation.objects.update(title="to be counted")
+                enqueue_for(owner_id, "convmemory.conversations.tasks.count_for_statistics")
+        with maintenance():
+            ask("DELETE FROM conversations_figures RETURNING 1")
+            while work():
+                pass
+            counted = {owner for (owner,) in ask("SELECT DISTINCT owner_id FROM conversations_figures")}
+        assert counted == set(people.values())
+
+    def test_new_accounts_join_the_smallest_group(self) -> None:
+        with maintenance():
+            made = [User.objects.create_user(f"new{number}") for number in range(9)]
+            numbers = [group_of(user.pk) for user in made]
+        assert set(numbers) == {1, 2, 3}
+        with acting_for(made[0].pk):
+            ingest.create_conversation(owner=made[0], draft=draft("hello"))
+            assert owners() == {made[0].pk}
+
+
+def owners() -> set[int]:
+    return {owner for (owner,) in ask("SELECT owner_id FROM conversations_conversation")}
+
+
+def group_of_as_maintenance(owner_id: int) -> int:
+    with maintenance():
+        return group_of(owner_id)
+
+
+def other_group_than(people: People, name: str) -> int:
+    """Somebody of another group."""
+    mine = group_of_as_maintenance(people[name])
+    return next(owner_id for owner_id in people.values() if group_of_as_maintenance(owner_id) != mine)
+
+
+@pytest.mark.usefixtures("three_groups")
+class TestMaintenance:
+    def test_the_sweeps_find_what_is_missed_in_every_group(self, people: People) -> None:
+        for owner_id in people.values():
+            make_conversation(User.objects.get(pk=owner_id), exchange(("what was missed?", "This.")))
+        behind = {owner for (owner,) in ask("SELECT owner_id FROM search_source WHERE title = 'what was missed?'")}
+        assert behind == set(people.values())
+        OwnerTask.objects.all().delete()
+        asked: list[int] = []
+        assert sweep(enqueue=asked.extend).found["missed"] >= 4
+        found = Source.objects.filter(pk__in=asked).values_list("owner_id", flat=True)
+        assert set(found) == set(people.values())
+
+    def test_the_deep_sweep_puts_right_what_is_wrong_in_every_group(self, people: People) -> None:
+        Source.objects.filter(kind="conversation").update(title="wrong")
+        Conversation.objects.filter(title="wrong").update(title="right")
+        run = deep_sweep(enqueue=lambda ids: None)
+        assert run.fixed["orphaned"] >= 4
+        assert not Source.objects.filter(kind="conversation", title="wrong").exists()
+
+    def test_the_doctor_is_content_and_knows_every_group(self) -> None:
+        checks = (*database_area.AREA.checks, *indexes_area.AREA.checks, *rows_area.AREA.checks)
+        known = {finding.id for check in checks for finding in check()}
+        assert not {name for name in known if name.startswith(("database.", "indexes."))} - {"database.no-statistics"}
+        assert dict(rows_area.facts())
+
+    def test_the_doctor_sees_what_is_wrong_in_one_group(self) -> None:
+        name = Item._meta.indexes[0].name
+        with schema_owner():
+            ask(f"DROP INDEX group_2.{name}")
+        (finding,) = indexes_area.check_declared()
+        assert f"group_2.{name}" in finding.message
+        assert finding.fix is not None
+        finding.fix()
+        assert list(indexes_area.check_declared()) == []
+
+    def test_the_doctor_lets_a_homeless_account_join_a_group(self, people: People) -> None:
+        OwnerGroup.objects.filter(pk=people["ada"]).delete()
+        (finding,) = database_area.check_groups()
+        assert (finding.id, finding.fix is not None) == ("database.no-group", True)
+        if finding.fix:
+            finding.fix()
+        assert list(database_area.check_groups()) == []
+
+    def test_vector_indexes_belong_to_groups(self) -> None:
+        space = spaces.active_space()
+        assert not vector_index.has_passage_index(space)
+        vector_index.ensure_passage_index(space, even_if_small=True)
+        assert vector_index.has_passage_index(space)
+        assert {schema for (schema,) in self._indexes(space)} == {"group_1", "group_2", "group_3"}
+        vector_index.drop_passage_index(space)
+        assert self._indexes(space) == []
+
+    def _indexes(self, space: Any) -> list[tuple[Any, ...]]:
+        return ask(f"SELECT schemaname FROM pg_indexes WHERE indexname = '{vector_index.index_name(space)}'")
+
+    def test_erasing_a_person_leaves_nothing_of_theirs_in_any_group(self, people: People) -> None:
+        person = User.objects.get(pk=people["bert"])
+        others = {name: count_rows(User.objects.get(username=name)) for name in NAMES if name != "bert"}
+        assert count_rows(person)["conversations_conversation"]
+        assert erase_user(user=person).finished
+        assert not User.objects.filter(username="bert").exists()
+        assert not OwnerGroup.objects.filter(pk=people["bert"]).exists()
+        assert tables_with(["zqbert"]) == {}
+        for name, before in others.items():  # the log of the administration held titles of bert's
+            assert count_rows(User.objects.get(username=name)) | {"django_admin_log": 0} == before | {
+                "django_admin_log": 0
+            }
+
+    def test_an_erasure_that_was_cut_short_goes_on(self, people: People) -> None:
+        person = User.objects.get(pk=people["bert"])
+        while not erase_user(user=person, deadline=0.0).finished:
+            connection.close()  # by another worker, which has to ask where the person's rows are
+        assert tables_with(["zqbert"]) == {}
+
+    def test_metrics_count_everybody(self) -> None:
+        with maintenance():
+            text = metrics_text().decode()
+        assert f"convmemory_conversations {Source.objects.filter(kind='conversation').count()}.0" in text
+        assert "convmemory_users 4.0" in text
+
+
+@pytest.mark.usefixtures("three_groups")
+class TestGroupsCommand:
+    def test_it_lists_the_groups(self, capsys: pytest.CaptureFixture[str]) -> None:
+        reports = group_reports()
+        assert [report.number for report in reports] == [1, 2, 3]
+        assert sum(report.owners for report in reports) == 4
+        assert all(report.size and not report.problems for report in reports)
+        call_command("groups")
+        assert capsys.readouterr().out.count("\n") == 4
+
+    def test_it_says_what_is_wrong(self) -> None:
+        with schema_owner():
+            ask("ALTER TABLE group_2.chat_agent NO INHERIT every_group.chat_agent")
+            ask("ALTER TABLE group_3.chat_agent DISABLE ROW LEVEL SECURITY")
+            (name,) = ask("DELETE FROM group_1.django_migrations WHERE app = 'chat' AND name ~ '^0002' RETURNING name")[
+                0
+            ]
+        problems = {report.number: " ".join(report.problems) for report in group_reports()}
+        assert "migrations are missing" in problems[1]
+        assert "chat_agent" in problems[2]
+        assert "owners are not kept apart in group_3.chat_agent" in problems[3]
+        with pytest.raises(CommandError, match="Not every group"):
+            call_command("groups")
+        with schema_owner():
+            ask(f"INSERT INTO group_1.django_migrations (app, name, applied) VALUES ('chat', '{name}', now())")
+            ask("ALTER TABLE group_2.chat_agent INHERIT every_group.chat_agent")
+            apply_policies()
+        assert not any(report.problems for report in group_reports())
+
+
+@pytest.mark.usefixtures("three_groups")
+class TestMoving:
+    def test_a_person_moves_with_everything(self, people: People) -> None:
+        owner_id, rows = people["cleo"], counts()
+        found, target = hits(owner_id, "where is zqcleo?"), group_of(owner_id) % 3 + 1
+        moved = move_owner(username="cleo", to=target)
+        assert moved > 20
+        assert group_of(owner_id) == target
+        assert (counts(), hits(owner_id, "where is zqcleo?")) == (rows, found)
+        with in_group(target):
+            assert owner_id in owners()
+
+    def test_moving_to_the_same_group_moves_nothing(self, people: People) -> None:
+        assert move_owner(username="cleo", to=group_of(people["cleo"])) == 0
+
+    @pytest.mark.parametrize(("name", "to", "error"), [("nobody", 1, NotFound), ("ada", 4, InvalidInput)])
+    def test_what_is_not_there_is_refused(self, name: str, to: int, error: type[ConvMemoryError]) -> None:
+        with pytest.raises(error):
+            move_owner(username=name, to=to)
+
+    def test_more_groups_begin_empty_and_new_accounts_join_them(self, people: People) -> None:
+        rows = counts()
+        distribute(groups=5)
+        assert groups.layout().groups == (1, 2, 3, 4, 5)
+        assert counts() == rows
+        move_owner(username="ada", to=4)
+        assert counts() == rows
+        assert group_of(make_user().pk) == 5
+        assert not any(report.problems for report in group_reports())
