@@ -17,15 +17,15 @@ from benchmarks.archives import Asked
 from benchmarks.figures import Figures, differences, quality, values_of
 from benchmarks.machine import run_facts
 from benchmarks.parts import COMPLETE, PARTS, Part, single_features
-from benchmarks.places import is_measured, named_paths, say, write_result
+from benchmarks.places import OWN_SETS, is_measured, named_paths, say, write_result
 from convmemory.evaluation.datasets import read_dataset
 from convmemory.evaluation.haystacks import Haystack
 from convmemory.evaluation.reporting import fit_tables
 from convmemory.evaluation.running import Observation, load_haystack, observe_haystack, scratch_user
 from search.ranking.weights import TABLES
 
-FITTED = {"locomo": "hybrid_people", "coding": "hybrid_long_items"}
-"""The table of weights that decides for a set; `hybrid` for the others."""
+FITTED = {"locomo": "hybrid_people", "coding": "hybrid_long_items", "samples": "hybrid"}
+"""The table of weights that decides for a set, of those sets that are large enough to fit one to them."""
 
 Loaded = list[tuple[User, Haystack]]
 
@@ -34,10 +34,10 @@ def main(arguments: list[str]) -> None:
     options = _options(arguments)
     call_command("migrate", verbosity=0)
     parts = (*PARTS, *(single_features() if options.each_feature else ()))
-    for dataset, path in named_paths(options.data):
+    for dataset, path in named_paths(options.data) if options.data else OWN_SETS.items():
         facts = run_facts()
         if options.again or not is_measured(f"ablation-{dataset}", facts["commit"]):
-            loaded = load(dataset, list(read_dataset(dataset, path)))
+            loaded = load(dataset, list(read_dataset("samples" if dataset in OWN_SETS else dataset, path)))
             write_result(f"ablation-{dataset}", facts | {"dataset": dataset} | report(loaded, parts, dataset))
 
 
@@ -59,10 +59,15 @@ def report(loaded: Loaded, parts: Sequence[Part], dataset: str) -> dict[str, Any
         own = _values(observe(loaded, part))
         rows.append({"without": part.title, "quality": quality(own), "change": differences(own, values)})
         say(f"without {part.title}")
-    table = FITTED.get(dataset, "hybrid")
-    fitted = fit_tables({dataset: complete}, {table: TABLES[table]})
-    left_out: Figures = {how: fitted[table][how][dataset] for how in ("fitted", "left out")} if fitted else {}
-    return {"questions": len(complete), "complete": quality(values), "without": rows, "weights": left_out}
+    weights = _fitted_anew(complete, dataset)
+    return {"questions": len(complete), "complete": quality(values), "without": rows, "weights": weights}
+
+
+def _fitted_anew(complete: Sequence[Observation], dataset: str) -> dict[str, Figures]:
+    """Figures with weights fitted on all questions, and with each fold's left out; nothing for a small set."""
+    table = FITTED.get(dataset)
+    fitted = fit_tables({dataset: list(complete)}, {table: TABLES[table]}) if table else {}
+    return {how: fitted[table][how][dataset] for how in ("fitted", "left out")} if table and fitted else {}
 
 
 def observe(loaded: Loaded, part: Part) -> list[Observation]:
@@ -72,7 +77,12 @@ def observe(loaded: Loaded, part: Part) -> list[Observation]:
             observation
             for owner, haystack in loaded
             for observation in observe_haystack(
-                owner, haystack, mode=part.mode, progress=_quiet, pipeline=part.pipeline()
+                owner,
+                haystack,
+                mode=part.mode,
+                progress=_quiet,
+                pipeline=part.pipeline(),
+                is_timeless=part.is_timeless,
             )
         ]
 
@@ -88,7 +98,7 @@ def _quiet(done: str, number: int, count: int) -> None:
 
 def _options(arguments: list[str]) -> Namespace:
     parser = ArgumentParser(prog="benchmarks ablation")
-    parser.add_argument("--data", nargs="+", default=[], metavar="SET=PATH", help="default: our own questions")
+    parser.add_argument("--data", nargs="+", default=[], metavar="SET=PATH", help="default: our own three sets")
     parser.add_argument("--each-feature", action="store_true", help="leave each single feature out, too")
     parser.add_argument("--again", action="store_true", help="measure anew what was measured at this commit")
     return parser.parse_args(arguments)

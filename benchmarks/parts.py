@@ -61,12 +61,16 @@ def _rankers(weights: Callable[[str], Weights]) -> Rankers:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What is left out, in words; the search without it, as a pipeline, a mode and settings."""
+    """What is left out, in words; the search without it, as a pipeline, a mode and settings.
+
+    A search that `is_timeless` reads nothing of what a question says about when.
+    """
 
     title: str
     pipeline: Callable[[], Pipeline] = whole
     mode: str = "hybrid"
     settings: Mapping[str, float] = field(default_factory=dict)
+    is_timeless: bool = False
 
 
 OF_PASSAGES = frozenset({Feature.PASSAGE_COSINE, Feature.SOURCE_PASSAGE_COSINE})
@@ -92,7 +96,8 @@ PARTS = (
     Part("the weights for people with names", without_weights_for_people),
     Part("the neighbouring turns", partial(without_features, OF_NEIGHBOURS)),
     Part("the conversation around a turn", partial(without_features, OF_CONVERSATIONS)),
-    Part("dates in the question", partial(without_features, {Feature.DATE})),
+    Part("nearness to the days that the question names", partial(without_features, {Feature.DATE})),
+    Part("all that the question says about when", is_timeless=True),
     Part("diversity", settings={"MMR_LAMBDA": 1.0}),
 )
 

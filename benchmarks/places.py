@@ -10,6 +10,12 @@ ROOT = Path(__file__).resolve().parents[1]
 VAR = ROOT / "var" / "benchmarks"
 RESULTS = ROOT / "benchmarks" / "results"
 OWN_QUESTIONS = ROOT / "tests" / "retrieval"
+OWN_SETS: Mapping[str, Path] = {
+    "samples": OWN_QUESTIONS,
+    "asked-back": OWN_QUESTIONS / "asked_back",
+    "asked-in-time": OWN_QUESTIONS / "asked_in_time",
+}
+"""Our own questions over the sample conversations, by what results are called."""
 CHANGED = ", changed"
 """What follows a commit's hash where files were changed since."""
 

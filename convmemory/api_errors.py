@@ -3,13 +3,13 @@
 Django and django-ninja answer these with a page or a line of text; the status and its headers stay as they are.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from http import HTTPStatus
 
-from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
+from convmemory.core.middleware import EitherMiddleware
 from convmemory.problems import problem
 
 PREFIX = "/api/"
@@ -22,16 +22,8 @@ DETAILS = {
 }
 
 
-class ProblemJsonMiddleware:
+class ProblemJsonMiddleware(EitherMiddleware):
     """Turns what is no problem document yet into one."""
-
-    sync_capable = True
-    async_capable = True
-
-    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase | Awaitable[HttpResponseBase]]) -> None:
-        self.get_response = get_response
-        if iscoroutinefunction(get_response):
-            markcoroutinefunction(self)
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
         response = self.get_response(request)

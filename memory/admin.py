@@ -1,14 +1,13 @@
 """The states of messages in the admin: waiting, done, failed."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from django.contrib import admin
-from django.db.models import Q, QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.db.models import Q
+from django.http import HttpRequest
 
 from convmemory.core.admin_lists import ConversationFilter, OwnerFilter, UptoFilter, user_id_of
-from convmemory.core.metadata_admin import MetadataAdmin, confirmed
+from convmemory.core.metadata_admin import MetadataAdmin, confirmed_action
 from memory.models import MessageEmbedding
 from memory.tasks import enqueue_embed
 
@@ -18,6 +17,18 @@ class OwnerOfConversationFilter(OwnerFilter):
 
     def condition(self, value: str) -> Q:
         return Q(conversation__owner_id=user_id_of(value))
+
+
+def retry_messages(rows: Sequence[MessageEmbedding]) -> None:
+    """Set these records to pending and ask a worker for each conversation."""
+    MessageEmbedding.objects.filter(pk__in=[row.pk for row in rows]).update(
+        status=MessageEmbedding.Status.PENDING, attempts=0, error=""
+    )
+    waiting: dict[tuple[int, int], list[int]] = {}
+    for row in rows:
+        waiting.setdefault((row.owner_id, row.conversation_id), []).append(row.message_id)
+    for (owner_id, conversation_id), message_ids in waiting.items():
+        enqueue_embed(owner_id=owner_id, conversation_id=conversation_id, message_ids=message_ids)
 
 
 @admin.register(MessageEmbedding)
@@ -41,26 +52,10 @@ class MessageEmbeddingAdmin(MetadataAdmin):
     def has_retry_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("memory.change_messageembedding")
 
-    @admin.action(permissions=["retry"], description="Retry")
-    def retry(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
-        return confirmed(
-            self,
-            request,
-            queryset,
-            action="retry",
-            verb="Retry",
-            consequence="A worker embeds these messages once more, with all their attempts before them.",
-            apply=retry_messages,
-        )
-
-
-def retry_messages(rows: Sequence[MessageEmbedding]) -> None:
-    """Set these records to pending and ask a worker for each conversation."""
-    MessageEmbedding.objects.filter(pk__in=[row.pk for row in rows]).update(
-        status=MessageEmbedding.Status.PENDING, attempts=0, error=""
+    retry = confirmed_action(
+        "retry",
+        permission="retry",
+        verb="Retry",
+        consequence="A worker embeds these messages once more, with all their attempts before them.",
+        apply=retry_messages,
     )
-    waiting: dict[tuple[int, int], list[int]] = {}
-    for row in rows:
-        waiting.setdefault((row.owner_id, row.conversation_id), []).append(row.message_id)
-    for (owner_id, conversation_id), message_ids in waiting.items():
-        enqueue_embed(owner_id=owner_id, conversation_id=conversation_id, message_ids=message_ids)

@@ -36,8 +36,8 @@ class Source(models.Model):
     version = models.PositiveBigIntegerField(default=0)
     spoken_length = models.PositiveIntegerField(default=0, help_text="Sum of the lengths of its items.")
     layout = models.PositiveSmallIntegerField(
-        default=2,
-        db_default=2,
+        default=3,
+        db_default=3,
         help_text="The version of what is derived from its items' rows; an old one is brought up to the newest.",
     )
     languages = models.CharField(
@@ -47,8 +47,10 @@ class Source(models.Model):
         help_text="Those of its items beside English, as `search/languages.py` names them, with spaces between.",
     )
 
-    LAYOUT = 2
-    """The newest: items are indexed in their languages."""
+    LAYOUT = 3
+    """The newest: of token vectors those of words alone are kept."""
+    IN_LANGUAGES = 2
+    """From this one on items are indexed in their languages."""
     PACKED = 1
     """From this one on postings are packed, and passages say whether they ask."""
 

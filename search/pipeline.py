@@ -28,6 +28,8 @@ from search.retrieval.lexical import LexicalRetriever
 from search.retrieval.prepared import PreparedQuery, prepare_query
 from search.retrieval.retriever import Candidates, Retrieved, Retriever
 
+LONG_CHARS = 150  # of a question: so many items hold one of its words that the time of all is going to be asked
+
 
 class PipelineError(ConvMemoryError):
     """Retrievers and rankers do not fit together."""
@@ -115,14 +117,16 @@ def _retrieve(owner_id: int, query: SearchQuery, pipeline: Pipeline) -> Retrieve
     prepared = prepare_query(owner_id=owner_id, query=query)  # the first ever makes the space, in a transaction
     applying = [retriever for retriever in pipeline.retrievers if retriever.applies(prepared)]
     with pipelined():
-        pending_corpus = PendingCorpus(owner_id, query.filters.kinds)
+        with_moments = prepared.time is not None and len(prepared.text.text) >= LONG_CHARS
+        pending_corpus = PendingCorpus(owner_id, query.filters.kinds, with_moments=with_moments)
         pending = [r.send(prepared, pending_corpus) for r in applying if not r.needs_vector]
         prepared = embed_query(prepared)
         if prepared.space is not None:
             pending += [r.send(prepared, pending_corpus) for r in applying if r.needs_vector]
         corpus = pending_corpus.corpus
         read = [candidates.read(prepared, corpus) for candidates in pending]
-    return _merge(prepared, corpus, read, pipeline.features)
+        moments = pending_corpus.moments
+    return replace(_merge(prepared, corpus, read, pipeline.features), moments=moments)
 
 
 def _merge(query: PreparedQuery, corpus: Corpus, read: Sequence[Candidates], features: Collection[str]) -> Retrieved:

@@ -5,14 +5,21 @@ from typing import Any
 
 from django.contrib import admin
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 
 from convmemory.accounts.content_admin import ContentAdmin
 from convmemory.core.admin_lists import ConversationFilter, OwnerFilter, UptoFilter
-from convmemory.core.metadata_admin import DeletableAdmin, confirmed
+from convmemory.core.metadata_admin import DeletableAdmin, confirmed_action
 from summaries.models import ConversationSummary
 from summaries.ordering import make_pending
 from summaries.tasks import enqueue_summary
+
+
+def remake(rows: Sequence[ConversationSummary]) -> None:
+    """Set these summaries to pending with all their attempts before them, and ask a worker for each."""
+    make_pending(ConversationSummary.objects.filter(pk__in=[row.pk for row in rows]))
+    for row in rows:
+        enqueue_summary(owner_id=row.owner_id, summary_id=row.pk)
 
 
 @admin.register(ConversationSummary)
@@ -39,24 +46,13 @@ class ConversationSummaryAdmin(ContentAdmin, DeletableAdmin):
     def has_retry_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("summaries.change_conversationsummary")
 
-    @admin.action(permissions=["retry"], description="Make anew")
-    def retry(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
-        return confirmed(
-            self,
-            request,
-            queryset,
-            action="retry",
-            verb="Make anew",
-            consequence="A worker makes them again, as they were made before; their present texts stay until then.",
-            apply=remake,
-        )
+    retry = confirmed_action(
+        "retry",
+        permission="retry",
+        verb="Make anew",
+        consequence="A worker makes them again, as they were made before; their present texts stay until then.",
+        apply=remake,
+    )
 
     def content_of(self, request: HttpRequest, obj: ConversationSummary) -> dict[str, Any]:
         return {"text": obj.content, "note": obj.label}
-
-
-def remake(rows: Sequence[ConversationSummary]) -> None:
-    """Set these summaries to pending with all their attempts before them, and ask a worker for each."""
-    make_pending(ConversationSummary.objects.filter(pk__in=[row.pk for row in rows]))
-    for row in rows:
-        enqueue_summary(owner_id=row.owner_id, summary_id=row.pk)

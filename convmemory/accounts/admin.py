@@ -1,18 +1,18 @@
 """Accounts in the admin: users, their API keys, their use of the model, and the record of who read whose content."""
 
-from typing import Any
+from collections.abc import Sequence
 
 from django.contrib import admin
 from django.contrib.auth.admin import UserAdmin
 from django.contrib.auth.models import User
-from django.db.models import Model, QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.db.models import Model
+from django.http import HttpRequest
 from django.utils import timezone
 
 from convmemory.accounts.forms import AdminChangePasswordForm
 from convmemory.accounts.models import ApiKey, ContentAccess, ModelUse
 from convmemory.core.admin_lists import OwnerFilter, UptoFilter
-from convmemory.core.metadata_admin import MetadataAdmin, confirmed
+from convmemory.core.metadata_admin import MetadataAdmin, confirmed_action
 
 admin.site.unregister(User)
 
@@ -27,6 +27,11 @@ class AccountAdmin(UserAdmin):  # type: ignore[type-arg]
 
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
+
+
+def _revoke(keys: Sequence[ApiKey]) -> None:
+    pending = ApiKey.objects.filter(pk__in=[key.pk for key in keys], revoked_at=None)
+    pending.update(revoked_at=timezone.now())
 
 
 @admin.register(ApiKey)
@@ -44,19 +49,13 @@ class ApiKeyAdmin(MetadataAdmin):
     def has_revoke_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("accounts.change_apikey")
 
-    @admin.action(permissions=["revoke"], description="Revoke")
-    def revoke(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
-        return confirmed(
-            self,
-            request,
-            queryset,
-            action="revoke",
-            verb="Revoke",
-            consequence="Programs that use these keys are refused from now on.",
-            apply=lambda rows: ApiKey.objects.filter(pk__in=[row.pk for row in rows], revoked_at=None).update(
-                revoked_at=timezone.now()
-            ),
-        )
+    revoke = confirmed_action(
+        "revoke",
+        permission="revoke",
+        verb="Revoke",
+        consequence="Programs that use these keys are refused from now on.",
+        apply=_revoke,
+    )
 
 
 @admin.register(ContentAccess)

@@ -16,7 +16,14 @@ from convmemory.accounts.content_admin import ContentAdmin
 from convmemory.conversations.ingest import delete_conversation
 from convmemory.conversations.models import Conversation, Event, Message
 from convmemory.conversations.parts import part_text, speaker_of
-from convmemory.core.admin_lists import ConversationFilter, InputFilter, OwnerFilter, UptoFilter, whole_number
+from convmemory.core.admin_lists import (
+    ConversationFilter,
+    ExactFilter,
+    InputFilter,
+    OwnerFilter,
+    UptoFilter,
+    whole_number,
+)
 from convmemory.core.metadata_admin import DeletableAdmin, MetadataAdmin, Section
 from convmemory.core.text import cut
 
@@ -119,31 +126,20 @@ class TurnFilter(InputFilter):
         return Q(turn_number=whole_number(value)) if value.isdigit() else Q(pk__in=[])
 
 
-class TypeFilter(InputFilter):
-    title = "type"
-    parameter_name = "type"
+class TypeFilter(ExactFilter):
+    title = parameter_name = "type"
     hint = "such as tool:post"
 
-    def condition(self, value: str) -> Q:
-        return Q(type=value)
 
-
-class ToolFilter(InputFilter):
-    title = "tool"
-    parameter_name = "tool"
+class ToolFilter(ExactFilter):
+    title = parameter_name = "tool"
     hint = "such as bash"
 
-    def condition(self, value: str) -> Q:
-        return Q(tool=value)
 
-
-class LevelFilter(InputFilter):
-    title = "level"
-    parameter_name = "level"
+class LevelFilter(ExactFilter):
+    title = parameter_name = "level"
+    lookup = "level__iexact"
     hint = "such as ERROR"
-
-    def condition(self, value: str) -> Q:
-        return Q(level__iexact=value)
 
 
 class DayFilter(InputFilter):

@@ -93,6 +93,15 @@ class InputFilter(admin.SimpleListFilter):
         raise NotImplementedError
 
 
+class ExactFilter(InputFilter):
+    """By what is typed, exactly; `lookup` where the column has another name than the parameter."""
+
+    lookup = ""
+
+    def condition(self, value: str) -> Q:
+        return Q(**{self.lookup or str(self.parameter_name): value})
+
+
 class OwnerFilter(InputFilter):
     """By the owner's name."""
 

@@ -20,7 +20,7 @@ import psycopg
 from psycopg import sql
 
 from convmemory.core.errors import DatabaseUnavailable
-from convmemory.core.postgres import layout, server
+from convmemory.core.postgres import configuration, layout, server
 from convmemory.core.private_files import private_folder
 from convmemory.core.sql import load_sql
 
@@ -156,8 +156,8 @@ def _answer(connection: psycopg.Connection, question: str) -> Any:
 def _connect(socket_dir: Path, database: str) -> psycopg.Connection:
     return psycopg.connect(
         host=str(socket_dir),
-        port=server.PORT,
-        user=server.SUPERUSER,
+        port=configuration.PORT,
+        user=configuration.SUPERUSER,
         dbname=database,
         connect_timeout=30,
         autocommit=True,

@@ -106,6 +106,9 @@ class TokenEmbedder(Embedder, Protocol):
     def tokenize_query(self, text: str) -> Tokens:
         """All tokens of a question with their offsets, those of which `embed_query_tokens` gives vectors first."""
 
+    def are_words(self, token_ids: TokenIds) -> NDArray[np.bool_]:
+        """Which of these tokens (t,) are a word or a piece of one; the others are punctuation and symbols."""
+
     def embed_passages_with_tokens(self, texts: Sequence[str]) -> Iterator[TokenEmbedding]:
         """One embedding a text, in order; some 65,000 token vectors are held at a time."""
 

@@ -9,10 +9,11 @@ from collections.abc import Iterator, Sequence
 from hashlib import sha256
 
 import numpy as np
+from numpy.typing import NDArray
 
 from convmemory.core.errors import EmbedderUnavailable
 from convmemory.embeddings import model_folder
-from convmemory.embeddings.embedder import ModelCard, Span, TokenEmbedding, Tokens, Vector
+from convmemory.embeddings.embedder import ModelCard, Span, TokenEmbedding, TokenIds, Tokens, Vector
 from convmemory.embeddings.model_folder import ModelFiles, find_model, fresh_digest, model_file, weights_digest
 from convmemory.embeddings.options import LOCAL, EmbeddingOptions
 from convmemory.embeddings.sentence_model import ModelOptions, SentenceModel
@@ -66,6 +67,9 @@ class LocalEmbedder(LocalSentenceEmbedder):
 
     def tokenize_query(self, text: str) -> Tokens:
         return self.model.reader.tokens(text, self.model.recipe.query_prompt)
+
+    def are_words(self, token_ids: TokenIds) -> NDArray[np.bool_]:
+        return self.model.reader.are_words(token_ids)
 
     def embed_passages_with_tokens(self, texts: Sequence[str]) -> Iterator[TokenEmbedding]:
         return self._embed_with_tokens(texts, self.model.recipe.passage_prompt)

@@ -2,13 +2,15 @@
 
 import re
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from convmemory.core.errors import EmbedderUnavailable
-from convmemory.embeddings.embedder import Span, Tokens
+from convmemory.embeddings.embedder import Span, TokenIds, Tokens
 from convmemory.embeddings.model_folder import model_file
 
 if TYPE_CHECKING:
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 
 PROBE = "a"
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_PIECE_OF_WORD = re.compile("\\w|\ufffd")  # of a letter's bytes some tokens hold a part, which is no text by itself
 
 
 class TokenSequence(NamedTuple):
@@ -66,6 +69,18 @@ class TokenReader:
             ids=np.array(encoding.ids[own], dtype=np.int32),
             spans=_spans_after(encoding.offsets[own], len(prompt)),
         )
+
+    def are_words(self, token_ids: TokenIds) -> NDArray[np.bool_]:
+        """Which of these tokens (t,) are a word or a piece of one, as the words of a query are told."""
+        found: NDArray[np.bool_] = self._words[token_ids]
+        return found
+
+    @cached_property
+    def _words(self) -> NDArray[np.bool_]:
+        """Of each token of the vocabulary."""
+        size = max(self._tokenizer.get_vocab().values()) + 1
+        texts = self._tokenizer.decode_batch([[number] for number in range(size)], skip_special_tokens=False)
+        return np.array([_PIECE_OF_WORD.search(text) is not None for text in texts], np.bool_)
 
     def _encoded(self, texts: Sequence[str], prompt: str) -> "list[Encoding]":
         encode = self._tokenizer.encode_batch if prompt else self._tokenizer.encode_batch_fast  # the fast has no places

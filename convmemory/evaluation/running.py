@@ -6,7 +6,7 @@ as everybody's; reads what was found for each question.
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from django.contrib.auth.models import User
@@ -91,14 +91,21 @@ def load_haystack(owner: User, haystack: Haystack, progress: OnProgress) -> None
 
 
 def observe_haystack(
-    owner: User, haystack: Haystack, *, mode: str, progress: OnProgress, pipeline: Pipeline = PIPELINE
+    owner: User,
+    haystack: Haystack,
+    *,
+    mode: str,
+    progress: OnProgress,
+    pipeline: Pipeline = PIPELINE,
+    is_timeless: bool = False,
 ) -> list[Observation]:
     """Every question that a stored turn answers, searched for as it stands."""
     stored = Stored.of(owner)
     found = []
     for number, question in enumerate(haystack.questions, 1):
-        if len(gold := stored.gold(question)):
-            found.append(_observe(owner, question, gold, stored.homes(question), mode, pipeline))
+        if len(stored.gold(question)):
+            query = replace(query_of(question, mode), is_timeless=is_timeless)
+            found.append(_observe(owner, question, stored, query, pipeline))
         progress("searched", number, len(haystack.questions))
     return found
 
@@ -129,10 +136,7 @@ def _turns_of_messages(owner: User) -> dict[MessageRef, tuple[int, int]]:
     return {(source_id, key): (sources[conversation_id], turn or 0) for source_id, key, conversation_id, turn in rows}
 
 
-def _observe(
-    owner: User, question: Question, gold: ItemKeys, homes: frozenset[int], mode: str, pipeline: Pipeline
-) -> Observation:
-    query = query_of(question, mode)
+def _observe(owner: User, question: Question, stored: Stored, query: SearchQuery, pipeline: Pipeline) -> Observation:
     started = time.perf_counter()
     result = rank_items(owner_id=owner.pk, query=query, pipeline=pipeline)
     keys = result.table.keys
@@ -140,8 +144,8 @@ def _observe(
     milliseconds = (time.perf_counter() - started) * 1000
     return Observation(
         question=question,
-        gold=gold,
-        gold_conversations=homes,
+        gold=stored.gold(question),
+        gold_conversations=stored.homes(question),
         keys=keys,
         features=result.table.columns,
         order=order,

@@ -132,7 +132,7 @@ def _ask(owner: User, plan: _Plan, stored: Stored, mode: str, bar: float) -> Ask
         likelihood=ranked.relevance.answerable if len(first) else 0.0,
         is_silent=ranked.is_answered(bar) is False,
         evidence=found.query if found else {},
-        hits={name: column[first] for name, column in found.candidates.items()} if found else {},
+        hits=found.of_candidates(first) if found else {},
         right=np.isin(ranked.table.keys[first], gold),
     )
 

@@ -9,13 +9,13 @@ from typing import Any, ClassVar
 
 from django.contrib import admin
 from django.db.models import Q, QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django_q.models import Failure, OrmQ, Schedule, Success
 from django_q.tasks import async_task
 
 from convmemory.core.admin_lists import OwnerFilter, UptoFilter
 from convmemory.core.fair_queue import enqueue_for, function_of
-from convmemory.core.metadata_admin import DeletableAdmin, MetadataAdmin, confirmed
+from convmemory.core.metadata_admin import DeletableAdmin, MetadataAdmin, confirmed_action
 from convmemory.core.models import OwnerTask
 from convmemory.core.safe_queue import is_task
 from convmemory.ops.models import Erasure, IndexSample, SweepRun
@@ -23,6 +23,19 @@ from convmemory.ops.observability.index_samples import error_kind
 from convmemory.ops.privacy.task_arguments import owners_of_call
 
 admin.site.unregister([Success, Failure, Schedule])
+
+
+def retry_tasks(rows: Sequence[Failure]) -> None:
+    """Enqueue failed tasks again and forget the failures.
+
+    Rows that name no task of this program, or a task of a person whose rows are gone, are only forgotten.
+    """
+    for row in rows:
+        if function_of(row.func) is not None:
+            _enqueue_for_owner(row)
+        elif is_task(row.func):
+            async_task(row.func, *(row.args or ()), group=row.group, **(row.kwargs or {}))
+        row.delete()
 
 
 class TaskAdmin(DeletableAdmin):
@@ -71,17 +84,13 @@ class FailureAdmin(TaskAdmin):
     def reason(self, obj: Any) -> str:
         return error_kind(obj.result)
 
-    @admin.action(permissions=["retry"], description="Retry")
-    def retry(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
-        return confirmed(
-            self,
-            request,
-            queryset,
-            action="retry",
-            verb="Retry",
-            consequence="They go into the queue again, and out of this list.",
-            apply=retry_tasks,
-        )
+    retry = confirmed_action(
+        "retry",
+        permission="retry",
+        verb="Retry",
+        consequence="They go into the queue again, and out of this list.",
+        apply=retry_tasks,
+    )
 
 
 @admin.register(Schedule)
@@ -146,19 +155,6 @@ class IndexSampleAdmin(MetadataAdmin):
     list_display = ("id", "taken_at", "turns", "pending", "failed", "queued")
     fields = ("taken_at", "turns", "pending", "failed", "queued", "spaces", "reasons")
     search_help_text = "A number."
-
-
-def retry_tasks(rows: Sequence[Failure]) -> None:
-    """Enqueue failed tasks again and forget the failures.
-
-    Rows that name no task of this program, or a task of a person whose rows are gone, are only forgotten.
-    """
-    for row in rows:
-        if function_of(row.func) is not None:
-            _enqueue_for_owner(row)
-        elif is_task(row.func):
-            async_task(row.func, *(row.args or ()), group=row.group, **(row.kwargs or {}))
-        row.delete()
 
 
 def _enqueue_for_owner(row: Failure) -> None:

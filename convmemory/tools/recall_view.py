@@ -7,6 +7,7 @@ from typing import Literal
 from memory.context import MemoryContext
 from memory.recalled import NOTHING_ANSWERS, Recall, RecalledMessage
 from memory.resurrection import Chunk, Outcome, Part
+from search.pages.snippets import without_markup
 
 PieceState = Literal["brought", "alive", "missing"]
 LABELS: Mapping[bool, Mapping[Part, str]] = {  # by whether the found message is the question
@@ -99,7 +100,7 @@ def _group(number: int, message: RecalledMessage, outcome: Outcome) -> GroupView
             texts.setdefault(opening.passage.key, opening.passage.text)
     labels = LABELS[message.role == "user"]
     parts = list(outcome.group.parts())
-    shown = [_piece(labels[part], chunk, texts[chunk.key], outcome) for part, chunk in parts]
+    shown = [_piece(labels[part], chunk, without_markup(texts[chunk.key]), outcome) for part, chunk in parts]
     pieces = tuple(piece for piece in shown if piece is not None)
     return GroupView(number, message, outcome.tokens, outcome.left_out, pieces, len(parts) - len(pieces))
 

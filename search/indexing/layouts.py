@@ -1,29 +1,42 @@
-"""Derived data whose form changes between versions: postings, whether passages ask, and non-English words.
+"""Derived data whose form changes between versions: postings, what asks, non-English words, and token vectors.
 
-Reads items through the source's adapter, writes blocks of postings, whether passages ask, and the lexical documents
-of other languages than English. A source with an older layout can still be searched; the sweep brings it up to the
-newest.
+Reads items through the source's adapter, writes blocks of postings, whether passages ask, the lexical documents of
+other languages than English, and the token vectors of words alone. A source with an older layout can still be
+searched; the sweep brings it up to the newest.
 """
 
 from typing import Any
 
 from django.db import connection, transaction
 
+from convmemory.core.errors import EmbedderUnavailable
 from convmemory.core.sql import load_sql
+from convmemory.embeddings.embedder import TokenEmbedder
+from convmemory.embeddings.spaces import active_space, embedder_for
 from search.indexing.batches import batches_of_items
 from search.indexing.documents import store_documents
 from search.models import PostingBlock, Source
 from search.postings.packing import HOMES, ITEM, ITEMS_PER_BLOCK, pack_postings
 from search.sources import ItemText
-from search.vectors.drafts import asking_places
-from search.vectors.locking import lock_for_writing
+from search.vectors.drafts import asking_places, passage_texts
+from search.vectors.locking import lock_for_writing, lock_vectors
 from search.vectors.texts import item_texts
+from search.vectors.token_vectors import drop_punctuation
 
 
 def bring_up_layout(source: Source) -> None:
-    """Make what the newest layout has and this source has not. By the one worker that indexes the source."""
-    if source.layout >= Source.LAYOUT:
-        return
+    """Make what the newest layout has and this source has not. By the one worker that indexes the source.
+
+    Where the model of the active space cannot be used now, its token vectors stay as they are until the next time.
+    """
+    if source.layout < Source.IN_LANGUAGES:
+        _bring_up_words(source)
+    if source.layout < Source.LAYOUT and _keep_words_alone(source):
+        _set_layout(source, Source.LAYOUT)
+
+
+def _bring_up_words(source: Source) -> None:
+    """Postings, what asks, and the words of other languages."""
     for batch in batches_of_items(source, 0):
         # Index the words again of items that are not in English alone. Nothing is embedded for it.
         texts = {item.number: item_texts(item) for item in batch.items}
@@ -35,7 +48,29 @@ def bring_up_layout(source: Source) -> None:
         if source.layout < Source.PACKED:
             PostingBlock.objects.filter(source=source).delete()
             pack_postings(source, range(0, source.item_count, ITEMS_PER_BLOCK))
-        Source.objects.filter(pk=source.pk).update(layout=Source.LAYOUT)
+        _set_layout(source, Source.IN_LANGUAGES)
+
+
+def _keep_words_alone(source: Source) -> bool:
+    """Drop the token vectors of punctuation in the active space; False where its model cannot be used now."""
+    try:
+        space = active_space()
+        embedder = embedder_for(space)
+    except EmbedderUnavailable:
+        return False
+    if not isinstance(embedder, TokenEmbedder):
+        return True
+    for batch in batches_of_items(source, 0):
+        texts = passage_texts(element for item in batch.items for element in item.elements)
+        with transaction.atomic():
+            lock_vectors(source.pk, space.pk)
+            drop_punctuation(source, space, embedder, texts, range(batch.first, batch.last + 1))
+    return True
+
+
+def _set_layout(source: Source, layout: int) -> None:
+    Source.objects.filter(pk=source.pk).update(layout=layout)
+    source.layout = layout
 
 
 def _mark_asking(source: Source, items: list[ItemText]) -> None:

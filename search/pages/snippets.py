@@ -55,6 +55,11 @@ def show_marks(text: str, marks: Sequence[tuple[int, int]]) -> tuple[Piece, ...]
     return tuple(piece for piece in pieces if piece.text)
 
 
+def without_markup(text: str) -> str:
+    """The text as it reads."""
+    return _without(text, _cuts(text), 0, len(text))
+
+
 def _cuts(text: str) -> list[tuple[int, int, str]]:
     """What of the text is markup: from, to, and what is put in. Bars are markup where lines begin with them."""
     found = _MARKUP.finditer(text)

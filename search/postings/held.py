@@ -5,7 +5,7 @@ further segment. Small segments are merged into one, so that there are never man
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any, TypeVar
 
@@ -34,6 +34,10 @@ class Occurrences:
     places: NDArray[np.int32]
     letters: NDArray[np.uint8]
     counts: NDArray[np.uint8]
+
+    def of(self, chosen: Mask) -> "Occurrences":
+        """Those alone."""
+        return Occurrences(self.words[chosen], self.places[chosen], self.letters[chosen], self.counts[chosen])
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +123,9 @@ class Postings:
         found = []
         for segment, places in zip(self.segments, self.places, strict=True):
             own = segment.occurrences(wanted)
-            place = places[own.places]
-            here = place >= 0
-            if here.all():
-                found.append(Occurrences(own.words, place, own.letters, own.counts))
-            else:
-                found.append(Occurrences(own.words[here], place[here], own.letters[here], own.counts[here]))
+            placed = replace(own, places=places[own.places])
+            here = placed.places >= 0
+            found.append(placed if here.all() else placed.of(here))
         if len(found) == 1:
             return found[0]
         return Occurrences(

@@ -16,6 +16,7 @@ from search.ranking.dates import EPOCH, NEARBY_DAYS, Days, Period
 from search.ranking.times.reading import Beside, Order, Place
 from search.ranking.times.spans import Span
 from search.retrieval.candidates import ItemKeys, Scores, item_keys, split_keys
+from search.retrieval.corpus import send_moments_query
 from search.retrieval.features import Feature
 from search.retrieval.prepared import PreparedQuery
 
@@ -28,6 +29,9 @@ MISSING = -(2**62)  # the second of an item that was deleted meanwhile
 DAY_S = 86_400
 MANY_SHARE = 0.3  # of an owner's items, from which on all are read at once
 
+Columns = tuple[Any, ...]
+"""When all items of an owner were written, as `owner_moments` brings it."""
+
 Ints = NDArray[np.int64]
 
 
@@ -39,10 +43,14 @@ class Moments:
     seconds: NDArray[np.int64]
 
 
-def read_moments(query: PreparedQuery, keys: ItemKeys, *, item_count: int) -> Moments:
-    """When these items (keys sorted) of the `item_count` that the owner has were written. One query."""
-    read = _moments_of_owner if len(keys) > item_count * MANY_SHARE else _moments_of_items
-    found, days, seconds = read(query.owner_id, keys)
+def read_moments(query: PreparedQuery, keys: ItemKeys, *, item_count: int, of_all: Columns | None = None) -> Moments:
+    """When these items (keys sorted) of the `item_count` that the owner has were written.
+
+    One query, none where those `of_all` items have been read ahead.
+    """
+    if of_all is None and len(keys) > item_count * MANY_SHARE:
+        (of_all,) = send_moments_query(query.owner_id).rows()
+    found, days, seconds = _moments_of_items(query.owner_id, keys) if of_all is None else _moments_in(of_all)
     moments = Moments(np.zeros(len(keys), np.int64), np.full(len(keys), MISSING))
     places = np.searchsorted(keys, found).clip(max=max(len(keys) - 1, 0))
     wanted = np.flatnonzero(keys[places] == found) if len(keys) else places[:0]
@@ -59,10 +67,8 @@ def _moments_of_items(owner_id: int, keys: ItemKeys) -> tuple[ItemKeys, Ints, In
     return item_keys(found or [], numbers or []), np.asarray(days or [], np.int64), np.asarray(seconds or [], np.int64)
 
 
-def _moments_of_owner(owner_id: int, keys: ItemKeys) -> tuple[ItemKeys, Ints, Ints]:
-    """The same of all items of the owner, from an index alone: several times as fast where many are wanted."""
-    parameters = {"owner": owner_id, "zone": timezone.get_current_timezone_name()}
-    (columns,) = PendingQuery(load_sql("search", "owner_moments"), parameters).rows()
+def _moments_in(columns: Columns) -> tuple[ItemKeys, Ints, Ints]:
+    """Keys, days and seconds."""
     kinds = (">i8", ">i4", ">i4", ">i8")
     found = [np.frombuffer(data or b"", kind).astype(np.int64) for data, kind in zip(columns, kinds, strict=True)]
     return item_keys(found[0], found[1]), found[2], found[3]

@@ -75,7 +75,10 @@ class PassageMatches:
     def best_of(self, places: NDArray[np.int64], size: int) -> NDArray[np.float32]:
         """The best cosine of each token at each of `size` places (q, size), where `places` (p,) groups the passages."""
         best = np.zeros((len(self.best), size), np.float32)
-        np.maximum.at(best.T, places, self.best.T)
+        if len(places):
+            order = np.argsort(places, kind="stable")
+            starts = np.flatnonzero(np.diff(places[order], prepend=-1))
+            best[:, places[order[starts]]] = np.maximum.reduceat(self.best[:, order], starts, axis=1).clip(min=0)
         return best
 
     def max_sim(self, size: int) -> Scores:

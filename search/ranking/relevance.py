@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from search.ranking.calibration import calibration_of
+from search.ranking.calibration import Calibration, calibration_of
 from search.ranking.fusion import Order
 from search.ranking.rankers import long_share
 from search.retrieval.candidates import Scores
@@ -35,10 +35,26 @@ WHOLE = 0.999  # of the query's words, as a share of their idf
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What speaks for an answer: numbers of the query, and columns (n,) over the candidates."""
+    """What speaks for an answer: numbers of the query, and of the candidates in their `order` what to tell of each."""
 
     query: Mapping[str, float]
-    candidates: Mapping[str, Scores]
+    table: FeatureTable
+    scores: Scores
+    order: Order
+
+    def of_candidates(self, indices: Order) -> dict[str, Scores]:
+        """Columns (n,) over some candidates: where each stands beside the best one, and how well it matches."""
+        best = float(self.scores[self.order[0]])
+        places = np.empty(len(self.order), np.float32)
+        places[self.order] = np.arange(len(self.order), dtype=np.float32)
+        scores = self.scores[indices]
+        columns: dict[str, Scores] = {
+            "similarity": self.table.similarities[indices],
+            "share": np.asarray(scores / max(best, 1e-6), np.float32),
+            "behind": np.asarray(best - scores, np.float32),
+            "place": np.log1p(places[indices]),
+        }
+        return columns | {str(name): _column(self.table, name, indices) for name in OF_CANDIDATES}
 
     @property
     def is_held_whole(self) -> bool:
@@ -48,15 +64,18 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Relevance:
-    """The probability that anything found answers, and (n,) that each candidate does; None without a calibration."""
+    """The probability that anything found answers, None without a calibration, and what that of a candidate takes."""
 
     answerable: float | None = None
-    candidates: Scores | None = None
     evidence: Evidence | None = None
+    calibration: Calibration | None = None
 
-    def of(self, index: int) -> float | None:
-        """Of one candidate."""
-        return None if self.candidates is None else round(float(self.candidates[index]), 4)
+    def of(self, indices: Order) -> list[float | None]:
+        """The probability that each of these few candidates answers; None without a calibration."""
+        if self.answerable is None or self.evidence is None or self.calibration is None:
+            return [None] * len(indices)
+        chances = self.calibration.of_candidates(self.evidence.of_candidates(indices))
+        return [round(float(self.answerable * chance), 4) for chance in chances]
 
 
 def relevance_of(
@@ -68,8 +87,7 @@ def relevance_of(
     calibration = calibration_of(query.space.model if query.space else "", mode) if mode else None
     if calibration is None:
         return Relevance(evidence=evidence)
-    anything = calibration.of_anything(evidence.query)
-    return Relevance(anything, anything * calibration.of_candidates(evidence.candidates), evidence)
+    return Relevance(calibration.of_anything(evidence.query), evidence, calibration)
 
 
 def _mode(query: PreparedQuery, table: FeatureTable) -> str:
@@ -90,27 +108,41 @@ def gather_evidence(
     found = _of_words(query, table, word_weights)
     first = int(order[0])
     for name in HIGHEST:
-        column = _column(table, name)
-        seen = table.columns.get(name, column)
-        found[str(name)] = highest = float(column.max())
-        found[f"{name}_margin"] = highest - float(np.nanmedian(seen)) if not np.isnan(seen).all() else 0.0
-        found[f"{name}_first"] = float(column[first])
+        highest, median, of_first = _height(table.columns.get(name), first)
+        found[str(name)] = highest
+        found[f"{name}_margin"] = highest - median
+        found[f"{name}_first"] = of_first
     best = float(scores[first])
     found["lead"] = (best - float(scores[order[1]])) / max(best, 1e-6) if len(order) > 1 else 1.0
     found["said_by_another"] = _said_by_another(table)
-    return Evidence(found, _of_candidates(table, scores, order))
+    return Evidence(found, table, scores, order)
+
+
+def _height(column: Scores | None, first: int) -> tuple[float, float, float]:
+    """The best value, what is seen in the middle, and that of the first hit; 0 where nothing is known."""
+    if column is None:
+        return 0.0, 0.0, 0.0
+    seen = column[~np.isnan(column)]
+    if not len(seen):
+        return 0.0, 0.0, 0.0
+    highest = float(seen.max()) if len(seen) == len(column) else max(float(seen.max()), 0.0)
+    of_first = float(column[first])
+    return highest, float(np.median(seen, overwrite_input=True)), 0.0 if np.isnan(of_first) else of_first
 
 
 def _of_words(query: PreparedQuery, table: FeatureTable, word_weights: Mapping[str, float]) -> dict[str, float]:
-    """How many words the query has beside stop words, how rare they are, and what share of them nothing holds."""
+    """How many words the query has beside stop words, how rare they are, what share of them nothing holds, and whether
+    that is all of several words.
+    """
     words = {word.written for word in query.words if not word.is_stop_word}
     weights = np.array([word_weights.get(word, 0.0) for word in sorted(words)], np.float32)
     unseen = float(inverse_document_frequency(np.zeros(1, np.int64), table.item_count)[0])
-    total = max(float(weights.sum()), 1e-6)
+    unseen_share = float(weights[weights >= unseen * WHOLE].sum()) / max(float(weights.sum()), 1e-6)
     return {
         "words": float(np.log1p(len(weights))),
         "rarity": float(weights.mean()) / max(unseen, 1e-6) if len(weights) else 0.0,
-        "unseen": float(weights[weights >= unseen * WHOLE].sum()) / total,
+        "unseen": unseen_share,
+        "none_held": float(unseen_share >= WHOLE and len(weights) > 1),
         "items": float(np.log1p(table.item_count)),
         "named_share": table.named_share,
         "long_share": long_share(table.mean_item_length),
@@ -119,7 +151,7 @@ def _of_words(query: PreparedQuery, table: FeatureTable, word_weights: Mapping[s
 
 def _said_by_another(table: FeatureTable) -> float:
     """By how much the best stands above the best that the speaker says whom the query names; 0 where it names none."""
-    named = float(_column(table, Feature.NAMED_SPEAKER).max())
+    named = _height(table.columns.get(Feature.NAMED_SPEAKER), 0)[0]
     seen = table.columns.get(Feature.MAX_SIM)
     if named <= 0 or seen is None:
         return 0.0
@@ -127,21 +159,9 @@ def _said_by_another(table: FeatureTable) -> float:
     return max(0.0, (highest - float(np.nanmedian(seen))) / max(highest - lowest, LEAST_SPREAD) - named)
 
 
-def _of_candidates(table: FeatureTable, scores: Scores, order: Order) -> dict[str, Scores]:
-    """Where each candidate stands beside the best one, and how well it matches by itself."""
-    best = float(scores[order[0]])
-    places = np.empty(len(order), np.float32)
-    places[order] = np.arange(len(order), dtype=np.float32)
-    columns: dict[str, Scores] = {
-        "similarity": table.similarities,
-        "share": np.asarray(scores / max(best, 1e-6), np.float32),
-        "behind": np.asarray(best - scores, np.float32),
-        "place": np.log1p(places),
-    }
-    return columns | {str(name): _column(table, name) for name in OF_CANDIDATES}
-
-
-def _column(table: FeatureTable, name: str) -> Scores:
-    """A feature, 0 where nothing is known."""
+def _column(table: FeatureTable, name: str, indices: Order) -> Scores:
+    """A feature of some candidates, 0 where nothing is known."""
     column = table.columns.get(name)
-    return np.zeros(len(table.keys), np.float32) if column is None else np.nan_to_num(column).astype(np.float32)
+    if column is None:
+        return np.zeros(len(indices), np.float32)
+    return np.nan_to_num(column[indices]).astype(np.float32)

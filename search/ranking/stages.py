@@ -97,7 +97,9 @@ def _rank(retrieved: Retrieved, rankers: Rankers, options: SearchOptions) -> Ran
     query, table = retrieved.query, retrieved.table
     if not len(table.keys):
         return RankedItems(query, table, word_weights=retrieved.word_weights)
-    moments = read_moments(query, table.keys, item_count=table.item_count) if query.time else None
+    moments = None
+    if query.time:
+        moments = read_moments(query, table.keys, item_count=table.item_count, of_all=retrieved.moments)
     table = table.with_columns(date_features(query, table.keys, moments), of={Feature.DATE})
     if query.space is None:
         scores = in_order_of_time(query, rankers.full_text.score(table), table.keys, moments)

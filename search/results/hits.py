@@ -90,10 +90,12 @@ def show_hits(ranked: RankedItems, page: NDArray[np.int64]) -> list[Hit]:
     found = {name: ranked.table.columns[name] for name in FEATURE_NAMES.values() if name in ranked.table.columns}
     best = {name: float(np.nanmax(values)) for name, values in found.items() if not np.isnan(values).all()}
     named_from = {str(name): value * NAMED_SHARE for name, value in best.items() if value > 0}
-    similarities = ranked.table.similarities[page]
+    similarities, relevances = ranked.table.similarities[page], ranked.relevance.of(page)
     return [
-        _hit(turn, rows[turn], passages.get(turn, ()), float(similarity), ranked, int(index), named_from)
-        for turn, index, similarity in zip(zip(sources, items, strict=True), page, similarities, strict=True)
+        _hit(turn, rows[turn], passages.get(turn, ()), float(similarity), relevance, ranked, int(index), named_from)
+        for turn, index, similarity, relevance in zip(
+            zip(sources, items, strict=True), page, similarities, relevances, strict=True
+        )
         if turn in rows  # else deleted since they were found
     ]
 
@@ -103,6 +105,7 @@ def _hit(
     row: tuple[Any, ...],
     passages: tuple[ShownPassage, ...],
     similarity: float,
+    relevance: float | None,
     ranked: RankedItems,
     index: int,
     named_from: Mapping[str, float],
@@ -118,7 +121,7 @@ def _hit(
         message_id=message_id,
         similarity=round(similarity, 4),
         score=round(float(ranked.scores[index]), 4),
-        relevance=ranked.relevance.of(index),
+        relevance=relevance,
         user_question=question,
         passage=passage.text if passage else "",
         marks=passage.marks if passage else (),

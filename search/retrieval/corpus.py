@@ -1,10 +1,15 @@
-"""How much an owner has: what document frequencies, mean lengths and the choice of a vector plan rest on."""
+"""How much an owner has: what document frequencies, mean lengths and the choice of a vector plan rest on.
+
+And when each item of it was written, for a query that is going to ask that of nearly all.
+"""
 
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+from django.utils import timezone
 from numpy.typing import NDArray
 
 from convmemory.core.sql import PendingQuery, load_sql
@@ -41,14 +46,22 @@ def inverse_document_frequency(found_in: NDArray[np.int64], documents: int) -> S
     return np.log1p((documents - found_in + 0.5) / (found_in + 0.5)).clip(min=0).astype(np.float32)
 
 
+def send_moments_query(owner_id: int) -> PendingQuery:
+    """Send what reads when all items were written, from an index alone: several times as fast where many are wanted."""
+    parameters: dict[str, Any] = {"owner": owner_id, "zone": timezone.get_current_timezone_name()}
+    return PendingQuery(load_sql("search", "owner_moments"), parameters)
+
+
 class PendingCorpus:
     """The statement over the owner's sources on its way; what it brings is read once and kept.
 
-    Of `kinds` alone where some are given: what else the owner has changes nothing in what is found of them.
+    Of `kinds` alone where some are given: what else the owner has changes nothing in what is found of them. Behind it
+    goes the statement that reads when all items were written, if they are wanted `with_moments`.
     """
 
-    def __init__(self, owner_id: int, kinds: Collection[str] = ()) -> None:
+    def __init__(self, owner_id: int, kinds: Collection[str] = (), *, with_moments: bool = False) -> None:
         self._pending = PendingQuery(load_sql("search", "corpus"), {"owner": owner_id, "kinds": sorted(kinds)})
+        self._pending_moments = send_moments_query(owner_id) if with_moments else None
 
     @cached_property
     def corpus(self) -> Corpus:
@@ -57,3 +70,8 @@ class PendingCorpus:
         columns = [np.asarray(column or [], np.int64) for column in found]
         order = np.argsort(columns[0])
         return Corpus(*(column[order] for column in columns))
+
+    @cached_property
+    def moments(self) -> tuple[Any, ...] | None:
+        """Waits for the row; None where they are not wanted."""
+        return self._pending_moments.rows()[0] if self._pending_moments is not None else None

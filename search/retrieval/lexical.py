@@ -14,14 +14,14 @@ import numpy as np
 
 from convmemory.core.sql import PendingQuery, load_sql
 from search.models import PostingBlock
-from search.postings.held import NOTHING, Postings, current_postings, send_digest_query
-from search.retrieval.candidates import ItemKeys, item_keys
+from search.postings.held import NOTHING, Mask, Occurrences, Postings, current_postings, send_digest_query
+from search.retrieval.candidates import ITEM_BITS, ItemKeys, item_keys
 from search.retrieval.corpus import Corpus, PendingCorpus, inverse_document_frequency
 from search.retrieval.eligibility import Eligibility, PendingEligibility
 from search.retrieval.features import LEXICAL
 from search.retrieval.prepared import PreparedQuery, QueryWord
 from search.retrieval.retriever import Candidates
-from search.retrieval.word_scores import RANKS, WordCounts, joined_counts, word_features
+from search.retrieval.word_scores import RANKS, Ints, WordCounts, joined_counts, word_features
 
 MAX_TERMS = 40  # of a very long query, the first
 SCOPE_COLUMNS = {
@@ -32,6 +32,11 @@ SCOPE_COLUMNS = {
 }
 HOMES = {"spoken": PostingBlock.Home.SPOKEN, "unspoken": PostingBlock.Home.UNSPOKEN}
 SYSTEM_LETTER = "C"  # in `spoken`: system prompts, whose words find an item and do not count
+
+Forms = Mapping[str, frozenset[str]]
+"""The lexemes that a term is looked up under, each with the languages of the sources where it counts."""
+EVERYWHERE: frozenset[str] = frozenset()
+"""No language: a lexeme that counts in all sources."""
 
 
 class LexicalRetriever:
@@ -47,16 +52,26 @@ class LexicalRetriever:
         terms = _terms(query.words)
         columns = {home for name, (home, _) in SCOPE_COLUMNS.items() if name in query.scope} if terms else set()
         digests = {column: send_digest_query(query.owner_id, HOMES[column]) for column in sorted(columns)}
-        return PendingWords(terms, digests, PendingEligibility(query))
+        return PendingWords(
+            terms,
+            digests,
+            PendingEligibility(query),
+            PendingQuery(load_sql("search", "sources_by_language"), {"owner": query.owner_id})
+            if query.languages
+            else None,
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class PendingWords:
-    """What each term stands for in every language, the digests of the owner's postings by column, and the filters."""
+    """The forms of each term, the digests of the owner's postings by column, the filters, and which sources hold texts
+    of which language: None where all are in English.
+    """
 
-    terms: Mapping[str, Sequence[str]]
+    terms: Mapping[str, Forms]
     digests: Mapping[str, PendingQuery]
     eligibility: PendingEligibility
+    sources_by_language: PendingQuery | None
 
     def read(self, query: PreparedQuery, corpus: Corpus) -> Candidates:
         """Of a search by meaning the weights of the words alone."""
@@ -76,12 +91,13 @@ class PendingWords:
         """How often each eligible item holds each term; of sources that are not packed yet by another statement."""
         answers = {column: pending.rows()[0] for column, pending in self.digests.items()}
         eligibility = self.eligibility.read()
+        spoken_in = dict(self.sources_by_language.rows()) if self.sources_by_language else {}
         found = []
         for column, (count, digest, unpacked) in answers.items():
             letters = _letters(column, query.scope)
             postings = current_postings(query.owner_id, HOMES[column], (count, digest)) or NOTHING
-            lexemes = list(self.terms.values())
-            found.append(_packed_counts(postings, lexemes, letters, eligibility.without(unpacked or [])))
+            packed = eligibility.without(unpacked or [])
+            found.append(_packed_counts(postings, list(self.terms.values()), spoken_in, letters, packed))
             if unpacked:
                 rows = PendingQuery(*unpacked_statement(column, list(self.terms), query, unpacked)).rows()
                 found.append(_ranked_counts(rows, eligibility))
@@ -93,13 +109,17 @@ def _letters(column: str, scope: frozenset[str]) -> str:
     return "".join(letter for name, (home, letter) in SCOPE_COLUMNS.items() if home == column and name in scope)
 
 
-def _terms(words: Sequence[QueryWord]) -> dict[str, tuple[str, ...]]:
-    """Distinct lexemes of the words that are no stop words, of all words where all are; each with those that it has in
-    other languages behind itself.
+def _terms(words: Sequence[QueryWord]) -> dict[str, Forms]:
+    """Distinct lexemes of the words that are no stop words, of all words where all are, each with its forms.
+
+    What "longest" is to German, "long", counts in German sources alone: in an English one it is another word.
     """
-    terms: dict[str, tuple[str, ...]] = {}
+    terms: dict[str, dict[str, frozenset[str]]] = {}
     for word in [word for word in words if not word.is_stop_word] or words:
-        terms[word.lexeme] = tuple(dict.fromkeys((word.lexeme, *terms.get(word.lexeme, ()), *word.also)))
+        forms = terms.setdefault(word.lexeme, {word.lexeme: EVERYWHERE})
+        for language, lexeme in word.also.items():
+            if lexeme != word.lexeme:
+                forms[lexeme] = forms.get(lexeme, EVERYWHERE) | {language}
     return dict(islice(terms.items(), MAX_TERMS))
 
 
@@ -113,13 +133,20 @@ def _word_weights(words: Sequence[QueryWord], idf: Mapping[str, float], items: i
 
 
 def _packed_counts(
-    postings: Postings, terms: Sequence[Sequence[str]], letters: str, eligibility: Eligibility
+    postings: Postings,
+    terms: Sequence[Forms],
+    spoken_in: Mapping[str, Sequence[int]],
+    letters: str,
+    eligibility: Eligibility,
 ) -> WordCounts:
-    """What the postings say of the terms, each the sum of its lexemes, as far as the items are eligible."""
+    """What the postings say of the terms, each the sum of its forms, as far as the items are eligible."""
     if not postings.segments:
         return WordCounts.nothing()
-    stands = postings.occurrences([lexeme for lexemes in terms for lexeme in lexemes])
-    term_of = np.repeat(np.arange(len(terms)), [len(lexemes) for lexemes in terms])
+    stands = postings.occurrences([lexeme for forms in terms for lexeme in forms])
+    if spoken_in:
+        languages = [of_lexeme for forms in terms for of_lexeme in forms.values()]
+        stands = stands.of(_in_their_languages(stands, languages, postings.keys >> ITEM_BITS, spoken_in))
+    term_of = np.repeat(np.arange(len(terms)), [len(forms) for forms in terms])
     cells = term_of[stands.words] * len(postings.keys) + stands.places  # of `counts`, row by row
     counts = np.zeros((len(terms), len(postings.keys)), np.float32)
     for letter in letters:
@@ -131,6 +158,19 @@ def _packed_counts(
     if not eligibility.admits_all:
         counts[:, ~eligibility.admitted(postings.keys)] = 0
     return WordCounts.of_matrix(postings.keys, postings.lengths, counts)
+
+
+def _in_their_languages(
+    stands: Occurrences, languages: Sequence[frozenset[str]], sources: Ints, spoken_in: Mapping[str, Sequence[int]]
+) -> Mask:
+    """Which of the occurrences stand in a source of a language of their lexeme; `sources` (n,) are the items'."""
+    counted = np.ones(len(stands.words), np.bool_)
+    for group in {group for group in languages if group}:
+        numbers = [number for number, of_lexeme in enumerate(languages) if of_lexeme == group]
+        own = np.flatnonzero(np.isin(stands.words, numbers))
+        allowed = [source for language in group for source in spoken_in.get(language, ())]
+        counted[own] = np.isin(sources[stands.places[own]], allowed)
+    return counted
 
 
 # --- counts of what is not packed yet --------------------------------------------------------------

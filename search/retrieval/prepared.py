@@ -5,7 +5,7 @@ The vectors are added once its words have been sent (`dense.py`): PostgreSQL loo
 
 import logging
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -33,12 +33,12 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class QueryWord:
-    """A word of the query as it is written, and its lexeme in the index; `also` in texts of other languages."""
+    """A word of the query as it is written, and its lexeme in the index; `also` says it by language for other texts."""
 
     written: str
     lexeme: str
     is_stop_word: bool
-    also: tuple[str, ...] = ()
+    also: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +148,8 @@ def _look_up_words(owner_id: int, text: str, kinds: Collection[str]) -> tuple[tu
         rows = cursor.fetchall()
     language = _language_of_query([row[4] for row in rows], in_english=sum(row[2] for row in rows))
     words = (
-        QueryWord(written, lexeme, in_english or language in stop_word_in, tuple(also))
-        for written, lexeme, in_english, also, stop_word_in, _ in rows
+        QueryWord(written, lexeme, in_english or language in stop_word_in, dict(zip(spoken, also, strict=False)))
+        for written, lexeme, in_english, also, stop_word_in, spoken in rows  # `also` is empty of what is no word
     )
     return tuple(words), tuple(rows[0][5]) if rows else ()
 

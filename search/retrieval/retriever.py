@@ -6,7 +6,7 @@ with `features`, `needs_vector`, `applies` and `send`, and name it in `search/pi
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from search.retrieval.candidates import NO_ITEMS, ItemKeys, Scores
 from search.retrieval.corpus import Corpus, PendingCorpus
@@ -57,8 +57,12 @@ class Retriever(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Retrieved:
-    """All candidates in one table, the idf of the query's words, and the query as it was searched for."""
+    """All candidates in one table, the idf of the query's words, and the query as it was searched for.
+
+    `moments` says when all of the owner's items were written, where that was read ahead (`search/ranking/in_time.py`).
+    """
 
     query: PreparedQuery
     table: FeatureTable
     word_weights: Mapping[str, float]
+    moments: tuple[Any, ...] | None = None

@@ -1,5 +1,5 @@
 -- The words of a query, their lexemes in English and whether each is a stop word there; the same in the languages of the
--- owner's sources of some kinds, and these languages. Numbers, addresses and the like are the same in all.
+-- owner's sources of some kinds, in their order, and these languages. Numbers, addresses and the like are the same in all.
 WITH spoken AS MATERIALIZED (
     SELECT DISTINCT language
     FROM search_source AS s, string_to_table(s.languages, ' ') AS language
@@ -12,9 +12,10 @@ SELECT
     w.lexemes[1],
     ts_lexize('english_stem', lower(w.token)) = '{}',
     ARRAY(
-        SELECT DISTINCT (ts_lexize(('convmemory_' || language)::regdictionary, lower(w.token)))[1]
+        SELECT (ts_lexize(('convmemory_' || language)::regdictionary, lower(w.token)))[1]
         FROM spoken
         WHERE w.dictionary = 'convmemory_stem'::regdictionary
+        ORDER BY language
     ),
     ARRAY(
         SELECT language FROM spoken

@@ -42,6 +42,11 @@ def draft_passages(elements: Iterable[Element]) -> Iterator[Draft]:
             yield Draft(element, span, passage_text(element, parts[span.part_index], span.start, span.end))
 
 
+def passage_texts(elements: Iterable[Element]) -> dict[UUID, str]:
+    """What is embedded of the passages of some elements, by its hash."""
+    return {draft.digest: draft.text for draft in draft_passages(elements)}
+
+
 def asking_places(elements: Iterable[Element]) -> list[tuple[int, int, int, int]]:
     """Element, part, start and end of each passage that asks."""
     return [

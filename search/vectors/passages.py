@@ -21,13 +21,13 @@ from convmemory.embeddings.cache import vectors_ahead
 from convmemory.embeddings.embedder import TokenEmbedder, Vector, embed_each
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import embedder_for
-from convmemory.embeddings.token_codes import encode_vectors
 from search.index_signals import elements_embedded
 from search.models import BinaryCodeBlock, Passage, Source
 from search.sources import Element, ItemText, Kind
 from search.vectors.codes import drop_codes, pack_codes
-from search.vectors.drafts import Draft, draft_passages
+from search.vectors.drafts import Draft, draft_passages, passage_texts
 from search.vectors.locking import lock_vectors
+from search.vectors.token_vectors import coded_words
 
 KINDS: dict[Kind, int] = {
     "user": Passage.Kind.USER,
@@ -240,7 +240,7 @@ def _insert(source: Source, space: EmbeddingSpace, drafts: Sequence[Draft], know
 
 def new_passage_texts(owner_id: int, space: EmbeddingSpace, elements: Iterable[Element]) -> list[str]:
     """What is embedded of the elements' passages, but for what the owner has in this space. One query."""
-    texts = {draft.digest: draft.text for draft in draft_passages(elements)}
+    texts = passage_texts(elements)
     known = _look_up(owner_id, space, list(texts))
     return [text for digest, text in texts.items() if digest not in known]
 
@@ -260,7 +260,7 @@ def _embed(owner_id: int, space: EmbeddingSpace, texts: Sequence[str]) -> Iterat
     embedder = embedder_for(space)
     if isinstance(embedder, TokenEmbedder):
         for embedding in embedder.embed_passages_with_tokens(texts):
-            tokens = encode_vectors(embedding.token_vectors)
+            tokens = coded_words(embedder, embedding)
             yield Embedded(vector_text(embedding.vector), len(embedding.token_ids), tokens)
         return
     ahead = vectors_ahead(space, texts, owner_id=owner_id)

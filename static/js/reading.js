@@ -88,15 +88,29 @@
     }
   }
 
+  /** Changes how wide the messages are, and leaves the one that is read where it stands. */
+  function keepingPlace(change) {
+    const head = one(".page-head").getBoundingClientRect().bottom;
+    const isInView = ({ top }) => top >= head - 1 && top < innerHeight;
+    const read =
+      all(".message").find((message) => isInView(message.getBoundingClientRect())) ??
+      all(".message").find((message) => message.getBoundingClientRect().bottom > head);
+    const before = read?.getBoundingClientRect().top;
+    change();
+    const main = one("#main");
+    const scroller = getComputedStyle(main).overflowY === "auto" ? main : document.scrollingElement;
+    if (read) scroller.scrollTop += read.getBoundingClientRect().top - before;
+  }
+
   function closeOutline() {
-    panel().hidden = true;
+    keepingPlace(() => (panel().hidden = true));
     remember(false);
-    one("[data-outline-link]").focus();
+    one("[data-outline-link]").focus({ preventScroll: true });
   }
 
   /** The panel has been filled: show it, with the present turn in view. */
   function openOutline() {
-    panel().hidden = false;
+    keepingPlace(() => (panel().hidden = false));
     remember(true);
     one("[aria-current]", panel())?.scrollIntoView({ block: "center" });
   }

@@ -1,8 +1,10 @@
 """What holds for every embedder, whichever model stands behind it."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import compress
 from pathlib import Path
 
 import numpy as np
@@ -120,6 +122,12 @@ def test_token_vectors_come_with_the_vector_of_the_passage(embedder: Embedder) -
         assert found.token_vectors.shape == (len(found.token_ids), embedder.card.dimensions)
         np.testing.assert_allclose(np.linalg.norm(found.token_vectors, axis=1), 1, atol=1e-5)
         assert tokens.spans == embedder.token_spans(text)
+        assert _letters(text, tokens.spans) == _letters(text, compress(tokens.spans, embedder.are_words(tokens.ids)))
+
+
+def _letters(text: str, spans: Iterable[tuple[int, int]]) -> set[int]:
+    """The places of the letters, digits and underscores that the spans cover."""
+    return {place for span in spans for place in range(*span) if re.match(r"\w", text[place])}
 
 
 def test_token_vectors_come_with_the_vector_of_the_question(embedder: Embedder) -> None:

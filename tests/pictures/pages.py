@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from playwright.sync_api import Page
 
 from tests.pictures.visitors import NEWCOMER, OWNER
+from tests.support.installation import ROOT
 
 Steps = Callable[[Page], None]
 QUERY = "why+did+payments+deadlock"
@@ -53,7 +54,8 @@ def _open_outline(page: Page) -> None:
 def _open_palette(page: Page) -> None:
     page.keyboard.press("Control+k")
     page.keyboard.type("deadlock")
-    page.locator(".palette-entry").first.wait_for()
+    page.locator(".palette-entry", has_text="Search for “deadlock”").wait_for()
+    page.locator(".palette-entry.is-chosen").wait_for()
 
 
 def _open_keys(page: Page) -> None:
@@ -63,6 +65,18 @@ def _open_keys(page: Page) -> None:
 
 def _see_table(page: Page) -> None:
     page.locator("#swagger-ui .opblock").first.wait_for()
+
+
+def _name_no_folder(page: Page) -> None:
+    """The page as it is where the program is installed, not where the pictures are taken."""
+    page.evaluate(
+        """(folder) => {
+          const walker = document.createTreeWalker(document.querySelector("#main"), NodeFilter.SHOW_TEXT);
+          const shown = (text) => text.replaceAll(folder, "/srv/convmemory");
+          while (walker.nextNode()) walker.currentNode.data = shown(walker.currentNode.data);
+        }""",
+        str(ROOT),
+    )
 
 
 def shots_of(ids: Mapping[str, int]) -> list[Shot]:
@@ -75,7 +89,7 @@ def shots_of(ids: Mapping[str, int]) -> list[Shot]:
         Shot("home", "Home", "/"),
         Shot("search", "Search", SEARCH, steps=_select_result),
         Shot("search-filters", "Filters", f"{SEARCH}&agent=claude-code", steps=_open_chip),
-        Shot("search-nothing", "Nothing found", "/search?q=%22zzyzx+quux%22"),
+        Shot("search-nothing", "Nothing found", "/search?q=zzqqxx+blorf"),
         Shot("palette", "Go anywhere", "/", steps=_open_palette),
         Shot("keys", "Keys", "/", steps=_open_keys),
         Shot("library", "Library", "/library"),
@@ -102,7 +116,7 @@ def shots_of(ids: Mapping[str, int]) -> list[Shot]:
         Shot("appearance", "Appearance", "/settings/appearance"),
         Shot("agents", "Models and agents", "/agents"),
         Shot("agent", "An agent", "/agents/new"),
-        Shot("connect", "Keys and connections", "/settings/connect"),
+        Shot("connect", "Keys and connections", "/settings/connect", steps=_name_no_folder),
         Shot("api-keys", "API keys", "/settings/keys"),
         Shot("data", "Your data", "/settings/data"),
         Shot("password", "Password", "/settings/password"),

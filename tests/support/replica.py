@@ -13,7 +13,7 @@ import pytest
 from django.db import connection
 
 from convmemory.core import embedded
-from convmemory.core.postgres import server
+from convmemory.core.postgres import configuration, programs, server
 from tests.conftest import FAST_OPTIONS
 from tests.support.installation import wait_until
 
@@ -31,12 +31,12 @@ class StreamingReplica:
 
     @property
     def host(self) -> str:
-        return str(server.socket_dir(self.folder, server._account(self.folder)))
+        return str(server.socket_dir(self.folder, programs.account_of(self.folder)))
 
     @property
     def url(self) -> str:
         """Its address, for `DATABASE_REPLICA_URLS`; who logs in is as for the primary."""
-        return f"postgres://{quote(self.host, safe='')}:{server.PORT}/{self.database}"
+        return f"postgres://{quote(self.host, safe='')}:{configuration.PORT}/{self.database}"
 
     def start(self) -> None:
         server.start(self.folder, self.options)
@@ -46,7 +46,7 @@ class StreamingReplica:
         server.stop(self.folder, timeout_s=0)
 
     def ask(self, statement: str) -> object:
-        with psycopg.connect(host=self.host, user=server.SUPERUSER, dbname=self.database) as link:
+        with psycopg.connect(host=self.host, user=configuration.SUPERUSER, dbname=self.database) as link:
             row = link.execute(statement.encode()).fetchone()
         return row[0] if row else None
 
@@ -70,7 +70,11 @@ class StreamingReplica:
 
 def _primary() -> dict[str, Any]:
     folder = connection.settings_dict["EMBEDDED_PATH"]
-    return {"host": str(embedded.join(folder, FAST_OPTIONS)), "port": str(server.PORT), "user": server.SUPERUSER}
+    return {
+        "host": str(embedded.join(folder, FAST_OPTIONS)),
+        "port": str(configuration.PORT),
+        "user": configuration.SUPERUSER,
+    }
 
 
 @contextmanager
@@ -87,13 +91,15 @@ def replica_of(
     primary: Mapping[str, Any], database: str, folder: Path, options: Mapping[str, str]
 ) -> Iterator[StreamingReplica]:
     """A replica of a running server on this machine, stopped at the end."""
-    account = server._account(folder)
+    account = programs.account_of(folder)
     folder.mkdir(mode=0o700)
     if account:
-        server._open_path_to(folder)
+        programs.open_path_to(folder)
         os.chown(folder, account.uid, account.gid)
     command = ["pg_basebackup", "-h", primary["host"], "-p", primary["port"], "-U", primary["user"], "-D", str(folder)]
-    done = server._run([*command, "--write-recovery-conf", "--checkpoint=fast"], folder=folder, account=account)
+    done = programs.run_program(
+        [*command, "--write-recovery-conf", "--checkpoint=fast"], folder=folder, account=account
+    )
     assert done.returncode == 0, done.stdout
     replica = StreamingReplica(folder, database, primary, options)
     try:

@@ -20,7 +20,7 @@ from django.conf import settings as project
 
 from convmemory.core import embedded
 from convmemory.core.errors import InvalidInput
-from convmemory.core.postgres import server
+from convmemory.core.postgres import configuration, server
 from convmemory.ops.privacy import backup as backup_module
 from convmemory.ops.privacy import restoring
 from tests.conftest import FAST_OPTIONS
@@ -93,8 +93,11 @@ class Installation:
     @property
     def target(self) -> dict[str, Any]:
         return {
-            "host": str(self.folder / "postgres"), "port": server.PORT, "user": "postgres", "dbname": "convmemory"
-        }  # fmt: skip
+            "host": str(self.folder / "postgres"),
+            "port": configuration.PORT,
+            "user": "postgres",
+            "dbname": "convmemory",
+        }
 
     def query(self, statement: str, database: str = "convmemory") -> list[tuple[Any, ...]]:
         with psycopg.connect(**{**self.target, "dbname": database}, autocommit=True) as link:

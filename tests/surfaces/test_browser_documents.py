@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from django.contrib.auth.models import User
@@ -13,15 +14,17 @@ from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
 from convmemory.documents import drawing, processing
-from convmemory.documents.models import Document
+from convmemory.documents.models import Document, Section
 from tests.factories import make_user
 from tests.support.documents import convert_here, docx_of, email_of, epub_of, indexed, pdf_of, pptx_of, upload, xlsx_of
-from tests.surfaces.browser import Chromium, chromium_path, sign_in
+from tests.surfaces.browser import WIDTHS, Chromium, at_every_width, chromium_path, sign_in
+from tests.surfaces.test_browser_accessibility import expect_no_violation
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 ANSWER = "The greenhouse opens at seven in the morning."
 FILLER = "Nothing of interest stands on this page, which is about other things entirely. "
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 PICTURE_IS_SHOWN = """async () => {
   const picture = new Image();
   picture.src = document.querySelector("#page-2 image").getAttribute("href");
@@ -91,10 +94,38 @@ def test_an_upload_of_each_format_opens_at_the_cited_place(
             expect(page.locator("#page-2 .sheet-text text")).to_contain_text("seven in the morning")
             assert page.evaluate(PICTURE_IS_SHOWN)
         else:
-            expect(passage).to_contain_text("seven in the morning")
+            marked = page.locator("mark.passage").last if name.endswith(".md") else passage  # with its heading
+            expect(marked).to_contain_text("seven in the morning")
         expect(page.get_by_role("searchbox")).to_have_value("when does the greenhouse open")
 
     chromium.visit(live_server.url, signed_in(steps))
+
+
+def test_a_markdown_document_is_laid_out_at_every_width(
+    chromium: Chromium, live_server: LiveServer, owner: User
+) -> None:
+    beds = "".join(f"| bed number {number} of all | leeks, with celery | {ANSWER} |\n" for number in range(60))
+    code = f"```python\nopens = '{ANSWER * 4}'\n```\n"
+    text = f"# Greenhouse\n\n{FILLER}\n\n{code}\n| bed | what | hours |\n|---|---|--:|\n{beds}"
+    document = indexed(upload(owner, text, "greenhouse.md"))
+    section = Section.objects.get(document=document, text__contains="bed number 50 ")
+    start = section.start + section.text.index("bed number 50 ")
+    address = f"/documents/{document.pk}?section={section.number}&from={start}&to={start + 13}#section-{section.number}"
+
+    def steps(page: Page, width: int) -> None:
+        for scheme in SCHEMES:
+            page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+            page.goto(address)
+            expect(page.locator("td #passage")).to_have_text("bed number 50")
+            expect(page.locator("#passage")).to_be_in_viewport()
+            expect(page.locator("th", has_text="hours").first).to_be_attached()
+            if width in (WIDTHS[0], WIDTHS[-1]):
+                expect_no_violation(page, f"a document, {scheme}, {width} pixels")
+        page.goto(f"/documents/{document.pk}")
+        expect(page.locator(".doc-section h1")).to_have_text("Greenhouse")
+        expect(page.locator(".code pre").first).to_contain_text(ANSWER)
+
+    chromium.visit(live_server.url, signed_in(at_every_width(steps)))
 
 
 def test_a_page_takes_the_place_of_its_text_once_it_is_drawn(

@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import Page
 from pytest_django.live_server_helper import LiveServer
 
+from convmemory.conversations.curating import add_tag
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation, make_user
 from tests.surfaces.browser import Chromium, sign_in
@@ -113,15 +114,30 @@ def test_zones_arrows_and_the_divider_are_mirrored(hebrew: Callable[..., None]) 
     hebrew(steps)
 
 
-def test_titles_and_the_empty_search_box_stand_on_the_page_s_side(hebrew: Callable[..., None]) -> None:
-    make_conversation(make_user("ada"), exchange(("What does the lease say?", "Nothing.")), title="The lease")
+@pytest.mark.parametrize("width", [1440, 390])
+def test_titles_begin_where_they_begin_and_end_on_the_page_s_side(hebrew: Callable[..., None], width: int) -> None:
+    said = ("What does the lease say?", "Nothing.")
+    lease = make_conversation(make_user("ada"), exchange(said), title="The lease: what does it say?")
+    index_conversation(conversation_id=lease.pk)
+    add_tag(owner=lease.owner, conversation_ids=[lease.pk], name="flat")
+    side = "(selector) => getComputedStyle(document.querySelector(selector)).textAlign"
 
     def steps(page: Page) -> None:
+        for address, title in (
+            ("/", ".home-title"),
+            ("/", "#list .item-title"),
+            ("/search?q=lease", ".hit-group-title"),
+        ):
+            page.goto(address)
+            page.locator(title).first.wait_for(state="attached")
+            assert (page.evaluate(DIRECTION, title), page.evaluate(side, title)) == ("ltr", "right"), title
         page.goto("/")
-        page.locator("#list .item-title").wait_for()
-        align = "getComputedStyle(document.querySelector('#list .item-title')).textAlign"
-        assert (page.evaluate(align), page.evaluate(DIRECTION, "#q")) == ("right", "rtl")
+        assert page.evaluate(DIRECTION, "#q") == "rtl"
         page.locator("#q").fill("lease")
         assert page.evaluate(DIRECTION, "#q") == "ltr"
+        page.goto("/import")
+        assert page.evaluate(DIRECTION, "#main pre") == "ltr"
+        page.goto("/library")
+        assert page.evaluate(DIRECTION, ".row-tags bdi") == "ltr"
 
-    hebrew(steps)
+    hebrew(steps, width=width)

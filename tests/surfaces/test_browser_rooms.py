@@ -200,6 +200,31 @@ def test_words_are_found_and_the_outline_leads_to_turns(
     visit(steps, width=width)
 
 
+def test_the_outline_moves_nothing_that_is_read(visit: Callable[..., None], archive: Archive) -> None:
+    long = " ".join(["words that fill more lines the narrower they stand"] * 30)
+    pairs = [(f"question {number}?", long) for number in range(12)]
+    read = make_conversation(archive.owner, exchange(*pairs), title="Long")
+
+    def steps(page: Page) -> None:
+        page.goto(f"/conversations/{read.pk}?turn=8")
+        target = page.locator("#turn-8")
+        expect(target).to_be_in_viewport()
+        top = target.bounding_box()
+        page.keyboard.press("f")
+        expect(page.locator(".outline-rows")).to_be_visible()
+        opened = target.bounding_box()
+        page.get_by_role("button", name="Close the outline").click()
+        expect(page.locator(".outline-panel")).to_be_hidden()
+        closed = target.bounding_box()
+        assert top
+        assert opened
+        assert closed
+        assert opened["width"] < top["width"], "the outline lies over the text"
+        assert [round(opened["y"] - top["y"]), round(closed["y"] - top["y"])] == [0, 0]
+
+    visit(steps, width=1440)
+
+
 def test_words_are_marked_whole(visit: Callable[..., None], archive: Archive) -> None:
     said = "Leave deadlock_timeout, set lock_timeout. Locks end. 締め切りは明日です。"
     locks = make_conversation(archive.owner, exchange(("lower deadlock_timeout?", said)), title="Locks")

@@ -14,7 +14,7 @@ from django.conf import settings as project
 from django.db import connection
 
 from convmemory.core import embedded
-from convmemory.core.postgres import server
+from convmemory.core.postgres import configuration
 from tests.conftest import FAST_OPTIONS
 
 NAME = f"external_{os.getpid()}"
@@ -40,10 +40,10 @@ class External:
 
     def __init__(self, folder: Path, host: str) -> None:
         self.folder, self.host = folder, host
-        self.settings = {"DATABASE_URL": f"postgres://{NAME}@{quote(host, safe='')}:{server.PORT}/{NAME}"}
+        self.settings = {"DATABASE_URL": f"postgres://{NAME}@{quote(host, safe='')}:{configuration.PORT}/{NAME}"}
 
     def as_superuser(self, statements: str, database: str = NAME) -> None:
-        with psycopg.connect(host=self.host, user=server.SUPERUSER, dbname=database, autocommit=True) as link:
+        with psycopg.connect(host=self.host, user=configuration.SUPERUSER, dbname=database, autocommit=True) as link:
             link.execute(statements.encode())
 
     def run(self, *arguments: str, codes: tuple[int, ...] = (0,)) -> str:

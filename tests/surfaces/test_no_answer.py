@@ -172,6 +172,17 @@ def test_the_page_of_recall_offers_the_nearest(archive: User) -> None:
     assert 'class="group"' in nearest
 
 
+def test_the_page_of_recall_shows_passages_as_they_read(archive: User) -> None:
+    said = ("which knife for bread crust?", "**Take a serrated knife** with `teeth`, it tears the crust less.")
+    index_conversation(conversation_id=make_conversation(archive, exchange(said)).pk)
+    client = Client()
+    client.force_login(archive)
+    text = client.get("/recall", {"query": said[0], "threshold": "0", "min_relevance": "0"}).content.decode()
+    pieces, _, sent = text.partition("The text that the agent gets")
+    assert "Take a serrated knife with teeth" in pieces
+    assert "**Take a serrated knife** with `teeth`" in sent
+
+
 def test_an_archive_of_nothing_is_silent_for_its_owner_alone(archive: User) -> None:
     assert Api(make_user()).get("/search", query=QUESTION).json()["answered"] is False
     assert Api(archive).get("/search", query=QUESTION).json()["answered"] is True

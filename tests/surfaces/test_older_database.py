@@ -21,9 +21,10 @@ os.environ["DJANGO_SETTINGS_MODULE"] = "convmemory.settings"
 from convmemory.core import acting, embedded
 from convmemory.core.postgres import server
 
-run = server._run
-server._run = lambda command, **rest: run([part.replace("--auth=peer", "--auth=trust") for part in command], **rest)
-server._write_access = lambda folder: None
+run = server.run_program
+trusting = lambda command: [part.replace("--auth=peer", "--auth=trust") for part in command]
+server.run_program = lambda command, **rest: run(trusting(command), **rest)
+server.write_access = lambda folder: None
 embedded._ensure_roles = lambda socket_dir: None
 acting.process_acts_as(acting.SCHEMA)
 

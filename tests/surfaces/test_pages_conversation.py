@@ -235,7 +235,7 @@ def test_parent_and_children_are_linked(owner: User, page: Callable[..., str]) -
     Conversation.objects.filter(pk=child.pk).update(parent=parent)
     assert "Started from" in page(f"/conversations/{child.pk}")
     text = page(f"/conversations/{parent.pk}")
-    assert f'<a href="/conversations/{child.pk}">The child</a>' in text
+    assert f'<a href="/conversations/{child.pk}"><bdi>The child</bdi></a>' in text
 
 
 def test_relatives_of_somebody_else_are_not_shown(owner: User, page: Callable[..., str]) -> None:

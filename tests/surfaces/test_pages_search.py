@@ -24,7 +24,7 @@ from search.adapters.conversations import index_conversation
 from search.models import PastSearch
 from search.pages.past_searches import KEPT, remember_search
 from search.pages.snippets import Piece, mark_words, show_marks
-from search.retrieval import prepared
+from search.retrieval import dense
 from search.searching import SearchQuery, search
 from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
 
@@ -217,7 +217,7 @@ def test_without_an_embedder_words_still_find_and_the_page_says_so(
     def unavailable(*_: Any, **__: Any) -> Any:
         raise EmbedderUnavailable("the model file is missing")
 
-    monkeypatch.setattr(prepared, "query_embedding", unavailable)
+    monkeypatch.setattr(dense, "query_embedding", unavailable)
     text = pages.get("/search", {"q": "Peru"})
     assert 'class="item hit"' in text
     assert "the model file is missing" in text

@@ -23,7 +23,7 @@ from http.client import HTTPException
 from pathlib import Path
 
 from convmemory.core import embedded
-from convmemory.core.postgres import server
+from convmemory.core.postgres import configuration
 from tests.support.fleet import STATE, TURNS_PER_CONVERSATION, TWICE, WORDS, Fleet, conversation, wait_until
 from tests.support.replica import StreamingReplica, replica_of
 from tests.trials.hostile import p95
@@ -92,11 +92,15 @@ def replicated_fleet(folder: Path) -> Iterator[tuple[Fleet, StreamingReplica]]:
     made = Fleet(folder)
     try:
         made.start_servers()
-        primary = {"host": str(embedded.join(folder / "postgres")), "port": str(server.PORT), "user": server.SUPERUSER}
+        primary = {
+            "host": str(embedded.join(folder / "postgres")),
+            "port": str(configuration.PORT),
+            "user": configuration.SUPERUSER,
+        }
         address = f"127.{random.randint(1, 250)}.{random.randint(0, 250)}.{random.randint(2, 250)}"
         options = {"listen_addresses": address, "max_connections": "100", "fsync": "off"}
         with replica_of(primary, embedded.DATABASE, folder / "replica", options) as replica:
-            made.replica_url = f"postgres://{address}:{server.PORT}/{embedded.DATABASE}"
+            made.replica_url = f"postgres://{address}:{configuration.PORT}/{embedded.DATABASE}"
             made.start_web()
             made.start_web()
             yield made, replica

@@ -31,7 +31,7 @@ from psycopg.pq import TransactionStatus
 from convmemory.core import acting, background, embedded, logins, replicas
 from convmemory.core.acting import Login
 from convmemory.core.errors import DatabaseUnavailable
-from convmemory.core.postgres import server
+from convmemory.core.postgres import configuration
 from convmemory.core.postgres.client import EmbeddedDatabaseClient
 from convmemory.core.postgres.layout import ONE_GROUP, Layout, layout_of, note_layout
 from convmemory.core.postgres.validation import DatabaseValidation
@@ -120,7 +120,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         params: dict[str, Any] = super().get_connection_params()
         params.update(self.settings_dict.get("LOGINS", {}).get(place.login, {}))
         if self.embedded_path:
-            params.update(host=str(self._join(self.embedded_path)), port=server.PORT)
+            params.update(host=str(self._join(self.embedded_path)), port=configuration.PORT)
         params.setdefault("connect_timeout", CONNECT_TIMEOUT_S)
         if place.replica:
             params |= {**self.settings_dict["REPLICAS"][place.replica], "connect_timeout": replicas.CONNECT_TIMEOUT_S}

@@ -7,7 +7,7 @@ from typing import Any
 from django.db.backends.postgresql.client import DatabaseClient
 
 from convmemory.core import embedded
-from convmemory.core.postgres import server
+from convmemory.core.postgres import configuration, programs
 
 
 class EmbeddedDatabaseClient(DatabaseClient):
@@ -20,6 +20,6 @@ class EmbeddedDatabaseClient(DatabaseClient):
         if not (folder := settings_dict.get("EMBEDDED_PATH")):
             return super().settings_to_cmd_args_env(settings_dict, parameters)
         socket_dir = embedded.join(Path(folder), settings_dict.get("EMBEDDED_OPTIONS"))
-        address = {"HOST": str(socket_dir), "PORT": server.PORT}
+        address = {"HOST": str(socket_dir), "PORT": configuration.PORT}
         arguments, environment = super().settings_to_cmd_args_env({**settings_dict, **address}, parameters)
-        return [str(server.binary("psql")), *arguments[1:]], environment
+        return [str(programs.binary("psql")), *arguments[1:]], environment

@@ -23,7 +23,7 @@ from psycopg import sql
 
 from convmemory.core import groups
 from convmemory.core.errors import ConvMemoryError, InvalidInput
-from convmemory.core.postgres import server
+from convmemory.core.postgres import programs
 from convmemory.core.private_files import new_private_file
 from convmemory.core.sql import load_sql
 from convmemory.ops.privacy import file_backup
@@ -173,7 +173,7 @@ def count_rows(reader: psycopg.Connection) -> dict[str, int]:
 def program(name: str, target: Mapping[str, Any]) -> list[str]:
     """The command of a program of PostgreSQL that connects to the database."""
     address = ["--host", str(target["host"]), "--port", str(target["port"]), "--username", str(target["user"])]
-    return [str(server.binary(name)), *address, "--no-password"]
+    return [str(programs.binary(name)), *address, "--no-password"]
 
 
 def _dump(target: Mapping[str, Any], snapshot: str, file: IO[bytes]) -> dict[str, Any]:

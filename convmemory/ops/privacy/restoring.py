@@ -19,7 +19,7 @@ from psycopg import sql
 
 from convmemory.core.embedded import apply_policies
 from convmemory.core.errors import InvalidInput
-from convmemory.core.postgres import server
+from convmemory.core.postgres import programs
 from convmemory.core.postgres.base import close_pools
 from convmemory.core.sql import load_sql
 from convmemory.ops.privacy import file_backup
@@ -105,7 +105,7 @@ def _fill(target: Mapping[str, Any], path: Path, manifest: dict[str, Any]) -> No
     command = [*program("pg_restore", target), "--no-owner", "--no-privileges", "--single-transaction"]
     with tempfile.TemporaryDirectory() as folder:  # its owner's alone
         listing, chosen = Path(folder, "entries"), Path(folder, "chosen")
-        _feed([str(server.binary("pg_restore")), "--list", "--file", str(listing)], path)
+        _feed([str(programs.binary("pg_restore")), "--list", "--file", str(listing)], path)
         chosen.write_text(entries_to_restore(listing.read_text("utf-8", "replace")), encoding="utf-8")
         _feed([*command, "--use-list", str(chosen), "--dbname", str(target["dbname"])], path)
     with psycopg.connect(**target, autocommit=True) as reader:

@@ -18,9 +18,9 @@ import json, sys
 from pathlib import Path
 import psycopg
 from convmemory.core import embedded
-from convmemory.core.postgres import server
+from convmemory.core.postgres import configuration
 socket_dir = embedded.join(Path(sys.argv[1]), {"fsync": "off"})
-with psycopg.connect(host=str(socket_dir), port=server.PORT, user="postgres", dbname="convmemory") as connection:
+with psycopg.connect(host=str(socket_dir), port=configuration.PORT, user="postgres", dbname="convmemory") as connection:
     started = connection.execute("SELECT pg_postmaster_start_time()::text").fetchone()[0]
     vector = connection.execute("SELECT count(*) FROM pg_available_extensions WHERE name = 'vector'").fetchone()[0]
 print(json.dumps({"started": started, "vector": vector}), flush=True)

@@ -29,7 +29,7 @@ import search.tasks
 from convmemory.core import embedded
 from convmemory.core.errors import EmbedderUnavailable
 from convmemory.core.logs import JsonFormatter, PlainFormatter
-from convmemory.core.postgres import server
+from convmemory.core.postgres import configuration, server
 from convmemory.core.safe_tracebacks import quoted, safe_traceback
 from convmemory.embeddings.spaces import active_space
 from convmemory.ops.observability.index_samples import failure_reasons
@@ -72,7 +72,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def connect(folder: Path) -> psycopg.Connection:
     running = server.wait_until_settled(folder)
     assert running
-    place = {"host": str(running.socket_dir), "port": server.PORT, "user": "postgres", "dbname": "convmemory"}
+    place = {"host": str(running.socket_dir), "port": configuration.PORT, "user": "postgres", "dbname": "convmemory"}
     for _ in range(200):
         with suppress(psycopg.OperationalError):  # it recovers
             return psycopg.connect(**place, autocommit=True)  # type: ignore[arg-type]
@@ -166,9 +166,9 @@ def test_clearing_the_log_leaves_the_server_writing_it(folder: Path) -> None:
 
 def test_the_log_of_a_version_that_logged_statements_goes_with_the_update(tmp_path: Path) -> None:
     (tmp_path / "convmemory.conf").write_text("# Written by convmemory at each start.\njit = 'off'\n")
-    assert not server._was_discreet(tmp_path)
-    server._write_configuration(tmp_path, tmp_path, {})
-    assert server._was_discreet(tmp_path)
+    assert not configuration.was_discreet(tmp_path)
+    configuration.write_configuration(tmp_path, tmp_path, {})
+    assert configuration.was_discreet(tmp_path)
 
 
 @pytest.mark.django_db

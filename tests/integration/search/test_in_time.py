@@ -16,9 +16,11 @@ from convmemory.tools.registry import run_tool
 from memory.recall import recall
 from search.adapters.conversations import index_conversation
 from search.models import Source
+from search.pipeline import LONG_CHARS, rank_items
 from search.query_text import QueryText
 from search.ranking.in_time import MISSING, read_moments
 from search.retrieval.candidates import item_keys
+from search.retrieval.features import Feature
 from search.retrieval.prepared import PreparedQuery
 from search.searching import SearchQuery, SearchResults, search
 from tests.factories import exchange, make_user
@@ -172,3 +174,17 @@ def test_the_moments_of_another_owner_are_not_read(retros: dict[str, int]) -> No
     for count in (len(sources), 1000):
         read = read_moments(stranger, item_keys(sources, [0] * len(sources)), item_count=count)
         assert set(read.seconds.tolist()) == {MISSING}
+
+
+def test_what_is_read_ahead_for_a_long_question_is_what_is_read_later(
+    owner: User, retros: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = f"what did the team talk about in the retro of October 2026, and {'what else was said there, ' * 5}"
+    assert len(text) >= LONG_CHARS
+    query = SearchQuery(text=text, today=TODAY)
+    ahead = rank_items(owner_id=owner.pk, query=query)
+    monkeypatch.setattr("search.pipeline.LONG_CHARS", len(text) + 1)
+    later = rank_items(owner_id=owner.pk, query=query)
+    assert ahead.table.columns[Feature.DATE].max() == 1 > ahead.table.columns[Feature.DATE].min()
+    assert ahead.table.columns[Feature.DATE].tolist() == later.table.columns[Feature.DATE].tolist()
+    assert ahead.order.tolist() == later.order.tolist()

@@ -105,6 +105,19 @@ def test_the_languages_of_others_change_nothing() -> None:
     assert prepared(other, "boiled eggs").languages == ("german", "spanish")
 
 
+def test_an_english_text_is_not_read_as_another_language_has_its_words() -> None:
+    """German makes "long" of "longest" and "slow" of "slower": two words of an English text."""
+    owner, alone = make_user(), make_user()
+    slow = ("Why is the build so slow?", "It has a long list of files to read, and a small disk.")
+    for person in (owner, alone):
+        indexed(person, EGGS)
+        indexed(person, slow)
+    lease = indexed(owner, LEASE)
+    assert found(alone, "longest smaller slower") == []
+    assert found(owner, "longest smaller slower") == []
+    assert found(owner, "Häuser") == [lease.pk]
+
+
 def as_before(owner: Any, *conversations: Conversation) -> None:
     """The conversations as the version before knew them: every word as English has it."""
     sources = Source.objects.filter(owner=owner, object_id__in=[each.pk for each in conversations])

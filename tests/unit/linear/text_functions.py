@@ -84,7 +84,7 @@ from search.arabic import stems_of_arabic
 from search.compounds import parts_of_compounds
 from search.indexing.chunking import chunk_text
 from search.languages import languages_of
-from search.pages.snippets import mark_words, show_marks
+from search.pages.snippets import mark_words, show_marks, without_markup
 from search.query_text import parse_query
 from search.ranking.dates import named_period
 from search.ranking.exchanges import is_question, names_in
@@ -425,6 +425,7 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
         mark_words(text, 'some words of "mine and yours"'),
         mark_words(text[:200], text[:500]),
         show_marks(text, [(0, 1)]),
+        without_markup(text),
     ),
     "convmemory.conversations.search_box": lambda text: SearchBox().with_tokens(text),
     "summaries.prompts": lambda text: part_messages(text, number=1, count=1, max_tokens=100),

@@ -1,0 +1,91 @@
+"""What stands in the configuration of the embedded PostgreSQL: written anew at each start."""
+
+import contextlib
+import os
+import pwd
+from collections.abc import Mapping
+from pathlib import Path
+
+import psutil
+
+SUPERUSER = "postgres"
+PORT = 5432  # names the socket file; no port is opened
+MIN_SHARED_MEMORY_FOLDER = 512 * 1024 * 1024
+ACCESS_MAP = "convmemory"
+DISCREET = {
+    "log_min_messages": "log",
+    "log_min_error_statement": "panic",
+    "log_error_verbosity": "terse",
+    "log_statement": "none",
+    "log_min_duration_statement": "-1",
+    "log_parameter_max_length": "0",
+    "log_parameter_max_length_on_error": "0",
+}
+"""Keeps texts of people out of the server's log: an error's message can quote a value, its detail a whole row, and what
+a crashed process was doing is a statement with its values. Whoever sent the statement gets the error all the same."""
+
+
+def write_configuration(folder: Path, sockets: Path, options: Mapping[str, str]) -> None:
+    directory = str(sockets).replace('"', '""')
+    values = {
+        "listen_addresses": "",
+        "port": str(PORT),
+        "unix_socket_directories": f'"{directory}"',
+        **_tuning(),
+        **DISCREET,
+        **options,
+    }
+    lines = ["{} = '{}'".format(name, value.replace("'", "''")) for name, value in values.items()]
+    path = folder / "convmemory.conf"
+    path.write_text("\n".join(["# Written by convmemory at each start.", *lines, ""]), encoding="utf-8")
+    path.chmod(0o644)  # inside a folder that is closed to others
+
+
+def write_access(folder: Path) -> None:
+    """Lets the folder's owner and root log in, as every role; the kernel says who they are, so nobody sends a password.
+
+    Not each with one role: a process of theirs could read the data without the server. What keeps the program's parts
+    apart is that a connection cannot become another role's.
+    """
+    names = set()
+    for user_id in (folder.stat().st_uid, os.geteuid(), 0):
+        with contextlib.suppress(KeyError):  # not every container names its root
+            names.add(pwd.getpwuid(user_id).pw_name)
+    written = "# Written by convmemory at each start.\n"
+    lines = [f'{ACCESS_MAP} "{name}" all\n' for name in sorted(names)]
+    access = [f"local all all peer map={ACCESS_MAP}\n", f"local replication {SUPERUSER} peer map={ACCESS_MAP}\n"]
+    for name, text in (("pg_ident.conf", "".join(lines)), ("pg_hba.conf", "".join(access))):
+        (folder / name).write_text(written + text, encoding="utf-8")
+
+
+def _tuning() -> dict[str, str]:
+    memory_mb = psutil.virtual_memory().total // 1024**2
+    tuning = {
+        "shared_buffers": "256MB",
+        "work_mem": "32MB",
+        "maintenance_work_mem": "256MB",
+        "effective_cache_size": f"{max(512, memory_mb // 2)}MB",
+        "max_wal_size": "2GB",
+        "random_page_cost": "1.1",
+        "jit": "off",
+        "max_parallel_workers_per_gather": str(
+            max(1, (os.cpu_count() or 2) // 2)
+        ),  # two that search leave no core free
+        "max_connections": str(max(60, 40 + 2 * (os.cpu_count() or 1))),
+        "fsync": "on",
+        "synchronous_commit": "on",
+        "log_checkpoints": "off",
+        "lc_messages": "C",
+    }
+    with contextlib.suppress(OSError):
+        room = os.statvfs("/dev/shm")  # noqa: S108
+        if room.f_frsize * room.f_blocks < MIN_SHARED_MEMORY_FOLDER:
+            tuning["dynamic_shared_memory_type"] = "sysv"  # 64 MB in a container cannot hold an index build
+    return tuning
+
+
+def was_discreet(folder: Path) -> bool:
+    """Whether the server ran with `DISCREET` before; versions without it logged statements with their values."""
+    with contextlib.suppress(FileNotFoundError):
+        return "log_error_verbosity" in (folder / "convmemory.conf").read_text(encoding="utf-8")
+    return False

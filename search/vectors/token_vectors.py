@@ -1,0 +1,57 @@
+"""The coded token vectors that are kept of a passage: those of words. Punctuation finds nothing.
+
+Rows of before hold the vectors of all tokens, one for each that the passage counts; which of them are words is found by
+cutting the text into tokens again, without the model.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+from django.db import connection
+
+from convmemory.core.sql import load_sql
+from convmemory.embeddings.embedder import TokenEmbedder, TokenEmbedding
+from convmemory.embeddings.models import EmbeddingSpace
+from convmemory.embeddings.token_codes import encode_vectors
+from search.models import Source
+
+
+def coded_words(embedder: TokenEmbedder, embedding: TokenEmbedding) -> bytes | None:
+    """The codes of those tokens that are words; None where there are none."""
+    return encode_vectors(embedding.token_vectors[embedder.are_words(embedding.token_ids)]) or None
+
+
+def only_words(embedder: TokenEmbedder, text: str, codes: bytes, token_count: int) -> bytes | None:
+    """The same of the codes of a passage with this text that may be those of all of its `token_count` tokens."""
+    width = -(-embedder.card.dimensions // 8)
+    token_ids = embedder.tokenize(text).ids[:token_count]
+    if len(codes) != width * token_count or len(token_ids) != token_count:
+        return codes
+    return np.frombuffer(codes, np.uint8).reshape(-1, width)[embedder.are_words(token_ids)].tobytes() or None
+
+
+def drop_punctuation(
+    source: Source, space: EmbeddingSpace, embedder: TokenEmbedder, texts: Mapping[UUID, str], items: Sequence[int]
+) -> int:
+    """Keep of these items' passages the vectors of words alone; how many changed. Two queries, in a transaction."""
+    parameters: dict[str, Any] = {
+        "owner": source.owner_id,
+        "source": source.pk,
+        "space": space.pk,
+        "items": list(items),
+        "width": -(-embedder.card.dimensions // 8),
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("search", "token_vectors_of_all"), parameters)
+        changed = {
+            passage_id: kept
+            for passage_id, digest, token_count, codes in cursor.fetchall()
+            if digest in texts
+            and (kept := only_words(embedder, texts[digest], bytes(codes), token_count)) != bytes(codes)
+        }
+        if changed:
+            parameters |= {"passages": list(changed), "vectors": [kept or b"" for kept in changed.values()]}
+            cursor.execute(load_sql("search", "keep_token_vectors"), parameters)
+    return len(changed)
