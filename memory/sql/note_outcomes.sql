@@ -20,5 +20,5 @@ ON CONFLICT (message_id, space_id, owner_id) DO UPDATE SET
     role = EXCLUDED.role,
     "position" = EXCLUDED."position",
     content_hash = EXCLUDED.content_hash,
-    updated_at = now()
+    updated_at = EXCLUDED.updated_at
 WHERE NOT (%(keep_completed)s AND r.status = 'completed' AND r.content_hash = EXCLUDED.content_hash)

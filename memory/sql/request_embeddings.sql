@@ -13,5 +13,5 @@ ON CONFLICT (message_id, space_id, owner_id) DO UPDATE SET
     attempts = 0,
     "position" = EXCLUDED."position",
     content_hash = EXCLUDED.content_hash,
-    updated_at = now()
+    updated_at = EXCLUDED.updated_at
 WHERE r.status IN ('pending', 'failed') OR r.content_hash <> EXCLUDED.content_hash

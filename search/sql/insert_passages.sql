@@ -1,6 +1,7 @@
--- Insert passages of one source with the token vectors of those that have any.
+-- Insert passages of one source with the token vectors of those that have any. The sequence belongs to the table, or to
+-- the tables of all groups of owners.
 WITH given AS MATERIALIZED (
-    SELECT nextval(pg_get_serial_sequence('search_passage', 'id')) AS id, t.*
+    SELECT nextval(coalesce(pg_get_serial_sequence('search_passage', 'id'), 'search_passage_id_seq')) AS id, t.*
     FROM unnest(
         %(elements)s::bigint[], %(hashes)s::uuid[], %(items)s::int[], %(starts)s::int[], %(ends)s::int[],
         %(parts)s::smallint[], %(kinds)s::smallint[], %(token_counts)s::smallint[], %(vectors)s::text[],

@@ -38,3 +38,11 @@ def test_every_named_statement_says_what_it_answers_and_is_used() -> None:
     for path in files:
         assert path.read_text(encoding="utf-8").startswith("-- "), path
         assert f'"{path.stem}"' in code, path
+
+
+def test_what_replaces_a_row_takes_its_time_from_the_new_one() -> None:
+    """A server that hands statements on to others refuses `now()` there: each would have a time of its own."""
+    files = [path for folder in FOLDERS for path in ROOT.glob(f"{folder}/**/sql/*.sql")]
+    replacing = {path.name: path.read_text(encoding="utf-8").partition("DO UPDATE SET")[2] for path in files}
+    assert sum(bool(rest) for rest in replacing.values()) > 5
+    assert [name for name, rest in replacing.items() if re.search(r"\bnow\(\)", rest, re.IGNORECASE)] == []

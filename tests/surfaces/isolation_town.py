@@ -18,6 +18,7 @@ from convmemory.chat.agents import create_agent
 from convmemory.chat.models import Reply
 from convmemory.conversations.curating import add_tag
 from convmemory.conversations.models import Conversation, Import, Message
+from convmemory.core.acting import beside
 from convmemory.documents.library import attach
 from convmemory.documents.storage import document_storage
 from convmemory.ops.models import OwnArchive
@@ -99,7 +100,13 @@ def _settle(draw: random.Random, tag: str, secret: str) -> Person:
     key, browser = create_key(owner=user), Client()
     browser.force_login(user)
     person = Person(user, tag, secret, key, Client(headers={"Authorization": f"Bearer {key}"}), browser)
-    words = f"{tag} {secret}"
+    with beside(user.pk):
+        _fill(draw, person, f"{tag} {secret}")
+    return person
+
+
+def _fill(draw: random.Random, person: Person, words: str) -> None:
+    user, tag, secret = person.user, person.tag, person.secret
     for number in range(draw.randint(1, 3)):
         pairs = [_pair(draw, words) for _ in range(draw.randint(1, 3))]
         made = make_conversation(
@@ -118,7 +125,6 @@ def _settle(draw: random.Random, tag: str, secret: str) -> Person:
     person.archives.append(archive.pk)
     _add_document(draw, person, words)
     person.messages = list(Message.objects.filter(owner=user).values_list("pk", flat=True))
-    return person
 
 
 def _add_document(draw: random.Random, person: Person, words: str) -> None:

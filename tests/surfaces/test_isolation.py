@@ -9,6 +9,7 @@ of them are asked once more with the application's own filters switched off: the
 import os
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from random import Random
 from typing import Any
 
@@ -20,12 +21,15 @@ from hypothesis import strategies as st
 
 from convmemory.chat.models import Agent
 from convmemory.conversations.models import Conversation
+from convmemory.core import groups
 from convmemory.core.acting import Login, acting_for
+from convmemory.core.models import OwnerGroup
 from convmemory.documents.models import Document
 from convmemory.tools.registry import tool_named
 from summaries.models import ConversationSummary
 from tests.factories import exchange, make_conversation, make_user
 from tests.support import asgi_server
+from tests.support.groups import GROUPS, spread_database
 from tests.support.no_owner_filters import filters_switched_off
 from tests.surfaces.isolation_surfaces import (
     NEVER_SHOW_TEXT,
@@ -43,6 +47,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 CASES = int(os.environ.get("ISOLATION_CASES", "4000"))
 SURFACES_AT_ONCE = 8
 CASES_OF_ROW_SECURITY = CASES // 2
+CASES_OF_GROUPS = CASES // 4
 LEAST_STATEMENTS_WITHOUT_FILTER = 100  # different ones
 EXAMPLES_MORE = 100  # of surfaces that chance has asked for nothing of the caller's own, or not at all
 LEAST_SHARE_OF_VALID_ARGUMENTS = 0.95
@@ -60,6 +65,19 @@ def examples(count: int) -> hypothesis_settings:
 
 @pytest.fixture
 def town(settings: Any) -> Iterator[Town]:
+    with inhabited(settings) as found:
+        yield found
+
+
+@pytest.fixture
+def spread_town(settings: Any) -> Iterator[Town]:
+    """The same in a database of eight groups."""
+    with spread_database(), inhabited(settings) as found:
+        yield found
+
+
+@contextmanager
+def inhabited(settings: Any) -> Iterator[Town]:
     settings.RECALL_THRESHOLD = 0.0  # recall brings as much as it can
     settings.CHAT_BASE_URL, settings.CHAT_MODEL = "http://127.0.0.1:9/v1", "some-model"  # for dry runs; never called
     worlds = settle_worlds()
@@ -144,6 +162,12 @@ def test_the_database_alone_keeps_owners_apart(town: Town) -> None:
         ask_everything(town, CASES_OF_ROW_SECURITY)
     assert switched_off.total() > CASES_OF_ROW_SECURITY
     assert len(switched_off) >= LEAST_STATEMENTS_WITHOUT_FILTER
+
+
+def test_nobody_ever_sees_another_users_row_where_owners_are_spread_over_groups(spread_town: Town) -> None:
+    assert groups.layout().groups == tuple(range(1, GROUPS + 1))
+    assert len(set(OwnerGroup.objects.values_list("number", flat=True))) == GROUPS
+    ask_everything(spread_town, CASES_OF_GROUPS)
 
 
 def test_without_filters_and_without_policies_there_would_be_leaks() -> None:

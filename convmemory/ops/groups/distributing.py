@@ -107,12 +107,12 @@ def _copy_sequences(maker: Link, found: Layout, tables: Sequence[str]) -> list[t
     """Sequences that go on where those of the tables stand: columns that draw from them, and their names."""
     numbered = maker.execute(load_sql("convmemory.ops", "numbered_columns").encode(), [list(tables)]).fetchall()
     maker.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(IDS)))
-    for _, _, name in numbered:
-        old, new = sql.Identifier(found.home, name), sql.Identifier(IDS, name)
+    for table, column, name in numbered:
+        old, new = sql.Identifier(found.home, name), sql.Identifier(IDS, f"{table}_{column}_seq")
         maker.execute(sql.SQL("CREATE SEQUENCE {}").format(new))
         going_on = sql.SQL(load_sql("convmemory.ops", "go_on_counting"))
         maker.execute(going_on.format(new=sql.Literal(new.as_string(maker)), old=old))
-    return [(table, column, name) for table, column, name in numbered]
+    return [(table, column, f"{table}_{column}_seq") for table, column, _ in numbered]
 
 
 def _copy_group(

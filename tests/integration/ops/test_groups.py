@@ -36,6 +36,7 @@ from convmemory.ops.privacy.erasing import count_rows, erase_user
 from convmemory.ops.privacy.ownership import owned_tables
 from convmemory.ops.runtime.sweeping import deep_sweep, sweep
 from search import vector_index
+from search.adapters.conversations import index_conversation
 from search.models import Item, Source
 from search.searching import SearchQuery, search
 from tests.factories import NEW_YEAR, exchange, make_conversation, make_user
@@ -243,6 +244,15 @@ class TestWhoseTables:
                 assert set(Conversation.objects.values_list("owner_id", flat=True)) == {owner_id}
                 ingest.create_conversation(owner=User.objects.get(pk=owner_id), draft=draft(f"new of {name}"))
                 assert Message.objects.filter(parts__0__text=f"new of {name}").count() == 1
+
+    def test_what_an_owner_says_is_indexed_in_their_group_and_found(self, people: People) -> None:
+        owner_id = people["cleo"]
+        with acting_for(owner_id):
+            owner = User.objects.get(pk=owner_id)
+            said = ingest.create_conversation(owner=owner, draft=draft("where does the platypus sleep?"))
+            assert index_conversation(conversation_id=said.pk).finished
+        assert hits(owner_id, "platypus")[0][0] == said.pk
+        assert said.pk not in {hit[0] for hit in hits(people["dora"], "platypus")}
 
     def test_without_an_owner_nothing_is_there_rather_than_empty(self) -> None:
         with nobody(), pytest.raises(ProgrammingError, match='"conversations_conversation" does not exist'):
