@@ -21,9 +21,9 @@ from django.db.migrations.loader import MigrationLoader
 from django.utils import timezone
 from psycopg import sql
 
-from convmemory.core import groups
 from convmemory.core.errors import ConvMemoryError, InvalidInput
 from convmemory.core.postgres import programs
+from convmemory.core.postgres.layout import note_layout
 from convmemory.core.private_files import new_private_file
 from convmemory.core.sql import load_sql
 from convmemory.ops.privacy import file_backup
@@ -55,8 +55,6 @@ def back_up(*, path: Path) -> BackupReport:
     Raises: InvalidInput where the file exists or the database is not the embedded one, BackupFailed.
     """
     target = embedded_target()
-    if groups.layout().groups:
-        raise InvalidInput("Owners are spread over groups: back the server up with `pg_dump`, and MEDIA_ROOT with it.")
     if path.exists():
         raise InvalidInput(f"{path} exists already: name another file.")
     draft = path.with_name(f"{path.name}.partial")
@@ -123,11 +121,13 @@ def embedded_target() -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _snapshot(target: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """A snapshot that pg_dump reads, too, and the facts about it."""
+    """A snapshot that pg_dump reads, too, and the facts about it. Raises: InvalidInput where owners are in groups."""
     with psycopg.connect(**target) as reader:
         reader.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         reader.read_only = True
         snapshot = _value(reader, load_sql("convmemory.ops", "export_snapshot"))
+        if note_layout(reader).groups:
+            raise InvalidInput("Owners are spread over groups: back up the server with `pg_dump`, and MEDIA_ROOT.")
         yield (
             str(snapshot),
             {

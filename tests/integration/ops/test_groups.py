@@ -5,6 +5,7 @@ Each test has a copy of a database with four people in it; nothing has to be tak
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -32,6 +33,7 @@ from convmemory.ops.groups.moving import move_owner
 from convmemory.ops.groups.schemas import make_group
 from convmemory.ops.groups.sizes import group_reports
 from convmemory.ops.observability.metrics import metrics_text
+from convmemory.ops.privacy.backup import back_up
 from convmemory.ops.privacy.erasing import count_rows, erase_user
 from convmemory.ops.privacy.ownership import owned_tables
 from convmemory.ops.runtime.sweeping import deep_sweep, sweep
@@ -437,6 +439,11 @@ class TestMaintenance:
         while not erase_user(user=person, deadline=0.0).finished:
             connection.close()  # by another worker, which has to ask where the person's rows are
         assert tables_with(["zqbert"]) == {}
+
+    def test_a_backup_is_refused_and_nothing_of_it_left(self, tmp_path: Path) -> None:
+        with pytest.raises(InvalidInput, match="pg_dump"):
+            back_up(path=tmp_path / "backup.zip")
+        assert not list(tmp_path.iterdir())
 
     def test_metrics_count_everybody(self) -> None:
         with maintenance():
