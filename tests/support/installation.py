@@ -25,7 +25,10 @@ IDLE_S, IDLE_SHARE, IDLE_TIMEOUT_S = 3.0, 0.1, 300
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Resident bytes of all web processes and of all workers with their children, PostgreSQL left out."""
+    """Bytes of all web processes and of all workers with their children, PostgreSQL left out.
+
+    What processes share, as a forked child does with its parent, is counted once where the system can tell.
+    """
 
     web: int
     workers: int
@@ -153,7 +156,8 @@ def _resident(processes: list[psutil.Process]) -> int:
     total = 0
     for process in processes:
         with suppress(psutil.Error):
-            total += process.memory_info().rss
+            found = process.memory_full_info()
+            total += getattr(found, "pss", found.rss)
     return total
 
 
