@@ -42,7 +42,7 @@ Lines = dict[Hashable, Line]
 
 @dataclass(frozen=True, slots=True)
 class MemoryContext:
-    """The rendered `text` (empty where nothing fits), its `tokens`, and what came back and what did not.
+    """The rendered `text` (empty if nothing fits), its `tokens`, and what came back and what did not.
 
     `resurrection.outcomes` are in the order of the results; chunks are named by `RecalledPassage.key`.
     """

@@ -62,7 +62,7 @@ class Requested:
 
 @dataclass(slots=True)
 class EmbedResult:
-    """What one run did. `finished` is False where time ran out or, if `busy`, another worker holds the conversation."""
+    """What one run did. `finished` is False if time ran out or, if `busy`, another worker holds the conversation."""
 
     finished: bool = True
     busy: bool = False
@@ -160,7 +160,7 @@ def _claim(space: EmbeddingSpace, message_ids: set[int]) -> list[Message]:
 def _embed(
     source: Source, space: EmbeddingSpace, batch: Sequence[Message], result: EmbedResult, deadline: float
 ) -> bool:
-    """Embed a batch; False where time ran out within long messages, which then wait for their next turn."""
+    """Embed a batch; False if time ran out within long messages, which then wait for their next turn."""
     try:
         read = adapter_of(source.kind).read_elements(source.owner_id, [message.pk for message in batch])
         elements = [read[message.pk] for message in batch if message.pk in read]

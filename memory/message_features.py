@@ -207,7 +207,7 @@ def _vector_features(
 
 
 def _answers(candidates: Sequence[Candidate], own: Scores, matches: PassageMatches, text: str) -> Scores:
-    """By how much what the message before asks stands out; of the named speaker's messages, where one is named.
+    """By how much what the message before asks stands out; of the named speaker's messages, if one is named.
 
     Nothing where the speakers have no names: what an assistant asks says little of what a user answers.
     """

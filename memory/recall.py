@@ -61,10 +61,10 @@ def recall(
 ) -> Recall:
     """The caller's messages that answer the query, best first, each with its passages and its turn's openings.
 
-    `threshold` is the least cosine similarity; where no vectors can be compared it is not applied and a
+    `threshold` is the least cosine similarity; if no vectors can be compared it is not applied and a
     note says so. Where it is less likely than `min_relevance` that anything answers, nothing comes, and a note says so.
     Positions bound the messages of one conversation, both ends left out. Archived
-    conversations are read only where one is named. The query is plain text. `alive_message_ids` are messages that
+    conversations are read only if one is named. The query is plain text. `alive_message_ids` are messages that
     the model sees already: none of them comes back, and others take their places.
 
     Raises: InvalidInput, NotFound for a conversation that is not the caller's, SwitchedOff.
@@ -133,7 +133,7 @@ def _positions(conversation_id: int | None, before: int | None, after: int | Non
 def _of_conversation(
     owner: AbstractBaseUser, filters: Filters, conversation_id: int | None, positions: Positions
 ) -> Filters:
-    """The filters for one conversation, where one is named, and for its turns at these positions."""
+    """The filters for one conversation, if one is named, and for its turns at these positions."""
     if conversation_id is None:
         return replace(filters, kinds=TURNS_ALONE)
     conversation = get_conversation(owner=owner, conversation_id=conversation_id)

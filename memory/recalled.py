@@ -17,7 +17,7 @@ ChunkId = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class RecalledPassage:
-    """Characters `start` to `end` of one part of a message. `similarity` is a cosine, 0 where none was compared.
+    """Characters `start` to `end` of one part of a message. `similarity` is a cosine, 0 if none was compared.
 
     `leading` is the white space right before it in its part: what parts it from the passage before.
     """
@@ -81,7 +81,7 @@ class RecalledMessage:
 class Recall:
     """The messages that answer a query, best first, and what the caller should know about it.
 
-    `answered` is false where nothing is likely to answer, and so nothing came; None where nobody can tell.
+    `answered` is false if nothing is likely to answer, and so nothing came; None if nobody can tell.
     """
 
     query: str

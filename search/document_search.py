@@ -133,7 +133,7 @@ def further_passages(hits: Sequence[SectionHit]) -> list[SectionHit]:
 
 @may_use_replica
 def search_items(*, caller: Caller, query: SearchQuery, cursor: str = "") -> MixedResults:
-    """The caller's items of the kinds that `query.filters` names, of all where it names none. Raises: InvalidInput."""
+    """The caller's items of the kinds that `query.filters` names, of all if it names none. Raises: InvalidInput."""
     query, notes = _by_words_where_needed(caller, query)
     found = search(caller=caller, query=query, cursor=cursor)
     return _with_places(found, owner_id=getattr(caller, "pk", None), notes=notes)
@@ -185,7 +185,7 @@ def parse_kinds(text: str) -> frozenset[str]:
 
 
 def _with_places(found: SearchResults, *, owner_id: int | None, notes: tuple[str, ...]) -> MixedResults:
-    """The hits, those of documents with their places. One query where there are any."""
+    """The hits, those of documents with their places. One query if there are any."""
     sections = sections_by_key([hit for hit in found.hits if hit.kind == SECTIONS], owner_id)
     hits: list[Hit | SectionHit] = []
     for hit in found.hits:

@@ -20,7 +20,7 @@ PROJECTS_SHOWN = 6
 
 @dataclass(frozen=True, slots=True)
 class RecentRow:
-    """A conversation to go on with; `last_turn` is its latest turn's number, None where it has none."""
+    """A conversation to go on with; `last_turn` is its latest turn's number, None if it has none."""
 
     conversation: Conversation
     project_name: str

@@ -12,7 +12,7 @@ from search.pages.heatmap import heatmap_of
 
 
 def home_values(request: PageRequest) -> dict[str, Any]:
-    """For the template `home/home.html`. Asks a worker to count what changed, where something did."""
+    """For the template `home/home.html`. Asks a worker to count what changed, if something did."""
     home = home_of(owner=request.user)
     if home.uncounted:
         enqueue_count(request.user.pk)

@@ -148,7 +148,7 @@ def language_of(text: str, max_chars: int = SAMPLE_CHARS) -> str:
 
 
 def _by_common_words(words: Counter[str]) -> str:
-    """The language with most common words among these, English where it has as many; "" where there are too few."""
+    """The language with most common words among these, English if it has as many; "" if there are too few."""
     found = {language: _common_in(words, language) for language in _COMMON}
     best = max(found, key=lambda language: (sum(found[language].values()), language == ENGLISH))
     is_enough = sum(found[best].values()) >= MIN_SHARE * words.total()

@@ -14,7 +14,7 @@ from search.retrieval.candidates import ItemKeys, split_keys
 from search.retrieval.filters import phrase_sql
 from search.retrieval.prepared import PreparedQuery
 
-LOOKED_AT = 50  # of the best items without operators, where there is none with them
+LOOKED_AT = 50  # of the best items without operators, if there is none with them
 
 
 def notes_on_operators(text: QueryText, ranked: RankedItems, free: RankedItems) -> list[str]:

@@ -30,7 +30,7 @@ class SearchOptions:
 
 @dataclass(frozen=True, slots=True)
 class RerankSettings(FromSettings):
-    """The reranker; an empty address where none is set up."""
+    """The reranker; an empty address if none is set up."""
 
     rerank_url: str
     rerank_model: str

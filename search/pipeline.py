@@ -37,7 +37,7 @@ class PipelineError(ConvMemoryError):
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """Retrievers and rankers. Raises: PipelineError where a ranker weighs a feature that nothing makes."""
+    """Retrievers and rankers. Raises: PipelineError if a ranker weighs a feature that nothing makes."""
 
     retrievers: tuple[Retriever, ...] = (LexicalRetriever(), PassageRetriever(), ItemRetriever())
     rankers: Rankers = field(default_factory=Rankers.fitted)
@@ -57,10 +57,10 @@ PIPELINE = Pipeline()
 
 
 def rank_items(*, owner_id: int, query: SearchQuery, pipeline: Pipeline = PIPELINE) -> RankedItems:
-    """Every item that any retriever found, ranked; where none holds a quoted phrase, by its words, with a note.
+    """Every item that any retriever found, ranked; if none holds a quoted phrase, by its words, with a note.
 
     A further note names the operators that keep every item or the best one out. A fixed number of queries,
-    whatever the owner has: twice as many where the query has operators.
+    whatever the owner has: twice as many if the query has operators.
     """
     query = _in_time(owner_id, query, pipeline)
     ranked = _rank(owner_id, query, pipeline)

@@ -43,8 +43,8 @@ ONLY_NEAREST = "Nothing found seems to answer this; what follows is only the nea
 class SearchResults:
     """A page of hits, the cursor of the next one, and what the caller should know about the search.
 
-    `total` counts every turn that was found, on whatever page. `answered` is false where nothing that was found is
-    likely to answer, and the hits are only the nearest; None where nobody can tell. `time` is what the query says about
+    `total` counts every turn that was found, on whatever page. `answered` is false if nothing that was found is
+    likely to answer, and the hits are only the nearest; None if nobody can tell. `time` is what the query says about
     when.
     """
 

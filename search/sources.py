@@ -71,7 +71,7 @@ class Element:
 
 @dataclass(frozen=True, slots=True)
 class Utterance:
-    """Who said an element, and who said the next one, "" where nobody is named; `place` counts elements of the object.
+    """Who said an element, and who said the next one, "" if nobody is named; `place` counts elements of the object.
 
     `ends_item` is whether the next element belongs to another item.
     """
@@ -160,7 +160,7 @@ class SourceAdapter(Protocol):
         ...
 
     def reading_url(self, object_id: int, item_number: int) -> str:
-        """Where the admin shows what the item says, to staff who may read it; "" where it does not."""
+        """Where the admin shows what the item says, to staff who may read it; "" if it does not."""
         return ""
 
     def reconcile(self) -> int:

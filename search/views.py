@@ -45,7 +45,7 @@ _KEPT_PARAMETERS = ("turn", "section")  # of a conversation's or a document's ad
 @require_safe
 @signed_in
 def search_page(request: PageRequest) -> HttpResponse:
-    """Results of `?q=`, or the newest conversations where there is no query."""
+    """Results of `?q=`, or the newest conversations if there is no query."""
     if request.htmx and request.htmx.target == "main":
         return render(request, "search/search.html#main", _start(request, SearchBox.of(request)))
     step = request.headers.get("X-Search-Step", "")
@@ -144,7 +144,7 @@ def _list(request: PageRequest, filters: Filters, cursor: str) -> dict[str, Any]
 
 
 def _results(request: PageRequest, box: SearchBox, results: MixedResults, cursor: str) -> dict[str, Any]:
-    """The hits in groups: best first, or of the best the newest first; none where nothing answers, until asked for."""
+    """The hits in groups: best first, or of the best the newest first; none if nothing answers, until asked for."""
     is_silent = bool(results.hits) and results.answered is False and not (box.nearest or cursor)
     groups = group_hits([] if is_silent else results.hits, box)
     likely, unlikely = by_band(groups)

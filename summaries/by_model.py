@@ -56,7 +56,7 @@ class SummaryProgress:
 def write_summary(
     endpoint: Endpoint, texts: Sequence[str], *, max_tokens: int, progress: SummaryProgress
 ) -> Written | None:
-    """A summary of the texts, of at most about `max_tokens` tokens; None where time ran out before the end.
+    """A summary of the texts, of at most about `max_tokens` tokens; None if time ran out before the end.
 
     Raises: EndpointBusy, EndpointRefused, EndpointUnavailable; what `metered` raises.
     """
@@ -95,7 +95,7 @@ class _Writer:
         raise EndpointRefused(f"{self._endpoint.where} writes summaries as long as what they summarise.")
 
     def _all(self, requests: Sequence[Request]) -> list[str] | None:
-        """The replies in order, those that are done already without asking again; None where time ran out."""
+        """The replies in order, those that are done already without asking again; None if time ran out."""
         replies = []
         for request in requests:
             key = content_hash(request[0]["content"] + request[1]["content"]).hex()

@@ -52,7 +52,7 @@ class Outcome:
 
 
 def make_summary(*, owner_id: int, summary_id: int) -> Outcome | None:
-    """Work on the summary if it is due and nobody else does; None where there is nothing to do."""
+    """Work on the summary if it is due and nobody else does; None if there is nothing to do."""
     summary = _claim(owner_id, summary_id)
     if summary is None:
         return None
@@ -178,7 +178,7 @@ def _by_model(summary: ConversationSummary, endpoint: Endpoint, messages: Sequen
 def extract(messages: Sequence[RangeMessage], *, owner_id: int, max_tokens: int) -> Written:
     """The sentences that stand for the whole, in order, in at most `max_tokens` tokens.
 
-    Raises: EmbedderUnavailable; ConvMemoryError where the messages hold no sentence.
+    Raises: EmbedderUnavailable; ConvMemoryError if the messages hold no sentence.
     """
     sentences, vectors = sentence_vectors(said_sentences(messages), owner_id=owner_id)
     if not sentences:

@@ -28,7 +28,7 @@ def request_summary(
 ) -> ConversationSummary:
     """A pending summary of the messages from one position to another, both included; by default first to last.
 
-    `method` is "model" or "extractive"; by default "model" where an endpoint is set up.
+    `method` is "model" or "extractive"; by default "model" if an endpoint is set up.
     Raises: NotFound; InvalidInput for a range the wrong way round or beyond the end, or a method that cannot be;
     QuotaUsedUp.
     """
@@ -61,7 +61,7 @@ def _range(conversation: Conversation, from_position: int | None, to_position: i
 
 
 def _require_quota(owner: AbstractBaseUser, method: str) -> None:
-    """Raises: QuotaUsedUp where a model would write it and its owner may not ask one today."""
+    """Raises: QuotaUsedUp if a model would write it and its owner may not ask one today."""
     if method == ConversationSummary.Method.MODEL:
         require_quota(owner_id=owner.pk)
 
@@ -82,7 +82,7 @@ def _method(method: str | None) -> str:
 def regenerate_summary(*, owner: AbstractBaseUser, conversation_id: int, summary_id: int) -> ConversationSummary:
     """Make it pending again, with the method that a new one would have; its text stays until there is a new one.
 
-    Raises: NotFound; InvalidInput where the conversation no longer has its range; QuotaUsedUp.
+    Raises: NotFound; InvalidInput if the conversation no longer has its range; QuotaUsedUp.
     """
     summary = get_summary(owner=owner, conversation_id=conversation_id, summary_id=summary_id)
     _range(summary.conversation, summary.from_position, summary.to_position)

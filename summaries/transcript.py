@@ -52,7 +52,7 @@ def load_range(conversation: Conversation, first: int, last: int) -> list[RangeM
 
 
 def message_text(message: RangeMessage) -> str:
-    """`[position] Speaker: text`, or nothing where the message says nothing. No line of the text looks like a label."""
+    """`[position] Speaker: text`, or nothing if the message says nothing. No line of the text looks like a label."""
     said = "\n".join(_part_lines(message.parts))
     speaker = one_line(visible(speaker_of(message.role, message.name)).replace(":", " "), NAME_CHARS)
     return f"[{message.position}] {speaker}: {said}" if said else ""

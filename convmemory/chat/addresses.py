@@ -37,7 +37,7 @@ class Reach(Enum):
 
 
 def clean_address(text: str) -> str:
-    """The address without blanks and slashes at its end. Raises: InvalidInput where it is no http(s) address."""
+    """The address without blanks and slashes at its end. Raises: InvalidInput if it is no http(s) address."""
     address = text.strip().rstrip("/")
     shown = repr(masked(address[:200]))
     parts = _parts(address, shown)
@@ -55,7 +55,7 @@ def clean_address(text: str) -> str:
 def _parts(address: str, shown: str) -> SplitResult:
     try:
         parts = urlsplit(address)
-        _ = parts.port  # raises where it is no number
+        _ = parts.port  # raises if it is no number
     except ValueError:  # it quotes what it takes for the port
         raise InvalidInput(f"The endpoint {shown} is not an address: look at its host and port.") from None
     return parts

@@ -47,7 +47,7 @@ class Captured:
 
 
 def read_exchange(request_body: bytes, answer: Answer) -> Captured | None:
-    """The exchange as values; None where nothing was answered. Raises: ValueError, InvalidInput."""
+    """The exchange as values; None if nothing was answered. Raises: ValueError, InvalidInput."""
     asked = json.loads(request_body)
     now = timezone.now()
     drafts = [message_draft(message, unknown=lambda kind: None) for message in asked["messages"]]

@@ -53,7 +53,7 @@ class FinishedCall:
 class CompletionDraft:
     """One streamed completion. `finish_reason` is "" until the server has said that it is at its end.
 
-    `total_tokens` is what the request cost, None where the server does not tell.
+    `total_tokens` is what the request cost, None if the server does not tell.
     """
 
     def __init__(self, *, call_id_prefix: str = "call") -> None:
@@ -131,7 +131,7 @@ class CompletionDraft:
 
 
 def usage_in(answer: Mapping[str, Any]) -> int | None:
-    """The tokens of question and answer together, where a server tells them."""
+    """The tokens of question and answer together, if a server tells them."""
     usage = answer.get("usage")
     total = usage.get("total_tokens") if isinstance(usage, Mapping) else None
     return total if type(total) is int and total > 0 else None

@@ -22,7 +22,7 @@ MODEL_CHARS = 200
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What the form holds. `agent_id` names the agent whose stored key counts where no key was typed."""
+    """What the form holds. `agent_id` names the agent whose stored key counts if no key was typed."""
 
     base_url: str
     api_key: str = ""

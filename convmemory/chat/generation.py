@@ -75,7 +75,7 @@ def _prepare(job: ReplyJob) -> FilterResult:
 
 
 def summary_of(context: FilterResult) -> dict[str, Any]:
-    """What the pipeline did, as JSON values; empty where it did nothing."""
+    """What the pipeline did, as JSON values; empty if it did nothing."""
     if not context.was_filtered:
         return {}
     return {
@@ -91,7 +91,7 @@ def summary_of(context: FilterResult) -> dict[str, Any]:
 async def _complete(
     job: ReplyJob, context: FilterResult, progress: ReplyProgress, publish: Publish, *, may_call: bool
 ) -> tuple[list[FinishedCall], str]:
-    """One completion: the calls that it makes, and a remark where it was cut."""
+    """One completion: the calls that it makes, and a remark if it was cut."""
     own = [
         ContextMessage(message_id=None, position=-1 - number, role=draft.role, parts=draft.parts)
         for number, draft in enumerate(progress.messages)

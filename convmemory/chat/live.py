@@ -47,7 +47,7 @@ class LiveReply:
         self._task = asyncio.create_task(self._run(), name=f"reply-{job.reply_id}")
 
     def listen(self) -> AsyncIterator[Event | None]:
-        """Every event from this call on, the last one included; None where nothing happened for `QUIET_S`."""
+        """Every event from this call on, the last one included; None if nothing happened for `QUIET_S`."""
         queue: asyncio.Queue[Event] = asyncio.Queue()
         self._listeners.append(queue)
         return self._events(queue)

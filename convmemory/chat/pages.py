@@ -42,9 +42,9 @@ NOTHING_WRITTEN = Written()
 
 @dataclass(frozen=True, slots=True)
 class Composer:
-    """The form at the foot of a conversation. `can_send` is false where no endpoint is set up.
+    """The form at the foot of a conversation. `can_send` is false if no endpoint is set up.
 
-    `last_question` is the id of the last question where it can be asked again.
+    `last_question` is the id of the last question if it can be asked again.
     """
 
     conversation_id: int | None

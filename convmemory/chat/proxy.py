@@ -117,7 +117,7 @@ async def _forward_chat(request: HttpRequest, caller: User, endpoint: Endpoint) 
 async def _send(
     request: HttpRequest, endpoint: Endpoint, method: str, path: str, body: bytes
 ) -> "httpx2.Response | JsonResponse":
-    """The endpoint's response with its body unread, or an error where there is none."""
+    """The endpoint's response with its body unread, or an error if there is none."""
     import httpx2
 
     headers = {name: request.headers[name] for name in FORWARDED if name in request.headers}

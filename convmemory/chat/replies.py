@@ -60,7 +60,7 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class StoredReply:
-    """What the end of a reply left in the conversation; both None where nothing was answered."""
+    """What the end of a reply left in the conversation; both None if nothing was answered."""
 
     turn_number: int | None
     last_message_id: int | None
@@ -180,7 +180,7 @@ def note_context(job: ReplyJob, context: Mapping[str, Any]) -> None:
 
 
 def request_stop(*, owner: AbstractBaseUser, conversation_id: int) -> int:
-    """Ask the writer, in whichever process, to stop; the reply's id. Raises: NotFound where nothing is written."""
+    """Ask the writer, in whichever process, to stop; the reply's id. Raises: NotFound if nothing is written."""
     reading.get_conversation(owner=owner, conversation_id=conversation_id)
     running = Reply.objects.filter(owner_id=owner.pk, conversation_id=conversation_id, status=Reply.Status.RUNNING)
     found = running.values_list("pk", flat=True).first()
@@ -202,7 +202,7 @@ def replies_of(*, owner: AbstractBaseUser, conversation_id: int, limit: int) -> 
 def finish_reply(job: ReplyJob, received: Sequence[MessageDraft], ending: Ending) -> StoredReply:
     """Store the reply, number its turn and set the conversation idle, in one short transaction.
 
-    Raises: ReplyLost, where nothing is stored.
+    Raises: ReplyLost, if nothing is stored.
     """
     with transaction.atomic():
         try:

@@ -45,7 +45,7 @@ def _warm_up() -> None:
 async def _release_abandoned() -> None:
     """Every few seconds, so that a conversation is idle soon after its lease has run out.
 
-    The worker's sweep does the same every minute, where no web process runs.
+    The worker's sweep does the same every minute, if no web process runs.
     """
     while True:
         try:

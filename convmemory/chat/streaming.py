@@ -22,7 +22,7 @@ HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 class Request:
     """A message to be answered, in a new conversation where the id is None.
 
-    `replaces` is the message id of an earlier question that it takes the place of; where the text is blank, that
+    `replaces` is the message id of an earlier question that it takes the place of; if the text is blank, that
     question is asked again as it is.
     """
 

@@ -46,7 +46,7 @@ class FirstTurn:
 
 
 def first_turn_of(job: ReplyJob, answer: Iterable[MessageDraft]) -> FirstTurn | None:
-    """What the title of the reply's chat can be made of; None where it has one that somebody gave it."""
+    """What the title of the reply's chat can be made of; None if it has one that somebody gave it."""
     chat = Conversation.objects.filter(pk=job.conversation_id, owner_id=job.owner.pk, source=SOURCE).first()
     if chat is None:
         return None
@@ -60,7 +60,7 @@ def first_turn_of(job: ReplyJob, answer: Iterable[MessageDraft]) -> FirstTurn | 
 
 
 async def give_title(job: ReplyJob, turn: FirstTurn) -> str:
-    """Ask the reply's model for a title and store it; "" where there is none, for whatever reason."""
+    """Ask the reply's model for a title and store it; "" if there is none, for whatever reason."""
     try:
         async with asyncio.timeout(TIMEOUT_S):
             title = clean_title(await _ask(job, turn))

@@ -29,7 +29,7 @@ class LeftOutRecall:
     encoding: str
 
     def __call__(self, question: str, left_out: Sequence[int], max_tokens: int) -> str:
-        """Fenced passages of the messages `left_out`, in at most `max_tokens` tokens; "" where nothing is found."""
+        """Fenced passages of the messages `left_out`, in at most `max_tokens` tokens; "" if nothing is found."""
         query = one_line(question, MAX_QUERY_CHARS)
         if len(query) < MIN_QUERY_CHARS:
             return ""

@@ -79,7 +79,7 @@ def _run(names: Sequence[str], messages: Messages, around: Surroundings) -> tupl
 
 
 def _with_reserve(around: Surroundings, later: Sequence[str]) -> Surroundings:
-    """A smaller target where a later strategy brings something back: it would find the room filled."""
+    """A smaller target if a later strategy brings something back: it would find the room filled."""
     if around.recall is None or "resurrection" not in later:
         return around
     reserve = min(around.options.resurrection_tokens, around.target // RESERVE_DIVISOR)

@@ -46,7 +46,7 @@ def prepare_context(
 ) -> FilterResult:
     """What a model is about to be sent of the conversation. `encoding` is the model's (`Endpoint.encoding`).
 
-    Sends the signal `context_filtered` where that is not the conversation as it is.
+    Sends the signal `context_filtered` if that is not the conversation as it is.
     Raises: NotFound, InvalidInput. A context that does not fit is no exception: look at `FilterResult.error`.
     """
     result = preview_context(owner=owner, conversation_id=conversation_id, recipe=recipe, encoding=encoding)

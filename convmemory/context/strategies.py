@@ -171,7 +171,7 @@ def _trim_part(part: Part, around: Surroundings) -> Part:
 
 
 def resurrection(messages: Messages, around: Surroundings) -> Messages:
-    """Passages of left-out messages that bear on the question, where there is room for them."""
+    """Passages of left-out messages that bear on the question, if there is room for them."""
     asked = _question(messages)
     room = min(around.options.resurrection_tokens, around.target - total(messages)) - MESSAGE_TOKENS
     if around.recall is None or asked is None or room <= 0 or not around.left_out:

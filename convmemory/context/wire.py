@@ -40,7 +40,7 @@ def _counted_once(text: str, count_tokens: CountTokens) -> int:
 
 
 def text_tokens(text: str, count_tokens: CountTokens) -> int:
-    """What a text costs as a message of its own; nothing where it is empty."""
+    """What a text costs as a message of its own; nothing if it is empty."""
     return _MESSAGE_TOKENS + count_tokens(text) if text else 0
 
 
@@ -72,7 +72,7 @@ def wire_messages(system_prompt: str, messages: Sequence[ContextMessage]) -> lis
 def _own(
     message: ContextMessage, index: int, answered: set[PartPlace], names: Mapping[PartPlace, str]
 ) -> list[dict[str, Any]]:
-    """The message without the results that stand after their calls; nothing where nothing is left."""
+    """The message without the results that stand after their calls; nothing if nothing is left."""
     texts: list[str] = []
     calls: list[dict[str, Any]] = []
     for part_index, part in enumerate(message.parts):

@@ -53,7 +53,7 @@ class Unpacked:
 def unpack_upload(file: IO[bytes], name: str, target_dir: Path, limits: UnpackLimits) -> Unpacked:
     """Write the file, or what the zip, tar or gzip holds, into a folder in `target_dir` named after it.
 
-    Raises: TooLarge with the limit, InvalidInput where an archive is damaged from the start.
+    Raises: TooLarge with the limit, InvalidInput if an archive is damaged from the start.
     """
     safe_name = _safe_parts(name)[-1:] or ["upload"]
     packed_bytes = file.seek(0, 2)
@@ -78,7 +78,7 @@ def unpack_upload(file: IO[bytes], name: str, target_dir: Path, limits: UnpackLi
 
 
 def _unpack(file: IO[bytes], name: str, writer: "_Writer") -> bool:
-    """Write what the archive holds; False, with the file at its start, where it is none."""
+    """Write what the archive holds; False, with the file at its start, if it is none."""
     if file.read(2) == _ZIP_START and zipfile.is_zipfile(file):
         _unzip(file, writer)
     elif is_tar(file):
@@ -193,7 +193,7 @@ def _unzip(file: IO[bytes], writer: _Writer) -> None:
                 f"The archive holds more than {writer.limits.max_files} files or folders: upload it in parts."
             )
         for entry in archive.infolist():
-            kind = entry.external_attr >> 28  # the file type of Unix archives; 0 where there is none
+            kind = entry.external_attr >> 28  # the file type of Unix archives; 0 if there is none
             if entry.is_dir():
                 continue
             if kind not in (0, 0o10):

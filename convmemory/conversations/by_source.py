@@ -28,7 +28,7 @@ def create_or_continue(*, owner: AbstractBaseUser, draft: ConversationDraft) -> 
     """A new conversation, or the one that has this source id; whether it is new.
 
     Messages that follow those that are stored are appended; sending the same ones again changes nothing.
-    Raises: AnotherHistory where the messages are not those that are stored, ConversationBusy.
+    Raises: AnotherHistory if the messages are not those that are stored, ConversationBusy.
     """
     known = _known_or_none(owner, draft)
     if known is None:
@@ -43,7 +43,7 @@ def create_or_continue(*, owner: AbstractBaseUser, draft: ConversationDraft) -> 
 
 
 def put_turn_by_source(*, owner: AbstractBaseUser, draft: ConversationDraft, turn: TurnDraft) -> ingest.PutTurn:
-    """Store one whole turn of the conversation that has the draft's source and id, which is made where it is new.
+    """Store one whole turn of the conversation that has the draft's source and id, which is made if it is new.
 
     Raises: as `ingest.put_turn`, InvalidInput for a source that is too long.
     """

@@ -39,7 +39,7 @@ def star_all(*, owner: AbstractBaseUser, conversation_ids: Sequence[int], starre
 
 
 def _mark(owner: AbstractBaseUser, conversation_ids: Sequence[int], field: str, *, is_set: bool) -> list[int]:
-    """Set the moment where it is not set yet, or unset it."""
+    """Set the moment if it is not set yet, or unset it."""
     if len(conversation_ids) == 1:
         get_conversation(owner=owner, conversation_id=conversation_ids[0])
     rows = Conversation.objects.filter(owner_id=owner.pk, pk__in=conversation_ids)
@@ -115,7 +115,7 @@ def tag_counts(*, owner: AbstractBaseUser) -> list[tuple[str, int]]:
 
 
 def own_conversations(*, owner: AbstractBaseUser, conversation_ids: Sequence[int]) -> list[int]:
-    """Those of the numbers that are the caller's conversations. Raises: InvalidInput where there are too many."""
+    """Those of the numbers that are the caller's conversations. Raises: InvalidInput if there are too many."""
     if len(conversation_ids) > MAX_CHOSEN:
         raise InvalidInput(f"At most {MAX_CHOSEN} conversations are changed at once.")
     own = Conversation.objects.filter(owner_id=owner.pk, pk__in=conversation_ids).order_by("pk")

@@ -20,7 +20,7 @@ def date_undated(
     """Date an imported conversation, whose events are stored, and its messages; some five queries.
 
     `first_changed` is the first position that is new; `last_active` the conversation's `updated_at` before this
-    import, None where it is new.
+    import, None if it is new.
     """
     messages = conversation.messages
     if last_active is None and draft.created_at is None:

@@ -56,7 +56,7 @@ class Diff:
         return sum(line.kind == "removed" for line in self.lines)
 
     def cut(self, max_chars: int) -> tuple["Diff", int]:
-        """The first `max_chars` characters of it, the last line cut where it must be; how many were left out."""
+        """The first `max_chars` characters of it, the last line cut if it must be; how many were left out."""
         kept: list[DiffLine] = []
         room = max_chars
         for line in self.lines:
@@ -69,7 +69,7 @@ class Diff:
 
 
 def diff_of(tool: str, parameters: Mapping[str, Any]) -> Diff | None:
-    """What the call changes; None where it is no edit of a file."""
+    """What the call changes; None if it is no edit of a file."""
     path = next((text for name in _PATHS if (text := _text(parameters.get(name)))), "")
     lines = [line for edit in _edits(parameters) for line in edit]
     if not lines and (patch := _patch(parameters)):

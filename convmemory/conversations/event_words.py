@@ -25,7 +25,7 @@ def words_in(text: str) -> Iterator[str]:
 
 
 def words_query(text: str) -> str:
-    """What PostgreSQL is asked for: every word of the text, each of which may go on; "" where there is none."""
+    """What PostgreSQL is asked for: every word of the text, each of which may go on; "" if there is none."""
     words = list(dict.fromkeys(words_in(text)))[:MAX_QUERY_WORDS]
     return " & ".join(f"'{word}':*" for word in words)
 

@@ -26,7 +26,7 @@ class _Hider:
     """Puts marks in the place of keys; one key has one number, wherever it stands in the message.
 
     Numbers begin behind `after`, the last one that the message has already. `among` are the marks of shapes that stand
-    anywhere in the message, where they are known.
+    anywhere in the message, if they are known.
     """
 
     after: int = 0
@@ -71,7 +71,7 @@ def mark_of(kind: str, number: int) -> str:
 
 
 def without_keys(draft: MessageDraft, *, after_number: int = 0) -> MessageDraft:
-    """The message with marks for its keys, which it brings along apart; the same message where it holds none.
+    """The message with marks for its keys, which it brings along apart; the same message if it holds none.
 
     `after_number` is the number of the last mark that stands in it already.
     """

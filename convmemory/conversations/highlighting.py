@@ -33,7 +33,7 @@ class MarkedSpan:
         return MarkedSpan(max(0, self.start + by), max(0, self.end + by))
 
     def within(self, text: str) -> "MarkedSpan | None":
-        """What of the span lies in `text` without white space at its ends; None where nothing does."""
+        """What of the span lies in `text` without white space at its ends; None if nothing does."""
         piece = text[self.start : self.end]
         start = self.start + len(piece) - len(piece.lstrip())
         end = self.start + len(piece.rstrip())

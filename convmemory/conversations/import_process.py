@@ -12,7 +12,7 @@ from convmemory.core.child_process import ChildLimits, Ending
 
 
 def run_import(*, import_id: int) -> str | None:
-    """Import an upload that waits; its state afterwards. None where it cannot be claimed now."""
+    """Import an upload that waits; its state afterwards. None if it cannot be claimed now."""
     row = import_queue.claim(import_id)
     if row is None:
         return None

@@ -40,7 +40,7 @@ def most_at_once(size: int) -> int:
 
 
 def claim(import_id: int) -> Import | None:
-    """The import, now running; None where it does not wait, its owner has one running, or as many run as may."""
+    """The import, now running; None if it does not wait, its owner has one running, or as many run as may."""
     now, run = timezone.now(), uuid.uuid4()
     with transaction.atomic():
         with connection.cursor() as cursor:

@@ -125,7 +125,7 @@ def import_paths(
 ) -> ImportReport:
     """Import every transcript under `paths` for `owner`; importing again updates and adds, never doubles.
 
-    Labels in the report are relative to `root` where it is given. Raises: InvalidInput on an unknown
+    Labels in the report are relative to `root` if it is given. Raises: InvalidInput on an unknown
     format only.
     """
     walk = Walk(format=format)

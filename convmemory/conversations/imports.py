@@ -92,7 +92,7 @@ def require_size(size: int) -> None:
 
 
 def require_room(*, owner: AbstractBaseUser, size: int) -> None:
-    """Raises: TooManyAtOnce where too much of the owner's waits already."""
+    """Raises: TooManyAtOnce if too much of the owner's waits already."""
     waiting = Import.objects.filter(owner_id=owner.pk, state__in=UNFINISHED).aggregate(n=Count("pk"), size=Sum("size"))
     room = MAX_UNFINISHED_UPLOADS * ImportOptions.from_settings().max_upload_mb * 1024**2
     if waiting["n"] >= MAX_UNFINISHED or (waiting["size"] or 0) + size > room:
@@ -130,7 +130,7 @@ def get_import(*, owner: AbstractBaseUser, import_id: int) -> Import:
 
 
 def imports_of(*, owner: AbstractBaseUser, limit: int, digest: str = "") -> list[Import]:
-    """The caller's imports, newest first; those of the file with that SHA-256 alone where it is given."""
+    """The caller's imports, newest first; those of the file with that SHA-256 alone if it is given."""
     rows = Import.objects.filter(owner_id=owner.pk)
     if digest:
         rows = rows.filter(digest=storable(digest.lower()))

@@ -170,7 +170,7 @@ def delete_conversation(*, owner: AbstractBaseUser, conversation_id: int) -> Non
 
 
 def _count_turns(conversation: Conversation, merged: Merged) -> int | None:
-    """The first turn that can have changed; None where no message has."""
+    """The first turn that can have changed; None if no message has."""
     if merged.first_position is None:
         return None
     return count_turns(conversation, from_position=merged.first_position, message_count=merged.message_count)

@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 
 def keep_upload(row: Import, file: IO[bytes]) -> KeptUpload | None:
-    """Keep the bytes of an upload, once for each digest; None where there is no room for them.
+    """Keep the bytes of an upload, once for each digest; None if there is no room for them.
 
     Leaves `file` at its start. A disk that cannot take them is logged: the import goes on.
     """
@@ -91,7 +91,7 @@ def drop_upload(kept: KeptUpload) -> int:
 
 @contextmanager
 def opened(kept: KeptUpload) -> Iterator[IO[bytes]]:
-    """The upload as it came. Raises: InvalidInput where it cannot be read any more."""
+    """The upload as it came. Raises: InvalidInput if it cannot be read any more."""
     with TemporaryFile() as target:
         try:
             with kept_storage().open(str(kept.file)) as source:
@@ -106,7 +106,7 @@ def opened(kept: KeptUpload) -> Iterator[IO[bytes]]:
 
 
 def _is_written(kept: KeptUpload, file: IO[bytes]) -> bool:
-    """Write the file and note its size; False where it is larger than all that a person may keep. Raises: OSError."""
+    """Write the file and note its size; False if it is larger than all that a person may keep. Raises: OSError."""
     storage = kept_storage()
     draft = Path(storage.path(kept_place(owner_id=kept.owner_id, digest=kept.digest))).with_suffix(".partial")
     private_folder(draft.parent)

@@ -96,7 +96,7 @@ def _split_batch(
     known: dict[str, tuple[int, int, bytes]],
     merged: Merged,
 ) -> list[MessageDraft | int]:
-    """Each draft itself where it is new, else the id of its stored row, updated where it changed."""
+    """Each draft itself if it is new, else the id of its stored row, updated where it changed."""
     result: list[MessageDraft | int] = []
     for draft in batch:
         key = source_key_of(draft)

@@ -44,7 +44,7 @@ _GIST_FIELDS = ("command", "file_path", "path", "pattern", "query", "url", "desc
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A named parameter of a tool call, as text; `marked` is its HTML where it holds a passage."""
+    """A named parameter of a tool call, as text; `marked` is its HTML if it holds a passage."""
 
     name: str
     text: str
@@ -114,7 +114,7 @@ def view_part(
 
 
 def _with_output(view: PartView, full: str, *, whole: bool, passage: MarkedSpan | None) -> PartView:
-    """The view with plain text; where a passage stands far down, with the head and what is around it."""
+    """The view with plain text; if a passage stands far down, with the head and what is around it."""
     if passage is None:
         text, left_out = _cut(full, TOOL_CHARS, whole=whole)
         return replace(view, text=ansi_html(text) if has_sequences(text) else text, left_out=left_out)

@@ -76,7 +76,7 @@ def with_home_turns(rows: QuerySet[Message]) -> QuerySet[Any]:
     """The messages, each with `home_turn`: the turn that it is read with.
 
     That is its own. What stands before the first turn (a greeting, a system prompt) is read with the first one, what
-    comes after the last (a question without an answer) with the last one; where there is no turn, all with number 0.
+    comes after the last (a question without an answer) with the last one; if there is no turn, all with number 0.
     What its thread went on without is left out.
     """
     first = Message.objects.filter(
@@ -198,7 +198,7 @@ def messages_of(
     from_position: int = 0,
     limit: int,
 ) -> list[Message]:
-    """Messages in order from a position on; of `turns` (first and last, None: to the end) alone where given.
+    """Messages in order from a position on; of `turns` (first and last, None: to the end) alone if given.
 
     What belongs to no turn is read with the first or the last one, as `with_home_turns` says. Raises: NotFound.
     """

@@ -78,7 +78,7 @@ def title_of(question: str) -> str:
 
 
 def renew_response(*, owner: AbstractBaseUser, conversation_id: int, lease: timedelta = LEASE) -> bool:
-    """Prolong the lease of the response that is being written; False where there is none any more."""
+    """Prolong the lease of the response that is being written; False if there is none any more."""
     mine = Conversation.objects.filter(pk=conversation_id, owner_id=owner.pk, status=Conversation.Status.PROCESSING)
     return bool(mine.update(processing_until=timezone.now() + lease))
 
@@ -95,7 +95,7 @@ def finish_response(
 
 
 def release_abandoned_response(*, conversation_id: int) -> bool:
-    """Set a conversation idle whose lease has run out, keeping what was received; False where there is none such."""
+    """Set a conversation idle whose lease has run out, keeping what was received; False if there is none such."""
     abandoned = Conversation.objects.filter(
         pk=conversation_id, status=Conversation.Status.PROCESSING, processing_until__lt=timezone.now()
     )
@@ -143,7 +143,7 @@ def _release(conversation: Conversation) -> None:
 
 
 def _merge_reply(conversation: Conversation, drafts: Iterable[MessageDraft]) -> None:
-    """Store what came of a response, and announce the question also where nothing did.
+    """Store what came of a response, and announce the question also if nothing did.
 
     The question's keys are hidden now that it is answered.
     """

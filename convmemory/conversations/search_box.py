@@ -44,7 +44,7 @@ _ORDERS = {"date": "date", "newest": "date", "relevance": "", "best": ""}
 class SearchBox:
     """What the search form above the list holds. `typed` names the filters that stood in the query as tokens.
 
-    `nearest` asks for what comes nearest, also where nothing answers.
+    `nearest` asks for what comes nearest, also if nothing answers.
     """
 
     q: str = ""

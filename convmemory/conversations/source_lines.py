@@ -11,7 +11,7 @@ def pack_lines(lines: bytes) -> bytes:
 
 
 def unpack_lines(data: bytes) -> bytes | None:
-    """The source lines that were stored; `data` itself where it is not compressed, None where they are too long."""
+    """The source lines that were stored; `data` itself if it is not compressed, None if they are too long."""
     unpacker = zlib.decompressobj()
     try:
         lines = unpacker.decompress(data, MAX_RAW_BYTES)

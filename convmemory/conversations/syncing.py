@@ -144,7 +144,7 @@ def _files(place: Place) -> Iterable[Path]:
 
 
 def _compared(path: Path, row: SyncedFile | None) -> tuple[str, State | None]:
-    """What became of the file since `row` was noted, and its state; no state where nothing did. Raises: OSError."""
+    """What became of the file since `row` was noted, and its state; no state if nothing did. Raises: OSError."""
     status = path.stat()
     size, modified_ns = _with_log(path)
     if row is not None and (int(row.device), int(row.inode), row.size, row.modified_ns) == (

@@ -56,7 +56,7 @@ class TurnCounter:
 
 
 def number_turns(messages: Iterable[TurnMessage], *, first_number: int = 0) -> list[int | None]:
-    """The turn number of each message, in order, or None where it has none (yet).
+    """The turn number of each message, in order, or None if it has none (yet).
 
     `messages` starts at the beginning of the conversation, or at the real user message that opens
     turn `first_number`.

@@ -1,7 +1,7 @@
 """Imports what agents write as soon as they have written it.
 
 The operating system says that something changed in a place; what changed is found out as `syncing.py` does it, so that
-nothing is lost where an event is.
+nothing is lost if an event is.
 """
 
 import logging
@@ -41,7 +41,7 @@ def watch_places(*, owner: AbstractBaseUser, places: Sequence[Place], stop: Even
             continue
         try:
             _watch(watch, here, places, stop)
-        except (OSError, RuntimeError) as error:  # what the watcher raises where a folder vanishes
+        except (OSError, RuntimeError) as error:  # what the watcher raises if a folder vanishes
             logger.warning("A watched folder is gone: %s", error)
             stop.wait(LOOK_AGAIN_S)
         watch.sync(places)

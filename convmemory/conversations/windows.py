@@ -29,7 +29,7 @@ class Window:
 
 
 def window_around(conversation: Conversation, turn: int | None, message_id: int | None = None) -> Window:
-    """The messages around the first one of `turn`; from the start where there is no such turn.
+    """The messages around the first one of `turn`; from the start if there is no such turn.
 
     Where message `message_id`, of the turn or beside it, stands too far down to be among them, the messages around
     that one.

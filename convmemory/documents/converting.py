@@ -85,11 +85,11 @@ def _as_json(heading: Heading) -> dict[str, Any]:
 
 
 def read_heading(line: str) -> Heading:
-    """The first line. Raises: ValueError, KeyError, TypeError where it is none."""
+    """The first line. Raises: ValueError, KeyError, TypeError if it is none."""
     return Heading(**json.loads(line))
 
 
 def read_section(line: str) -> SectionDraft:
-    """Another line. Raises: ValueError, KeyError, TypeError where it is none."""
+    """Another line. Raises: ValueError, KeyError, TypeError if it is none."""
     found = json.loads(line)
     return SectionDraft(tuple(found["path"]), found["page"], found["start"], found["text"])

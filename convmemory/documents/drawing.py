@@ -86,7 +86,7 @@ def _move(source: Path, target: Path) -> None:
 
 
 def picture_of(document: Document, page: int) -> Picture | None:
-    """The page as it was drawn, or could not be; None where nobody has tried yet."""
+    """The page as it was drawn, or could not be; None if nobody has tried yet."""
     place = pictures_folder(owner_id=document.owner_id, digest=document.digest) / f"{page}.json"
     try:
         said = json.loads(place.read_text(encoding="utf-8"))

@@ -46,7 +46,7 @@ class StoredFile:
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """The document of an upload. `is_new` is False where the owner has this very file already."""
+    """The document of an upload. `is_new` is False if the owner has this very file already."""
 
     document: Document
     is_new: bool
@@ -112,7 +112,7 @@ def add_document(*, owner: AbstractBaseUser, stored: StoredFile) -> Added:
 def replace_document(*, owner: AbstractBaseUser, document_id: int, stored: StoredFile) -> Added:
     """Let the stored file be the document's next version; it is shown once it has been read. The caller enqueues it.
 
-    Raises: NotFound; InvalidInput where the file is another document of the owner.
+    Raises: NotFound; InvalidInput if the file is another document of the owner.
     """
     with transaction.atomic():
         document = _locked(owner, document_id)
@@ -200,7 +200,7 @@ def detach(*, owner: AbstractBaseUser, conversation_id: int, document_id: int) -
 
 
 def own_documents(*, owner: AbstractBaseUser, document_ids: Collection[int]) -> Sequence[Document]:
-    """The caller's documents with these numbers. Raises: NotFound where one is unknown or foreign."""
+    """The caller's documents with these numbers. Raises: NotFound if one is unknown or foreign."""
     wanted = {number for number in document_ids if number <= MAX_KEY}
     found = list(Document.objects.filter(owner_id=owner.pk, pk__in=wanted))
     if missing := set(document_ids) - {document.pk for document in found}:

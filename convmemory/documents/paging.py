@@ -62,7 +62,7 @@ def view_pages(document: Document, place: Place, ask: AskForDrawing) -> PageWind
 
 
 def view_page(document: Document, page: int, place: Place, ask: AskForDrawing) -> Sheet | None:
-    """One page; None where there is none with this number. One query."""
+    """One page; None if there is none with this number. One query."""
     if not 1 <= page <= (document.page_count or 0):
         return None
     return _sheets(document, page, page, place, ask)[0]

@@ -95,7 +95,7 @@ def unfinished_documents(*, limit: int) -> list[tuple[int, int]]:
 
 
 def _begin(owner_id: int, document_id: int) -> Document | None:
-    """The document, now processing; None where there is nothing to do, or where it has ended its workers too often."""
+    """The document, now processing; None if there is nothing to do, or where it has ended its workers too often."""
     own = Document.objects.filter(pk=document_id, owner_id=owner_id)
     waiting = own.filter(status__in=(Status.UPLOADED, Status.PROCESSING))
     waiting.update(status=Status.PROCESSING, attempts=F("attempts") + 1)

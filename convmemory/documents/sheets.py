@@ -78,7 +78,7 @@ def _box(words: Sequence[Word]) -> tuple[int, int, int, int]:
 
 
 def _nearest(text: str, wanted: str, expected: int) -> int:
-    """The place of `wanted` in `text` that is nearest to `expected`; -1 where it does not stand there."""
+    """The place of `wanted` in `text` that is nearest to `expected`; -1 if it does not stand there."""
     before = text.rfind(wanted, 0, expected + len(wanted))
     after = text.find(wanted, expected)
     found = [place for place in (before, after) if place >= 0]

@@ -35,7 +35,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class SectionView:
-    """A section with its text in pieces, and as HTML where it can be laid out.
+    """A section with its text in pieces, and as HTML if it can be laid out.
 
     `heading` and `page` are there where they are not those before it, and `is_passage` where the HTML holds the passage
     without a mark of its own.

@@ -63,7 +63,7 @@ def library_page(request: PageRequest) -> HttpResponse:
 
 
 def _take(request: PageRequest, file: "UploadedFile[Any]", replaces: int | None) -> tuple[str, str] | None:
-    """Store one upload; its name and what is wrong with it, where it was not taken."""
+    """Store one upload; its name and what is wrong with it, if it was not taken."""
     owner, size = request.user, file.size or 0
     try:
         library.require_acceptable(size=size)

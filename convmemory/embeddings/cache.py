@@ -105,7 +105,7 @@ def query_vector(space: EmbeddingSpace, text: str, *, owner_id: int) -> Vector:
 
 
 def query_embedding(space: EmbeddingSpace, text: str, *, owner_id: int) -> TokenEmbedding:
-    """The question's vector with its token vectors, none where the model gives none; read-only, remembered likewise.
+    """The question's vector with its token vectors, none if the model gives none; read-only, remembered likewise.
 
     Raises:
         EmbeddingError: the model refuses the text or cannot be used now.

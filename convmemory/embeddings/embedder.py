@@ -27,7 +27,7 @@ class ModelCard:
     """What is known of a model without loading it.
 
     `max_tokens` counts a text's own tokens, as `count_tokens` does: a text within it is read whole,
-    of a longer one the rest is cut off. `licence` is empty where it is not known.
+    of a longer one the rest is cut off. `licence` is empty if it is not known.
     """
 
     provider: str
@@ -64,7 +64,7 @@ class TextsRefused(EmbeddingError):
     """Some texts of a batch could not be embedded; the others were."""
 
     def __init__(self, errors: dict[int, str], vectors: Vector) -> None:
-        """`errors`: reason by index; `vectors`: (n, dim), rows of zeros where a text was refused."""
+        """`errors`: reason by index; `vectors`: (n, dim), rows of zeros if a text was refused."""
         self.errors = errors
         self.vectors = vectors
         first = min(errors)

@@ -125,7 +125,7 @@ def model_name(files: ModelFiles, recipe: SentenceRecipe, weights_sha256: str) -
     """What a folder's model is called: by the folder, and by the digest of all that makes its vectors what they are.
 
     So another model under the same name, or the same one with other prompts, is another space. A BERT's weights alone
-    decide where nothing stands before the texts and nothing follows the pooling.
+    decide if nothing stands before the texts and nothing follows the pooling.
     """
     digest = weights_sha256
     if files.is_graph or not recipe.is_plain:

@@ -145,7 +145,7 @@ def fresh_digest(paths: Sequence[Path]) -> str:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The object in a file; empty where the file is missing.
+    """The object in a file; empty if the file is missing.
 
     Raises:
         EmbedderUnavailable: the file cannot be read, or holds something else.
@@ -157,7 +157,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def read_any_json(path: Path, otherwise: Any) -> Any:
-    """The value in a file; `otherwise` where the file is missing. Raises as `read_json` does."""
+    """The value in a file; `otherwise` if the file is missing. Raises as `read_json` does."""
     if not path.is_file():
         return otherwise
     try:

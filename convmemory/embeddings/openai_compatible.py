@@ -239,7 +239,7 @@ def _is_about_the_text(status_code: int, parameter: str | None, said: str) -> bo
 
 
 def _parse(response: Any, count: int) -> Vector | None:
-    """Vectors (count, dim) in the order of the texts, or None where the answer has another form.
+    """Vectors (count, dim) in the order of the texts, or None if the answer has another form.
 
     The client checks no types, and a server may send floats where base64 was asked for.
     """

@@ -37,7 +37,7 @@ class DenseFile:
 
 @dataclass(frozen=True, slots=True)
 class SentenceRecipe:
-    """How texts become vectors. `pooling` is None where no file says it, `max_sequence` 0 likewise.
+    """How texts become vectors. `pooling` is None if no file says it, `max_sequence` 0 likewise.
 
     `max_sequence` counts special tokens and prompts, too. Where `pools_prompt` is False the mean leaves the tokens of
     the prompt out.
@@ -102,7 +102,7 @@ def _modules(folder: Path) -> dict[str, list[str]]:
 
 
 def _pooling(folder: Path) -> tuple[Pooling | None, bool]:
-    """The pooling, None where nothing is said, and whether the prompt's tokens take part."""
+    """The pooling, None if nothing is said, and whether the prompt's tokens take part."""
     config = read_json(folder / "config.json")
     chosen = [name.removeprefix("pooling_mode_") for name, on in config.items() if on is True]
     modes = [name for name in chosen if f"pooling_mode_{name}" in config]
@@ -146,7 +146,7 @@ def _first(prompts: Mapping[str, str], names: tuple[str, ...], default: str) -> 
 
 
 def _max_sequence(folder: Path) -> int:
-    """The longest sequence that a file of sentence-transformers allows; 0 where none does."""
+    """The longest sequence that a file of sentence-transformers allows; 0 if none does."""
     for path in sorted(folder.glob("sentence_*_config.json")):
         length: Any = read_json(path).get("max_seq_length")
         if length is not None:

@@ -89,7 +89,7 @@ class Tool(Generic[Input, Output]):
 
 
 def archive_owner(caller: Caller) -> AbstractBaseUser | None:
-    """The caller where there is one who can own an archive."""
+    """The caller if there is one who can own an archive."""
     return caller if isinstance(caller, AbstractBaseUser) and caller.pk is not None and caller.is_active else None
 
 

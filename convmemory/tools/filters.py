@@ -41,10 +41,10 @@ class SearchInput(ToolInput):
 
     @property
     def kinds(self) -> frozenset[str]:
-        """The scope; where it is empty, the tool's own."""
+        """The scope; if it is empty, the tool's own."""
         return frozenset(self.scope or type(self).model_fields["scope"].default)
 
     @property
     def filters(self) -> Filters:
-        """Raises: InvalidInput where the dates are the wrong way round."""
+        """Raises: InvalidInput if the dates are the wrong way round."""
         return Filters(agent=self.agent, project=self.project, after=self.after, before=self.before, kinds=TURNS_ALONE)

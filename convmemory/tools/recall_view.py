@@ -55,7 +55,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class RecallView:
-    """The whole page; silent where nothing is likely to answer."""
+    """The whole page; silent if nothing is likely to answer."""
 
     groups: tuple[GroupView, ...]
     segments: tuple[Segment, ...]

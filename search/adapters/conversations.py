@@ -89,7 +89,7 @@ def source_of(*, owner_id: int, conversation_id: int) -> Source | None:
 
 
 def index_conversation(*, conversation_id: int, deadline: float = float("inf")) -> IndexResult:
-    """Bring one conversation's index up to date, as `index_source` does; also where no signal announced a change."""
+    """Bring one conversation's index up to date, as `index_source` does; also if no signal announced a change."""
     conversation = Conversation.objects.filter(pk=conversation_id).first()
     if conversation is None:
         return IndexResult()

@@ -82,7 +82,7 @@ def item_of(section: Section) -> ItemText:
 def element_of(section: Section) -> Element:
     """A section as the index reads it. What is embedded holds its headings; the document's title is searched, too.
 
-    A title alone is embedded where there are no headings: else a new one would have everything embedded again.
+    A title alone is embedded if there are no headings: else a new one would have everything embedded again.
     """
     title = section.document.title
     part = ElementPart(0, "document", section.text, label=_joined([title, *section.path]))

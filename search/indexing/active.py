@@ -37,7 +37,7 @@ Chunk = tuple[int, int, str]  # item number, number in the item, text
 
 @dataclass(slots=True)
 class IndexResult:
-    """What one run did. `finished` is False where time ran out or, if `busy`, another worker holds the source."""
+    """What one run did. `finished` is False if time ran out or, if `busy`, another worker holds the source."""
 
     finished: bool = True
     busy: bool = False
@@ -79,7 +79,7 @@ def state_of(source: Source, space: EmbeddingSpace) -> SourceIndex:
 def _index_from(
     source: Source, state: SourceIndex, space: EmbeddingSpace, result: IndexResult, deadline: float
 ) -> bool:
-    """Index from the first item that can have changed; False where time ran out."""
+    """Index from the first item that can have changed; False if time ran out."""
     version = source.version
     # A change that is noted while this runs must not be overwritten: the next round sees to it.
     unchanged = SourceIndex.objects.filter(pk=state.pk, noted_version=state.noted_version)
@@ -192,7 +192,7 @@ def chunks_of(space: EmbeddingSpace, items: dict[int, ItemTexts]) -> list[Chunk]
 def _compute_ahead(
     source: Source, space: EmbeddingSpace, chunks: Sequence[Chunk], result: IndexResult, deadline: float
 ) -> bool:
-    """Put the vectors of all but the last chunks of long items into the cache; False where time ran out."""
+    """Put the vectors of all but the last chunks of long items into the cache; False if time ran out."""
     for start in range(0, len(chunks) - CHUNKS_AHEAD, CHUNKS_AHEAD):
         texts = [chunk for _, _, chunk in chunks[start : start + CHUNKS_AHEAD]]
         computed = embed_cached(space, texts, owner_id=source.owner_id).computed

@@ -74,7 +74,7 @@ def build_beside(*, owner_id: int, source_id: int, deadline: float) -> IndexResu
 
 
 def _build(source: Source, state: SourceIndex, space: EmbeddingSpace, result: IndexResult, deadline: float) -> bool:
-    """Go through all items; False where time ran out."""
+    """Go through all items; False if time ran out."""
     version = source.version
     ItemEmbedding.objects.filter(source=source, space=space, item_number__gte=source.item_count).delete()
     drop_passages(source, first_item=source.item_count, spaces=[space])

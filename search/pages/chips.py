@@ -182,7 +182,7 @@ def with_full_names(box: SearchBox, choices: Choices) -> SearchBox:
 
 
 def _full_name(typed: str, known: Iterable[Choice]) -> str:
-    """The known value that is meant; "" where none is."""
+    """The known value that is meant; "" if none is."""
     wanted = typed.lower()
     values = [choice for choice in known if choice.count or not choice.is_chosen]
     for matches in (

@@ -16,7 +16,7 @@ from convmemory.conversations.statistics import Day
 
 @dataclass(frozen=True, slots=True)
 class HeatmapDay:
-    """A day; `said` and `address` are "" where nothing was said on it."""
+    """A day; `said` and `address` are "" if nothing was said on it."""
 
     level: int
     said: str = ""

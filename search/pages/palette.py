@@ -71,7 +71,7 @@ def _search_entry(text: str) -> Iterator[Entry]:
 
 
 def _conversations(owner: User, words: Iterable[str]) -> Iterator[Entry]:
-    """By words of the title; the newest where nothing is typed."""
+    """By words of the title; the newest if nothing is typed."""
     rows = Conversation.objects.filter(owner_id=owner.pk, archived_at=None)
     for word in words:
         rows = rows.filter(title__icontains=word)

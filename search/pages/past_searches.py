@@ -29,7 +29,7 @@ def remember_search(*, owner: User, box: SearchBox) -> None:
 
 
 def save_search(*, owner: User, box: SearchBox) -> PastSearch:
-    """Keep this search on the owner's list. Raises: InvalidInput where there is nothing to keep, or no room."""
+    """Keep this search on the owner's list. Raises: InvalidInput if there is nothing to keep, or no room."""
     address = box.query_string
     if not address or len(address) > MAX_ADDRESS_CHARS:
         raise InvalidInput(f"A search to save has a query or filters, and at most {MAX_ADDRESS_CHARS} characters.")

@@ -55,7 +55,7 @@ class Calibration:
 
 
 def calibration_of(model: str, mode: str) -> Calibration | None:
-    """That of a model and a mode, None where there is none. Raises: CalibrationError."""
+    """That of a model and a mode, None if there is none. Raises: CalibrationError."""
     return _calibrations().get(WORDS if mode == "full_text" else model, {}).get(mode)
 
 

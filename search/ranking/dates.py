@@ -105,7 +105,7 @@ def _distance(moment: date, first: date, last: date) -> int:
 
 
 def named_period(text: str) -> Period | None:
-    """The first date that `text` names, the most exact kind first; None where it names none."""
+    """The first date that `text` names, the most exact kind first; None if it names none."""
     found = _find_date(text)
     return found[1] if found else None
 

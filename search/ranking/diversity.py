@@ -27,7 +27,7 @@ class PendingItemVectors:
         self._shape = len(keys), query.active_space.dimensions
 
     def read(self) -> Vector:
-        """(n, dim), unit length, in the order of the keys; zeros where there is none."""
+        """(n, dim), unit length, in the order of the keys; zeros if there is none."""
         ((places, data),) = self._pending.rows()
         vectors = np.zeros(self._shape, np.float32)
         if places:

@@ -36,7 +36,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Spoken:
-    """Who said each of some passages (p,): `places` number its element, -1 where nobody knows."""
+    """Who said each of some passages (p,): `places` number its element, -1 if nobody knows."""
 
     places: Ints
     by_named: NDArray[np.bool_]
@@ -45,7 +45,7 @@ class Spoken:
 
     @classmethod
     def of(cls, utterances: Iterable[Utterance], named: Collection[str]) -> "Spoken":
-        """`named` are the names that stand in the query; where it is not exactly one, everybody counts as named."""
+        """`named` are the names that stand in the query; if it is not exactly one, everybody counts as named."""
         known = list(utterances)
         one = next(iter(named)) if len(named) == 1 else None
         return cls(

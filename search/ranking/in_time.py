@@ -98,7 +98,7 @@ def closeness(period: Days, days: NDArray[np.int64]) -> Scores:
 
 
 def in_order_of_time(query: PreparedQuery, scores: Scores, keys: ItemKeys, moments: Moments | None) -> Scores:
-    """The scores, where the query asks for the first or the latest answer, or for one before or after an event."""
+    """The scores, if the query asks for the first or the latest answer, or for one before or after an event."""
     if query.time is None or moments is None:
         return scores
     meaning = query.time.meaning
@@ -133,7 +133,7 @@ def beside(event: Beside, keys: ItemKeys, seconds: NDArray[np.int64]) -> Scores:
 
 
 def place_of_best(keys: ItemKeys, query: PreparedQuery) -> Place | None:
-    """Where and when the first of these items was written; None where there is none. One query."""
+    """Where and when the first of these items was written; None if there is none. One query."""
     moments = read_moments(query, keys[:1], item_count=len(keys))
     if not len(keys) or moments.seconds[0] == MISSING:
         return None

@@ -82,7 +82,7 @@ class PassageMatches:
         return best
 
     def max_sim(self, size: int) -> Scores:
-        """MaxSim of each item, 0 where it has no passage."""
+        """MaxSim of each item, 0 if it has no passage."""
         scores: Scores = self.weights @ self.best_of(self.items, size)
         return scores
 
@@ -138,7 +138,7 @@ def find_passages(
 ) -> NearPassages | None:
     """The nearest passages of the items `keys`, of some only those that ask. One query.
 
-    None where the space has no token vectors.
+    None if the space has no token vectors.
     """
     if query.embedding is None or not len(query.embedding.token_ids) or not len(keys):
         return None

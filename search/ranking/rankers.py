@@ -88,6 +88,6 @@ def long_share(mean_item_length: float) -> float:
 
 
 def require_features(table: FeatureTable, features: Collection[str]) -> None:
-    """Raises: MissingFeature where one is neither a column nor known to be unavailable."""
+    """Raises: MissingFeature if one is neither a column nor known to be unavailable."""
     if missing := set(features) - table.columns.keys() - table.unavailable:
         raise MissingFeature(f"Nothing has made {', '.join(sorted(missing))} for this ranking.")

@@ -119,7 +119,7 @@ def gather_evidence(
 
 
 def _height(column: Scores | None, first: int) -> tuple[float, float, float]:
-    """The best value, what is seen in the middle, and that of the first hit; 0 where nothing is known."""
+    """The best value, what is seen in the middle, and that of the first hit; 0 if nothing is known."""
     if column is None:
         return 0.0, 0.0, 0.0
     seen = column[~np.isnan(column)]
@@ -150,7 +150,7 @@ def _of_words(query: PreparedQuery, table: FeatureTable, word_weights: Mapping[s
 
 
 def _said_by_another(table: FeatureTable) -> float:
-    """By how much the best stands above the best that the speaker says whom the query names; 0 where it names none."""
+    """By how much the best stands above the best that the speaker says whom the query names; 0 if it names none."""
     named = _height(table.columns.get(Feature.NAMED_SPEAKER), 0)[0]
     seen = table.columns.get(Feature.MAX_SIM)
     if named <= 0 or seen is None:
@@ -160,7 +160,7 @@ def _said_by_another(table: FeatureTable) -> float:
 
 
 def _column(table: FeatureTable, name: str, indices: Order) -> Scores:
-    """A feature of some candidates, 0 where nothing is known."""
+    """A feature of some candidates, 0 if nothing is known."""
     column = table.columns.get(name)
     if column is None:
         return np.zeros(len(indices), np.float32)

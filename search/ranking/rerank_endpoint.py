@@ -49,7 +49,7 @@ class RerankOptions:
 
     @classmethod
     def from_settings(cls) -> "RerankOptions | None":
-        """What `convmemory.settings` says now; None where no endpoint is set up."""
+        """What `convmemory.settings` says now; None if no endpoint is set up."""
         found = RerankSettings.from_settings()
         if not found.rerank_url:
             return None
@@ -117,7 +117,7 @@ def _request(options: RerankOptions, query: str, documents: list[str]) -> dict[s
 
 
 def _scores(content: bytes, count: int) -> list[float] | None:
-    """As the texts were sent; None where not each of `count` texts has one score."""
+    """As the texts were sent; None if not each of `count` texts has one score."""
     try:
         answer = json.loads(content)
     except (ValueError, RecursionError):
@@ -132,7 +132,7 @@ def _scores(content: bytes, count: int) -> list[float] | None:
 
 
 def _scored(row: object) -> tuple[int, float]:
-    """Index and score of one result; an index of -1 or a score that is no number where it has another form."""
+    """Index and score of one result; an index of -1 or a score that is no number if it has another form."""
     if not isinstance(row, dict):
         return -1, math.nan
     index, score = row.get("index"), row.get("relevance_score", row.get("score"))

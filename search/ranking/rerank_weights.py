@@ -6,7 +6,7 @@ from search.ranking.rerank_endpoint import RerankOptions
 
 
 def weight_of(options: RerankOptions) -> float:
-    """The weight of this reranker; that of any other where nobody has measured it. One query."""
+    """The weight of this reranker; that of any other if nobody has measured it. One query."""
     found = RerankerWeight.objects.filter(name=options.name).values_list("weight", flat=True).first()
     return UNFITTED_WEIGHT if found is None else found
 

@@ -69,7 +69,7 @@ class RankedItems:
     relevance: Relevance = field(default_factory=Relevance)
 
     def is_answered(self, bar: float) -> bool | None:
-        """Whether it is likely, by at least `bar`, that anything found answers; None where nobody can tell.
+        """Whether it is likely, by at least `bar`, that anything found answers; None if nobody can tell.
 
         What holds a phrase that somebody quoted, or every word of the query, is what they looked for.
         """

@@ -30,7 +30,7 @@ NAMED_SHARE = 0.5  # a feature is named where the hit has at least this share of
 class Hit:
     """One ranked turn. `similarity` is a cosine from 0 to 1, `score` the fused score within this query.
 
-    `relevance` is the probability that it answers, None where there is no calibration for this search.
+    `relevance` is the probability that it answers, None if there is no calibration for this search.
 
     `marks` are the places in `passage` where words of the query stand; the passage itself stands in
     part `passage_part` of message `passage_message_id`, from `passage_start` to `passage_end`.

@@ -71,7 +71,7 @@ def best_passages(
 ) -> dict[Turn, tuple[ShownPassage, ...]]:
     """For each (source, item) of the owner, the passage that answers best; one with a quoted phrase before all others.
 
-    It is one of the item's candidates; where none of them holds what the item holds (`coverage` is the share of the
+    It is one of the item's candidates; if none of them holds what the item holds (`coverage` is the share of the
     query's weight) one of all its passages. Behind it stand further passages of the item, where it is a document's.
     One query for each kind of source, and two more where candidates lack something.
     """

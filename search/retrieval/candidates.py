@@ -32,7 +32,7 @@ def distinct(keys: ItemKeys) -> ItemKeys:
 
 
 def spread(keys: ItemKeys, found: ItemKeys, scores: Scores) -> Scores:
-    """`scores` of the items `found`, laid out over `keys` (sorted); NaN where a key was not found."""
+    """`scores` of the items `found`, laid out over `keys` (sorted); NaN if a key was not found."""
     return spread_all(keys, found, {"": scores})[""]
 
 

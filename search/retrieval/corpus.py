@@ -47,7 +47,7 @@ def inverse_document_frequency(found_in: NDArray[np.int64], documents: int) -> S
 
 
 def send_moments_query(owner_id: int) -> PendingQuery:
-    """Send what reads when all items were written, from an index alone: several times as fast where many are wanted."""
+    """Send what reads when all items were written, from an index alone: several times as fast if many are wanted."""
     parameters: dict[str, Any] = {"owner": owner_id, "zone": timezone.get_current_timezone_name()}
     return PendingQuery(load_sql("search", "owner_moments"), parameters)
 
@@ -55,7 +55,7 @@ def send_moments_query(owner_id: int) -> PendingQuery:
 class PendingCorpus:
     """The statement over the owner's sources on its way; what it brings is read once and kept.
 
-    Of `kinds` alone where some are given: what else the owner has changes nothing in what is found of them. Behind it
+    Of `kinds` alone if some are given: what else the owner has changes nothing in what is found of them. Behind it
     goes the statement that reads when all items were written, if they are wanted `with_moments`.
     """
 
@@ -73,5 +73,5 @@ class PendingCorpus:
 
     @cached_property
     def moments(self) -> tuple[Any, ...] | None:
-        """Waits for the row; None where they are not wanted."""
+        """Waits for the row; None if they are not wanted."""
         return self._pending_moments.rows()[0] if self._pending_moments is not None else None

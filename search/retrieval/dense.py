@@ -31,7 +31,7 @@ SPOKEN = frozenset({"user", "assistant"})
 
 
 def embed_query(prepared: PreparedQuery) -> PreparedQuery:
-    """The query with its vectors; without a space, and with a note, where the model cannot be used now."""
+    """The query with its vectors; without a space, and with a note, if the model cannot be used now."""
     if prepared.space is None:
         return prepared
     try:

@@ -74,7 +74,7 @@ def _keys(pending: PendingQuery | None) -> ItemKeys | None:
 
 
 def _send_others_query(query: PreparedQuery) -> PendingQuery | None:
-    """Send what finds the sources that do not pass the filters; None where there are no such filters."""
+    """Send what finds the sources that do not pass the filters; None if there are no such filters."""
     conditions, parameters = source_conditions(query.filters, "e")
     if not conditions:
         return None
@@ -83,7 +83,7 @@ def _send_others_query(query: PreparedQuery) -> PendingQuery | None:
 
 
 def _send_matching_query(query: PreparedQuery) -> PendingQuery | None:
-    """Send what finds the items that pass the filters of single items; None where there are no such filters."""
+    """Send what finds the items that pass the filters of single items; None if there are no such filters."""
     conditions, parameters = item_conditions(query.filters, query.text, query.languages)
     if not conditions:
         return None
@@ -92,7 +92,7 @@ def _send_matching_query(query: PreparedQuery) -> PendingQuery | None:
 
 
 def _send_excepted_query(query: PreparedQuery) -> PendingQuery | None:
-    """Send what finds the items that the filters name as not wanted; None where there are none."""
+    """Send what finds the items that the filters name as not wanted; None if there are none."""
     if not query.filters.except_turns:
         return None
     statement = load_sql("search", "excepted_items").replace("{excepted}", excepted_sql())

@@ -100,7 +100,7 @@ class FeatureTable:
 
     @property
     def similarities(self) -> Scores:
-        """(n,) 0 to 1: the better cosine of the item and its nearest passage, 0 where no vector was compared."""
+        """(n,) 0 to 1: the better cosine of the item and its nearest passage, 0 if no vector was compared."""
         nothing = np.zeros(len(self.keys), np.float32)
         cosines = [self.columns[name] for name in (Feature.PASSAGE_COSINE, Feature.ITEM_COSINE) if name in self.columns]
         best: Scores = np.fmax.reduce([nothing, *cosines]).clip(max=1)

@@ -22,7 +22,7 @@ def filter_sql(
 ) -> tuple[str, dict[str, Any]]:
     """A condition and its parameters, for a query whose parameters hold `owner`.
 
-    `document` is the alias of the item's lexical document in the query, or None where the query reads
+    `document` is the alias of the item's lexical document in the query, or None if the query reads
     vectors `e` and the document must be looked up.
     """
     row = document or "e"

@@ -31,7 +31,7 @@ DENSE_PLANS: dict[str, tuple[str, ...]] = {  # any of them
 POSTINGS_INDEX = "posting_block_owner"
 MOMENTS_INDEX = "item_moments"
 CODES_INDEX = "code_block_owner"
-VACUUMED_SHARE = 0.9  # of a table's pages; where fewer are, reading an index alone spares nothing yet
+VACUUMED_SHARE = 0.9  # of a table's pages; if fewer are, reading an index alone spares nothing yet
 TEXT = QueryText("some words")
 
 

@@ -43,7 +43,7 @@ class QueryWord:
 
 @dataclass(frozen=True, slots=True)
 class PreparedQuery:
-    """What every stage reads. `space` is None where no vectors are compared, and then so is `embedding`.
+    """What every stage reads. `space` is None if no vectors are compared, and then so is `embedding`.
 
     `notes` say to the caller what could not be done as asked for. `time` is what the text says about when.
     """

@@ -156,7 +156,7 @@ def _held_nearby(keys: ItemKeys, held: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def _shifted(keys: ItemKeys, values: NDArray[T]) -> tuple[NDArray[T], NDArray[T]]:
-    """The values (..., n) of the item before and of the item after, zero where there is none."""
+    """The values (..., n) of the item before and of the item after, zero if there is none."""
     before, after = np.zeros_like(values), np.zeros_like(values)
     adjacent = np.diff(keys) == 1
     before[..., 1:] = values[..., :-1] * adjacent

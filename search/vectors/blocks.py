@@ -104,7 +104,7 @@ def send_digest_query(owner_id: int, space: EmbeddingSpace) -> PendingQuery:
 
 
 def current_blocks(owner_id: int, space: EmbeddingSpace, pending_digest: PendingQuery) -> Blocks | None:
-    """The owner's blocks as they are now, None where there are none. No query where the held ones are those."""
+    """The owner's blocks as they are now, None if there are none. No query where the held ones are those."""
     (digest,) = pending_digest.rows()
     if digest == NO_BLOCKS:
         HOLDER.drop(owner_id, space.pk)

@@ -172,7 +172,7 @@ def _size(text: str, start: int, end: int) -> int:
 
 
 def guess_language(text: str) -> str:
-    """An ISO 639-1 code, by script and function words; English where nothing speaks against it."""
+    """An ISO 639-1 code, by script and function words; English if nothing speaks against it."""
     sample = text[:2_000]
     for code, pattern in _SCRIPTS:
         if len(pattern.findall(sample)) * 4 > len(sample):

@@ -83,7 +83,7 @@ class ItemTexts:
 
 def item_texts(item: ItemText) -> ItemTexts:
     """The texts of one item."""
-    lexical: dict[str, list[str]] = {"A": [], "B": [], "C": [], "D": []}  # and S, where there is a system prompt
+    lexical: dict[str, list[str]] = {"A": [], "B": [], "C": [], "D": []}  # and S, if there is a system prompt
     for element in item.elements:
         for weights, text in _lexical_texts(element):
             for weight in weights:
@@ -117,7 +117,7 @@ def _embedded_text(element: Element) -> str:
 
 
 def _lexical_texts(element: Element) -> Iterator[tuple[str, str]]:
-    """(weights, text) of each part, and the speaker's name where the source gives one."""
+    """(weights, text) of each part, and the speaker's name if the source gives one."""
     if element.name and element.parts:
         yield _name_weight(element.parts), element.name
     for part in element.parts:

@@ -19,7 +19,7 @@ from search.models import Source
 
 
 def coded_words(embedder: TokenEmbedder, embedding: TokenEmbedding) -> bytes | None:
-    """The codes of those tokens that are words; None where there are none."""
+    """The codes of those tokens that are words; None if there are none."""
     return encode_vectors(embedding.token_vectors[embedder.are_words(embedding.token_ids)]) or None
 
 

@@ -47,7 +47,7 @@ FORMATS: Mapping[str, Format] = {
 
 
 def require_format(name: str) -> Format:
-    """Raises: InvalidInput where there is no such format."""
+    """Raises: InvalidInput if there is no such format."""
     if name not in FORMATS:
         raise InvalidInput(f"Unknown format {name[:40]!r}: give one of {', '.join(FORMATS)}.")
     return FORMATS[name]

@@ -18,7 +18,7 @@ MAX_NAMED = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What to export: the conversations with these ids, or all that pass the filters where none is given."""
+    """What to export: the conversations with these ids, or all that pass the filters if none is given."""
 
     ids: tuple[int, ...] = ()
     filters: Filters = EVERYTHING

@@ -33,7 +33,7 @@ class Anchor:
     distance: tuple[tuple[str, str | None], ...] = ()
 
     def span_at(self, day: date) -> Span | None:
-        """The stretch of days where the event was on that day; None where any time before or after is meant."""
+        """The stretch of days where the event was on that day; None if any time before or after is meant."""
         found: Found = dict(self.distance)
         return moved_by(day, found, -1 if self.is_before else 1) if found else None
 
