@@ -1,7 +1,7 @@
-"""Dates for imported conversations and messages without one: taken from what is near them, never from the clock.
+"""Dates for imported conversations and messages without one: taken from their context, never from the clock.
 
-A conversation begins with the first event of its log, or its first dated message, or the time its file was written.
-An undated message gets the date of its turn's first event, or of the nearest dated message.
+A conversation begins with the first event of its log, or its first dated message, or when its file was last written. An
+undated message gets the date of its turn's first event, or of the nearest dated message.
 """
 
 from datetime import datetime

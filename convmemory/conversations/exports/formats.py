@@ -17,7 +17,7 @@ PIECE_CHARS = 64 * 1024
 
 
 class Writer(Protocol):
-    """What a format makes of conversations, in the order of these calls."""
+    """Turns conversations into text of one format; its methods are called in this order."""
 
     def begin(self) -> str: ...
 
@@ -32,7 +32,7 @@ class Writer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format: the ending of its files, their media type, and a writer for one export."""
+    """A format: the suffix of its files, their media type, and a writer for one export."""
 
     suffix: str
     media_type: str

@@ -1,6 +1,6 @@
 """`manage.py sync --user U`: import what the coding agents of this machine have written since the last time.
 
-Says what it found and asks before the first import; names the sessions that Claude Code is about to delete.
+Reports what it found and asks before the first import; names the sessions that Claude Code is about to delete.
 """
 
 import os
