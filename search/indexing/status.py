@@ -25,8 +25,7 @@ class IndexStatus:
 @dataclass(frozen=True, slots=True)
 class IndexCounts:
     """Counts over one owner or over everybody. Of the items, `pending` wait for a worker, `given_up` belong to
-    sources whose attempts are used up, and `failed` were refused one by one.
-    """
+    sources without attempts left, and `failed` were refused individually."""
 
     sources: int
     items: int
