@@ -1,4 +1,4 @@
-"""Recalls what a context left out: the messages that bear on the question, with their openings.
+"""Recalls messages that a context left out and that concern the question, with their openings.
 
 Searches the one conversation as its owner; takes the queries of one recall.
 """
@@ -52,6 +52,6 @@ class LeftOutRecall:
 
 
 def _openings(messages: Sequence[RecalledMessage], gone: frozenset[int]) -> set[tuple[int, int, int]]:
-    """The openings that the model sees already: they need not come back with their partners."""
+    """The openings that the model already sees: their partners come back without them."""
     openings = (opening for message in messages for opening in (message.question_opening, message.answer_opening))
     return {opening.passage.key for opening in openings if opening and opening.passage.message_id not in gone}

@@ -1,4 +1,4 @@
-"""The filters of every search tool: whose words count, and which conversations.
+"""The filters of every search tool: which speakers, and which conversations.
 
 Each tool defines its own default scope; docs/adr/0038-default-scope-of-tools.md says why.
 """
@@ -15,7 +15,7 @@ ScopeName = Literal["user", "assistant", "thinking", "tool"]
 
 
 def _as_list(value: Any) -> Any:
-    """`user,thinking` as the API and the command take it; models write that, too."""
+    """Accepts `user,thinking`, as the API and the command do, because models write that too."""
     return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
 
 
