@@ -52,7 +52,7 @@ def archive_of(haystack: Haystack) -> Archive:
         for message, number in zip(messages, _numbers(messages), strict=True):
             if number is not None:
                 home = homes[draft.source_id, message.source_key] = turn_id(draft.source_id, number)
-                spoken.setdefault(home, []).extend(_said(message))
+                spoken.setdefault(home, []).extend(_spoken_lines(message))
         turns |= {home: "\n".join(lines) for home, lines in spoken.items()}
     asked = (Asked(question.text, _right(question, homes, turns)) for question in haystack.questions)
     return Archive(haystack.name, tuple(turns.items()), tuple(one for one in asked if one.right))
@@ -69,7 +69,7 @@ def _numbers(messages: Sequence[MessageDraft]) -> list[int | None]:
     )
 
 
-def _said(message: MessageDraft) -> Iterable[str]:
+def _spoken_lines(message: MessageDraft) -> Iterable[str]:
     lines = [line for part in message.parts if (line := _line(part))]
     speaker = message.name or SPEAKERS.get(message.role, "")
     return [f"{speaker}: {lines[0]}", *lines[1:]] if speaker and lines else lines

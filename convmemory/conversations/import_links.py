@@ -39,7 +39,7 @@ class Links:
     more: int = 0
 
 
-def note_conversation(row: Import, file: FileReport, result: SyncResult) -> None:
+def record_conversation(row: Import, file: FileReport, result: SyncResult) -> None:
     """Record what the import added to one conversation, if anything; called in the transaction that stores it."""
     if not (result.created or result.added or result.updated):
         return

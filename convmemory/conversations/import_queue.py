@@ -67,7 +67,7 @@ def renew(row: Import) -> bool:
     return bool(_own(row).update(lease_until=timezone.now() + LEASE))
 
 
-def note_progress(row: Import, report: ImportReport) -> bool:
+def store_progress(row: Import, report: ImportReport) -> bool:
     """Store how far it is; False if the claim is lost."""
     return bool(_own(row).update(files_read=len(report.files), messages_read=report.messages_read))
 

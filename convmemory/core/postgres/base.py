@@ -93,7 +93,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         self._place = _Place()
         self._writers: set[int] = set()
         if settings_dict.get("REPLICAS"):
-            self.execute_wrappers.append(self._note_write)
+            self.execute_wrappers.append(self._record_writes)
         self._session: _SessionState | None = FRESH_SESSION  # None: a rollback may have changed it
 
     @property
@@ -230,16 +230,16 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     # --- who has written --------------------------------------------------------------------------------
 
-    def _note_write(self, execute: Callable[..., Any], sql: Any, params: Any, many: bool, context: Any) -> Any:
+    def _record_writes(self, execute: Callable[..., Any], sql: Any, params: Any, many: bool, context: Any) -> Any:
         """Wraps each statement if there are replicas: after the transaction, records once who wrote."""
         result = execute(sql, params, many, context)
         owner_id = acting.current().owner_id
         if owner_id is not None and owner_id not in self._writers and _may_write(sql):
             self._writers.add(owner_id)
-            self.on_commit(partial(self._note_writer, owner_id))
+            self.on_commit(partial(self._record_writer, owner_id))
         return result
 
-    def _note_writer(self, owner_id: int) -> None:
+    def _record_writer(self, owner_id: int) -> None:
         self._writers.discard(owner_id)
         with acting.acting_for(owner_id), self.cursor() as cursor:
             cursor.execute(_note(), {"owner": owner_id})
@@ -306,7 +306,7 @@ def _may_write(statement: Any) -> bool:
 
 
 def _note() -> str:
-    return load_sql("convmemory.core", "note_position")
+    return load_sql("convmemory.core", "record_position")
 
 
 def unreachable_message(conn_params: dict[str, Any], reason: psycopg.OperationalError) -> str:

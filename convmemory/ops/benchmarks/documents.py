@@ -15,7 +15,7 @@ from search import vector_index
 from search.adapters.documents import facts_of, item_of
 from search.document_search import TURNS_ALONE, search_documents
 from search.indexing.documents import store_documents
-from search.indexing.noting import put_source
+from search.indexing.tracking import put_source
 from search.models import Source
 from search.searching import SearchQuery, search
 from search.vectors.texts import item_texts

@@ -27,7 +27,7 @@ from convmemory.embeddings import model_folder
 from convmemory.embeddings.models import EmbeddingSpace
 from search.adapters.conversations import facts_of, source_of
 from search.indexing.documents import store_documents
-from search.indexing.noting import put_source
+from search.indexing.tracking import put_source
 from search.models import Source, SourceIndex
 from search.query import MAX_QUERY_CHARS
 from search.sources import Kind

@@ -137,7 +137,7 @@ def _erase(owner_id: int, receipt: Receipt, deadline: float) -> None:
 
 def _drop_rows(tables: list[OwnedTable], owner_id: int, receipt: Receipt, deadline: float) -> None:
     for model, key, rows in loose_references([*tables, owned_tables()[-1]]):
-        _let_go(model, key, rows, owner_id)
+        _clear_references(model, key, rows, owner_id)
     for table in tables:
         for count in _in_batches("drop_owned", table, owner_id):
             receipt.add(table.name, count)
@@ -167,10 +167,10 @@ def _in_batches(name: str, table: OwnedTable, owner_id: int) -> Iterator[int]:
             return
 
 
-def _let_go(model: type[models.Model], key: models.ForeignKey[Any, Any], rows: str, owner_id: int) -> None:
+def _clear_references(model: type[models.Model], key: models.ForeignKey[Any, Any], rows: str, owner_id: int) -> None:
     """Set a nullable reference to rows of the person to null, in those of the model's rows."""
     target = next(table for table in owned_tables() if table.model is key.related_model)
-    statement = load_sql("convmemory.ops", "let_go").format(
+    statement = load_sql("convmemory.ops", "clear_references").format(
         table=model._meta.db_table, column=key.column, rows=rows,
         pk=target.model._meta.pk.column, target=target.name, condition=target.condition,
     )  # fmt: skip

@@ -98,17 +98,17 @@ def loose_references(tables: Sequence[OwnedTable]) -> list[tuple[type[models.Mod
             number = place.get(model, len(place))
             if number >= place[_target(field)]:
                 found.append((model, field, "TRUE"))
-            elif _lets_go(field):
+            elif _outlives(field):
                 found.append((model, field, f"({tables[number].condition}) IS NOT TRUE"))
     return found
 
 
 def _owner_keys(model: type[models.Model]) -> list[Foreign]:
     """Foreign keys to the user whose row takes this one along."""
-    return [field for field in foreign_keys(model) if _target(field) is user_model() and not _lets_go(field)]
+    return [field for field in foreign_keys(model) if _target(field) is user_model() and not _outlives(field)]
 
 
-def _lets_go(field: Foreign) -> bool:
+def _outlives(field: Foreign) -> bool:
     """Whether the row stays when the one that it names goes."""
     return field.remote_field.on_delete in (models.SET_NULL, models.SET_DEFAULT)
 
@@ -118,7 +118,8 @@ def _pointing_at(model: type[models.Model], owned: Iterable[type[models.Model]])
     return {
         other
         for other in owned
-        if other is not model and any(_target(f) is model and not (f.null and _lets_go(f)) for f in foreign_keys(other))
+        if other is not model
+        and any(_target(f) is model and not (f.null and _outlives(f)) for f in foreign_keys(other))
     }
 
 

@@ -203,7 +203,7 @@ def test_an_import_that_was_erased_while_it_ran_stops(monkeypatch: pytest.Monkey
     assert run_here(row, str(django_settings.IMPORT_FOLDER) + "-1") is Ending.DONE
     assert not Conversation.objects.exists()
     Import.objects.update(run=row.run)
-    monkeypatch.setattr(import_queue, "note_progress", lambda row, report: False)
+    monkeypatch.setattr(import_queue, "store_progress", lambda row, report: False)
     run_here(row, str(django_settings.IMPORT_FOLDER) + "-2")
     assert states() == ["running"]
 
