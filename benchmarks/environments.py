@@ -1,6 +1,6 @@
 """An environment of its own for each system, made from its pinned requirements: never the project's.
 
-It is made once; another version in the file makes it anew. pip takes packages from wherever the machine says.
+It is created once, and again if the file names another version. pip uses its configured index.
 """
 
 import hashlib

@@ -87,5 +87,5 @@ def _options(arguments: list[str]) -> Namespace:
     parser = ArgumentParser(prog="benchmarks protocols")
     parser.add_argument("--data", nargs="+", required=True, metavar="SET=PATH", help=", ".join(KNOWN))
     parser.add_argument("--limit", type=int, help="only so many archives of each set")
-    parser.add_argument("--again", action="store_true", help="measure anew what was measured at this commit")
+    parser.add_argument("--again", action="store_true", help="repeat what was already measured at this commit")
     return parser.parse_args(arguments)

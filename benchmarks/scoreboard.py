@@ -1,7 +1,7 @@
 """`python -m benchmarks scoreboard --data locomo=FILE`: search beside other systems, in one run on one machine.
 
 Every system gets the same turns, questions and model in a process of its own, one after the other. What a system gave
-is kept under var/benchmarks, so that a run that was cut short goes on where it was; another commit or file begins anew.
+is kept under var/benchmarks, so that an interrupted run continues where it was; another commit or file starts over.
 Writes `benchmarks/results/scoreboard-SET.json`.
 """
 
@@ -186,5 +186,5 @@ def _options(arguments: list[str]) -> Namespace:
     parser = ArgumentParser(prog="benchmarks scoreboard")
     parser.add_argument("--data", nargs="+", default=[], metavar="SET=PATH", help="default: our own questions")
     parser.add_argument("--systems", nargs="+", default=[], choices=[system.name for system in SYSTEMS])
-    parser.add_argument("--again", action="store_true", help="measure anew what an earlier run has measured")
+    parser.add_argument("--again", action="store_true", help="repeat what an earlier run has measured")
     return parser.parse_args(arguments)

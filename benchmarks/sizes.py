@@ -68,5 +68,5 @@ def _database_bytes() -> int:
 def _options(arguments: list[str]) -> Namespace:
     parser = ArgumentParser(prog="benchmarks sizes")
     parser.add_argument("--up-to", type=int, default=SIZES[-1], help="the largest archive, in passages")
-    parser.add_argument("--again", action="store_true", help="measure anew what an earlier run has measured")
+    parser.add_argument("--again", action="store_true", help="repeat what an earlier run has measured")
     return parser.parse_args(arguments)

@@ -128,7 +128,7 @@ def ablation(result: Result) -> str:
     blocks = [f"{run_line(result)} {result['questions']:,} questions.", table(["left out", *names], rows)]
     if weights := result["weights"]:
         lines = [[title, *(f"{weights[how][name]:.3f}" for name in names)] for how, title in FITTED.items()]
-        note = "Weights fitted anew, before the best hits are made diverse:"
+        note = "Newly fitted weights, before the best hits are made diverse:"
         blocks += [note, table(["fitted", *names], lines)]
     return "\n\n".join(blocks)
 

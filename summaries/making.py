@@ -148,7 +148,7 @@ def _write(summary: ConversationSummary) -> Written | None:
         )
     endpoint = endpoint_from_settings()
     if endpoint is None:
-        raise ConvMemoryError("The language model that was set up is gone: set CHAT_MODEL, or make the summary anew.")
+        raise ConvMemoryError("This summary's language model is not set up any more: set CHAT_MODEL, or regenerate it.")
     return _by_model(summary, endpoint, messages)
 
 

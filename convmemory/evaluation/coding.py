@@ -37,7 +37,7 @@ def read(path: Path) -> Iterator[Haystack]:
 
 
 def _homes(sessions: Mapping[str, Lines]) -> dict[str, set[str]]:
-    """The runs that hold each message: some tools number the lines of each run anew."""
+    """The runs that contain each message: some tools restart line numbers in each run."""
     homes: dict[str, set[str]] = defaultdict(set)
     for session, lines in sessions.items():
         for line in lines:

@@ -37,7 +37,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Haystack:
-    """One user's conversations and questions; `drafts` makes the conversations anew at each call.
+    """One user's conversations and questions; `drafts` creates the conversations again at each call.
 
     Nothing in the conversations answers those `without_answer`.
     """
