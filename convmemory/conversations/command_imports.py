@@ -10,9 +10,9 @@ from django.contrib.auth.models import AbstractBaseUser
 from django.utils import timezone
 
 from convmemory.conversations.import_links import record_conversation
+from convmemory.conversations.import_models import Import, ImportedConversation
 from convmemory.conversations.import_runner import ImportReport, OnStored
 from convmemory.conversations.importers.detect import AUTO
-from convmemory.conversations.models import Import, ImportedConversation
 from convmemory.core.text import json_storable, storable
 
 INTERRUPTED = "The command was interrupted: what it had read until then is stored. Run it again, or undo this."

@@ -7,9 +7,9 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from convmemory.conversations.import_models import Import, ImportedConversation
 from convmemory.conversations.importers.base import FileReport
 from convmemory.conversations.ingest import SyncResult
-from convmemory.conversations.models import Import, ImportedConversation
 from convmemory.core.text import storable
 
 MAX_LINKS = 2_000

@@ -15,9 +15,9 @@ from django.db import connection, transaction
 from django.db.models import F, Max, QuerySet
 from django.utils import timezone
 
+from convmemory.conversations.import_models import Import
 from convmemory.conversations.import_runner import ImportReport
 from convmemory.conversations.import_storage import upload_storage
-from convmemory.conversations.models import Import
 from convmemory.conversations.options import ImportOptions
 from convmemory.core.options import QueueOptions
 from convmemory.core.sql import load_sql

@@ -11,11 +11,11 @@ import psycopg
 
 from convmemory.conversations import import_queue
 from convmemory.conversations.import_links import record_conversation
+from convmemory.conversations.import_models import Import, KeptUpload
 from convmemory.conversations.import_runner import ImportReport, import_upload
 from convmemory.conversations.importers.base import FileReport
 from convmemory.conversations.ingest import SyncResult
 from convmemory.conversations.kept_uploads import keep_upload, record_kept_conversation
-from convmemory.conversations.models import Import, KeptUpload
 from convmemory.core.errors import ConvMemoryError, TooLarge
 
 PROGRESS_S = 1.0

@@ -12,9 +12,9 @@ from django.contrib.auth.models import AbstractBaseUser
 from django.core.files import File
 from django.db.models import Count, Sum
 
+from convmemory.conversations.import_models import Import
 from convmemory.conversations.import_storage import upload_storage
 from convmemory.conversations.importers.detect import AUTO, require_format
-from convmemory.conversations.models import Import
 from convmemory.conversations.options import ImportOptions
 from convmemory.core.errors import ConvMemoryError, InvalidInput, NotFound, TooLarge, TooManyAtOnce
 from convmemory.core.text import cut, storable

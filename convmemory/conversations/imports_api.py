@@ -18,9 +18,9 @@ from convmemory.accounts.authentication import caller_of
 from convmemory.accounts.uploads import UPLOAD_AUTHENTICATION, in_upload_thread, uploaded_file
 from convmemory.conversations import imports
 from convmemory.conversations.import_links import links_of
+from convmemory.conversations.import_models import Import
 from convmemory.conversations.import_undo import request_undo
 from convmemory.conversations.importers.detect import AUTO
-from convmemory.conversations.models import Import
 from convmemory.conversations.schemas import ImportList, ImportOut, ImportWithReport
 from convmemory.conversations.tasks import enqueue_import, enqueue_undo
 from convmemory.core.errors import InvalidInput

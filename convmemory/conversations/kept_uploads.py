@@ -16,8 +16,8 @@ from django.contrib.auth.models import AbstractBaseUser
 from django.db import transaction
 from django.db.models import Sum
 
+from convmemory.conversations.import_models import Import, KeptConversation, KeptUpload
 from convmemory.conversations.import_storage import kept_place, kept_storage
-from convmemory.conversations.models import Import, KeptConversation, KeptUpload
 from convmemory.conversations.options import ImportOptions
 from convmemory.core.encryption import decrypt_file, encrypt_file
 from convmemory.core.errors import InvalidInput

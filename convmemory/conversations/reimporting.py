@@ -8,11 +8,11 @@ from tempfile import TemporaryDirectory
 from django.contrib.auth.models import AbstractBaseUser, User
 
 from convmemory.conversations.command_imports import import_undoably
+from convmemory.conversations.import_models import KeptUpload
 from convmemory.conversations.import_runner import ImportReport, OnStored, import_upload, upload_prefix
 from convmemory.conversations.importers.base import FileReport
 from convmemory.conversations.ingest import SyncResult
 from convmemory.conversations.kept_uploads import opened, record_kept_conversation
-from convmemory.conversations.models import KeptUpload
 from convmemory.core.errors import ConvMemoryError
 
 OnReport = Callable[[KeptUpload, ImportReport], None]

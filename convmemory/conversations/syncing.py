@@ -13,8 +13,8 @@ from pathlib import Path
 
 from django.contrib.auth.models import AbstractBaseUser
 
+from convmemory.conversations.import_models import SyncedFile
 from convmemory.conversations.import_runner import ImportReport, OnStored, ignore, import_paths
-from convmemory.conversations.models import SyncedFile
 from convmemory.core.text import storable
 from convmemory.push.places import Place, is_of_chats
 

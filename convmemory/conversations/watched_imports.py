@@ -9,11 +9,11 @@ from django.contrib.auth.models import AbstractBaseUser
 from django.utils import timezone
 
 from convmemory.conversations.import_links import record_conversation
+from convmemory.conversations.import_models import Import
 from convmemory.conversations.import_runner import ImportReport
 from convmemory.conversations.importers.base import FileReport
 from convmemory.conversations.importers.detect import AUTO
 from convmemory.conversations.ingest import SyncResult
-from convmemory.conversations.models import Import
 from convmemory.core.text import json_storable
 
 

@@ -10,8 +10,8 @@ from pytest_django import Settings
 
 from convmemory.conversations import import_process
 from convmemory.conversations import tasks as import_tasks
+from convmemory.conversations.import_models import Import
 from convmemory.conversations.imports import queue_import
-from convmemory.conversations.models import Import
 from convmemory.core.child_process import Ending
 from search import tasks as index_tasks
 from search.adapters.conversations import index_conversation

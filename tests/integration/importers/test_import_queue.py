@@ -16,8 +16,9 @@ from django.utils import timezone
 from django_q.models import OrmQ
 
 from convmemory.conversations import import_process, import_queue, tasks
+from convmemory.conversations.import_models import Import
 from convmemory.conversations.imports import queue_import
-from convmemory.conversations.models import Conversation, Import, Message
+from convmemory.conversations.models import Conversation, Message
 from convmemory.core.child_process import Ending
 from convmemory.core.errors import InvalidInput, TooLarge, TooManyAtOnce
 from convmemory.ops.runtime.schedules import SCHEDULES
