@@ -42,7 +42,7 @@ def main(arguments: list[str]) -> None:
 
 
 def load(dataset: str, haystacks: Sequence[Haystack]) -> Loaded:
-    """Each haystack stored and indexed; what is there from an earlier run costs no embedding."""
+    """Each haystack stored and indexed; content from an earlier run is not embedded again."""
     loaded = [(scratch_user(f"ablation-{dataset}", haystack), haystack) for haystack in haystacks]
     for owner, haystack in loaded:
         load_haystack(owner, haystack, _quiet)
@@ -71,7 +71,7 @@ def _newly_fitted(complete: Sequence[Observation], dataset: str) -> dict[str, Fi
 
 
 def observe(loaded: Loaded, part: Part) -> list[Observation]:
-    """Every question, searched for without the part."""
+    """Search for every question without the part."""
     with override_settings(**part.settings):
         return [
             observation
@@ -93,7 +93,7 @@ def _values(observations: Sequence[Observation]) -> dict[str, Any]:
 
 
 def _quiet(done: str, number: int, count: int) -> None:
-    """Progress by haystack is enough."""
+    """Reports progress by haystack only."""
 
 
 def _options(arguments: list[str]) -> Namespace:

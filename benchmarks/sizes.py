@@ -42,7 +42,7 @@ def main(arguments: list[str]) -> None:
 
 
 def measure(passages: int) -> dict[str, Any]:
-    """Make an archive of this size and search it. `bytes` is what the database has grown by."""
+    """Create an archive of this size and search it. `bytes` is the growth of the database."""
     before, started = _database_bytes(), time.perf_counter()
     space, maker = active_space(), TextMaker(seed=passages)
     owner = scratch_user(f"bench-size-{passages}")
