@@ -19,7 +19,7 @@ Series = Mapping[int, float]
 
 @dataclass(frozen=True, slots=True)
 class Axes:
-    """The title and the sizes; `unit` follows the values of the vertical axis."""
+    """The title and the label of the horizontal axis; `unit` follows the values of the vertical axis."""
 
     title: str
     horizontal: str
