@@ -1,4 +1,4 @@
--- Delete rows of a derived table with a foreign owner, or of items that are gone; token vectors go with passages.
+-- Delete rows of a derived table with a foreign owner, or of deleted items; token vectors are deleted with passages.
 WITH orphans AS MATERIALIZED (
     SELECT r.id
     FROM {table} AS r
