@@ -259,7 +259,7 @@ class _Request:
         return False
 
     def _move_to_streams(self) -> None:
-        """From now on the answer comes piece by piece; where too many do, it goes on counting as a request."""
+        """From now on the answer comes piece by piece; if too many do, it goes on counting as a request."""
         if self.places is self._caller.requests and self._caller.streams.take():
             self.places.leave()
             self.places.entered -= 1
