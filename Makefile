@@ -23,8 +23,8 @@ help: ## Show this list
 run: setup ## Start everything: database, web server, worker. Ctrl-C stops it. PORT sets the port
 	@exec $(BIN)/python manage.py up
 
-test: lint ## Check style, types and layers, then run all tests, in two halves side by side
-	@$(MAKE) --no-print-directory --jobs 2 test-units test-surfaces
+test: $(READY_DEV) ## Check style, types and layers, and run all tests, in two halves side by side
+	@$(MAKE) --no-print-directory --jobs 3 test-surfaces test-units lint
 
 test-units:
 	$(BIN)/pytest tests/unit tests/contracts tests/architecture tests/retrieval tests/integration
