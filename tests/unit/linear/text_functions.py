@@ -97,7 +97,7 @@ from search.vectors.asking import is_asking
 from search.vectors.splitting import guess_language
 from search.vectors.texts import head_and_tail, item_texts, parseable, searchable, words_of_tools
 from summaries.prompts import part_messages
-from summaries.sentences import said_sentences
+from summaries.sentences import spoken_sentences
 from summaries.transcript import RangeMessage, message_text, pieces
 from tests.unit.linear.agent_records import RECORDS, written
 
@@ -439,7 +439,7 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     ),
     "convmemory.conversations.search_box": lambda text: SearchBox().with_tokens(text),
     "summaries.prompts": lambda text: part_messages(text, number=1, count=1, max_tokens=100),
-    "summaries.sentences": lambda text: said_sentences([_range_message(text)]),
+    "summaries.sentences": lambda text: spoken_sentences([_range_message(text)]),
     "summaries.transcript": lambda text: list(
         pieces([message_text(_range_message(text))], max_tokens=500, count_tokens=lambda text: len(text) // 3)
     ),
