@@ -1,7 +1,7 @@
 """A floor under retrieval: our own questions over the sample conversations must find their turns.
 
-And such as nothing in them answers must be silenced, the others not. The floors lie two questions under what was
-measured when they were set; the misses are printed.
+And such as nothing in them answers must be silenced, the others not; with one group of owners, and where these are
+spread over eight. The floors lie two questions under what was measured when they were set; the misses are printed.
 """
 
 import json
@@ -17,9 +17,13 @@ from pytest_django import DjangoDbBlocker
 
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.samples_loader import load_samples
+from convmemory.core import groups
+from convmemory.core.acting import acting_for
+from convmemory.core.models import OwnerGroup
 from search.adapters.conversations import index_conversation
 from search.searching import SearchQuery, search
 from tests.factories import make_user
+from tests.support.groups import GROUPS, spread_database
 
 FLOOR = {"hit@1": 0.857, "hit@5": 0.966, "mrr": 0.897}
 ANSWERED_SILENCED, UNANSWERED_SILENCED = 0.06, 0.55
@@ -35,7 +39,7 @@ class Archive:
 
 
 @pytest.fixture(scope="module")
-def archive(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[Archive]:
+def samples(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[Archive]:
     """Indexed once for all tests here."""
     with django_db_blocker.unblock():
         owner = make_user()
@@ -47,13 +51,25 @@ def archive(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterat
         OrmQ.objects.all().delete()  # the tickets of what was to be indexed: no test's transaction takes them back
 
 
+@pytest.fixture(scope="module", params=[1, GROUPS], ids="groups: {}".format)
+def archive(request: pytest.FixtureRequest, samples: Archive) -> Iterator[Archive]:
+    """The samples, as they are, and in one of several groups."""
+    if request.param == 1:
+        yield samples
+        return
+    with spread_database(request.param):
+        assert OwnerGroup.objects.get(pk=samples.owner.pk).number in groups.layout().groups
+        yield samples
+
+
 def questions() -> list[dict[str, Any]]:
     return [json.loads(line) for path in FILES for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def rank_of(question: dict[str, Any], archive: Archive) -> int:
     """Of the first right turn, 0 where none of ten is right."""
-    hits = search(caller=archive.owner, query=SearchQuery(text=question["query"], limit=10)).hits
+    with acting_for(archive.owner.pk):
+        hits = search(caller=archive.owner, query=SearchQuery(text=question["query"], limit=10)).hits
     right = {(question["conversation"], turn) for turn in question["turns"]}
     found = [(archive.names[hit.conversation_id], hit.turn_number) for hit in hits]
     return next((rank for rank, place in enumerate(found, 1) if place in right), 0)
@@ -89,4 +105,5 @@ def test_what_nothing_answers_is_silenced_and_what_something_answers_is_not(arch
 
 
 def is_silent(archive: Archive, text: str) -> bool:
-    return search(caller=archive.owner, query=SearchQuery(text=text, limit=1)).answered is False
+    with acting_for(archive.owner.pk):
+        return search(caller=archive.owner, query=SearchQuery(text=text, limit=1)).answered is False
