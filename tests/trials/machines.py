@@ -11,6 +11,7 @@ import argparse
 import json
 import random
 import shutil
+import signal
 import sys
 import tempfile
 import threading
@@ -143,24 +144,28 @@ def run(made: Fleet, replica: StreamingReplica, *, turns: int, timeout_s: float)
     say = _Story(started, made)
     with people.searching(), ThreadPoolExecutor(4) as pool:
         sent = [pool.submit(people.write, number) for number in range(conversations)]
-        say.wait_for_turns(turns // 10, timeout_s)
-        made.kill("worker-1")
-        made.start_worker("worker-3")
-        say("a worker was killed, another started")
-        say.wait_for_turns(turns // 4, timeout_s)
-        made.restart_web(0)
-        say("a web process was killed and started again")
-        say.wait_for_turns(turns // 2, timeout_s)
-        replica.kill()
-        say("the replica was killed")
-        say.wait_for_turns(turns * 3 // 4, timeout_s)
-        replica.start()
-        say("the replica was started again")
-        for one in sent:
-            one.result()
-        wait_until(lambda: made.rows(STATE)[1] == conversations, "the index", timeout_s)
-        replica.catch_up()
-        say("everything is indexed, and the replica has it")
+        try:
+            say.wait_for_turns(turns // 10, timeout_s)
+            made.kill("worker-1")
+            made.start_worker("worker-3")
+            say("a worker was killed, another started")
+            say.wait_for_turns(turns // 4, timeout_s)
+            made.restart_web(0)
+            say("a web process was killed and started again")
+            say.wait_for_turns(turns // 2, timeout_s)
+            replica.kill()
+            say("the replica was killed")
+            say.wait_for_turns(turns * 3 // 4, timeout_s)
+            replica.start()
+            say("the replica was started again")
+            for one in sent:
+                one.result()
+            wait_until(lambda: made.rows(STATE)[1] == conversations, "the index", timeout_s)
+            replica.catch_up()
+            say("everything is indexed, and the replica has it")
+        finally:
+            for one in sent:
+                one.cancel()  # of a run that was cut short
     return people, [*_wrong(made, turns), *_misfound(people, conversations)]
 
 
@@ -221,6 +226,7 @@ def main() -> int:
     parser.add_argument("--groups", type=int, default=GROUPS, help="groups of owners, each with one person")
     parser.add_argument("--timeout", type=float, default=3_600)
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))  # so that what it started ends, too
     folder = Path(tempfile.mkdtemp(prefix="convmemory-machines-"))
     folder.chmod(0o755)
     try:
