@@ -56,7 +56,7 @@ class ExportReport:
 def export_user(*, user: AbstractBaseUser, path: Path) -> ExportReport:
     """Write the person's archive to `path`, for its owner alone. It appears there when it is whole.
 
-    Raises: InvalidInput where the file exists or cannot be written.
+    Raises: InvalidInput if the file exists or cannot be written.
     """
     rows: dict[str, int] = {}
     with beside(user.pk), _snapshot(), new_archive(path, level=6) as archive:
