@@ -12,15 +12,17 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 from django.conf import settings
-from django.contrib.auth.models import User
 from django.test import Client
 from playwright.sync_api import Browser, ConsoleMessage, Page, Playwright, Route, sync_playwright
 
 from tests.surfaces.requests_under_way import all_answered
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import User
 
 T = TypeVar("T")
 NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -83,7 +85,7 @@ class Chromium:
         address: str,
         steps: Callable[[Page], T],
         *,
-        visitor: User | None = None,
+        visitor: "User | None" = None,
         at: str = "/",
         width: int = 1280,
         height: int = 800,
@@ -142,7 +144,7 @@ def _note(message: ConsoleMessage, complaints: list[str]) -> None:
         complaints.append(message.text)
 
 
-def session_of(user: User) -> str:
+def session_of(user: "User") -> str:
     """The key of a session of theirs, as the form for signing in leaves it in a cookie."""
     client = Client()
     client.force_login(user)
