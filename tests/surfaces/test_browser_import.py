@@ -193,12 +193,13 @@ DROP = """files => {
 
 
 def test_files_are_dropped_anywhere_on_the_page(visit: Callable[..., None]) -> None:
-    def steps(page: Page) -> None:
-        page.evaluate(DROP, [[name["name"], name["buffer"].decode()] for name in (BREAD, RYE)])
-        expect(page.locator(".import.is-done")).to_have_count(2)
+    def steps(page: Page, width: int) -> None:
+        page.evaluate(DROP, [[f"{width}-{name['name']}", name["buffer"].decode()] for name in (BREAD, RYE)])
+        for name in (BREAD, RYE):
+            expect(card(page, f"{width}-{name['name']}").get_by_text("imported", exact=True)).to_be_visible()
         expect(page.locator("body.is-dropping")).to_have_count(0)
 
-    visit(steps)
+    at_every_width(visit, steps, at="/import")
 
 
 def test_what_is_refused_is_never_green(visit: Callable[..., None]) -> None:

@@ -10,6 +10,7 @@ from django.contrib.auth.models import User
 from playwright.sync_api import Page, expect
 
 from convmemory.conversations.drafts import MessageDraft
+from convmemory.conversations.imported_rows import link_children
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.parts import TextPart, ToolCallPart, ToolResultPart
 from convmemory.conversations.statistics import count_changed
@@ -19,6 +20,7 @@ from tests.surfaces.browser import ONE_PANE, UNFOLD, WIDTHS, at_every_width, exp
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
+MACHINE_TERMS = re.compile(r"\b(hits?|legs?|made up|what would be sent)\b", re.IGNORECASE)
 SAID_AT = datetime(2026, 3, 9, 14, 5, tzinfo=UTC)
 PAGES = (
     "/", "/search", "/search?q=question", "/chat", "/documents", "/recall", "/import", "/agents", "/agents/new",
@@ -82,6 +84,7 @@ def test_no_page_is_wider_than_its_window(visit: Callable[..., None], archive: A
         for address in (*PAGES, f"/conversations/{archive.long.pk}?turn=2"):
             page.goto(address)
             expect_to_fit(page, address)
+            assert not MACHINE_TERMS.search(page.locator("#main").inner_text()), address
             page.evaluate(UNFOLD)
             expect_to_fit(page, f"{address}, unfolded")
 
@@ -100,6 +103,10 @@ def test_work_is_one_line_that_opens_to_cards(visit: Callable[..., None], archiv
         run.get_by_text("a.py +1 -1").click()
         expect(run.locator(".is-removed")).to_contain_text("one")
         expect(run.locator(".is-added")).to_contain_text("two")
+        page.get_by_label("What to do with this conversation").click()
+        with page.expect_download() as saved:
+            page.get_by_role("link", name="Download as Markdown").click()
+        assert saved.value.suggested_filename.endswith(".md")
 
     at_every_width(visit, steps, at=f"/conversations/{archive.long.pk}?turn=2")
 
@@ -353,6 +360,36 @@ def test_the_library_works_without_javascript(visit: Callable[..., None], archiv
         expect(page.locator(".shelf-title").first).to_have_text("Pinned")
 
     visit(steps, javascript=False)
+
+
+def test_rows_are_starred_and_pinned_in_their_place_and_hold_what_they_started(
+    visit: Callable[..., None], owner: User
+) -> None:
+    for number, width in enumerate(WIDTHS):
+        for name, parent in ((f"Kiln {width}", ""), (f"Started by {width}", f"kiln {number}")):
+            make_conversation(
+                owner, exchange(("hot?", "yes")), title=name, source="codex", parent_source_id=parent,
+                source_id=f"of {number}" if parent else f"kiln {number}",
+            )  # fmt: skip
+    link_children(owner=owner)
+
+    def steps(page: Page, width: int) -> None:
+        row = page.locator(".library-row", has=page.get_by_role("link", name=f"Kiln {width}"))
+        expect(page.locator(".library-row")).to_have_count(5 + len(WIDTHS))
+        row.get_by_text("1 started from it").click()
+        expect(row.get_by_role("link", name=f"Started by {width}")).to_be_visible()
+        row.hover()
+        for what in ("Star", "Pin"):
+            button = row.get_by_role("button", name=f"{what} Kiln {width}")
+            button.click()
+            expect(button).to_have_attribute("aria-pressed", "true")
+        page.goto("/library?starred=1")
+        expect(page.get_by_role("link", name=f"Kiln {width}")).to_be_visible()
+        page.goto("/library")
+        expect(page.locator(".shelf-title").first).to_have_text("Pinned")
+        expect(page.locator(".shelf").first.get_by_role("link", name=f"Kiln {width}")).to_be_visible()
+
+    at_every_width(visit, steps, at="/library")
 
 
 def test_bars_and_days_open_what_is_behind_them(visit: Callable[..., None], archive: Archive) -> None:

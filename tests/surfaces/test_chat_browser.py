@@ -14,7 +14,7 @@ from convmemory.conversations.models import Conversation
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation
 from tests.support.chat_server import ChatServer, Hold, Say, Script, Think, calls, fails, says
-from tests.surfaces.browser import PHONE, WIDTHS, Chromium, at_every_width, held, is_deferred_script
+from tests.surfaces.browser import ONE_PANE, PHONE, WIDTHS, Chromium, at_every_width, held, is_deferred_script
 
 pytestmark = [
     pytest.mark.browser,
@@ -168,27 +168,27 @@ def test_without_an_endpoint_the_composer_says_how_to_set_one_up(
 
 
 def test_agents_are_made_changed_and_chosen(visit: Callable[..., None], endpoint: ChatServer) -> None:
-    def steps(page: Page) -> None:
-        page.goto("/agents/new")
-        page.get_by_label("Name").fill("Baker")
+    def steps(page: Page, width: int) -> None:
+        page.get_by_label("Name").fill(f"Baker {width}")
         page.get_by_label("System prompt").fill("You bake.")
         page.get_by_label("Leave the oldest messages out").check()
         page.get_by_label("Shorten the output of tools").check()
         page.get_by_role("button", name="Save").click()
         expect(page.locator(".notice")).to_contain_text("is saved")
         page.goto("/chat")
-        page.get_by_label("Who answers").select_option(label="Baker")
+        page.get_by_label("Who answers").select_option(label=f"Baker {width}")
         send(page, "Hello")
         expect(page.locator(".message.is-assistant[data-turn]")).to_contain_text("You said: Hello")
 
-    visit(steps, **PHONE)
-    assert endpoint.requests[0]["messages"][0] == {"role": "system", "content": "You bake."}
-    assert [tool["function"]["name"] for tool in endpoint.requests[0]["tools"]] == ["ConversationSearch"]
+    at_every_width(visit, steps, at="/agents/new")
+    assert len(endpoint.requests) == len(WIDTHS)
+    for request in endpoint.requests:
+        assert request["messages"][0] == {"role": "system", "content": "You bake."}
+        assert [tool["function"]["name"] for tool in request["tools"]] == ["ConversationSearch"]
 
 
 def test_an_endpoint_is_tried_and_its_models_are_listed(visit: Callable[..., None], endpoint: ChatServer) -> None:
-    def steps(page: Page) -> None:
-        page.goto("/agents/new")
+    def steps(page: Page, _: int) -> None:
         page.get_by_role("button", name="Test the endpoint").click()
         expect(page.locator("#endpoint-check")).to_contain_text("The endpoint answers with")
         page.get_by_text("Its models", exact=True).click()
@@ -198,7 +198,7 @@ def test_an_endpoint_is_tried_and_its_models_are_listed(visit: Callable[..., Non
         page.get_by_role("button", name="Test the endpoint").click()
         expect(page.locator("#endpoint-check .error")).to_contain_text("Your account may not use the endpoint")
 
-    visit(steps)
+    at_every_width(visit, steps, at="/agents/new")
 
 
 def test_a_new_chat_stands_in_the_list_while_it_is_answered(visit: Callable[..., None], endpoint: ChatServer) -> None:
@@ -211,6 +211,11 @@ def test_a_new_chat_stands_in_the_list_while_it_is_answered(visit: Callable[...,
         expect(page.locator(".is-draft.is-assistant")).to_contain_text("The first")
         releases[width].set()
         expect(page.locator(".message.is-assistant[data-turn]")).to_contain_text("The first answer.")
+        foot, rail = page.locator("[data-composer]").bounding_box(), page.locator(".rail").bounding_box()
+        assert foot
+        assert rail
+        below = rail["y"] if width <= ONE_PANE else PHONE["height"]
+        assert 0 <= below - foot["y"] - foot["height"] <= 24, "the composer stands at the foot of the pane"
 
     at_every_width(visit, steps, at="/chat")
 
