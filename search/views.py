@@ -39,7 +39,7 @@ BY_DATE_LIMIT = MAX_LIMIT
 NAMED_BY_TOKENS = frozenset({"agent", "project", "source"})
 _CONVERSATION_PATH = re.compile(r"/(?:conversations|documents)/\d+")
 _TURN = re.compile(r"[0-9]{1,10}")
-_KEPT_PARAMETERS = ("turn", "section")  # of a conversation's or a document's address, when the query in it changes
+_KEPT_PARAMETERS = ("turn", "section", "from", "to")  # of an address that is read at, when the query in it changes
 
 
 @require_safe

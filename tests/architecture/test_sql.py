@@ -21,12 +21,14 @@ COMMANDS = {
     "convmemory/core/postgres/base.py": 4,  # SET ROLE, SET of the owner
     "convmemory/core/postgres/row_security.py": 3,  # ALTER ROLE, SET and RESET search_path
     "convmemory/ops/benchmarks/bench.py": 1,  # VACUUM ANALYZE
+    "convmemory/ops/benchmarks/copies.py": 2,  # CREATE DATABASE, DROP DATABASE
     "convmemory/ops/benchmarks/row_security.py": 1,  # EXPLAIN
     "convmemory/ops/doctor/database_area.py": 1,  # ANALYZE
     "convmemory/ops/doctor/indexes_area.py": 4,  # REINDEX and DROP INDEX, as advice and as action
     "convmemory/ops/privacy/backup.py": 1,  # SHOW server_version
     "convmemory/ops/privacy/erasing.py": 1,  # SET CONSTRAINTS
     "convmemory/ops/privacy/exporting.py": 1,  # SET TRANSACTION
+    "convmemory/ops/privacy/group_backup.py": 3,  # SET TRANSACTION, SET CONSTRAINTS twice
     "convmemory/ops/privacy/restoring.py": 2,  # ALTER DATABASE, DROP DATABASE
     "convmemory/ops/privacy/safe_restore.py": 5,  # DROP ROLE twice, CREATE DATABASE, CREATE EXTENSION, REASSIGN OWNED
     "search/indexing/switching.py": 1,  # SET lock_timeout

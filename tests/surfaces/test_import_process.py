@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -207,7 +208,9 @@ def children() -> list[psutil.Process]:
 
 
 def is_of_imports(process: psutil.Process | None) -> bool:
-    return process is not None and "convmemory.conversations.import_child" in process.cmdline()
+    with suppress(psutil.NoSuchProcess):  # others that this one has started end when they like
+        return process is not None and "convmemory.conversations.import_child" in process.cmdline()
+    return False
 
 
 def wait_until(done: Callable[[], bool]) -> None:

@@ -20,11 +20,10 @@ from django.utils import timezone
 
 from convmemory.conversations.importers.own_export import FORMAT, MANIFEST, VERSION, table_file
 from convmemory.core.acting import beside
-from convmemory.core.errors import InvalidInput
-from convmemory.core.private_files import new_private_file
 from convmemory.core.sql import load_sql
 from convmemory.documents.models import Document
 from convmemory.documents.storage import document_storage
+from convmemory.ops.privacy.archives import new_archive
 from convmemory.ops.privacy.ownership import OwnedTable, owned_tables
 
 ROWS_PER_FETCH = 200
@@ -56,29 +55,15 @@ def export_user(*, user: AbstractBaseUser, path: Path) -> ExportReport:
 
     Raises: InvalidInput if the file exists or cannot be written.
     """
-    if path.exists():
-        raise InvalidInput(f"{path} exists already: name another file.")
-    draft = path.with_name(f"{path.name}.partial")
     rows: dict[str, int] = {}
-    try:
-        with (
-            beside(user.pk),
-            _snapshot(),
-            new_private_file(draft) as output,
-            zipfile.ZipFile(output, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive,
-        ):
-            for table in sorted(owned_tables(), key=lambda table: table.name):
-                rows[table.name] = _write_table(archive, table, user.pk)
-            # The files of documents go under the names that their rows hold.
-            for place in Document.objects.filter(owner_id=user.pk).order_by("pk").values_list("file", flat=True):
-                if document_storage().exists(place):
-                    archive.write(document_storage().path(place), f"files/{place}")
-            archive.writestr(MANIFEST, json.dumps(_manifest(user, rows), indent=1))
-        draft.rename(path)
-    except OSError as error:
-        raise InvalidInput(f"{path} cannot be written: {error.strerror or error}.") from error
-    finally:
-        draft.unlink(missing_ok=True)
+    with beside(user.pk), _snapshot(), new_archive(path, level=6) as archive:
+        for table in sorted(owned_tables(), key=lambda table: table.name):
+            rows[table.name] = _write_table(archive, table, user.pk)
+        # The files of documents go under the names that their rows hold.
+        for place in Document.objects.filter(owner_id=user.pk).order_by("pk").values_list("file", flat=True):
+            if document_storage().exists(place):
+                archive.write(document_storage().path(place), f"files/{place}")
+        archive.writestr(MANIFEST, json.dumps(_manifest(user, rows), indent=1))
     return ExportReport(rows=rows, size=path.stat().st_size)
 
 

@@ -38,6 +38,8 @@ from convmemory.ops.privacy.backup import (
 from convmemory.ops.privacy.safe_restore import entries_to_restore, new_database, restoring_role, take_over
 
 LEAVING_S = 5.0
+AT_ONCE = 500
+"""Tables and indexes that one transaction makes; it holds a lock on each, and those of many groups are too many."""
 
 
 def restore(*, path: Path, force: bool = False) -> BackupReport:
@@ -102,7 +104,7 @@ def _files_restored(path: Path) -> Iterator[None]:
 
 def _fill(target: Mapping[str, Any], path: Path, manifest: dict[str, Any]) -> None:
     """Restore the dump into an empty database and compare its rows with the manifest's."""
-    command = [*program("pg_restore", target), "--no-owner", "--no-privileges", "--single-transaction"]
+    command = [*program("pg_restore", target), "--no-owner", "--no-privileges", f"--transaction-size={AT_ONCE}"]
     with tempfile.TemporaryDirectory() as folder:  # its owner's alone
         listing, chosen = Path(folder, "entries"), Path(folder, "chosen")
         _feed([str(programs.binary("pg_restore")), "--list", "--file", str(listing)], path)

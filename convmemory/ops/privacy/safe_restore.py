@@ -1,8 +1,8 @@
 """Limits what a dump may do: a backup can come from anywhere, and restoring one executes its contents.
 
-Only tables, sequences, constraints, indexes and rows are restored, by a role that may do nothing but own the new
-database. A dump can define a function call for a table; so the contents of the new database are checked before this
-program, which is its superuser, reads a row of it.
+Only tables, sequences, constraints, indexes, rows and the schemas of owner groups are restored, by a role that may do
+nothing but own the new database. A dump can define a function call for a table; so the contents of the new database are
+checked before this program, which is its superuser, reads a row of it.
 """
 
 import re
@@ -32,7 +32,8 @@ CALLED = frozenset({
 })  # fmt: skip
 """Words before a parenthesis in the expressions of this program's tables: functions, operators and types."""
 
-_ENTRY = re.compile(r"(?<!\d)\d++; \d++ \d++ ([A-Z ]+) (?:public|-) (.*)")
+_ENTRY = re.compile(r"(?<!\d)\d++; \d++ \d++ ([A-Z ]+) (?:public|every_group|group_[1-9][0-9]{0,3}|-) (.*)")
+_SCHEMA_OF_GROUPS = re.compile(r"(?:every_group|group_[1-9][0-9]{0,3}) \S++")  # and who owned it
 _LITERAL = re.compile(r"'(?:[^']|'')*'")
 _BEFORE_PARENTHESIS = re.compile(r'(?<![\w".])([\w".]++)\s*+\(')
 
@@ -45,7 +46,7 @@ def entries_to_restore(listing: str) -> str:
             continue
         found = _ENTRY.fullmatch(line)
         kind, name = (found[1], found[2].strip()) if found else ("", line)
-        if kind in RESTORED:
+        if kind in RESTORED or (kind == "SCHEMA" and _SCHEMA_OF_GROUPS.fullmatch(name)):
             kept.append(line)
         elif (kind, name) not in MADE_BEFORE and not (kind == "FUNCTION" and name.startswith(MADE_AFTER)):
             raise InvalidInput(_refusal(f"{kind} {name}".strip()))
