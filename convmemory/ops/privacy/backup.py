@@ -1,8 +1,8 @@
-"""Backups of the embedded database and of the files beside it: one file, which `verify` reads before a restore.
+"""Backups of the embedded database and of its files: one file, which `verify` checks before a restore.
 
-A backup is a zip file with `dump.pgc` (what pg_dump writes, streamed through), `files/` (`file_backup.py`), and
-`manifest.json` with the dump's checksum and the number of rows of each table in the same snapshot. `restoring.py` takes
-it back.
+A backup is a zip file with `dump.pgc` (the output of pg_dump, streamed), `files/` (`file_backup.py`), and
+`manifest.json` with the dump's checksum and the number of rows of each table in the same snapshot. `restoring.py`
+restores it.
 """
 
 import contextlib
@@ -34,11 +34,11 @@ VERSION = 1
 DUMP, MANIFEST = "dump.pgc", "manifest.json"
 CHUNK_BYTES = 1024 * 1024
 WHAT_TO_DUMP = ("--format=custom", "--no-owner", "--no-privileges", "--no-policies")
-"""Rights and policies are made anew behind a restore."""
+"""Rights and policies are created again after a restore."""
 
 
 class BackupFailed(ConvMemoryError):
-    """A program of PostgreSQL failed or what it made is not whole; the message says why. Nothing was changed."""
+    """A PostgreSQL program failed or its output is incomplete; the message says why. Nothing was changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,8 @@ class BackupReport:
 
 
 def back_up(*, path: Path) -> BackupReport:
-    """Write a backup to `path`, for its owner alone; it appears there when it is whole. The product may run meanwhile.
+    """Write a backup to `path`, readable by its owner alone; it appears there when complete. The product may run
+    meanwhile.
 
     Raises: InvalidInput if the file exists or the database is not the embedded one, BackupFailed.
     """
@@ -65,7 +66,7 @@ def back_up(*, path: Path) -> BackupReport:
 
 
 def verify(path: Path) -> dict[str, Any]:
-    """The manifest of a backup that is whole and that this program can read. Raises: InvalidInput."""
+    """The manifest of a complete backup that this program can read. Raises: InvalidInput."""
     try:
         with zipfile.ZipFile(path) as archive:
             manifest: dict[str, Any] = json.loads(archive.read(MANIFEST))
@@ -96,7 +97,7 @@ def _digest(file: IO[bytes]) -> str:
 
 
 def embedded_target() -> dict[str, Any]:
-    """How to connect to the embedded database. Raises: InvalidInput where it is another one."""
+    """How to connect to the embedded database. Raises: InvalidInput if it is another one."""
     if not connection.settings_dict.get("EMBEDDED_PATH"):
         raise InvalidInput(
             "DATABASE_URL names a server of your own: back it up with its own pg_dump, which knows its version, "
@@ -109,7 +110,7 @@ def embedded_target() -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _snapshot(target: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """A snapshot that pg_dump reads, too, and the facts about it."""
+    """A snapshot that pg_dump also reads, and the facts about it."""
     with psycopg.connect(**target) as reader:
         reader.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         reader.read_only = True
@@ -139,7 +140,7 @@ def _rows(reader: psycopg.Connection, statement: str) -> list[tuple[Any, ...]]:
 
 
 def stored_paths(reader: psycopg.Connection) -> list[str]:
-    """Where the files of documents and kept uploads lie; a database of an older version may have neither."""
+    """The paths of documents' files and kept uploads; a database of an older version may have neither."""
     found = note_layout(reader)
     tables = {name for _, name in _tables(reader, found)}
     if found.groups:
@@ -148,13 +149,13 @@ def stored_paths(reader: psycopg.Connection) -> list[str]:
 
 
 def paths_along(reader: psycopg.Connection, tables: Collection[str]) -> list[str]:
-    """Where the files lie that those of the tables name which the reader's search path leads to."""
+    """The paths of the files that these tables name, read along the reader's search path."""
     statements = [name for table, name in file_backup.STATEMENTS.items() if table in tables]
     return [place for name in statements for (place,) in _rows(reader, load_sql("convmemory.ops", name))]
 
 
 def count_rows(reader: psycopg.Connection) -> dict[str, int]:
-    """Of each table that a backup holds; the name of a group's says which group's."""
+    """The number of rows of each table in a backup; a group's table is named with its schema."""
     found = note_layout(reader)
     counting = sql.SQL(load_sql("convmemory.ops", "count_all"))
     counts = {}
@@ -170,7 +171,7 @@ def _tables(reader: psycopg.Connection, found: Layout) -> list[tuple[str, str]]:
 
 
 def program(name: str, target: Mapping[str, Any]) -> list[str]:
-    """The command of a program of PostgreSQL that connects to the database."""
+    """The command line of a PostgreSQL program that connects to the database."""
     address = ["--host", str(target["host"]), "--port", str(target["port"]), "--username", str(target["user"])]
     return [str(programs.binary(name)), *address, "--no-password"]
 
@@ -189,7 +190,7 @@ def _dump(target: Mapping[str, Any], snapshot: str, file: IO[bytes]) -> dict[str
 
 @contextlib.contextmanager
 def running(command: list[str], **pipes: Any) -> Iterator[subprocess.Popen[bytes]]:
-    """A program of PostgreSQL. Raises: BackupFailed with its last words where it fails."""
+    """A running PostgreSQL program. Raises: BackupFailed with the end of its output if it fails."""
     with subprocess.Popen(command, stderr=subprocess.PIPE, **pipes) as process:  # noqa: S603
         try:
             yield process

@@ -1,8 +1,8 @@
-"""Everything that an installation stores of one person, as one zip archive that `import_conversations` reads.
+"""Everything that an installation stores about one person, as one zip archive that `import_conversations` reads.
 
 One snapshot: all tables are read in one REPEATABLE READ transaction, row by row through server-side cursors, so that
-memory stays constant. What would let somebody act as the person (passwords, hashes of keys, sessions) is left out.
-The format is described in docs/export-format.md.
+memory use is constant. Credentials (passwords, hashes of keys, sessions) are left out. The format is described in
+docs/export-format.md.
 """
 
 import json
@@ -37,10 +37,7 @@ ABOUT_OTHERS = {"django_admin_log": ("object_repr", "change_message")}
 ORDERS = {
     "conversations_conversation": "id",
     "conversations_message": "conversation_id, position",
-    "conversations_messagesource": (
-        "(SELECT m.conversation_id FROM conversations_message AS m WHERE m.id = message_id), "
-        "(SELECT m.position FROM conversations_message AS m WHERE m.id = message_id)"
-    ),
+    "conversations_messagesource": load_sql("convmemory.ops", "order_of_sources"),
     "conversations_event": "conversation_id, line_number",
 }
 
@@ -54,7 +51,7 @@ class ExportReport:
 
 
 def export_user(*, user: AbstractBaseUser, path: Path) -> ExportReport:
-    """Write the person's archive to `path`, for its owner alone. It appears there when it is whole.
+    """Write the person's archive to `path`, readable by its owner alone. It appears there when complete.
 
     Raises: InvalidInput if the file exists or cannot be written.
     """

@@ -1,6 +1,6 @@
-"""Restores a backup of the embedded database and of the files beside it.
+"""Restores a backup of the embedded database and of its files.
 
-A restore fills a new database, compares the rows with the manifest's, and only then gives it the name of the old one:
+A restore fills a new database, compares the rows with the manifest's, and only then renames it to the old one's name:
 all of it or nothing. It does not trust the dump (`safe_restore.py`).
 """
 
@@ -20,7 +20,7 @@ from psycopg import sql
 from convmemory.core.embedded import apply_policies
 from convmemory.core.errors import InvalidInput
 from convmemory.core.postgres import programs
-from convmemory.core.postgres.base import close_pools
+from convmemory.core.postgres.pools import close_pools
 from convmemory.core.sql import load_sql
 from convmemory.ops.privacy import file_backup
 from convmemory.ops.privacy.backup import (
@@ -45,8 +45,8 @@ AT_ONCE = 500
 def restore(*, path: Path, force: bool = False) -> BackupReport:
     """Replace the database by the one in the backup. The old one stays until the new one is complete.
 
-    Raises: InvalidInput where the backup is damaged, newer than this program or holds what could run code, where the
-    database holds accounts and `force` is not given, or where the product runs; BackupFailed.
+    Raises: InvalidInput if the backup is damaged, newer than this program or contains what could run code, if the
+    database has accounts and `force` is not given, or if the product is running; BackupFailed.
     """
     target = embedded_target()
     manifest = verify(path)
@@ -87,7 +87,7 @@ def _paths_in(target: Mapping[str, Any]) -> frozenset[str]:
 
 @contextlib.contextmanager
 def _files_restored(path: Path) -> Iterator[None]:
-    """The backup's files beside those that are there; without them again where the block fails."""
+    """Store the backup's files beside the existing ones; remove them again if the block fails."""
     try:
         with zipfile.ZipFile(path) as archive:
             new = file_backup.restore_files(archive)
@@ -148,7 +148,7 @@ def _refuse_while_in_use(admin: psycopg.Connection, name: str) -> None:
 
 
 def _swap(admin: psycopg.Connection, name: str, fresh: str, old: str) -> None:
-    """Give the new database the old one's name; both renamings or none."""
+    """Rename the new database to the old one's name; both renamings or none."""
     rename = sql.SQL("ALTER DATABASE {} RENAME TO {}")
     admin.execute(rename.format(sql.Identifier(name), sql.Identifier(old)))
     try:
