@@ -15,6 +15,7 @@ from tests.retrieval.conftest import Archive
 
 FLOOR = {"hit@1": 0.857, "hit@5": 0.966, "mrr": 0.897}
 ANSWERED_SILENCED, UNANSWERED_SILENCED = 0.06, 0.55
+MADE_UP = ("zzyzx quux", "zzyzx", "quux", "fnord", "blorf", "snorkwaddle")
 FILES = sorted(Path(__file__).parent.glob("questions_*.jsonl"))
 
 
@@ -59,5 +60,15 @@ def test_what_nothing_answers_is_silenced_and_what_something_answers_is_not(arch
     assert "zzqqxx blorf" not in let_through
 
 
-def is_silent(archive: Archive, text: str) -> bool:
-    return search(caller=archive.owner, query=SearchQuery(text=text, limit=1)).answered is False
+@pytest.mark.django_db
+@pytest.mark.parametrize("mode", ["hybrid", "semantic"])
+def test_words_that_nobody_wrote_and_the_model_does_not_know_find_nothing(
+    archive: Archive, settings: Any, mode: str
+) -> None:
+    settings.SEARCH_MIN_RELEVANCE = 0.37
+    assert [text for text in MADE_UP if not is_silent(archive, text, mode)] == []
+    assert [text for text in ("Mietsicherheit", "kubernetes", "deadlock") if is_silent(archive, text, mode)] == []
+
+
+def is_silent(archive: Archive, text: str, mode: str = "hybrid") -> bool:
+    return search(caller=archive.owner, query=SearchQuery(text=text, mode=mode, limit=1)).answered is False
