@@ -58,7 +58,7 @@ class Evidence:
         return columns | {str(name): _column(self.table, name, indices) for name in OF_CANDIDATES}
 
     @property
-    def is_held_whole(self) -> bool:
+    def has_every_word(self) -> bool:
         """Whether one candidate contains every word of the query."""
         return self.query[Feature.COVERAGE] >= WHOLE
 
@@ -116,7 +116,7 @@ def gather_evidence(
         found[f"{name}_first"] = of_first
     best = float(scores[first])
     found["lead"] = (best - float(scores[order[1]])) / max(best, 1e-6) if len(order) > 1 else 1.0
-    found["said_by_another"] = _said_by_another(table)
+    found["said_by_another"] = _margin_over_named_speaker(table)
     return Evidence(found, table, scores, order)
 
 
@@ -157,7 +157,7 @@ def _are_unknown(query: PreparedQuery, words: Sequence[str]) -> bool:
     return isinstance(embedder, TokenEmbedder) and all(len(embedder.tokenize_query(word).ids) > 1 for word in words)
 
 
-def _said_by_another(table: FeatureTable) -> float:
+def _margin_over_named_speaker(table: FeatureTable) -> float:
     """The margin of the best value over the best value by the speaker named in the query; 0 if it names none."""
     named = _height(table.columns.get(Feature.NAMED_SPEAKER), 0)[0]
     seen = table.columns.get(Feature.MAX_SIM)

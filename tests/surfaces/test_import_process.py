@@ -18,8 +18,9 @@ from django_q.models import OrmQ
 
 from convmemory.accounts.keys import create_key
 from convmemory.conversations import tasks
+from convmemory.conversations.import_models import Import
 from convmemory.conversations.imports import queue_import
-from convmemory.conversations.models import Conversation, Import, Message
+from convmemory.conversations.models import Conversation, Message
 from convmemory.core import child_process
 from tests.factories import make_user
 from tests.support.importing import let_children_in, uploads
