@@ -19,6 +19,7 @@ def refuse_while_in_use(link: psycopg.Connection, *, own: Sequence[int] = ()) ->
     deadline = time.monotonic() + LEAVING_S
     while (row := link.execute(statement, [known]).fetchone()) and row[0] and time.monotonic() < deadline:
         time.sleep(0.1)
+        link.execute(load_sql("convmemory.ops", "forget_activity").encode())
     if row and row[0]:
         raise InvalidInput(
             f"{row[0]} connections use the database: stop `manage.py up`, web processes and workers, and other "
