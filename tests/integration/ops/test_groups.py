@@ -32,6 +32,8 @@ from convmemory.ops.benchmarks.copies import database_in_use
 from convmemory.ops.doctor import database_area, indexes_area, rows_area
 from convmemory.ops.groups import distributing
 from convmemory.ops.groups.distributing import distribute
+from convmemory.ops.groups.in_use import refuse_while_in_use
+from convmemory.ops.groups.links import own_link
 from convmemory.ops.groups.moving import move_owner
 from convmemory.ops.groups.schemas import make_group
 from convmemory.ops.groups.sizes import group_reports
@@ -154,6 +156,15 @@ class TestDistributing:
             other.execute("SELECT 1")
             with pytest.raises(InvalidInput, match=r"stop `manage.py up`"):
                 distribute(groups=2)
+
+    def test_within_a_transaction_too_a_connection_that_ends_is_waited_for(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        parameters = connection.get_connection_params()
+        with own_link() as link, psycopg.connect(**parameters) as other, link.transaction():
+            monkeypatch.setattr("convmemory.ops.groups.in_use.time.sleep", lambda seconds: other.close())
+            refuse_while_in_use(link)
+            assert other.closed
 
     def test_a_failure_leaves_nothing_behind(self, monkeypatch: pytest.MonkeyPatch) -> None:
         rows = counts()
