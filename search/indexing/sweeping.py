@@ -6,7 +6,7 @@ rows whose owner is not their source's, which nobody must find.
 
 from typing import Any
 
-from django.db import connection
+from django.db import connection, transaction
 from django.db.models import CharField, Exists, F, FilteredRelation, OuterRef, Q, QuerySet, Value
 from django.db.models.functions import Cast, Concat
 from django.utils import timezone
@@ -17,7 +17,7 @@ from convmemory.core.sql import load_sql
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
 from search.indexing.layouts import find_lost_postings, pack_again
-from search.models import Source
+from search.models import Passage, Source, TokenVectors
 from search.sources import registered
 
 INDEX = "search.tasks.index"
@@ -73,14 +73,22 @@ def count_orphans() -> dict[str, int]:
 
 def delete_orphans() -> int:
     """Delete orphaned rows; how many. What is missing then is found as damage and made again, postings by the sweep."""
-    deleted = 0
-    with connection.cursor() as cursor:
-        for table, number in DERIVED_TABLES.items():
-            cursor.execute(_statement("delete_orphans", table, number), {"space": active_space().pk})
-            deleted += cursor.rowcount
+    deleted = sum(_delete_orphans(table, number) for table, number in DERIVED_TABLES.items())
     if deleted:
         pack_again(find_lost_postings())
     return deleted
+
+
+def _delete_orphans(table: str, number: str) -> int:
+    """From one table; token vectors go with their passages."""
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(_statement("orphans", table, number), {"space": active_space().pk})
+        numbers = {"numbers": [row[0] for row in cursor.fetchall()]}
+        if table == Passage._meta.db_table:
+            cursor.execute(_statement("delete_numbered", TokenVectors._meta.db_table, "passage_id"), numbers)
+        cursor.execute(_statement("delete_numbered", table, "id"), numbers)
+        count: int = cursor.rowcount
+    return count
 
 
 def _statement(name: str, table: str, number: str) -> str:
