@@ -4,11 +4,11 @@ Missed: a lost task, a killed worker, an endpoint that was down. Orphaned: rows 
 rows whose owner is not their source's, which nobody must find.
 """
 
+from itertools import islice
 from typing import Any
 
 from django.db import connection, transaction
-from django.db.models import CharField, Exists, F, FilteredRelation, OuterRef, Q, QuerySet, Value
-from django.db.models.functions import Cast, Concat
+from django.db.models import F, FilteredRelation, Q, QuerySet
 from django.utils import timezone
 
 from convmemory.core.models import OwnerTask
@@ -21,6 +21,7 @@ from search.models import Passage, Source, TokenVectors
 from search.sources import registered
 
 INDEX = "search.tasks.index"
+LOOKED_UP = 1_000  # sources at a time
 DERIVED_TABLES = {  # and the column that holds the item's number
     "search_item": "number",
     "search_itemembedding": "item_number",
@@ -51,9 +52,18 @@ def sources_to_index(*, limit: int) -> list[int]:
     `manage.py reembed --only failed` tries it again after that.
     """
     due = Q(state__isnull=True) | Q(state__error="") | EMBEDDING.due(timezone.now(), prefix="state__")
-    key = Concat(Value(f"{INDEX}:"), Cast(OuterRef("pk"), CharField()))
-    in_hand = Exists(OwnerTask.objects.filter(key=key))
-    return list(sources_behind().filter(due, ~in_hand).values_list("pk", flat=True)[:limit])
+    numbers = sources_behind().filter(due).values_list("pk", flat=True).iterator(chunk_size=LOOKED_UP)
+    found: list[int] = []
+    while len(found) < limit and (batch := list(islice(numbers, LOOKED_UP))):
+        found += _not_in_hand(batch)
+    return found[:limit]
+
+
+def _not_in_hand(source_ids: list[int]) -> list[int]:
+    """Those that no task is about. Asked for apart: the queue may lie on another server than the sources."""
+    keys = {f"{INDEX}:{number}": number for number in source_ids}
+    in_hand = set(OwnerTask.objects.filter(key__in=keys).values_list("key", flat=True))
+    return [number for key, number in keys.items() if key not in in_hand]
 
 
 def reconcile_sources() -> int:
