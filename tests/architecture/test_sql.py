@@ -46,3 +46,16 @@ def test_what_replaces_a_row_takes_its_time_from_the_new_one() -> None:
     replacing = {path.name: path.read_text(encoding="utf-8").partition("DO UPDATE SET")[2] for path in files}
     assert sum(bool(rest) for rest in replacing.values()) > 5
     assert [name for name, rest in replacing.items() if re.search(r"\bnow\(\)", rest, re.IGNORECASE)] == []
+
+
+BESIDE_POLICIES = ("convmemory/ops",)  # run as who owns the tables, or where there are no nodes
+
+
+def test_rows_that_are_computed_from_rows_are_returned() -> None:
+    """Without that a server that hands statements on to others would copy them, which policies forbid."""
+    files = [path for folder in FOLDERS for path in ROOT.glob(f"{folder}/**/sql/*.sql")]
+    texts_of = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in files}
+    computing = {name: text for name, text in texts_of.items() if re.search(r"INSERT INTO[^;]*\bSELECT\b", text)}
+    assert len(computing) > 10
+    bare = {name for name, text in computing.items() if not re.search(r"\bRETURNING\b|\bON CONFLICT\b", text)}
+    assert {name for name in bare if not name.startswith(BESIDE_POLICIES)} == set()

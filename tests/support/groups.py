@@ -6,10 +6,13 @@ from itertools import count
 from typing import Any
 
 import psycopg
+import pytest
 from django.db import connection, connections
 from psycopg import sql
 
+from convmemory.core.acting import schema_owner
 from convmemory.ops.groups.distributing import distribute
+from convmemory.ops.groups.migrating import without_tables_over_all
 
 GROUPS = 8
 _numbers = count(1)
@@ -54,6 +57,32 @@ def spread_database(groups: int = GROUPS) -> Iterator[None]:
     with database_copy() as name, database_in_use(name):
         distribute(groups=groups)
         yield
+
+
+def as_coordinator() -> None:
+    """From now on the database looks as if the groups, which stay where they are, lay on nodes."""
+    with schema_owner(), connection.cursor() as cursor:
+        cursor.execute("SET allow_system_table_mods = on")
+        cursor.execute("CREATE TABLE pg_catalog.pg_dist_schema (schemaid oid)")
+    connections.close_all()
+    with without_tables_over_all():
+        pass
+    connections.close_all()
+
+
+class Statements(list[str]):
+    """What goes to the server beside the statements of cursors, and whether a transaction is open then."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__()
+        connection.ensure_connection()
+        execute = connection.connection.execute
+
+        def noting(statement: str, *args: Any) -> Any:
+            self.append(f"{statement} {'alone' if connection.connection.autocommit else 'in a transaction'}")
+            return execute(statement, *args)
+
+        monkeypatch.setattr(connection.connection, "execute", noting)
 
 
 def _administration() -> dict[str, Any]:

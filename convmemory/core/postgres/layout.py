@@ -21,12 +21,14 @@ OVER_ALL = "every_group"
 class Layout:
     """The numbers of the groups, none where there is one; the schema of shared tables; the search path to that.
 
-    `known` holds the groups of owners that this connection has asked for: they stay while anybody is connected.
+    With `has_nodes` this server hands statements on to those that hold the groups, see `ops/groups/nodes.py`. `known`
+    holds the groups of owners that this connection has asked for: they stay while anybody is connected.
     """
 
     groups: tuple[int, ...] = ()
     home: str = "public"
     home_path: str = ""
+    has_nodes: bool = False
     known: dict[int, int] = field(default_factory=dict)
 
     def path_to(self, group: int | None) -> str:
@@ -67,7 +69,10 @@ def note_layout(connection: psycopg.Connection[Any]) -> Layout:
     """Ask the server of a new connection how its owners are spread."""
     row = connection.execute(load_sql("convmemory.core", "layout").encode()).fetchone()
     assert row is not None
-    _layouts[connection] = found = Layout(tuple(row[0]), row[1], row[2])
+    numbers, home, home_path, is_coordinator = row
+    _layouts[connection] = found = Layout(tuple(numbers), home, home_path, has_nodes=bool(numbers and is_coordinator))
+    if found.has_nodes:
+        connection.execute(load_sql("convmemory.core", "pass_settings_on").encode())
     return found
 
 

@@ -1,7 +1,7 @@
 """How the groups of owners are: who belongs to them, how large they are, and what is wrong."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from django.db import connection
 
@@ -10,17 +10,22 @@ from convmemory.core.postgres.layout import schema_of
 from convmemory.core.postgres.row_security import tables_without_policy
 from convmemory.core.sql import load_sql
 from convmemory.ops.groups.migrating import groups_behind
+from convmemory.ops.groups.nodes import GroupOnNode, groups_on_nodes
 
 
 @dataclass(frozen=True, slots=True)
 class GroupReport:
-    """One group. `passages` is the planner's estimate; `size` is bytes; `problems` is empty where all is well."""
+    """One group. `passages` is the planner's estimate; `size` is bytes; `problems` is empty where all is well.
+
+    `node` is the host and port of the server that holds it, where that is another than the shared tables'.
+    """
 
     number: int
     owners: int
     passages: int
     size: int
     problems: tuple[str, ...]
+    node: str = ""
 
 
 def group_reports() -> list[GroupReport]:
@@ -32,12 +37,22 @@ def group_reports() -> list[GroupReport]:
     with connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.ops", "group_sizes"), [numbers])
         rows = cursor.fetchall()
-    return [
+    reports = [
         GroupReport(
             number, owners, passages, size, tuple(_problems(number, number in behind, unprotected, invalid, missing))
         )
         for number, owners, passages, size, invalid, missing in rows
     ]
+    places = {place.number: place for place in groups_on_nodes(numbers)} if groups.layout().has_nodes else {}
+    return [_at(places[report.number], report) if report.number in places else report for report in reports]
+
+
+def _at(place: GroupOnNode, report: GroupReport) -> GroupReport:
+    """What the coordinator says of a group, and what the node that holds it says."""
+    trouble = (f"its node does not answer: {place.trouble}",) if place.trouble else ()
+    return replace(
+        report, passages=place.passages, size=place.size, node=place.node, problems=(*report.problems, *trouble)
+    )
 
 
 def _problems(

@@ -12,8 +12,9 @@ import psycopg
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
-from django.db import connection, transaction
+from django.db import DatabaseError, connection, transaction
 from django.db.utils import IntegrityError, ProgrammingError
+from psycopg import sql
 from pytest_django import DjangoDbBlocker
 
 from convmemory.conversations import ingest
@@ -25,6 +26,7 @@ from convmemory.core.errors import ConvMemoryError, InvalidInput, NotFound
 from convmemory.core.fair_queue import enqueue_for, work
 from convmemory.core.models import OwnerGroup, OwnerTask
 from convmemory.core.postgres.row_security import apply_policies, tables_without_policy
+from convmemory.core.sql import PendingQuery, load_sql, pipelined
 from convmemory.embeddings import spaces
 from convmemory.ops.doctor import database_area, indexes_area, rows_area
 from convmemory.ops.groups import distributing
@@ -33,6 +35,7 @@ from convmemory.ops.groups.moving import move_owner
 from convmemory.ops.groups.schemas import make_group
 from convmemory.ops.groups.sizes import group_reports
 from convmemory.ops.observability.metrics import metrics_text
+from convmemory.ops.privacy import erasing
 from convmemory.ops.privacy.backup import back_up
 from convmemory.ops.privacy.erasing import count_rows, erase_user
 from convmemory.ops.privacy.ownership import owned_tables
@@ -42,7 +45,7 @@ from search.adapters.conversations import index_conversation
 from search.models import Item, Source
 from search.searching import SearchQuery, search
 from tests.factories import NEW_YEAR, exchange, make_conversation, make_user
-from tests.support.groups import database_copy, database_in_use
+from tests.support.groups import Statements, as_coordinator, database_copy, database_in_use
 from tests.support.own_logins import own_logins
 from tests.support.persons import fill_person, tables_with
 
@@ -480,6 +483,71 @@ class TestGroupsCommand:
             ask("ALTER TABLE group_2.chat_agent INHERIT every_group.chat_agent")
             apply_policies()
         assert not any(report.problems for report in group_reports())
+
+
+@pytest.fixture
+def as_on_nodes(three_groups: None) -> None:
+    """The groups stay where they are, but the database looks as the coordinator of nodes does."""
+    as_coordinator()
+
+
+@pytest.mark.usefixtures("as_on_nodes")
+class TestNodes:
+    """What holds of any server that says it has nodes; on real ones: test_nodes.py."""
+
+    def test_maintenance_reads_all_groups_through_views_and_changes_nothing_through_them(self, people: People) -> None:
+        with maintenance():
+            assert groups.layout().has_nodes
+            assert owners() == set(people.values())
+            with pytest.raises(DatabaseError, match="view"):
+                Conversation.objects.update(title="lost")
+            assert deep_sweep(enqueue=lambda ids: None).found["orphaned"] == 0
+            assert metrics_text()
+
+    def test_a_statement_of_an_owner_names_them_in_its_transaction(
+        self, people: People, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        ada = people["ada"]
+        naming = f"SET LOCAL convmemory.owner = '{ada}' in a transaction"
+        with acting_for(ada):
+            ((conversations,),) = ask(COUNT)
+            sent = Statements(monkeypatch)
+            assert owners() == {ada}
+            assert sent.count(naming) == 1
+            with transaction.atomic():
+                assert owners() == owners() == {ada}
+                assert sent.count(naming) == 2
+            with pipelined():
+                first, second = PendingQuery(COUNT, {}), PendingQuery(COUNT, {})
+                assert first.rows() == second.rows() == [(conversations,)]
+            assert sent.count(naming) == 3
+            assert not connection.in_atomic_block
+
+    def test_the_owner_is_named_again_after_a_rollback(self, people: People, monkeypatch: pytest.MonkeyPatch) -> None:
+        with acting_for(people["ada"]):
+            owners()
+            sent = Statements(monkeypatch)
+            with transaction.atomic():
+                with transaction.atomic():
+                    owners()
+                    transaction.set_rollback(True)
+                owners()
+        assert sent.count(f"SET LOCAL convmemory.owner = '{people['ada']}' in a transaction") == 2
+
+    def test_an_erasure_does_not_end_while_rows_are_left(self, people: People, monkeypatch: pytest.MonkeyPatch) -> None:
+        for group in groups.layout().groups:
+            with schema_owner(), connection.cursor() as cursor:
+                dropping = sql.SQL(load_sql("convmemory.ops", "drop_keys_to_shared"))
+                cursor.execute(dropping.format(schema=sql.Literal(f"group_{group}")))
+        person = User.objects.get(pk=people["bert"])
+        with monkeypatch.context() as patch, maintenance():
+            patch.setattr(erasing, "_drop_rows", lambda *args: None)
+            with pytest.raises(erasing.StillInUse):
+                erase_user(user=person)
+            assert User.objects.filter(pk=person.pk).exists()
+        with maintenance():
+            assert erase_user(user=person).finished
+        assert tables_with(["zqbert"]) == {}
 
 
 @pytest.mark.usefixtures("three_groups")
