@@ -27,7 +27,7 @@ def run_facts() -> dict[str, Any]:
 
 
 def commit() -> str:
-    """The short hash of what is checked out, marked where something tracked was changed since."""
+    """The short hash of what is checked out, marked if something tracked was changed since."""
     shown = _git("rev-parse", "--short=10", "HEAD")
     changed = _git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!benchmarks/results", ":!docs")
     return f"{shown}{CHANGED}" if changed else shown

@@ -38,7 +38,7 @@ class PeakMemory:
 
     @property
     def peak_bytes(self) -> int | None:
-        """None where nothing could be read."""
+        """None if nothing could be read."""
         return self._peak or None
 
     def _sample(self) -> None:
@@ -47,7 +47,7 @@ class PeakMemory:
 
 
 def tree_bytes(root: int) -> int:
-    """Of a process and everything below it; 0 where it has ended."""
+    """Of a process and everything below it; 0 if it has ended."""
     try:
         process = psutil.Process(root)
         numbers = [root, *(child.pid for child in process.children(recursive=True))]
@@ -57,7 +57,7 @@ def tree_bytes(root: int) -> int:
 
 
 def process_bytes(number: int) -> int:
-    """The proportional set size of a process; 0 where it has ended or may not be read."""
+    """The proportional set size of a process; 0 if it has ended or may not be read."""
     try:
         text = Path(f"/proc/{number}/smaps_rollup").read_text(encoding="ascii")
     except OSError:

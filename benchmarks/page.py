@@ -53,7 +53,7 @@ def written_blocks() -> dict[str, str]:
 
 
 def plots() -> dict[str, str]:
-    """The pictures by file name; none where no sizes were measured."""
+    """The pictures by file name; none if no sizes were measured."""
     found = read_results("sizes").get("")
     if not found:
         return {}

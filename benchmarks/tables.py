@@ -81,7 +81,7 @@ COSTS = (
 
 
 def cost_table(rows: Sequence[Result]) -> str:
-    """What each takes, and times as much as convmemory where that was measured."""
+    """What each takes, and times as much as convmemory if that was measured."""
     ours = _ours(rows)
     lines = [[_titled(row), *(cost.beside(row, ours) for cost in COSTS)] for row in rows]
     return table(["system", *(cost.name for cost in COSTS)], lines)
@@ -121,7 +121,7 @@ def _is_less(value: float | None, own: float | None) -> bool:
 
 
 def ablation(result: Result) -> str:
-    """The complete search, and the change where a part is left out."""
+    """The complete search, and the change if a part is left out."""
     names = ("hit@1", "hit@5", "recall@10", "mrr")
     rows = [["nothing", *(_interval(result["complete"][name]) for name in names)]]
     rows += [[row["without"], *(_change(row["change"][name]) for name in names)] for row in result["without"]]

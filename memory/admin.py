@@ -13,7 +13,7 @@ from memory.tasks import enqueue_embed
 
 
 class OwnerOfConversationFilter(OwnerFilter):
-    """By the owner of the conversation, whose index this table does not have."""
+    """By the owner of the conversation, for which this table has an index."""
 
     def condition(self, value: str) -> Q:
         return Q(conversation__owner_id=user_id_of(value))
@@ -33,7 +33,7 @@ def retry_messages(rows: Sequence[MessageEmbedding]) -> None:
 
 @admin.register(MessageEmbedding)
 class MessageEmbeddingAdmin(MetadataAdmin):
-    """The states of messages: what waits, what is done, what failed and why."""
+    """The embedding states of messages: pending, completed, or failed and why."""
 
     list_display = (
         "id", "owner", "conversation_id", "message_id", "role", "status", "token_count", "error", "updated_at",

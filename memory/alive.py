@@ -1,4 +1,4 @@
-"""What a model still sees: recall does not bring it back, and spends no tokens on it."""
+"""What a model still sees: recall neither brings it back nor spends tokens on it."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class Alive:
 
 
 def alive_among(message_ids: Collection[int]) -> frozenset[int]:
-    """Those that can be the id of a message at all."""
+    """Those that can be message ids at all."""
     return frozenset(number for number in message_ids if 0 < number <= MAX_ID)
 
 

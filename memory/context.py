@@ -1,8 +1,8 @@
 """Renders recalled messages for a model: within a token budget, in conversation order, fenced as data. Pure.
 
-Every turn stands under its title, date and link. The fence carries a mark derived from its content, so that no
-recalled text can close it; anything inside that looks like a fence is defused as well. Only headings and speakers
-begin a line: the lines of a message carry a mark of their own.
+Every turn appears under its title, date and link. The fence has a mark derived from its content, so that no recalled
+text can close it; anything inside that resembles a fence is defused as well. Only headings and speakers begin a line:
+the lines of a message have a mark of their own.
 """
 
 from collections.abc import Collection, Hashable, Iterator, Sequence
@@ -27,7 +27,7 @@ TAG = "recalled-memory"
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A passage with all that decides where it stands in the context and what is written around it."""
+    """A passage with everything that decides its place in the context and the text around it."""
 
     conversation_id: int
     turn_number: int
@@ -42,7 +42,7 @@ Lines = dict[Hashable, Line]
 
 @dataclass(frozen=True, slots=True)
 class MemoryContext:
-    """The rendered `text` (empty where nothing fits), its `tokens`, and what came back and what did not.
+    """The rendered `text` (empty if nothing fits), its `tokens`, and what was brought back or left out.
 
     `resurrection.outcomes` are in the order of the results; chunks are named by `RecalledPassage.key`.
     """
@@ -60,10 +60,10 @@ def build_memory_context(
     alive: Collection[Hashable] = frozenset(),
     encoding: str = ESTIMATE,
 ) -> MemoryContext:
-    """The results, best first, as one text of at most `max_tokens` tokens, fence and links included.
+    """The results, best first, as one text of at most `max_tokens` tokens, including the fence and links.
 
-    With `partners` each message brings the openings of its turn's question and answer. `alive` are keys of
-    passages that the model sees already. Raises: InvalidInput for a budget below 1.
+    With `partners` each message brings the openings of its turn's question and answer. `alive` are keys of passages
+    that the model already sees. Raises: InvalidInput for a budget below 1.
     """
     if max_tokens < 1:
         raise InvalidInput(f"max_tokens={max_tokens} leaves no room for anything: use at least 1.")
@@ -80,7 +80,7 @@ def build_memory_context(
 
 
 def _lines(results: Sequence[RecalledMessage]) -> Iterator[Line]:
-    """Of everything that can come back; a passage that is also an opening comes again, as it was found."""
+    """A line for everything that can come back; a passage that is also an opening is rendered as the passage."""
     for message in results:
         for opening in (message.question_opening, message.answer_opening):
             if opening:
@@ -102,7 +102,7 @@ def _heading(message: RecalledMessage) -> str:
 
 
 def _groups(results: Sequence[RecalledMessage], lines: Lines, partners: bool, encoding: str) -> list[Group]:
-    """What each message costs. The first message of a turn pays for its heading, the first chunk for the speaker."""
+    """The cost of each message. The first message of a turn pays for its heading, the first chunk for the speaker."""
     groups = []
     headed: set[tuple[int, int]] = set()
     for message in results:
@@ -152,7 +152,7 @@ def _render(lines: Sequence[Line]) -> str:
 
 
 def _said(lines: Sequence[Line]) -> str:
-    """The passages of one message with the line breaks between them; what was left out there is marked."""
+    """The passages of one message with the line breaks between them; omissions are marked."""
     text = quoted(lines[0].passage.text, TAG)
     for before, after in pairwise(lines):
         text += _between(before.passage, after.passage) + quoted(after.passage.text, TAG)
@@ -166,6 +166,7 @@ def _between(before: RecalledPassage, after: RecalledPassage) -> str:
 
 
 def enclosed(text: str, *, tag: str, notice: str) -> str:
-    """`text`, in which nothing closes the fence `tag`, between its marks and under a notice that says it is data."""
+    """`text` between the marks of the fence `tag`, under a notice that it is data; nothing in it can close the
+    fence."""
     mark = content_hash(text).hex()[:8]
     return f'<{tag} mark="{mark}">\n{notice}\n\n{text}\n</{tag} mark="{mark}">'

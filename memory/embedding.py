@@ -1,9 +1,9 @@
-"""Embeds messages on request: claims them, embeds them, and records how each ended.
+"""Embeds messages on request: claims them, embeds them, and records the outcome of each.
 
 Most messages are embedded by the index of their conversation (`search/indexing/active.py`), which writes the same
-records. Work here is claimed batch by batch under the conversation's lock; what was claimed when a worker died is
-found by the sweep. A message that was tried before is tried alone, so that one which kills its worker takes no other
-along.
+records. Work here is claimed batch by batch under the conversation's lock; the sweep finds messages that a worker had
+claimed when it died. A message that was tried before is tried alone, so that one which kills its worker affects no
+other.
 """
 
 import logging
@@ -49,20 +49,21 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Requested:
-    """The records of the messages that were asked for, in their order, and the messages that are skipped."""
+    """The records of the requested messages, in their order, and the messages that are skipped."""
 
     records: tuple[MessageEmbedding, ...]
     skipped: tuple[Skipped, ...]
 
     @property
     def to_embed(self) -> list[int]:
-        """Ids of the messages that a worker is to embed."""
+        """Ids of the messages for a worker to embed."""
         return [record.message_id for record in self.records if record.status == MessageEmbedding.Status.PENDING]
 
 
 @dataclass(slots=True)
 class EmbedResult:
-    """What one run did. `finished` is False where time ran out or, if `busy`, another worker holds the conversation."""
+    """The outcome of one run. `finished` is False if time ran out or, if `busy`, another worker is embedding the
+    conversation."""
 
     finished: bool = True
     busy: bool = False
@@ -74,9 +75,9 @@ class EmbedResult:
 
 
 def request_embeddings(*, owner: AbstractBaseUser, conversation_id: int, message_ids: Sequence[int]) -> Requested:
-    """Make the messages pending that are not embedded as they stand; what is embedded stays completed.
+    """Mark messages that are not embedded in their current form as pending; completed ones stay completed.
 
-    Raises: NotFound for a conversation or a message in it that is not there or not the caller's; then nothing
+    Raises: NotFound for a conversation or a message in it that does not exist or is not the caller's; then nothing
     changes. InvalidInput for no ids or too many.
     """
     conversation = get_conversation(owner=owner, conversation_id=conversation_id)
@@ -121,8 +122,8 @@ def embed_messages(
 ) -> EmbedResult:
     """Embed those of the messages whose records are open.
 
-    Stops between batches once `time.monotonic()` passes `deadline`. An error is noted in the records it
-    concerns and never raised, but for a database that is gone.
+    Stops between batches once `time.monotonic()` passes `deadline`. Errors are stored in the records they concern and
+    never raised, except that the database is unreachable.
     """
     result = EmbedResult()
     source = source_of(owner_id=owner_id, conversation_id=conversation_id)
@@ -145,7 +146,7 @@ def embed_messages(
 
 
 def _claim(space: EmbeddingSpace, message_ids: set[int]) -> list[Message]:
-    """The next messages, their records marked as being processed: new ones together, others one by one."""
+    """The next messages, with their records marked as processing: new ones together, others one by one."""
     open_records = MessageEmbedding.objects.filter(
         space=space, message_id__in=message_ids, attempts__lt=EMBEDDING.max_attempts
     ).exclude(status=MessageEmbedding.Status.COMPLETED)
@@ -160,7 +161,7 @@ def _claim(space: EmbeddingSpace, message_ids: set[int]) -> list[Message]:
 def _embed(
     source: Source, space: EmbeddingSpace, batch: Sequence[Message], result: EmbedResult, deadline: float
 ) -> bool:
-    """Embed a batch; False where time ran out within long messages, which then wait for their next turn."""
+    """Embed a batch; False if time ran out within long messages, which then wait for the next run."""
     try:
         read = adapter_of(source.kind).read_elements(source.owner_id, [message.pk for message in batch])
         elements = [read[message.pk] for message in batch if message.pk in read]

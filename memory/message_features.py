@@ -1,7 +1,7 @@
 """The features by which messages are ranked inside the best turns of a query.
 
-Reads the passages and texts of the messages: the score of the message's turn, of the turns beside it, and everything
-that tells one message of a turn from another. Source: docs/adr/0011-recall-of-messages.md.
+Reads the passages and texts of the messages: the score of the message's turn, of the neighbouring turns, and everything
+that distinguishes messages of one turn. Source: docs/adr/0011-recall-of-messages.md.
 """
 
 from collections.abc import Mapping, Sequence
@@ -45,7 +45,7 @@ ANYWHERE: Positions = (0, 2**31 - 1)
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A message of one of the best turns, with its passages nearest to the query, the nearest first."""
+    """A message of one of the best turns, with its passages, nearest to the query first."""
 
     message_id: int
     source_id: int
@@ -79,7 +79,7 @@ class _Found:
 def message_candidates(
     ranked: RankedItems, positions: Positions = ANYWHERE, alive: frozenset[int] = frozenset()
 ) -> MessageCandidates:
-    """The messages of the best turns at these positions, none that is alive, with their features. Three queries."""
+    """The messages of the best turns at these positions, except alive ones, with their features. Three queries."""
     query = ranked.query
     best, conversations = _of_conversations(query.owner_id, ranked.table.keys[ranked.order[:TURNS]])
     found = _passages(query, best, positions, alive) if query.space else None
@@ -119,7 +119,7 @@ def _passages(query: PreparedQuery, turns: ItemKeys, positions: Positions, alive
 
 
 def _of_conversations(owner_id: int, turns: ItemKeys) -> tuple[ItemKeys, dict[int, int]]:
-    """The turns of conversations among these, and the conversations' sources. One query."""
+    """Those of the turns that belong to conversations, and the conversations' sources. One query."""
     sources = set(split_keys(turns)[0])
     rows = Source.objects.filter(owner_id=owner_id, pk__in=sources, kind=KIND).values_list("object_id", "pk")
     conversations = dict(rows)
@@ -133,7 +133,7 @@ def _candidates(
     positions: Positions,
     found: dict[int, _Found] | None,
 ) -> list[Candidate]:
-    """The messages that hold the passages; without vectors all messages of the turns, cut on the spot."""
+    """The messages of the passages; without vectors all messages of the turns, split on the spot."""
     rows = Message.objects.filter(owner_id=query.owner_id, position__range=positions)
     if found is not None:
         rows = rows.filter(pk__in=list(found))
@@ -170,7 +170,7 @@ def _cut(message: StoredMessage, query: PreparedQuery) -> list[PassagePlace]:
 
 
 def message_keys(candidates: Sequence[Candidate]) -> ItemKeys:
-    """Keys by (conversation, position): neighbours follow each other."""
+    """Keys by (conversation, position): neighbours have consecutive keys."""
     return item_keys([c.conversation_id for c in candidates], [c.position for c in candidates])
 
 
@@ -207,9 +207,9 @@ def _vector_features(
 
 
 def _answers(candidates: Sequence[Candidate], own: Scores, matches: PassageMatches, text: str) -> Scores:
-    """By how much what the message before asks stands out; of the named speaker's messages, where one is named.
+    """How far the question in the preceding message stands out; for a named speaker, only for that speaker's messages.
 
-    Nothing where the speakers have no names: what an assistant asks says little of what a user answers.
+    Nothing if the speakers have no names: an assistant's question says little about a user's answer.
     """
     speakers = [Utterance(candidate.position, candidate.name) for candidate in candidates]
     named = names_in(text, {candidate.name for candidate in candidates if candidate.name})
@@ -222,7 +222,7 @@ def _answers(candidates: Sequence[Candidate], own: Scores, matches: PassageMatch
 
 
 def _word_features(candidates: Sequence[Candidate], word_weights: Mapping[str, float]) -> dict[str, Scores]:
-    """How much of the query's words, weighed by idf, the message holds, and whether its speaker is named."""
+    """The share of the query's words, weighted by idf, in the message, and whether its speaker is named."""
     idf: dict[str, float] = {}
     for word, weight in word_weights.items():
         idf[stem(word)] = max(weight, idf.get(stem(word), 0.0))
@@ -245,7 +245,7 @@ def _word_features(candidates: Sequence[Candidate], word_weights: Mapping[str, f
 
 
 def _item_features(candidates: Sequence[Candidate], ranked: RankedItems) -> dict[str, Scores]:
-    """The score of the message's turn, and the better one of the turns beside it."""
+    """The score of the message's turn, and the better score of the neighbouring turns."""
     keys, scores = ranked.table.keys, scale(ranked.scores)
     own = item_keys([c.source_id for c in candidates], [c.turn_number for c in candidates])
     before, after = _looked_up(keys, scores, own - 1), _looked_up(keys, scores, own + 1)

@@ -12,10 +12,10 @@ from convmemory.embeddings.models import EmbeddingSpace
 
 
 class MessageEmbedding(models.Model):
-    """How far one message is embedded in one space; its vectors are those of its passages.
+    """The state of one message's embedding in one space; its vectors are those of its passages.
 
-    Only what a person or an assistant said has a record. `content_hash` is the message's when it was
-    embedded; `updated_at` of a record that is processed tells how long no worker has touched it.
+    Only messages by a person or an assistant have a record. `content_hash` is the message's when it was embedded;
+    `updated_at` of a record in processing tells when a worker last touched it.
     """
 
     class Status(models.TextChoices):

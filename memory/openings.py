@@ -1,4 +1,4 @@
-"""The openings that come back with recalled passages: the first sentences of the question and of the answer."""
+"""The openings that accompany recalled passages: the first sentences of the question and of the answer."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
@@ -15,7 +15,7 @@ OpeningKey = tuple[int, Side]
 
 
 def load_openings(*, owner_id: int, message_ids: Sequence[int]) -> Mapping[OpeningKey, Opening]:
-    """The first passages of the question before each of the owner's messages and of the answer it is in. One query."""
+    """The first passages of the question before each of the owner's messages and of its answer. One query."""
     if not message_ids:
         return {}
     parameters: dict[str, Any] = {

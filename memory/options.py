@@ -7,7 +7,7 @@ from convmemory.core.options import FromSettings
 
 @dataclass(frozen=True, slots=True)
 class RecallOptions(FromSettings):
-    """Whether there is recall, and what it brings where a caller does not say."""
+    """Whether recall is on, and its defaults."""
 
     conversation_memory_enabled: bool
     max_recall_tokens: int

@@ -1,7 +1,7 @@
-"""Recalling messages: the one use case behind the tool, the API and the page "what would an agent recall?".
+"""Recalls messages: the one use case behind the tool, the API and the page "what would an agent recall?".
 
-Messages are ranked inside the turns that search finds. Takes the caller, never an owner from input; without a
-caller the answer is empty.
+Messages are ranked inside the turns that search finds. Takes the caller, never an owner from input; without a caller
+the result is empty.
 """
 
 from collections.abc import Collection, Mapping
@@ -61,11 +61,11 @@ def recall(
 ) -> Recall:
     """The caller's messages that answer the query, best first, each with its passages and its turn's openings.
 
-    `threshold` is the least cosine similarity; where no vectors can be compared it is not applied and a
-    note says so. Where it is less likely than `min_relevance` that anything answers, nothing comes, and a note says so.
-    Positions bound the messages of one conversation, both ends left out. Archived
-    conversations are read only where one is named. The query is plain text. `alive_message_ids` are messages that
-    the model sees already: none of them comes back, and others take their places.
+    `threshold` is the least cosine similarity; if no vectors can be compared it is not applied and a note says so. If
+    the probability of an answer is below `min_relevance`, the result is empty, and a note says so. Positions bound the
+    messages of one conversation, both ends excluded. Archived conversations are read only if one is named. The query is
+    plain text. `alive_message_ids` are messages that the model already sees: none of them comes back, and others take
+    their places.
 
     Raises: InvalidInput, NotFound for a conversation that is not the caller's, SwitchedOff.
     """
@@ -118,7 +118,7 @@ def _check(top_k: int, threshold: float, min_relevance: float) -> None:
 
 
 def _positions(conversation_id: int | None, before: int | None, after: int | None) -> Positions:
-    """The first and the last position that count."""
+    """The first and the last position, both included."""
     if before is None and after is None:
         return ANYWHERE
     if conversation_id is None:
@@ -133,7 +133,7 @@ def _positions(conversation_id: int | None, before: int | None, after: int | Non
 def _of_conversation(
     owner: AbstractBaseUser, filters: Filters, conversation_id: int | None, positions: Positions
 ) -> Filters:
-    """The filters for one conversation, where one is named, and for its turns at these positions."""
+    """The filters for one conversation, if one is named, and for its turns at these positions."""
     if conversation_id is None:
         return replace(filters, kinds=TURNS_ALONE)
     conversation = get_conversation(owner=owner, conversation_id=conversation_id)
@@ -147,7 +147,8 @@ def _of_conversation(
 
 
 def choose_messages(text: str, ranked: RankedMessages, *, top_k: int, threshold: float) -> Recall:
-    """The best of the ranked messages that are similar enough, filled in; `text` is the query. One query."""
+    """The best of the ranked messages that are similar enough, completed with their texts; `text` is the query. One
+    query."""
     query = ranked.turns.query
     compared = query.space is not None
     notes = query.notes if compared else (*query.notes, "The threshold was not applied.")

@@ -1,6 +1,6 @@
-"""What a recall brings back, as values: messages with their passages, and the openings of their turns.
+"""The result of a recall, as values: messages with their passages, and the openings of their turns.
 
-Made by `memory/recall.py`, read by `memory/context.py`, the API, tools and pages. Pure.
+Created by `memory/recall.py`, read by `memory/context.py`, the API, tools and pages. Pure.
 """
 
 from dataclasses import dataclass
@@ -17,9 +17,9 @@ ChunkId = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class RecalledPassage:
-    """Characters `start` to `end` of one part of a message. `similarity` is a cosine, 0 where none was compared.
+    """Characters `start` to `end` of one part of a message. `similarity` is a cosine, 0 if none was compared.
 
-    `leading` is the white space right before it in its part: what parts it from the passage before.
+    `leading` is the white space right before it in its part, which separates it from the previous passage.
     """
 
     message_id: int
@@ -48,9 +48,8 @@ class Opening:
 class RecalledMessage:
     """One message that answers a query.
 
-    `passages` are its passages nearest to the query, in the order of the text; `similarity` is the cosine
-    of the best of them, `score` compares within one recall only. The openings are those of its own question and of
-    the answer that it stands in.
+    `passages` are its passages nearest to the query, in the order of the text; `similarity` is the cosine of the best
+    of them, `score` is comparable within one recall only. The openings are those of its turn's question and answer.
     """
 
     message_id: int
@@ -73,7 +72,7 @@ class RecalledMessage:
 
     @property
     def by_worth(self) -> tuple[RecalledPassage, ...]:
-        """The passages, the nearest to the query first."""
+        """The passages, nearest to the query first."""
         return tuple(sorted(self.passages, key=lambda passage: -passage.similarity))
 
 
@@ -81,7 +80,7 @@ class RecalledMessage:
 class Recall:
     """The messages that answer a query, best first, and what the caller should know about it.
 
-    `answered` is false where nothing is likely to answer, and so nothing came; None where nobody can tell.
+    `answered` is false if nothing is likely to answer, so that the result is empty; None if that is unknown.
     """
 
     query: str

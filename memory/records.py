@@ -1,6 +1,6 @@
-"""Writing the status records of messages, and counting them.
+"""Writes and counts the status records of messages.
 
-A record follows the passages: it is written in the transaction that stores them.
+A record is written in the transaction that stores the message's passages.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ ERROR_CHARS = 1000
 
 @dataclass(frozen=True, slots=True)
 class MemoryStats:
-    """Counts over the messages of a conversation that a person or an assistant wrote, and embedded tokens."""
+    """Counts over the messages of a conversation by people and assistants, and embedded tokens."""
 
     embedded: int
     pending: int
@@ -40,7 +40,7 @@ def memory_stats(*, owner: AbstractBaseUser, conversation_id: int) -> MemoryStat
 
 
 def follow_positions(source: Source, first_turn: int) -> None:
-    """Positions of records whose messages moved, from one turn of a conversation on. One query."""
+    """Update the positions of records whose messages moved, from one turn of a conversation on. One query."""
     parameters = {"owner": source.owner_id, "conversation": source.object_id, "first_turn": first_turn}
     with connection.cursor() as cursor:
         cursor.execute(load_sql("memory", "follow_positions"), parameters)
@@ -55,9 +55,9 @@ def note_outcomes(
     errors: Mapping[int, str],
     keep_completed: bool = False,
 ) -> None:
-    """Completed, or failed where `errors` names the message, in one query; only what somebody said has a record.
+    """Mark records as completed, or failed if `errors` names the message, in one query; only speech has a record.
 
-    With `keep_completed` a message that is embedded as it stands keeps its record.
+    With `keep_completed` the record of a message that is embedded in its current form stays unchanged.
     """
     parameters: dict[str, Any] = {
         "owner": source.owner_id,

@@ -1,10 +1,10 @@
 """Brings recalled passages back into a context under a token budget, together with their openings. Pure.
 
 A hit comes back with the openings of its turn: a passage of an answer with the question's first sentence and the
-answer's own, a passage of a question the other way round. What is alive in the context already costs nothing and is
-not brought again. A group that does not fit whole is brought as far as it fits: the target first, then the opening of
-the other side, then the opening of its own side. If not even the target fits, the group is left out and the next one
-is tried.
+answer's own, a passage of a question the other way round. Passages already alive in the context cost nothing and are
+not brought back again. If a group does not fit, as much of it is brought back as fits: the target first, then the
+opening of the other side, then the opening of its own side. If not even the target fits, the group is left out and the
+next one is tried.
 """
 
 from collections.abc import Collection, Hashable, Iterable, Iterator
@@ -16,7 +16,7 @@ Part = Literal["target", "other opening", "own opening"]
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A span of text by the name that it has in the context, and how many tokens it takes there."""
+    """A span of text by its name in the context, and its number of tokens there."""
 
     key: Hashable
     tokens: int
@@ -26,8 +26,8 @@ class Chunk:
 class Group:
     """One hit: the chunks of its target, the most telling first, and its partners.
 
-    Of a target of several chunks the first must come back, the others come before the partners. A partner
-    may be one of the target's own chunks; it does not count twice.
+    If the target has several chunks, the first must come back, and the others precede the partners. A partner may be
+    one of the target's own chunks; it is counted once.
     """
 
     target: tuple[Chunk, ...]
@@ -50,7 +50,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """A chunk that did not fit: what it needs, and what was left of the budget."""
+    """A chunk that did not fit: its size, and the remaining budget."""
 
     part: Part
     chunk: Chunk
@@ -63,7 +63,7 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one group: chunks brought back, chunks that were alive already, chunks that did not fit."""
+    """The outcome for one group: chunks brought back, chunks already alive, chunks that did not fit."""
 
     group: Group
     brought: tuple[Chunk, ...] = ()
@@ -72,7 +72,7 @@ class Outcome:
 
     @property
     def left_out(self) -> bool:
-        """Whether the group is not in the context at all, because its target did not fit."""
+        """Whether the group is absent from the context, because its target did not fit."""
         return any(missing.chunk == self.group.target[0] for missing in self.missing)
 
     @property
@@ -89,12 +89,12 @@ class Resurrection:
 
     @property
     def brought(self) -> tuple[Chunk, ...]:
-        """Every chunk that comes back, each once, in the order in which it was chosen."""
+        """Every chunk that comes back, once, in the order of choice."""
         return tuple(chunk for outcome in self.outcomes for chunk in outcome.brought)
 
     @property
     def tokens(self) -> int:
-        """How much of the budget is used, never more than all of it."""
+        """How much of the budget is used."""
         return sum(outcome.tokens for outcome in self.outcomes)
 
     @property
@@ -103,9 +103,9 @@ class Resurrection:
 
 
 def resurrect(groups: Iterable[Group], *, budget: int, alive: Collection[Hashable] = frozenset()) -> Resurrection:
-    """Choose what comes back, group by group in the order given, the best first.
+    """Choose what comes back, group by group in the given order, the best first.
 
-    `alive` are the keys of the chunks that the context holds already. Source: turn-pair resurrection.
+    `alive` are the keys of the chunks already in the context. Source: turn-pair resurrection.
     """
     living = set(alive)
     left = budget

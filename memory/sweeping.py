@@ -16,10 +16,10 @@ Status = MessageEmbedding.Status
 
 
 def messages_to_embed(*, limit: int, except_of: Collection[int] = ()) -> dict[tuple[int, int], list[int]]:
-    """Ids of messages to try now, by owner and conversation, those that wait longest first; none of some conversations.
+    """Ids of messages to try now, by owner and conversation, those waiting longest first; excludes some conversations.
 
-    What is being processed counts once nobody touched it for `PATIENCE`: a living worker's lock keeps
-    it from being done twice. What failed is tried again with growing pauses.
+    A record in processing counts once nobody touched it for `PATIENCE`: a living worker's lock prevents doing it twice.
+    Failures are retried with growing pauses.
     """
     now = timezone.now()
     due = Q(status__in=[Status.PENDING, Status.PROCESSING], updated_at__lt=now - PATIENCE)
@@ -35,7 +35,7 @@ def messages_to_embed(*, limit: int, except_of: Collection[int] = ()) -> dict[tu
 
 
 def give_up_dead() -> int:
-    """Fail what has used up its attempts without an end; how many."""
+    """Mark messages as failed that have used up their attempts without an outcome; returns how many."""
     quiet_since = timezone.now() - timedelta(seconds=QueueOptions.from_settings().task_timeout_s) - PATIENCE
     dead = MessageEmbedding.objects.filter(
         status=Status.PROCESSING, attempts__gte=EMBEDDING.max_attempts, updated_at__lt=quiet_since

@@ -29,7 +29,7 @@ MAX_BEHIND = 200  # sources
 
 
 class StaleFilter(admin.SimpleListFilter):
-    """Vectors of items that changed since, as far as the notes of the changes tell: those that wait longest."""
+    """Vectors of items that have changed since, according to the recorded changes: those waiting longest."""
 
     title = "state"
     parameter_name = "stale"
@@ -44,9 +44,9 @@ class StaleFilter(admin.SimpleListFilter):
 
 
 def stale_items() -> Q:
-    """The items from which on something changed, of the `MAX_BEHIND` sources that wait longest.
+    """The changed items of the `MAX_BEHIND` sources waiting longest.
 
-    With the numbers themselves: a join would make the database look at every vector's source.
+    The numbers are inlined: with a join the database would look up every vector's source.
     """
     from_item = dict(sources_behind().values_list("pk", "state__dirty_from")[:MAX_BEHIND])
     changed = Q(source_id__in=[pk for pk, number in from_item.items() if not number])
@@ -57,7 +57,7 @@ def stale_items() -> Q:
 
 
 class IndexStateFilter(admin.SimpleListFilter):
-    """How far a source's index is."""
+    """Filters by the state of a source's index."""
 
     title = "state"
     parameter_name = "state"
@@ -221,7 +221,8 @@ class ItemAdmin(ContentAdmin, ReindexingAdmin):
         return [path(address, self.admin_site.admin_view(self.open), name="search_item_open"), *super().get_urls()]
 
     def open(self, request: HttpRequest, kind: str, object_id: int, number: int) -> HttpResponse:
-        """Where a link to an item leads: its owner to the product's page, others to the one that asks and records."""
+        """The target of a link to an item: for its owner the product's page, for others the page that asks and
+        records."""
         found = Item.objects.filter(source__kind=kind, source__object_id=object_id, number=number).only("owner").first()
         if found is None or not self.has_view_permission(request):
             raise Http404
@@ -237,7 +238,7 @@ class ItemAdmin(ContentAdmin, ReindexingAdmin):
 
 @admin.register(Source)
 class SourceAdmin(MetadataAdmin):
-    """What the index holds items of; title and project stay unread."""
+    """The sources of the index; title and project are not shown."""
 
     list_display = ("id", "owner", "kind", "object_id", "item_count", "version", "archived", "updated_at")
     list_select_related = ("owner",)
@@ -255,7 +256,8 @@ class SourceAdmin(MetadataAdmin):
 
 @admin.register(SourceIndex)
 class SourceIndexAdmin(ReindexingAdmin):
-    """How far each source is in each space; what one action marks is its state in the active space."""
+    """The indexing state of each source in each space; an action on a row marks the source's state in the active
+    space."""
 
     list_display = ("id", "source", "owner", "space", "is_up_to_date", "error")
     list_select_related = ("owner", "space", "source")

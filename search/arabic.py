@@ -1,7 +1,7 @@
-"""Arabic words without their article, prefixed particles and common endings. Pure.
+"""Stems Arabic words: without article, prefixed particles and common endings. Pure.
 
-PostgreSQL's stemmer removes endings depending on the article, and keeps a prefixed "and", so that a word has two
-stems with and without them. The forms made here are searched for as well.
+PostgreSQL's stemmer removes endings depending on the article, and keeps a prefixed "and", so that a word has two stems
+with and without them. The forms made here are searched for as well.
 """
 
 import re
@@ -39,7 +39,7 @@ def _without_article(word: str) -> str:
 
 
 def _without_endings(word: str) -> str:
-    """One ending after the other is taken off: that of a plural may stand behind what looks like one."""
+    """Removes one ending after the other: a plural ending may follow what looks like one."""
     while True:
         found = next((end for end in _ENDINGS if word.endswith(end) and len(word) - len(end) >= MIN_CORE_CHARS), "")
         if not found:

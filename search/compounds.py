@@ -1,8 +1,8 @@
 """The parts of compounds, so that "Vertrag" and "Miete" both find German "Mietvertrag". Pure.
 
-A long word is split where it can be hyphenated, which is where its parts meet and between syllables. What begins or
-ends there counts as a part; parts that are no words do no harm, because nobody searches for them.
-Source: docs/adr/0053-words-of-other-languages.md.
+A long word is split at its hyphenation points, which lie between its parts and between syllables. Whatever begins or
+ends at one counts as a part; fragments that are not words do no harm, because nobody searches for them. Source:
+docs/adr/0053-words-of-other-languages.md.
 """
 
 import re
@@ -20,7 +20,7 @@ _WORD = re.compile(r"[^\W\d_]++")
 
 
 def parts_of_compounds(text: str, language: str) -> Iterator[str]:
-    """The parts of the long words of `text`, where `language` is one that writes compounds as one word."""
+    """The parts of the long words of `text`, if `language` writes compounds as one word."""
     if language not in PATTERNS:
         return
     patterns = _patterns_of(language)

@@ -1,7 +1,7 @@
 """Finds the sections of documents that answer a query, alone or together with turns, and where they answer it.
 
-The search is the same as for turns (`searching.py`). What only a hit in a document has is looked up here: the page,
-the headings, and offsets in the document's text.
+The search is the same as for turns (`searching.py`). This module adds what only a hit in a document has: the page, the
+headings, and offsets in the document's text.
 """
 
 from collections.abc import Sequence
@@ -38,10 +38,10 @@ Caller = AbstractBaseUser | AnonymousUser | None
 
 @dataclass(frozen=True, slots=True)
 class SectionHit:
-    """One ranked section. `start` to `end` are its place in the document's text, as are those of the passage.
+    """One ranked section. `start` and `end` locate it in the document's text, as do those of the passage.
 
-    `marks` are the places in `passage` where words of the query stand; `further` are other passages of the section,
-    each with its start, its end and its marks.
+    `marks` are the places of the query's words in `passage`; `further` are other passages of the section, each with its
+    start, its end and its marks.
     """
 
     document_id: int
@@ -65,7 +65,7 @@ class SectionHit:
 
     @property
     def marked_url(self) -> str:
-        """Where its owner sees the passage marked."""
+        """The address at which its owner sees the passage marked."""
         return f"{self.url}&from={self.passage_start}&to={self.passage_end}#section-{self.section}"
 
 
@@ -94,9 +94,11 @@ def search_documents(
     among: frozenset[int] | None = None,
     cursor: str = "",
 ) -> MixedResults:
-    """The caller's sections that answer the query, of one document, of a conversation's, or of those `among` these.
+    """The caller's sections that answer the query: of one document, of a conversation's documents, or of the documents
+    in `among`.
 
-    By words alone, with a note, where RAG is off or nothing is embedded yet. Raises: NotFound, InvalidInput.
+    By words alone, with a note, if document embedding is off or nothing is embedded yet. Raises: NotFound,
+    InvalidInput.
     """
     if conversation_id is not None and isinstance(caller, AbstractBaseUser):
         among = attached_ids(owner_id=caller.pk, conversation_id=conversation_id)
@@ -106,9 +108,9 @@ def search_documents(
 
 
 def _with_further(caller: Caller, query: SearchQuery, cursor: str) -> MixedResults:
-    """A page of sections; the second half of a long one are further passages of those in the first, if there are any.
+    """A page of sections; its second half begins with further passages of the sections in its first half.
 
-    What the best sections say elsewhere answers more often than what the twentieth section says at its best.
+    Other passages of the best sections answer more often than the best passage of the twentieth section.
     """
     first = max(SECTIONS_FIRST, query.limit // 2)
     found = search_items(caller=caller, query=replace(query, limit=min(query.limit, first)), cursor=cursor)
@@ -133,14 +135,14 @@ def further_passages(hits: Sequence[SectionHit]) -> list[SectionHit]:
 
 @may_use_replica
 def search_items(*, caller: Caller, query: SearchQuery, cursor: str = "") -> MixedResults:
-    """The caller's items of the kinds that `query.filters` names, of all where it names none. Raises: InvalidInput."""
+    """The caller's items of the kinds in `query.filters`, of all kinds if there are none. Raises: InvalidInput."""
     query, notes = _by_words_where_needed(caller, query)
     found = search(caller=caller, query=query, cursor=cursor)
     return _with_places(found, owner_id=getattr(caller, "pk", None), notes=notes)
 
 
 def _chosen(caller: Caller, document_id: int | None, among: frozenset[int] | None) -> frozenset[int] | None:
-    """The documents that count; None for all. Raises: NotFound."""
+    """The documents to search; None for all. Raises: NotFound."""
     if document_id is None or not isinstance(caller, AbstractBaseUser):
         return among
     chosen = frozenset({get_document(owner=caller, document_id=document_id).pk})
@@ -148,7 +150,7 @@ def _chosen(caller: Caller, document_id: int | None, among: frozenset[int] | Non
 
 
 def _by_words_where_needed(caller: Caller, query: SearchQuery) -> tuple[SearchQuery, tuple[str, ...]]:
-    """Where documents alone are searched and have no vectors: the query by words, and why."""
+    """If only documents without vectors are searched: the query by words, and why."""
     if query.filters.kinds != {SECTIONS} or query.mode == "full_text":
         return query, ()
     by_words = replace(query, mode="full_text")
@@ -185,7 +187,7 @@ def parse_kinds(text: str) -> frozenset[str]:
 
 
 def _with_places(found: SearchResults, *, owner_id: int | None, notes: tuple[str, ...]) -> MixedResults:
-    """The hits, those of documents with their places. One query where there are any."""
+    """The hits, those of documents with their places. One query if there are any."""
     sections = sections_by_key([hit for hit in found.hits if hit.kind == SECTIONS], owner_id)
     hits: list[Hit | SectionHit] = []
     for hit in found.hits:

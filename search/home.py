@@ -20,7 +20,7 @@ PROJECTS_SHOWN = 6
 
 @dataclass(frozen=True, slots=True)
 class RecentRow:
-    """A conversation to go on with; `last_turn` is its latest turn's number, None where it has none."""
+    """A recent conversation; `last_turn` is the number of its latest turn, None if it has none."""
 
     conversation: Conversation
     project_name: str
@@ -29,7 +29,7 @@ class RecentRow:
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """The page. `weeks` are the days of the last year, `uncounted` says that they are still being counted."""
+    """The page. `weeks` are the days of the last year, `uncounted` is set while they are still being counted."""
 
     recent: Sequence[RecentRow]
     weeks: Sequence[Sequence[Day]]
@@ -40,7 +40,7 @@ class Home:
 
     @property
     def is_new(self) -> bool:
-        """Whether there is nothing to show yet, so that the page says how to bring it in."""
+        """Whether the archive is empty, so that the page explains how to fill it."""
         return not self.recent and not self.index.messages
 
     @property

@@ -124,9 +124,9 @@ LANGUAGES = tuple(sorted((_SCRIPTS.keys() | _COMMON.keys()) - {ENGLISH}))
 
 
 def languages_of(texts: Mapping[str, str]) -> dict[str, str]:
-    """By key, the language of each of some texts that belong together; only those that are in one of `LANGUAGES`.
+    """The language of each text of a group, by key; only texts in one of `LANGUAGES`.
 
-    A text that is too short to tell is in the language of all together.
+    A text too short to tell has the language of the whole group.
     """
     own = {key: language_of(text) for key, text in texts.items() if text}
     if not any(own.values()):
@@ -137,7 +137,7 @@ def languages_of(texts: Mapping[str, str]) -> dict[str, str]:
 
 
 def language_of(text: str, max_chars: int = SAMPLE_CHARS) -> str:
-    """`ENGLISH`, one of `LANGUAGES`, or "" where the beginning of the text does not tell."""
+    """`ENGLISH`, one of `LANGUAGES`, or "" if the beginning of the text does not tell."""
     sample = FENCE.sub(" ", text[:max_chars])
     words = [word.lower() for word in _WORD.findall(sample)]
     letters = sum(map(len, words))
@@ -148,7 +148,7 @@ def language_of(text: str, max_chars: int = SAMPLE_CHARS) -> str:
 
 
 def _by_common_words(words: Counter[str]) -> str:
-    """The language with most common words among these, English where it has as many; "" where there are too few."""
+    """The language with the most common words among these, English on a tie; "" if there are too few."""
     found = {language: _common_in(words, language) for language in _COMMON}
     best = max(found, key=lambda language: (sum(found[language].values()), language == ENGLISH))
     is_enough = sum(found[best].values()) >= MIN_SHARE * words.total()
@@ -161,5 +161,5 @@ def _common_in(words: Counter[str], language: str) -> dict[str, int]:
 
 
 def configuration_of(language: str) -> str:
-    """The text search configuration of a language, "" being English."""
+    """The text search configuration for a language; "" is English."""
     return f"{CONFIGURATION}_{language}" if language else CONFIGURATION

@@ -16,9 +16,9 @@ from search.fields import binary_code_of
 
 
 class Source(models.Model):
-    """Something with numbered items: a conversation, a document. What it is, its kind's adapter knows (`sources.py`).
+    """Something with numbered items: a conversation, a document. Its kind's adapter knows what it is (`sources.py`).
 
-    `object_id` is its number there. `version` grows whenever any item changes.
+    `object_id` is its id there. `version` grows whenever any item changes.
     """
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
@@ -70,8 +70,9 @@ class Source(models.Model):
 class Item(models.Model):
     """The lexical document of one item, and what a hit shows of it.
 
-    The weights name who said it: in `spoken` A user, B assistant, documents and tool calls, C system prompts; in
-    `unspoken` C thinking, D tool calls and output. Two columns, because most searches read only what was spoken.
+    The weights name the speaker: in `spoken` A user, B assistant, documents and tool calls, C system prompts; in
+    `unspoken` C thinking, D tool calls and output. There are two columns, because most searches read only what was
+    spoken.
     """
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
@@ -101,9 +102,9 @@ class Item(models.Model):
 class PostingBlock(models.Model):
     """The postings of the words of some items of a source in one of their two columns, packed into one row.
 
-    `number` counts blocks of items from the source's first. `items` holds `search.postings.packing.ITEM` for each item,
-    `words` the first bytes of each word's SHA-256, sorted, and `sizes`, one byte each, how many of the `postings`
-    (`POSTING`) that follow each other are its own. A block is never changed but replaced, under another id.
+    `number` counts blocks of items from the source's first. `items` contains `search.postings.packing.ITEM` for each
+    item, `words` the first bytes of each word's SHA-256, sorted, and `sizes`, one byte each, how many of the
+    consecutive `postings` (`POSTING`) belong to it. A block is never changed but replaced, with another id.
     """
 
     class Home(models.IntegerChoices):
@@ -165,11 +166,11 @@ class ItemEmbedding(models.Model):
 
 
 class SourceIndex(models.Model):
-    """How far one source is indexed in one space.
+    """The progress of indexing one source in one space.
 
-    It is up to date when `indexed_version` equals the source's `version`. `dirty_from` spares reading items that did
-    not change; it may be trusted only while `noted_version` shows that every change was noted, else every item's
-    content hash is compared.
+    It is up to date if `indexed_version` equals the source's `version`. `dirty_from` saves reading items that did not
+    change; it is valid only while `noted_version` shows that every change was recorded, else every item's content hash
+    is compared.
     """
 
     source = models.ForeignKey(Source, on_delete=models.CASCADE, related_name="index", db_index=False)
@@ -255,8 +256,8 @@ class TokenVectors(models.Model):
 class BinaryCodeBlock(models.Model):
     """The binary codes of the vectors of all passages of some items of a source, packed into one row.
 
-    `number` counts blocks of items from the source's first. `entries` holds `search.vectors.codes.ENTRY` for each
-    passage, `codes` its vector's code in the same order. A block is never changed but replaced, under another id.
+    `number` counts blocks of items from the source's first. `entries` contains `search.vectors.codes.ENTRY` for each
+    passage, `codes` its vector's code in the same order. A block is never changed but replaced, with another id.
     """
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
@@ -277,7 +278,7 @@ class BinaryCodeBlock(models.Model):
 
 
 class PastSearch(models.Model):
-    """A search that its owner made, as the query of the address that shows it again; `saved_at` where it is kept."""
+    """A search by its owner, as the query string of its address; `saved_at` is set if it was saved."""
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
     address = models.CharField(max_length=1000)
@@ -295,12 +296,12 @@ class PastSearch(models.Model):
 
     @property
     def filters(self) -> str:
-        """What it filters by, in one line."""
+        """Its filters, in one line."""
         return ", ".join(value for name, value in parse_qsl(self.address) if name != "q")
 
 
 class RerankerWeight(models.Model):
-    """How much a reranker counts in every search of this installation, and what that gained when it was measured."""
+    """The weight of a reranker in every search of this installation, and the measured gain."""
 
     name = models.CharField(max_length=300, unique=True, help_text="The model, or the address where none is named.")
     weight = models.FloatField(help_text="Of its scaled score, beside 1 of the scaled fused score; 0 leaves it out.")

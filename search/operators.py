@@ -1,6 +1,6 @@
 """Notes on what the operators of a query exclude: a hyphen may have been meant as a hyphen.
 
-Compares the results with those of the same query without its operators. Takes one database query or none.
+Compares the results with those of the same query without its operators. Takes at most one database query.
 """
 
 from collections.abc import Sequence
@@ -14,11 +14,11 @@ from search.retrieval.candidates import ItemKeys, split_keys
 from search.retrieval.filters import phrase_sql
 from search.retrieval.prepared import PreparedQuery
 
-LOOKED_AT = 50  # of the best items without operators, where there is none with them
+LOOKED_AT = 50  # of the best items without operators, if there is none with them
 
 
 def notes_on_operators(text: QueryText, ranked: RankedItems, free: RankedItems) -> list[str]:
-    """A note that names the operators which keep out every item or the best one; none where they keep out neither."""
+    """A note naming the operators that exclude every item or the best one; none if they exclude neither."""
     best_first = free.table.keys[free.order[:LOOKED_AT]]
     if not len(best_first) or best_first[0] in ranked.table.keys:
         return []
@@ -44,7 +44,7 @@ def _said(nothing_left: bool, count: int) -> str:
 
 
 def _keeping_out(query: PreparedQuery, text: QueryText, items: ItemKeys) -> list[str]:
-    """The operators, as they are typed, that keep any of these items out."""
+    """The operators, as typed, that exclude any of these items."""
     sources, numbers = split_keys(items)
     said = [*text.phrases, *text.excluded]
     parameters = {"owner": query.owner_id, "phrases": said, "sources": sources, "items": numbers}
@@ -59,5 +59,5 @@ def _keeping_out(query: PreparedQuery, text: QueryText, items: ItemKeys) -> list
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names as a sentence has them: "a, b and c"."""
+    """Names as in a sentence: "a, b and c"."""
     return pgettext("before the last of several names", " and ").join(filter(None, [", ".join(names[:-1]), names[-1]]))

@@ -9,9 +9,9 @@ from convmemory.core.options import FromSettings
 
 @dataclass(frozen=True, slots=True)
 class SearchOptions:
-    """`diversity_lambda` is MMR's weight of relevance: with 1 nothing is made diverse.
+    """`diversity_lambda` is MMR's weight of relevance: 1 turns diversity off.
 
-    `min_relevance` is the probability that something answers below which a search says that nothing does.
+    `min_relevance` is the probability of an answer below which a search says that nothing answers.
     """
 
     late_interaction: bool = True
@@ -20,7 +20,7 @@ class SearchOptions:
 
     @classmethod
     def from_settings(cls) -> "SearchOptions":
-        """What `convmemory.settings` says now."""
+        """The current values in `convmemory.settings`."""
         return cls(
             late_interaction=settings.LATE_INTERACTION,
             diversity_lambda=settings.MMR_LAMBDA,
@@ -30,7 +30,7 @@ class SearchOptions:
 
 @dataclass(frozen=True, slots=True)
 class RerankSettings(FromSettings):
-    """The reranker; an empty address where none is set up."""
+    """The reranker; an empty address if none is set up."""
 
     rerank_url: str
     rerank_model: str

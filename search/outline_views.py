@@ -1,8 +1,7 @@
-"""The outline beside a conversation: its questions, which of them a search found, and a search for words in it.
+"""The outline beside a conversation: its questions, those that a search found, and a search for words in it.
 
 `/conversations/{id}/outline` answers with a page or, for htmx, with the panel. With `find` it lists the turns that
-contain the words, in the order of the conversation; otherwise all questions, with those marked that the search in `q`
-found.
+contain the words, in the order of the conversation; otherwise all questions, marking those found by the search in `q`.
 """
 
 from dataclasses import dataclass, replace
@@ -38,7 +37,7 @@ class OutlineRow:
 @require_safe
 @signed_in
 def outline(request: PageRequest, conversation_id: int) -> HttpResponse:
-    """The questions of a conversation, or the turns in which `find` stands."""
+    """The questions of a conversation, or the turns that contain `find`."""
     found = get_conversation(owner=request.user, conversation_id=conversation_id)
     box, words = SearchBox.of(request), request.GET.get("find", "").strip()
     context: dict[str, Any] = {"conversation": found, "box": box, "keep": box.query_string, "find": words}
@@ -49,7 +48,7 @@ def outline(request: PageRequest, conversation_id: int) -> HttpResponse:
 
 
 def _found(request: PageRequest, conversation_id: int, words: str) -> dict[str, Any]:
-    """The turns that hold the words, wherever in the turn they stand."""
+    """The turns that contain the words, in any of their messages."""
     if len(words) < MIN_QUERY_CHARS:
         return {"rows": [], "error": _("Write at least %(number)s characters.") % {"number": MIN_QUERY_CHARS}}
     box = SearchBox(q=words, mode="full_text", scope=SCOPES)

@@ -12,7 +12,7 @@ from search.pages.palette import palette_sections
 @require_safe
 @signed_in
 def palette(request: PageRequest) -> HttpResponse:
-    """Where `?go=` can lead."""
+    """The palette's targets for `?go=`."""
     text = request.GET.get("go", "")
     context = {"sections": palette_sections(owner=request.user, text=text), "text": text, "box": SearchBox()}
     return render(request, "search/palette.html#entries" if request.htmx else "search/palette.html", context)

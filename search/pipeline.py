@@ -1,6 +1,6 @@
 """The pipeline of a search: a query is prepared, retrievers find candidates, rankers put them in order.
 
-Which retrievers and rankers there are stands here; how they fit together is checked when a pipeline is made.
+This module lists the retrievers and rankers; a new pipeline checks that they fit together.
 """
 
 from collections.abc import Collection, Sequence
@@ -37,7 +37,7 @@ class PipelineError(ConvMemoryError):
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """Retrievers and rankers. Raises: PipelineError where a ranker weighs a feature that nothing makes."""
+    """Retrievers and rankers. Raises: PipelineError if a ranker weighs a feature that nothing makes."""
 
     retrievers: tuple[Retriever, ...] = (LexicalRetriever(), PassageRetriever(), ItemRetriever())
     rankers: Rankers = field(default_factory=Rankers.fitted)
@@ -57,10 +57,10 @@ PIPELINE = Pipeline()
 
 
 def rank_items(*, owner_id: int, query: SearchQuery, pipeline: Pipeline = PIPELINE) -> RankedItems:
-    """Every item that any retriever found, ranked; where none holds a quoted phrase, by its words, with a note.
+    """Every item that any retriever found, ranked; if no item contains a quoted phrase, by its words, with a note.
 
-    A further note names the operators that keep every item or the best one out. A fixed number of queries,
-    whatever the owner has: twice as many where the query has operators.
+    A further note names the operators that exclude every item or the best one. A fixed number of queries, however much
+    the owner has: twice as many if the query has operators.
     """
     query = _in_time(owner_id, query, pipeline)
     ranked = _rank(owner_id, query, pipeline)
@@ -83,11 +83,11 @@ def _rank(owner_id: int, query: SearchQuery, pipeline: Pipeline) -> RankedItems:
 
 
 def _in_time(owner_id: int, query: SearchQuery, pipeline: Pipeline) -> SearchQuery:
-    """The query with the time that it names, if any, read once for all that follows.
+    """The query with the time that it names, if any, read once for all later stages.
 
-    Where anything is of these days, the words that only name them are left out.
+    If anything was written in these days, the words that only name them are left out.
 
-    The event of "before the launch" is searched for by itself, so that it is known when it was.
+    The event of "before the launch" is searched for first, so that its date is known.
     """
     reading = query.time
     if reading is not None and isinstance(reading.meaning, Anchor):
@@ -113,7 +113,7 @@ def _with_notes(ranked: RankedItems, *notes: str) -> RankedItems:
 
 
 def _retrieve(owner_id: int, query: SearchQuery, pipeline: Pipeline) -> Retrieved:
-    """All candidates. The query is embedded while PostgreSQL looks for its words."""
+    """All candidates. The query is embedded while PostgreSQL searches for its words."""
     prepared = prepare_query(owner_id=owner_id, query=query)  # the first ever makes the space, in a transaction
     applying = [retriever for retriever in pipeline.retrievers if retriever.applies(prepared)]
     with pipelined():

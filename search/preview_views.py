@@ -21,7 +21,7 @@ SECTIONS_BESIDE = 1
 @require_safe
 @signed_in
 def preview_turn(request: PageRequest, conversation_id: int) -> HttpResponse:
-    """The messages of `?turn=N`, those around the passage where the turn is long."""
+    """The messages of `?turn=N`, or those around the passage if the turn is long."""
     found = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
     turn, passage = whole_number(request, "turn") or 0, passage_of(request)
     window = window_around(found, turn, passage.message_id if passage else None)

@@ -21,11 +21,11 @@ MIN_QUERY_CHARS, MAX_QUERY_CHARS, MAX_LIMIT = 2, 500, 50
 
 @dataclass(frozen=True, slots=True)
 class SearchQuery:
-    """A checked query: plain words, unless it `has_operators`, as what people type into a search box does.
+    """A checked query: plain words, unless it `has_operators`, as typed into a search box.
 
-    `reading` replaces what the text says of operators. `by_distance` ranks by cosine distance alone. A time that the
-    text names counts as seen from `today`, unless it `is_timeless`; `found_time` replaces that of an event.
-    Raises: InvalidInput on anything that cannot be searched for.
+    `reading` replaces the operators read from the text. `by_distance` ranks by cosine distance alone. A time named in
+    the text is relative to `today`, unless the query `is_timeless`; `found_time` replaces the time of an event. Raises:
+    InvalidInput on anything that cannot be searched for.
     """
 
     text: str
@@ -62,7 +62,7 @@ class SearchQuery:
 
     @property
     def time(self) -> TimeReading | None:
-        """What the text says about when, if it says anything."""
+        """What the text says about when, if anything."""
         if self.is_timeless or self.by_distance:
             return None
         if self.found_time is not None:
@@ -84,10 +84,10 @@ class SearchQuery:
 
 
 def kinds_in(scope: frozenset[str]) -> list[Kind]:
-    """The kinds of passages that a scope covers. A tool call is the assistant's doing and the tool's alike.
+    """The kinds of passages in a scope. A tool call belongs to the assistant and to the tool.
 
-    A system prompt is neither user's nor assistant's: it is looked into where both are. Documents are looked into along
-    with answers.
+    A system prompt belongs to neither user nor assistant: it is searched if both are. Documents are searched along with
+    answers.
     """
     kinds: list[Kind] = [kind for kind in get_args(Kind) if kind in scope]
     if scope >= {"user", "assistant"}:
@@ -100,10 +100,10 @@ def kinds_in(scope: frozenset[str]) -> list[Kind]:
 
 
 def shown_kinds_in(scope: frozenset[str]) -> list[Kind]:
-    """The kinds of passages that are shown and recalled: those that are searched, and what stands outside of turns."""
+    """The kinds of passages that are shown and recalled: those that are searched, and messages without a turn."""
     return [*kinds_in(scope), "outside"] if scope >= {"user", "assistant"} else kinds_in(scope)
 
 
 def parse_scope(text: str) -> frozenset[str]:
-    """Scopes from a comma-separated list; empty means what was said (user and assistant)."""
+    """Scopes from a comma-separated list; an empty one means user and assistant."""
     return frozenset(name.strip() for name in text.split(",") if name.strip()) or DEFAULT_SCOPE

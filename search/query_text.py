@@ -1,4 +1,4 @@
-"""What a person types into the search box: plain words, "quoted phrases" and -excluded words. Pure."""
+"""Parses what a person types into the search box: plain words, "quoted phrases" and -excluded words. Pure."""
 
 import re
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ _OPTION = re.compile(r"[A-Za-z]|\d+")  # of a command that is quoted, `git add -
 
 @dataclass(frozen=True, slots=True)
 class QueryText:
-    """`text` is what is searched for by meaning and by words; phrases must stand in a turn, exclusions must not."""
+    """`text` is searched for by meaning and by words; phrases must occur in a turn, exclusions must not."""
 
     text: str
     phrases: tuple[str, ...] = ()
@@ -19,7 +19,7 @@ class QueryText:
 
     @property
     def operators(self) -> tuple[str, ...]:
-        """The operators as they are typed, phrases first."""
+        """The operators as typed, phrases first."""
         return (*(f'"{phrase}"' for phrase in self.phrases), *map(_as_excluded, self.excluded))
 
 
@@ -28,9 +28,9 @@ def _as_excluded(text: str) -> str:
 
 
 def parse_query(text: str) -> QueryText:
-    """Phrases count as text, too; a query of nothing but exclusions is taken as plain words.
+    """Phrases are part of the text too; a query of exclusions alone is taken as plain words.
 
-    One letter or a number after a hyphen excludes nothing: hardly a turn would be left without the letter.
+    A single letter or a number after a hyphen excludes nothing: hardly any turn lacks the letter.
     """
     phrases: list[str] = []
     excluded: list[str] = []

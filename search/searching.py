@@ -1,8 +1,8 @@
 """Finding the turns that answer a query: the one use case behind page, API, command, tool and MCP.
 
-Takes the caller, never an owner from input; without a caller the answer is empty. Candidates are retrieved
-and ranked (`pipeline.py`), the page of hits is filled in (`results/hits.py`), and a reranker, where one
-is set up, puts the best of them in its order (`ranking/reranking.py`).
+Takes the caller, never an owner from input; without a caller the result is empty. Candidates are retrieved and ranked
+(`pipeline.py`), the page of hits is filled in (`results/hits.py`), and a reranker, if one is set up, reorders the best
+of them (`ranking/reranking.py`).
 """
 
 from dataclasses import dataclass
@@ -43,9 +43,8 @@ ONLY_NEAREST = "Nothing found seems to answer this; what follows is only the nea
 class SearchResults:
     """A page of hits, the cursor of the next one, and what the caller should know about the search.
 
-    `total` counts every turn that was found, on whatever page. `answered` is false where nothing that was found is
-    likely to answer, and the hits are only the nearest; None where nobody can tell. `time` is what the query says about
-    when.
+    `total` counts every turn found, on all pages. `answered` is false if nothing that was found is likely to answer, so
+    that the hits are merely the nearest; None if that is unknown. `time` is what the query says about when.
     """
 
     hits: list[Hit]
@@ -62,7 +61,7 @@ def search(
 ) -> SearchResults:
     """The caller's turns that answer the query, best first. Raises: InvalidInput on a foreign cursor.
 
-    `may_rerank` is false where the order does not matter: no reranker is asked.
+    `may_rerank` is false where the order does not matter: no reranker is called.
     """
     if caller is None or not caller.is_authenticated or caller.pk is None:
         return SearchResults([], notes=("Nobody is signed in: there is nothing to search.",))
@@ -85,7 +84,7 @@ def _read_place(query: SearchQuery, cursor: str) -> tuple[int, tuple[int, ...]]:
 def _find(
     owner_id: int, query: SearchQuery, start: int, placing: Placing, reranker: RerankOptions | None
 ) -> SearchResults:
-    """The page from `start`, in the order that is being paged through, or in the one that `reranker` gives."""
+    """The page from `start`, in the order being paged through, or in the one that `reranker` gives."""
     end = start + query.limit
     ranked = rank_items(owner_id=owner_id, query=query)
     keys = ranked.table.keys

@@ -40,9 +40,9 @@ ItemKey = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class ElementPart:
-    """A text of an element, in which passages count their characters.
+    """A text of an element, whose characters its passages count.
 
-    `label` is searched with it and never embedded (a file's name); only what is `in_vector` counts for the vector
+    `label` is searched with it and never embedded (a file's name); only parts with `in_vector` contribute to the vector
     of the whole item.
     """
 
@@ -55,10 +55,10 @@ class ElementPart:
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """A message, a paragraph: what passages belong to. `speaker` stands before its text when that is embedded.
+    """The unit that passages belong to: a message, a paragraph. `speaker` precedes its text when that is embedded.
 
-    `name` is the speaker's own name, which can be searched for; `digest` names this version of the element to
-    whoever keeps account of what is embedded.
+    `name` is the speaker's own name, which can be searched for; `digest` identifies this version of the element for
+    status records.
     """
 
     element_id: int
@@ -71,7 +71,7 @@ class Element:
 
 @dataclass(frozen=True, slots=True)
 class Utterance:
-    """Who said an element, and who said the next one, "" where nobody is named; `place` counts elements of the object.
+    """Who said an element, and who said the next one, "" if nobody is named; `place` counts elements of the object.
 
     `ends_item` is whether the next element belongs to another item.
     """
@@ -84,7 +84,7 @@ class Utterance:
 
 @dataclass(frozen=True, slots=True)
 class ItemText:
-    """An item, from which all is derived. `heading` is what a hit shows, `opening_id` the element that opens it."""
+    """An item, from which everything is derived. `heading` is what a hit shows, `opening_id` its first element."""
 
     number: int
     heading: str
@@ -96,14 +96,14 @@ class ItemText:
 def one_element_item(
     element_id: int, number: int, kind: Kind, text: str, created_at: datetime | None = None
 ) -> ItemText:
-    """An item that is one text, whose beginning is its heading."""
+    """An item that is one text, with its beginning as the heading."""
     element = Element(element_id, number, (ElementPart(0, kind, text),))
     return ItemText(number, text[:MAX_HEADING_CHARS], (element,), element_id, created_at)
 
 
 @dataclass(frozen=True, slots=True)
 class SourceFacts:
-    """What the index keeps of a source: whose it is, what searches filter by, and its version, which only grows."""
+    """The index's facts about a source: its owner, its filter columns, and its version, which only grows."""
 
     kind: str
     owner_id: int
@@ -121,9 +121,9 @@ class SourceFacts:
 
 
 class SourceAdapter(Protocol):
-    """How one kind of source is read. All of it is read by owner; what is gone is left out.
+    """Reads one kind of source, always by owner; what no longer exists is left out.
 
-    `item_name` is what people call an item of this kind, `passage_kinds` are those of its elements' parts.
+    `item_name` is what people call an item of this kind; `passage_kinds` are the kinds of its elements' parts.
     """
 
     kind: str
@@ -132,7 +132,7 @@ class SourceAdapter(Protocol):
 
     @property
     def is_embedded(self) -> bool:
-        """Whether its items get vectors, or are found by their words alone."""
+        """Whether its items get vectors, rather than being found by words alone."""
         return True
 
     def read_range(self, owner_id: int, object_id: int, first: int, last: int) -> list[ItemText]:
@@ -140,7 +140,7 @@ class SourceAdapter(Protocol):
         ...
 
     def read_items(self, owner_id: int, items: Sequence[ItemKey]) -> dict[ItemKey, ItemText]:
-        """Some items of any objects; one by one, where an adapter knows no better way."""
+        """Some items of any objects; one by one, unless an adapter has a better way."""
         found = ((key, self.read_range(owner_id, key[0], key[1], key[1])) for key in items)
         return {key: read[0] for key, read in found if read}
 
@@ -149,22 +149,23 @@ class SourceAdapter(Protocol):
         ...
 
     def send_utterances_query(self, owner_id: int, element_ids: Iterable[int]) -> Callable[[], dict[int, Utterance]]:
-        """Send what finds who said some elements and who spoke next; what is returned waits for it, by element.
+        """Send the query for who said some elements and who spoke next; calling the returned function waits for it, by
+        element.
 
-        Nothing of what nobody said to anybody.
+        Empty for kinds without speakers.
         """
         return dict
 
     def url(self, object_id: int, item_number: int) -> str:
-        """Where the item is shown to its owner."""
+        """The item's address for its owner."""
         ...
 
     def reading_url(self, object_id: int, item_number: int) -> str:
-        """Where the admin shows what the item says, to staff who may read it; "" where it does not."""
+        """The admin's page with the item's content, for staff who may read it; "" if there is none."""
         return ""
 
     def reconcile(self) -> int:
-        """Put right the sources that do not say what their objects do; how many. For changes nobody announced."""
+        """Correct the sources whose facts differ from their objects', after unannounced changes; returns how many."""
         return 0
 
 
@@ -187,7 +188,7 @@ def adapter_of(kind: str) -> SourceAdapter:
 
 
 def kinds_without_vectors() -> list[str]:
-    """The kinds whose items are found by their words alone, as the settings are now."""
+    """The kinds whose items are found by words alone under the current settings."""
     return [kind for kind, adapter in _adapters.items() if not adapter.is_embedded]
 
 

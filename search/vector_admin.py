@@ -24,7 +24,7 @@ SHOWN_CHARS = 300  # of a neighbour's text
 
 
 class SourceFilter(ConversationFilter):
-    """By the number of the conversation, or of whatever else the source is."""
+    """By the number of the conversation or other object."""
 
     def condition(self, value: str) -> Q:
         return Q(source__object_id=whole_number(value))
@@ -32,7 +32,7 @@ class SourceFilter(ConversationFilter):
 
 @admin.register(Passage)
 class PassageAdmin(ContentAdmin):
-    """Passages are made and removed with their items: re-embed an item to make them anew."""
+    """Passages are created and deleted with their items: re-embed an item to recreate them."""
 
     list_display = ("id", "owner", "item", "kind", "short_space", "token_count", "content_hash")
     list_select_related = ("owner", "space", "source")
@@ -73,7 +73,7 @@ class PassageAdmin(ContentAdmin):
 
 
 def texts_of_passages(ids: Sequence[int]) -> dict[int, str]:
-    """What passages of one owner say, by their numbers; the caller has checked the reader."""
+    """The texts of one owner's passages, by their ids; the caller has checked the reader."""
     rows = list(Passage.objects.filter(pk__in=ids).select_related("source").defer("embedding"))
     texts = {}
     for kind in {row.source.kind for row in rows}:
@@ -87,7 +87,7 @@ def texts_of_passages(ids: Sequence[int]) -> dict[int, str]:
 
 
 def passage_section(neighbours: Sequence[Neighbour], texts: Mapping[int, str] | None) -> Section:
-    """The neighbours of a passage; what they say where `texts` are given."""
+    """The neighbours of a passage; with their texts if `texts` are given."""
     rows = [
         (
             object_link("search_passage", found.pk),
@@ -103,7 +103,7 @@ def passage_section(neighbours: Sequence[Neighbour], texts: Mapping[int, str] | 
 
 
 def vector_section(norm: float, space: EmbeddingSpace) -> Section:
-    """What there is to say of a vector alone: one whose norm is not 1 was not made by this product's embedders."""
+    """The properties of a vector: one whose norm is not 1 was not made by this product's embedders."""
     return Section("Vector", ("Norm", "Dimensions"), [(f"{norm:.4f}", space.dimensions)])
 
 
@@ -127,6 +127,6 @@ def item_link(kind: str, object_id: int, number: int) -> str:
 
 
 def reading_link(kind: str, object_id: int, number: int) -> str:
-    """A link to the admin's page with what the item says, where its kind has one."""
+    """A link to the admin's page with the item's content, if its kind has one."""
     address = adapter_of(kind).reading_url(object_id, number)
     return format_html('<a href="{}">content</a>', address) if address else ""

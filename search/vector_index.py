@@ -1,7 +1,7 @@
 """The HNSW index of an embedding space over the binary codes of its passages' vectors.
 
-Small owners are scanned exactly, so the index is built only when some owner outgrows that; it is
-partial per space, built concurrently, and takes a third of what an index over the vectors would.
+Small owners are scanned exactly, so the index is built only when some owner outgrows that. It is partial per space,
+built concurrently, and takes a third of the space of an index over the vectors.
 """
 
 import logging
@@ -31,7 +31,7 @@ def index_name(space: EmbeddingSpace) -> str:
 
 
 def has_passage_index(space: EmbeddingSpace) -> bool:
-    """Whether the space's index is there and valid, in the group that is asked, or in every one."""
+    """Whether the space's index exists and is valid, in the current group, or in every one."""
     return all(_in_each_group(lambda: _has_index(space)))
 
 
@@ -51,10 +51,10 @@ def largest_owner(space: EmbeddingSpace) -> int:
 
 
 def passage_statement(space: EmbeddingSpace, passages: int) -> str:
-    """The statement that finds the nearest of this many passages of one owner.
+    """The statement that finds the nearest passages of an owner who has this many.
 
-    The planner would take a vector index even where the owner's rows are few, and then be slower and
-    wrong; so the statement itself decides.
+    The planner would use a vector index even for an owner with few rows, which is slower and inexact; so the choice of
+    statement decides.
     """
     if passages <= EXACT_PASSAGES:
         return "passages_exact"
@@ -64,14 +64,14 @@ def passage_statement(space: EmbeddingSpace, passages: int) -> str:
 
 
 def item_statement(items: int) -> str:
-    """The statement that finds the nearest of this many items of one owner."""
+    """The statement that finds the nearest items of an owner who has this many."""
     return "items_exact" if items <= EXACT_ITEMS else "items_by_code"
 
 
 def scan_widely() -> None:
-    """From now on this connection searches vector indexes widely enough for an owner's share of the rows.
+    """Let this connection search vector indexes widely enough for an owner's share of the rows.
 
-    Not for a transaction alone: nothing but search uses these indexes, and it always asks for this first.
+    Not limited to a transaction: nothing but search uses these indexes, and it always calls this first.
     """
     wanted = {
         "hnsw.ef_search": EF_SEARCH,
@@ -86,26 +86,27 @@ def scan_widely() -> None:
 
 
 def ensure_passage_index(space: EmbeddingSpace, *, even_if_small: bool = False) -> bool:
-    """Build the space's index in the groups where some owner needs it and it is missing; whether one was built now.
+    """Build the space's index in the groups that need it and lack it; returns whether one was built now.
 
-    Runs outside a transaction; an invalid leftover of a build that was cut off is dropped first.
+    Runs outside a transaction; an invalid remainder of an interrupted build is dropped first.
     """
     return any(list(_in_each_group(lambda: _ensure_index(space, even_if_small=even_if_small))))
 
 
 def lacks_passage_index(space: EmbeddingSpace) -> bool:
-    """Whether some owner has outgrown scans where there is no index."""
+    """Whether some owner has outgrown scans and there is no index."""
     return any(_in_each_group(lambda: largest_owner(space) > SCANNED_PASSAGES and not _has_index(space)))
 
 
 def drop_passage_index(space: EmbeddingSpace) -> None:
-    """Drop the space's index, valid or not, wherever it is. Runs outside a transaction."""
+    """Drop the space's index, valid or not, in every group. Runs outside a transaction."""
     for _ in _in_each_group(lambda: _drop_index(index_name(space))):
         pass
 
 
 def _in_each_group(work: Callable[[], T]) -> Iterator[T]:
-    """An index belongs to a group's own table: made on the table over all groups, it would hold nothing."""
+    """Run in each group: an index belongs to a group's own table, and on the table over all groups it would be
+    empty."""
     for group in every_group():
         with in_group(group):
             result = work()

@@ -1,7 +1,7 @@
-"""The search page and its list: results as you type, the list of conversations, and how far the index is.
+"""The search page and its list: results as you type, the list of conversations, and the progress of indexing.
 
-`/` and `/search` answer a whole page, the list alone (htmx, while typing), its next page (htmx), or the
-reading pane's welcome (htmx, coming back from a conversation), all at the same address.
+`/` and `/search` answer with a whole page, the list alone (htmx, while typing), its next page (htmx), or the reading
+pane's welcome (htmx, coming back from a conversation), all at the same address.
 """
 
 import json
@@ -45,7 +45,7 @@ _KEPT_PARAMETERS = ("turn", "section")  # of a conversation's or a document's ad
 @require_safe
 @signed_in
 def search_page(request: PageRequest) -> HttpResponse:
-    """Results of `?q=`, or the newest conversations where there is no query."""
+    """Results for `?q=`, or the newest conversations without a query."""
     if request.htmx and request.htmx.target == "main":
         return render(request, "search/search.html#main", _start(request, SearchBox.of(request)))
     step = request.headers.get("X-Search-Step", "")
@@ -62,7 +62,7 @@ def search_page(request: PageRequest) -> HttpResponse:
 
 
 def _box(request: PageRequest, *, is_typing: bool) -> SearchBox:
-    """What is searched for; agents, projects and sources that were typed as tokens by their full names."""
+    """The box of the request, with the full names of agents, projects and sources that were typed as tokens."""
     box = SearchBox.of(request, is_typing=is_typing)
     if not box.typed & NAMED_BY_TOKENS:
         return box
@@ -86,7 +86,7 @@ def _part(request: PageRequest, box: SearchBox, context: dict[str, Any], status:
 
 
 def _listing(request: PageRequest, box: SearchBox) -> tuple[int, dict[str, Any]]:
-    """The HTTP status and what the list shows; a query that cannot be searched for is said in its place."""
+    """The HTTP status and the contents of the list; for an invalid query, the reason."""
     cursor = request.GET.get("cursor", "")
     try:
         filters = _filters(box)
@@ -108,7 +108,7 @@ def _query(box: SearchBox, filters: Filters, limit: int) -> SearchQuery:
 
 
 def _filters(box: SearchBox) -> Filters:
-    """Raises: InvalidInput on a date that is none, or the wrong way round."""
+    """Raises: InvalidInput on an invalid date, or dates in the wrong order."""
     return Filters(
         agent=box.agent,
         project=box.project,
@@ -144,7 +144,7 @@ def _list(request: PageRequest, filters: Filters, cursor: str) -> dict[str, Any]
 
 
 def _results(request: PageRequest, box: SearchBox, results: MixedResults, cursor: str) -> dict[str, Any]:
-    """The hits in groups: best first, or of the best the newest first; none where nothing answers, until asked for."""
+    """The hits in groups: best first, or the newest of the best first; none if nothing answers, unless asked for."""
     is_silent = bool(results.hits) and results.answered is False and not (box.nearest or cursor)
     groups = group_hits([] if is_silent else results.hits, box)
     likely, unlikely = by_band(groups)
@@ -174,12 +174,12 @@ def _has_conversations(request: PageRequest) -> bool:
 
 
 def _start(request: PageRequest, box: SearchBox) -> dict[str, Any]:
-    """What the main area shows beside the list: the home page, or while somebody searches a hint."""
+    """What the main area shows beside the list: the home page, or a hint while somebody searches."""
     return {"box": box} if box.parameters and _has_conversations(request) else {"box": box} | home_values(request)
 
 
 def _address(request: PageRequest, box: SearchBox) -> str:
-    """The address that stands for what is seen now: the main area's page with the query, or the search page."""
+    """The address of what is shown now: the main area's page with the query, or the search page."""
     current = urlsplit(request.htmx.current_url_abs_path or "")
     if _CONVERSATION_PATH.fullmatch(current.path):
         kept = {name: values[0] for name, values in parse_qs(current.query).items() if name in _KEPT_PARAMETERS}
@@ -231,7 +231,7 @@ def _turn(request: PageRequest) -> int:
 @require_safe
 @signed_in
 def filter_choices(request: PageRequest) -> HttpResponse:
-    """What the chips can be set to, loaded when the first one is opened."""
+    """The values of the chips, loaded when the first one is opened."""
     box = SearchBox.of(request)
     return render(request, "search/search.html#choices", _choices(request, box) | {"box": box})
 
@@ -246,7 +246,7 @@ def _choices(request: PageRequest, box: SearchBox) -> dict[str, Any]:
 @require_POST
 @signed_in
 def keep_search(request: PageRequest) -> HttpResponse:
-    """Save the search of the address's query; back to it."""
+    """Save the search in the address's query, and return to it."""
     box = SearchBox.of(request)
     save_search(owner=request.user, box=box)
     return redirect(f"{reverse('search')}?{box.query_string}")
@@ -255,7 +255,7 @@ def keep_search(request: PageRequest) -> HttpResponse:
 @require_POST
 @signed_in
 def drop_search(request: PageRequest, search_id: int) -> HttpResponse:
-    """Take one search off the lists."""
+    """Delete one search from the lists."""
     forget_search(owner=request.user, search_id=search_id)
     return redirect("search")
 
@@ -266,7 +266,7 @@ def drop_search(request: PageRequest, search_id: int) -> HttpResponse:
 @require_safe
 @signed_in
 def index_progress(request: PageRequest) -> HttpResponse:
-    """The bar that shows how much of the archive waits for its index; it polls itself until nothing does."""
+    """The progress bar of the index; it polls until everything is indexed."""
     status = index_status(owner=request.user)
     percent = 100 * status.embedded_turns // status.turns if status.turns else 100
     return render(request, "search/progress.html", {"status": status, "done": percent})

@@ -16,7 +16,7 @@ from summaries.tasks import enqueue_summary
 
 
 def remake(rows: Sequence[ConversationSummary]) -> None:
-    """Set these summaries to pending with all their attempts before them, and ask a worker for each."""
+    """Set these summaries to pending with all their attempts restored, and enqueue each."""
     make_pending(ConversationSummary.objects.filter(pk__in=[row.pk for row in rows]))
     for row in rows:
         enqueue_summary(owner_id=row.owner_id, summary_id=row.pk)

@@ -1,6 +1,6 @@
 """Summaries by a language model: one request if the range fits the window, otherwise map and reduce.
 
-Knows nothing of the database. Finished pieces are handed to `keep`, so that interrupted work continues where it was.
+Knows nothing of the database. Finished pieces are passed to `keep`, so that interrupted work continues where it was.
 """
 
 from collections.abc import Callable, Sequence
@@ -42,9 +42,9 @@ def unmetered(tokens: int) -> AbstractContextManager[Callable[[int], object]]:
 
 @dataclass(frozen=True, slots=True)
 class SummaryProgress:
-    """Where finished pieces are found and kept, by content, and whether there is time for another one.
+    """Where finished pieces are found and stored, by content, and whether there is time for another one.
 
-    Each request runs inside `metered(tokens it may cost)`, which is told what it did cost.
+    Each request runs inside `metered(maximum cost in tokens)`, which is given the actual cost.
     """
 
     done: dict[str, str]
@@ -56,7 +56,7 @@ class SummaryProgress:
 def write_summary(
     endpoint: Endpoint, texts: Sequence[str], *, max_tokens: int, progress: SummaryProgress
 ) -> Written | None:
-    """A summary of the texts, of at most about `max_tokens` tokens; None where time ran out before the end.
+    """A summary of the texts, of at most about `max_tokens` tokens; None if time ran out before the end.
 
     Raises: EndpointBusy, EndpointRefused, EndpointUnavailable; what `metered` raises.
     """
@@ -95,7 +95,7 @@ class _Writer:
         raise EndpointRefused(f"{self._endpoint.where} writes summaries as long as what they summarise.")
 
     def _all(self, requests: Sequence[Request]) -> list[str] | None:
-        """The replies in order, those that are done already without asking again; None where time ran out."""
+        """The replies in order, reusing those already finished; None if time ran out."""
         replies = []
         for request in requests:
             key = content_hash(request[0]["content"] + request[1]["content"]).hex()
@@ -109,7 +109,7 @@ class _Writer:
         return replies
 
     def _ask(self, request: Request) -> str:
-        """One reply; a model that ignores its limit is cut, so that merging ends."""
+        """One reply; that of a model which ignores its limit is cut, so that merging ends."""
         asked = sum(self._count(message["content"]) for message in request)
         with self._progress.metered(asked + self._max_tokens) as note_cost, make_client(self._endpoint) as client:
             reply = complete(client, self._endpoint, messages=request, max_tokens=self._max_tokens)

@@ -1,9 +1,8 @@
-"""Choosing the sentences that stand for a whole conversation. Pure: vectors in, indexes out.
+"""Chooses the sentences that represent a whole conversation. Pure: vectors in, indexes out.
 
-Facility location: a chosen set is as good as the similarity of every sentence to its nearest chosen one, so that
-central sentences win and a second one that says the same gains nothing. Greedy by gain under a budget; length counts
-a little.
-Source: Lin and Bilmes, "A Class of Submodular Functions for Document Summarization", ACL 2011.
+Facility location: a set of sentences is as good as the similarity of every sentence to its nearest chosen one, so that
+central sentences win and a second one that says the same gains nothing. Greedy by gain under a budget; length counts a
+little. Source: Lin and Bilmes, "A Class of Submodular Functions for Document Summarization", ACL 2011.
 """
 
 from collections.abc import Sequence
@@ -21,8 +20,9 @@ def choose_sentences(
 ) -> list[int]:
     """The indexes of the chosen sentences, in order.
 
-    `vectors` (n, dim) of unit length. `weights` say how much it counts to have a sentence represented. The tokens of
-    the chosen add up to `max_tokens` at most; of more than 2,000 sentences evenly spread ones are looked at.
+    `vectors` (n, dim) of unit length. `weights` are the importance of having each sentence represented. The tokens of
+    the chosen sentences add up to at most `max_tokens`; from more than 2,000 sentences an evenly spread sample is
+    considered.
     """
     if not len(vectors):
         return []
@@ -34,7 +34,7 @@ def choose_sentences(
 
 
 def _greedy(similarity: Vector, costs: Vector, max_tokens: int) -> list[int]:
-    """Rows are candidates, columns what they stand for."""
+    """Rows are candidates, columns the sentences they represent."""
     chosen: list[int] = []
     covered = np.zeros(similarity.shape[1], np.float32)
     room = float(max_tokens)

@@ -1,7 +1,7 @@
 """Works on one summary: claims it, writes it, stores it. Safe to run twice, and to interrupt at any point.
 
-A claim holds until `due_at`; what a worker makes without the claim is discarded. Failures of an endpoint are retried
-with growing pauses, at most `SUMMARIES.max_attempts` times; the sweep finds what was lost on the way.
+A claim is valid until `due_at`; the result of a worker without the claim is discarded. Failures of an endpoint are
+retried with growing pauses, at most `SUMMARIES.max_attempts` times; the sweep finds lost work.
 """
 
 import re
@@ -45,14 +45,14 @@ State = ConversationSummary.Status
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How it went on: `status` is the summary's now; `again_in_s` when it should be worked on again, if at all."""
+    """The outcome of one run: `status` is the summary's now; `again_in_s` is when to work on it again, if at all."""
 
     status: str
     again_in_s: float | None = None
 
 
 def make_summary(*, owner_id: int, summary_id: int) -> Outcome | None:
-    """Work on the summary if it is due and nobody else does; None where there is nothing to do."""
+    """Work on the summary if it is due and nobody else does; None if there is nothing to do."""
     summary = _claim(owner_id, summary_id)
     if summary is None:
         return None
@@ -72,7 +72,7 @@ def make_summary(*, owner_id: int, summary_id: int) -> Outcome | None:
 
 
 def summaries_to_make(*, limit: int) -> list[tuple[int, int]]:
-    """Owners and ids of summaries that are due: new ones, those to be tried again, and those whose worker was lost."""
+    """Owners and ids of summaries that are due: new ones, retries, and those whose worker was lost."""
     rows = ConversationSummary.objects.filter(_unfinished(), due_at__lte=timezone.now())
     return list(rows.order_by("due_at").values_list("owner_id", "pk")[:limit])
 
@@ -95,7 +95,7 @@ def _claim(owner_id: int, summary_id: int) -> ConversationSummary | None:
 
 
 def _own(summary: ConversationSummary) -> QuerySet[ConversationSummary]:
-    """The row, as long as this run still holds the claim."""
+    """The row, as long as this run's claim on it is valid."""
     return ConversationSummary.objects.filter(pk=summary.pk, run=summary.run, status=State.PROCESSING)
 
 
@@ -130,7 +130,7 @@ def _note_failure(summary: ConversationSummary, error: Exception) -> Outcome:
 
 
 def _wait_for_quota(summary: ConversationSummary, error: QuotaUsedUp) -> Outcome:
-    """Its pieces are kept, and the sweep goes on with it when its owner may use the model again."""
+    """Its pieces are kept, and the sweep continues it once its owner may use the model again."""
     _own(summary).update(
         status=State.PENDING, error=str(error)[:1_000], due_at=error.ends_at, attempts=0, updated_at=timezone.now()
     )
@@ -176,9 +176,9 @@ def _by_model(summary: ConversationSummary, endpoint: Endpoint, messages: Sequen
 
 
 def extract(messages: Sequence[RangeMessage], *, owner_id: int, max_tokens: int) -> Written:
-    """The sentences that stand for the whole, in order, in at most `max_tokens` tokens.
+    """The sentences that represent the whole, in order, in at most `max_tokens` tokens.
 
-    Raises: EmbedderUnavailable; ConvMemoryError where the messages hold no sentence.
+    Raises: EmbedderUnavailable; ConvMemoryError if the messages contain no sentence.
     """
     sentences, vectors = sentence_vectors(said_sentences(messages), owner_id=owner_id)
     if not sentences:

@@ -1,6 +1,6 @@
 """Summaries of ranges of a conversation, each with the state of the work on it.
 
-Rows are written only by `ordering.py` (requests of people) and `making.py` (the work of workers).
+Rows are written only by `ordering.py` (people's requests) and `making.py` (workers).
 """
 
 from typing import Any
@@ -16,8 +16,8 @@ from convmemory.conversations.models import Conversation
 class ConversationSummary(models.Model):
     """One summary of the messages at positions `from_position` to `to_position`, both included.
 
-    `content` of a summary that is being made anew is the earlier text; only a completed one counts. `run` names the
-    worker's claim: a worker that lost it stores nothing. `partials` are finished pieces of a long range, by content.
+    While a summary is regenerated, `content` is the earlier text; only a completed one counts. `run` names the worker's
+    claim: a worker that lost it stores nothing. `partials` are finished pieces of a long range, by content.
     """
 
     class Status(models.TextChoices):
@@ -78,6 +78,6 @@ class ConversationSummary(models.Model):
 
     @property
     def label(self) -> str:
-        """How it was made, for a person."""
+        """How it was produced, for a person."""
         method: Any = self.Method(self.method).label
         return f"{method} ({self.model})" if self.model and self.method == self.Method.MODEL else str(method)

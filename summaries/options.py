@@ -7,6 +7,6 @@ from convmemory.core.options import FromSettings
 
 @dataclass(frozen=True, slots=True)
 class SummaryOptions(FromSettings):
-    """How long a summary is."""
+    """The length of summaries."""
 
     summary_max_tokens: int

@@ -1,6 +1,6 @@
 """Requests for summaries: creates, resets and deletes their records. A worker does the work (`making.py`).
 
-Nothing here enqueues: the edges do that after these functions have returned.
+Nothing here enqueues: the callers do so after these functions have returned.
 """
 
 from django.contrib.auth.models import AbstractBaseUser
@@ -28,9 +28,8 @@ def request_summary(
 ) -> ConversationSummary:
     """A pending summary of the messages from one position to another, both included; by default first to last.
 
-    `method` is "model" or "extractive"; by default "model" where an endpoint is set up.
-    Raises: NotFound; InvalidInput for a range the wrong way round or beyond the end, or a method that cannot be;
-    QuotaUsedUp.
+    `method` is "model" or "extractive"; by default "model" if an endpoint is set up. Raises: NotFound; InvalidInput for
+    a range in the wrong order or beyond the end, or an impossible method; QuotaUsedUp.
     """
     conversation = get_conversation(owner=owner, conversation_id=conversation_id)
     first, last = _range(conversation, from_position, to_position)
@@ -61,7 +60,7 @@ def _range(conversation: Conversation, from_position: int | None, to_position: i
 
 
 def _require_quota(owner: AbstractBaseUser, method: str) -> None:
-    """Raises: QuotaUsedUp where a model would write it and its owner may not ask one today."""
+    """Raises: QuotaUsedUp if a model would write it and its owner has used up today's quota."""
     if method == ConversationSummary.Method.MODEL:
         require_quota(owner_id=owner.pk)
 
@@ -80,9 +79,9 @@ def _method(method: str | None) -> str:
 
 
 def regenerate_summary(*, owner: AbstractBaseUser, conversation_id: int, summary_id: int) -> ConversationSummary:
-    """Make it pending again, with the method that a new one would have; its text stays until there is a new one.
+    """Set it to pending again, with the method of a new one; its text stays until it is replaced.
 
-    Raises: NotFound; InvalidInput where the conversation no longer has its range; QuotaUsedUp.
+    Raises: NotFound; InvalidInput if the conversation no longer has its range; QuotaUsedUp.
     """
     summary = get_summary(owner=owner, conversation_id=conversation_id, summary_id=summary_id)
     _range(summary.conversation, summary.from_position, summary.to_position)
@@ -96,7 +95,7 @@ def regenerate_summary(*, owner: AbstractBaseUser, conversation_id: int, summary
 
 
 def make_pending(summaries: QuerySet[ConversationSummary]) -> None:
-    """Have these made again, with all their attempts before them; their texts stay until there are new ones."""
+    """Set these to pending again, with all their attempts restored; their texts stay until they are replaced."""
     now = timezone.now()
     summaries.update(
         status=ConversationSummary.Status.PENDING,
@@ -110,5 +109,5 @@ def make_pending(summaries: QuerySet[ConversationSummary]) -> None:
 
 
 def delete_summary(*, owner: AbstractBaseUser, conversation_id: int, summary_id: int) -> None:
-    """Delete for good; work on it that is under way stores nothing. Raises: NotFound."""
+    """Delete for good; work in progress on it stores nothing. Raises: NotFound."""
     get_summary(owner=owner, conversation_id=conversation_id, summary_id=summary_id).delete()

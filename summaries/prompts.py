@@ -1,7 +1,7 @@
 """The prompts for summaries. Raise `PROMPT_VERSION` with every change: each summary records it.
 
-Transcripts are untrusted: they stand inside a fence that the text in them cannot close, and the model is told that
-what is inside is material, not instructions.
+Transcripts are untrusted: they are enclosed by a fence that their text cannot close, and the model is told that
+everything inside is material, not instructions.
 """
 
 from convmemory.core.fence import fenced
@@ -37,13 +37,13 @@ WORDS_A_TOKEN = 0.6
 
 
 def part_messages(text: str, *, number: int, count: int, max_tokens: int) -> list[dict[str, str]]:
-    """The request that summarises one piece of a transcript."""
+    """The request to summarise one piece of a transcript."""
     extra = _PART.format(number=number, count=count) if count > 1 else ""
     return _messages(text, extra, tag=FENCE, max_tokens=max_tokens)
 
 
 def merge_messages(text: str, *, max_tokens: int) -> list[dict[str, str]]:
-    """The request that makes one summary of several."""
+    """The request to merge several summaries into one."""
     return _messages(text, _MERGE, tag="summaries", max_tokens=max_tokens)
 
 

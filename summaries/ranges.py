@@ -12,7 +12,7 @@ from summaries.models import ConversationSummary
 
 @dataclass(frozen=True, slots=True)
 class TurnRange:
-    """The turns that a summary covers; None where its end has no turn (yet)."""
+    """The turns that a summary covers; None if an end has no turn (yet)."""
 
     first: int | None
     last: int | None
@@ -23,9 +23,9 @@ def positions_of_turns(
 ) -> tuple[int | None, int | None]:
     """From the first message of one turn to the last of another; None stands for the conversation's own end.
 
-    Refusals count turns from one, as pages do.
+    Error messages count turns from one, as pages do.
 
-    One query. Raises: InvalidInput for a turn that is not there, or for turns the wrong way round.
+    One query. Raises: InvalidInput for a missing turn, or for turns in the wrong order.
     """
     if first_turn is not None and last_turn is not None and first_turn > last_turn:
         raise InvalidInput(f"Turn {first_turn + 1} comes after turn {last_turn + 1}: swap the two.")

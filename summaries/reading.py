@@ -26,7 +26,7 @@ def get_summary(*, owner: AbstractBaseUser, conversation_id: int, summary_id: in
 
 
 def completed_summaries(*, owner: AbstractBaseUser, conversation_id: int) -> list[ConversationSummary]:
-    """Those that are completed, the one that was completed last first, at most 200."""
+    """The completed ones, most recently completed first, at most 200."""
     rows = ConversationSummary.objects.filter(
         owner_id=owner.pk, conversation_id=conversation_id, status=ConversationSummary.Status.COMPLETED
     )

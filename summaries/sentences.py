@@ -63,7 +63,7 @@ def said_sentences(messages: Sequence[RangeMessage]) -> list[Sentence]:
 def sentence_vectors(sentences: Sequence[Sentence], *, owner_id: int) -> tuple[list[Sentence], Vector]:
     """The sentences that have a vector, and the vectors (n, dim) of unit length.
 
-    Raises: EmbedderUnavailable where some must be computed and the model cannot be used now.
+    Raises: EmbedderUnavailable if some must be computed and the model is unavailable.
     """
     space = active_space()
     known = _stored(Passage.objects.filter(owner_id=owner_id, space=space), sentences)
@@ -78,7 +78,7 @@ def sentence_vectors(sentences: Sequence[Sentence], *, owner_id: int) -> tuple[l
 
 
 def _stored(passages: QuerySet[Passage], sentences: Sequence[Sentence]) -> dict[SentencePlace, Vector]:
-    """The vectors of the passages that are these sentences, by place. One query."""
+    """The vectors of the passages that equal these sentences, by place. One query."""
     message_ids = {sentence.message.message_id for sentence in sentences}
     rows = passages.filter(
         source__kind=KIND, element_id__in=message_ids, kind__in=(Passage.Kind.USER, Passage.Kind.ASSISTANT)

@@ -13,7 +13,7 @@ def enqueue_summary(*, owner_id: int, summary_id: int) -> None:
 
 @owner_task
 def make(summary_id: int, *, owner_id: int) -> dict[str, Any]:
-    """Make one summary, or a piece of a long one; one in trouble is left to the sweep."""
+    """Make one summary, or a piece of a long one; the sweep takes care of failures."""
     outcome = make_summary(owner_id=owner_id, summary_id=summary_id)
     done: dict[str, Any] = {"status": outcome.status if outcome else "nothing to do"}
     return done | {"again_in_s": 0.0} if outcome is not None and outcome.again_in_s == 0 else done

@@ -1,6 +1,6 @@
 """The messages of a range as text for a summariser, in pieces that fit a model. Only `load_range` reads the database.
 
-Thinking is left out and tool output is cut: a summary is of what was said and done.
+Thinking is left out and tool output is cut: a summary covers what was said and done.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -52,14 +52,14 @@ def load_range(conversation: Conversation, first: int, last: int) -> list[RangeM
 
 
 def message_text(message: RangeMessage) -> str:
-    """`[position] Speaker: text`, or nothing where the message says nothing. No line of the text looks like a label."""
+    """`[position] Speaker: text`, or nothing if the message says nothing. No line of the text can pass for a label."""
     said = "\n".join(_part_lines(message.parts))
     speaker = one_line(visible(speaker_of(message.role, message.name)).replace(":", " "), NAME_CHARS)
     return f"[{message.position}] {speaker}: {said}" if said else ""
 
 
 def _part_lines(parts: Iterable[Part]) -> Iterator[str]:
-    """The parts that say something, each line marked that does not begin with what is written here."""
+    """The parts that say something, with a mark before each line that does not begin with text written here."""
     is_first = True
     for part in parts:
         if text := _part_text(part):
@@ -81,7 +81,7 @@ def _part_text(part: Part) -> str:
 
 
 def pieces(texts: Iterable[str], *, max_tokens: int, count_tokens: Callable[[str], int]) -> Iterator[str]:
-    """The texts joined to pieces of at most `max_tokens` tokens; a text that is longer is cut up."""
+    """The texts joined into pieces of at most `max_tokens` tokens; a longer text is split."""
     piece: list[str] = []
     room = max_tokens
     for text in texts:
@@ -97,7 +97,7 @@ def pieces(texts: Iterable[str], *, max_tokens: int, count_tokens: Callable[[str
 
 
 def _fragments(text: str, max_tokens: int, count_tokens: Callable[[str], int]) -> Iterator[str]:
-    """The text, halved between words until each half fits; none but the first begins as a message's label does."""
+    """The text, halved between words until each half fits; only the first begins like a message's label."""
     if not text:
         return
     if len(text) <= 1 or count_tokens(text) + 2 <= max_tokens:

@@ -1,7 +1,7 @@
-"""Pages of a conversation's summaries: request one, watch its progress, read it, make it again, delete it.
+"""Pages of a conversation's summaries: request one, watch its progress, read it, regenerate it, delete it.
 
-The address of a summary answers with a page or, for htmx, with its card, which polls every two seconds while the
-summary is being made.
+The address of a summary answers with a page or, for htmx, with its card, which polls every two seconds until the
+summary is finished.
 """
 
 from collections.abc import Sequence
@@ -86,7 +86,7 @@ def _request_summary(request: PageRequest, conversation: Conversation) -> Conver
 
 
 def _turn(request: HttpRequest, name: str) -> int | None:
-    """The turn that a person counted from one."""
+    """The turn in a form, where turns are counted from one."""
     text = request.POST.get(name, "").strip()
     if not text:
         return None
@@ -108,7 +108,7 @@ def summary(request: PageRequest, conversation_id: int, summary_id: int) -> Http
 @require_POST
 @signed_in
 def regenerate(request: PageRequest, conversation_id: int, summary_id: int) -> HttpResponse:
-    """Make it anew; htmx gets the card, which then watches."""
+    """Regenerate the summary; htmx gets the card, which then polls."""
     found = ordering.regenerate_summary(owner=request.user, conversation_id=conversation_id, summary_id=summary_id)
     enqueue_summary(owner_id=found.owner_id, summary_id=found.pk)
     if request.htmx:

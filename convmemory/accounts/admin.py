@@ -36,7 +36,7 @@ def _revoke(keys: Sequence[ApiKey]) -> None:
 
 @admin.register(ApiKey)
 class ApiKeyAdmin(MetadataAdmin):
-    """No names: they are their owners' own words."""
+    """Shows no names of keys: their owners wrote them."""
 
     list_display = ("id", "prefix", "owner", "read_only", "created_at", "last_used_at", "expires_at", "revoked_at")
     list_select_related = ("owner",)

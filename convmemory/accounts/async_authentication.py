@@ -18,7 +18,7 @@ from convmemory.core.threads import first_in_thread
 
 
 class BearerKey(HttpBearer):
-    """`Authorization: Bearer KEY`, not of one that only reads where the method is unsafe."""
+    """`Authorization: Bearer KEY`; unsafe methods refuse a read-only key."""
 
     async def authenticate(self, request: HttpRequest, token: str) -> User | None:
         user = await first_in_thread(user_of_key, token, writes=request.method not in SAFE_METHODS)
@@ -29,7 +29,7 @@ class BearerKey(HttpBearer):
 
 
 class SessionAuth(security.SessionAuth):
-    """The browser's session, with CSRF protection, where the request brings no Authorization header."""
+    """The browser's session, with CSRF protection, for requests without an Authorization header."""
 
     async def __call__(self, request: HttpRequest) -> User | None:
         if "Authorization" in request.headers or await user_of_session(request) is None:

@@ -33,7 +33,7 @@ class BearerKey(security.HttpBearer):
 
 
 class SessionAuth(security.SessionAuth):
-    """The session's cookie, where the request brings no Authorization header."""
+    """The session cookie, for requests without an Authorization header."""
 
     def __call__(self, request: HttpRequest) -> User | None:
         if "Authorization" in request.headers or not request.user.is_authenticated:

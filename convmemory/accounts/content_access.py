@@ -1,7 +1,7 @@
-"""Who may read other people's content, in the admin alone, and the record of it.
+"""Who may read other people's content, in the admin alone, and the record of each reading.
 
-Everybody may read their own. Reading other people's needs the permission `accounts.read_content`, given to the person
-or to a group of theirs: being a superuser is not enough. Each reading is stored as a row of `ContentAccess`.
+Everybody may read their own. Reading other people's requires the permission `accounts.read_content`, granted to the
+reader or to one of their groups: being a superuser is not enough. Each reading is stored as a row of `ContentAccess`.
 """
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, Permission
@@ -20,12 +20,13 @@ def may_read_content(*, reader: AbstractBaseUser | AnonymousUser, owner_id: int)
 
 
 def has_read_content(reader: AbstractBaseUser | AnonymousUser) -> bool:
-    """Whether the permission was given on purpose; a superuser's general yes does not count."""
+    """Whether the permission was granted explicitly; being a superuser does not count."""
     return is_granted(reader, app_label="accounts", codename=CODENAME)
 
 
 def is_granted(user: AbstractBaseUser | AnonymousUser, *, app_label: str, codename: str) -> bool:
-    """Whether a permission was given to the user or a group of theirs. One query; being a superuser is not asked."""
+    """Whether a permission was granted to the user or one of their groups. One query; being a superuser does not
+    count."""
     granted = Permission.objects.filter(content_type__app_label=app_label, codename=codename)
     return granted.filter(Q(user__pk=user.pk) | Q(group__user__pk=user.pk)).exists()
 

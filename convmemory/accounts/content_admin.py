@@ -32,7 +32,7 @@ def content_page(
 ) -> HttpResponse:
     """The page with the content that `content` loads.
 
-    `what` names it in the record; `frame` is what the page shows around it.
+    `what` is its name in the record; `frame` is what the page shows around it.
     """
     context = {**site.each_context(request), **frame, "what": what, "owner_name": owner_name}
     if not may_read_content(reader=request.user, owner_id=owner_id):
@@ -46,16 +46,16 @@ def content_page(
 
 
 class ContentAdmin(MetadataAdmin):
-    """Metadata with a second page, `.../content/`, that shows what the object says."""
+    """Metadata with a second page, `.../content/`, that shows the object's content."""
 
     content_template = ""
 
     def content_of(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
-        """What the content page shows of the object."""
+        """What the content page shows for the object."""
         raise NotImplementedError
 
     def content_name(self, request: HttpRequest, obj: Any) -> str:
-        """What the record says was read."""
+        """How the record names what was read."""
         return str(obj)
 
     def owner_of(self, obj: Any) -> Any:

@@ -14,7 +14,7 @@ LIFETIMES = (("30", _("30 days")), ("90", _("90 days")), ("365", _("A year")), (
 
 
 class NewKeyForm(forms.Form):
-    """What a new API key is for, how long it holds, and whether it may write."""
+    """What a new API key is for, how long it is valid, and whether it may write."""
 
     name = forms.CharField(
         max_length=100,
@@ -26,7 +26,7 @@ class NewKeyForm(forms.Form):
     read_only = forms.BooleanField(required=False, label=_("Read only"))
 
     def values(self) -> dict[str, Any]:
-        """What `keys.create_key` takes beside the owner."""
+        """The arguments for `keys.create_key` besides the owner."""
         days = self.cleaned_data["expires"]
         return {
             "name": self.cleaned_data["name"],
@@ -36,25 +36,25 @@ class NewKeyForm(forms.Form):
 
 
 class EndsKeys(forms.Form):
-    """Asks whether a password's change ends the API keys, too."""
+    """Asks whether changing a password also revokes the API keys."""
 
     end_keys = forms.BooleanField(
         required=False, label=_("End all API keys"), help_text=_("Programs that use one are refused from now on.")
     )
 
     def end_keys_if_asked(self, user: Any) -> int:
-        """How many keys were ended."""
+        """Revoke the keys if asked to; returns how many."""
         return revoke_all_keys(owner=user) if self.cleaned_data["end_keys"] else 0
 
 
 class ChangePasswordForm(EndsKeys, CheckedPasswordForm):
-    """One's own password, with pauses after wrong old ones."""
+    """The form for one's own password, with pauses after wrong old ones."""
 
     field_order = ("old_password", "new_password1", "new_password2", "end_keys")
 
 
 class AdminChangePasswordForm(EndsKeys, AdminPasswordChangeForm):  # type: ignore[type-arg]
-    """Somebody's password, in the admin."""
+    """The admin's form for anybody's password."""
 
     def save(self, commit: bool = True) -> Any:
         user = super().save(commit=commit)

@@ -22,7 +22,7 @@ MAX_DAYS = 36_500
 
 
 def create_key(*, owner: AbstractBaseUser, name: str = "", days: int | None = None, read_only: bool = False) -> str:
-    """A new key of `owner`, for `days` days (None: for ever); this is the only time that it can be read.
+    """A new key of `owner`, valid for `days` days (None: for ever); it can be read only now.
 
     Raises: InvalidInput.
     """
@@ -58,14 +58,14 @@ def revoke_key(*, owner: AbstractBaseUser, key_id: int) -> None:
 
 
 def revoke_all_keys(*, owner: AbstractBaseUser) -> int:
-    """End every key of `owner`; how many there were."""
+    """Revoke every key of `owner`; returns how many there were."""
     return ApiKey.objects.filter(owner_id=owner.pk, revoked_at=None).update(revoked_at=timezone.now())
 
 
 def user_of_key(key: str, *, writes: bool = True) -> User | None:
-    """The active user whose key this is, or None where it is wrong, revoked or expired. Notes its use. One query.
+    """The active user to whom the key belongs, or None if it is wrong, revoked or expired. Records its use. One query.
 
-    Raises: ReadOnlyKey where the key only reads and the request `writes`.
+    Raises: ReadOnlyKey if the key is read-only and the request `writes`.
     """
     parameters = {"key_hash": content_hash(key), "recorded_every": USE_RECORDED_EVERY}
     found: Any = next(iter(User.objects.raw(load_sql("convmemory.accounts", "user_of_key"), parameters)), None)
@@ -78,6 +78,6 @@ def user_of_key(key: str, *, writes: bool = True) -> User | None:
 
 
 def caller_of_header(authorization: str, *, writes: bool) -> User | None:
-    """The user of `Authorization: Bearer KEY`; None for another scheme, too. Raises: ReadOnlyKey."""
+    """The user of `Authorization: Bearer KEY`; None for another scheme too. Raises: ReadOnlyKey."""
     scheme, _, key = authorization.partition(" ")
     return user_of_key(key.strip(), writes=writes) if scheme.lower() == "bearer" else None

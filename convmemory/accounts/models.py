@@ -51,9 +51,9 @@ class ContentAccess(models.Model):
 
 
 class ModelUse(models.Model):
-    """What one person has used of the operator's model on one day; all web processes and workers count in it.
+    """One person's use of the operator's model on one day, counted by all web processes and workers together.
 
-    `tokens` holds what running requests have reserved, too.
+    `tokens` includes what running requests have reserved.
     """
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)

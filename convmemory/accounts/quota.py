@@ -1,8 +1,8 @@
-"""The quota of the operator's model that each person may use a day, CHAT_DAILY_TOKENS, and what they have used.
+"""The quota of the operator's model that each person may use per day, CHAT_DAILY_TOKENS, and what they have used.
 
 A request first reserves its maximum cost in one conditional statement, so that any number of processes count together
-and simultaneous requests exceed the limit by at most one of them; afterwards it settles the actual cost. What a
-process that died had reserved stays counted. Days are those of the server's time zone.
+and simultaneous requests exceed the limit by at most one of them; afterwards it settles the actual cost. The
+reservation of a process that died stays counted. Days are those of the server's time zone.
 """
 
 from collections.abc import Callable, Iterator
@@ -34,7 +34,7 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True)
 class UseToday:
-    """What a person has used and reserved today; `limit` is 0 where there is none."""
+    """What a person has used and reserved today; `limit` is 0 if there is none."""
 
     tokens: int
     requests: int
@@ -47,7 +47,7 @@ class UseToday:
 
 
 def estimated_tokens(*texts: str | bytes) -> int:
-    """What texts cost whose tokens nobody counts: one for every four bytes."""
+    """The estimated cost of texts whose tokens are not counted: one token for every four bytes."""
     size = sum(len(text) if isinstance(text, bytes) else len(text.encode("utf-8", "replace")) for text in texts)
     return -(-size // BYTES_A_TOKEN)
 
@@ -60,13 +60,13 @@ def use_today(*, owner_id: int) -> UseToday:
 
 
 def require_quota(*, owner_id: int) -> None:
-    """Raises: QuotaUsedUp. For what is refused before anything is stored; it reserves nothing."""
+    """Raises: QuotaUsedUp. For refusing a request before anything is stored; it reserves nothing."""
     if _tokens_a_day() and use_today(owner_id=owner_id).is_used_up:
         raise _used_up()
 
 
 def reserve(*, owner_id: int, tokens: int) -> Reservation:
-    """Reserve what a request may cost. Raises: QuotaUsedUp."""
+    """Reserve a request's maximum cost. Raises: QuotaUsedUp."""
     parameters: dict[str, Any] = {
         "owner": owner_id, "day": timezone.localdate(), "tokens": tokens, "limit": _tokens_a_day()
     }  # fmt: skip
@@ -79,14 +79,15 @@ def reserve(*, owner_id: int, tokens: int) -> Reservation:
 
 
 def settle(reservation: Reservation, *, tokens: int) -> None:
-    """Count what the request did cost instead of what it had reserved."""
+    """Replace a reservation by the request's actual cost."""
     rows = ModelUse.objects.filter(pk=reservation.use_id)
     rows.update(tokens=Greatest(F("tokens") + (tokens - reservation.tokens), 0))
 
 
 @contextmanager
 def metered(*, owner_id: int, tokens: int) -> Iterator[Callable[[int], None]]:
-    """Around one request that may cost `tokens`; give what is yielded its real cost. Without, it did cost nothing.
+    """Wraps one request that may cost `tokens`. Call the yielded function with the actual cost; otherwise the cost is
+    zero.
 
     Raises: QuotaUsedUp.
     """

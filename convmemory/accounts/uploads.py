@@ -1,4 +1,4 @@
-"""Reads the form of an upload in threads of its own, because that can mean copying half a gigabyte."""
+"""Reads upload forms in separate threads, because that can mean copying half a gigabyte."""
 
 import asyncio
 from collections.abc import Callable
@@ -20,7 +20,7 @@ _uploads = ThreadPoolExecutor(4, thread_name_prefix="uploads")
 
 
 class SessionAuth(async_authentication.SessionAuth):
-    """The browser's session. Its CSRF check reads the form, which is done before, in a thread that may wait."""
+    """The browser's session. Its CSRF check needs the form, which was read before in a thread that may wait."""
 
     async def __call__(self, request: HttpRequest) -> User | None:
         if "Authorization" in request.headers or await async_authentication.user_of_session(request) is None:
@@ -34,12 +34,12 @@ UPLOAD_AUTHENTICATION: list[Any] = [async_authentication.BearerKey(), SessionAut
 
 
 async def in_upload_thread(function: Callable[[], T]) -> T:
-    """What `function` returns, run in one of the few threads in which forms are read and files are stored."""
+    """What `function` returns, run in one of the few threads that read forms and store files."""
     return await asyncio.get_running_loop().run_in_executor(_uploads, copy_context().run, function)
 
 
 def uploaded_file(request: HttpRequest) -> "UploadedFile[Any]":
-    """The form's field `file`. Raises: InvalidInput."""
+    """The form field `file`. Raises: InvalidInput."""
     try:
         file = request.FILES.get("file")
     except MultiPartParserError as error:

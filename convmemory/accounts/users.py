@@ -10,7 +10,7 @@ SIGN_IN_REMEDY = "`manage.py changepassword {name}` sets one"
 
 
 def user_named(username: str) -> User:
-    """Raises: NotFound with the remedy."""
+    """Raises: NotFound, which says how to create the user."""
     try:
         return User.objects.get(username=username, is_active=True)
     except User.DoesNotExist:
@@ -20,7 +20,7 @@ def user_named(username: str) -> User:
 
 
 def create_user(*, username: str, password: str, is_admin: bool = False) -> User:
-    """A new user who can sign in. Raises: InvalidInput for a name that is taken or none, and for a weak password."""
+    """A new user who can sign in. Raises: InvalidInput for a name that is taken or invalid, and for a weak password."""
     user = User(username=username, is_staff=is_admin, is_superuser=is_admin)
     if User.objects.filter(username=username).exists():
         how = SIGN_IN_REMEDY.format(name=username)

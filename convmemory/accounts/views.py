@@ -1,6 +1,6 @@
-"""Account pages (the account, API keys, password), and `signed_in`, which every page of the product passes through.
+"""Account pages (the account, API keys, password), and `signed_in`, which wraps every page of the product.
 
-Domain errors become pages here as they become problem JSON at the edge of the API.
+It turns domain errors into pages, as the edge of the API turns them into problem JSON.
 """
 
 import logging
@@ -38,14 +38,14 @@ R = TypeVar("R", bound=HttpResponseBase)
 
 
 class PageRequest(HttpRequest):
-    """A request of somebody who is signed in."""
+    """A request from a signed-in user."""
 
     htmx: HtmxDetails
     user: User
 
 
 def signed_in(view: Callable[Concatenate[PageRequest, P], R]) -> Callable[..., R | HttpResponse]:
-    """Lets only signed-in people in, keeps pages out of shared caches, and shows domain errors as pages."""
+    """Admits only signed-in users, keeps pages out of shared caches, and shows domain errors as pages."""
 
     @wraps(view)
     def wrapper(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> R | HttpResponse:
@@ -82,7 +82,7 @@ def _to_login(request: PageRequest) -> HttpResponse:
 @require_safe
 @signed_in
 def account(request: PageRequest) -> HttpResponse:
-    """Who the caller is, and what they have used of the server's model today."""
+    """Who the caller is, and how much of the server's model they have used today."""
     context = {"use": use_today(owner_id=request.user.pk), "has_model": endpoint_from_settings() is not None}
     return render(request, "accounts/account.html", context)
 
@@ -90,7 +90,7 @@ def account(request: PageRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @signed_in
 def appearance(request: PageRequest) -> HttpResponse:
-    """Light, dark or as the system has it, how dense pages are, and in which language."""
+    """Light, dark or the system's choice, the density of pages, and their language."""
     if request.method != "POST":
         context = {"themes": THEMES, "densities": DENSITIES, "languages": languages()}
         return render(request, "accounts/appearance.html", context)
@@ -107,7 +107,7 @@ def appearance(request: PageRequest) -> HttpResponse:
 @require_safe
 @signed_in
 def key_use(request: PageRequest, key_id: int) -> HttpResponse:
-    """Whether a key was used yet: the line below a new one asks every two seconds until it was."""
+    """Whether a key was used yet: the line below a new key polls every two seconds until it was."""
     found = ApiKey.objects.filter(owner_id=request.user.pk, pk=key_id).first()
     if found is None:
         raise NotFound(f"There is no API key {key_id}.")
@@ -117,7 +117,7 @@ def key_use(request: PageRequest, key_id: int) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @signed_in
 def keys(request: PageRequest) -> HttpResponse:
-    """The caller's keys, and a form for a new one. A new key is in the answer to its POST and nowhere else."""
+    """The caller's keys, and a form for a new one. A new key is shown only in the response to its POST."""
     new_key = ""
     form = NewKeyForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
@@ -137,7 +137,7 @@ def keys(request: PageRequest) -> HttpResponse:
 @require_POST
 @signed_in
 def revoke(request: PageRequest, key_id: int) -> HttpResponse:
-    """Revoke one key; programs that use it are refused from now on."""
+    """Revoke one key; programs that use it are refused from then on."""
     revoke_key(owner=request.user, key_id=key_id)
     messages.success(request, _("The key is revoked."))
     return redirect("keys")

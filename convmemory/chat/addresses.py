@@ -1,10 +1,10 @@
 """Which addresses this server may fetch for the owner of an agent.
 
-The operator's own settings are trusted. Anybody may use the hosts that the operator lists in CHAT_ALLOWED_HOSTS.
-Staff may use any other public host, and so may everybody if the list contains `*`. Addresses in the operator's
-network or on this machine are refused even to staff, unless the person was given the permission
-`chat.use_private_address` explicitly; being a superuser is not enough. The address that a name resolves to is checked
-when it is used (`pinned.py`).
+The operator's own settings are trusted. Anybody may use the hosts that the operator lists in CHAT_ALLOWED_HOSTS. Staff
+may use any other public host, and so may everybody if the list contains `*`. Addresses in the operator's network or on
+this machine are refused even to staff, unless the person was granted the permission `chat.use_private_address`
+explicitly; being a superuser is not enough. The address that a name resolves to is checked when it is used
+(`pinned.py`).
 """
 
 import ipaddress
@@ -37,7 +37,8 @@ class Reach(Enum):
 
 
 def clean_address(text: str) -> str:
-    """The address without blanks and slashes at its end. Raises: InvalidInput where it is no http(s) address."""
+    """The address without surrounding blanks and trailing slashes. Raises: InvalidInput if it is not an http(s)
+    address."""
     address = text.strip().rstrip("/")
     shown = repr(masked(address[:200]))
     parts = _parts(address, shown)
@@ -55,20 +56,20 @@ def clean_address(text: str) -> str:
 def _parts(address: str, shown: str) -> SplitResult:
     try:
         parts = urlsplit(address)
-        _ = parts.port  # raises where it is no number
+        _ = parts.port  # raises if it is no number
     except ValueError:  # it quotes what it takes for the port
         raise InvalidInput(f"The endpoint {shown} is not an address: look at its host and port.") from None
     return parts
 
 
 def origin_of(address: str) -> tuple[str, str, int | None]:
-    """Scheme, host and port: whom a key that is sent to `address` is given to."""
+    """Scheme, host and port: the server that receives a key sent to `address`."""
     parts = urlsplit(address)
     return parts.scheme, parts.hostname or "", parts.port or DEFAULT_PORTS.get(parts.scheme)
 
 
 def require_allowed(address: str, *, owner: User) -> Reach:
-    """How far requests to `address` may go. Raises: InvalidInput where this owner may not name it at all."""
+    """How far requests to `address` may go. Raises: InvalidInput if this owner may not use it at all."""
     host = (urlsplit(address).hostname or "").lower()
     listed = {name.lower().strip("[]") for name in ChatOptions.from_settings().chat_allowed_hosts}
     if host in listed or may_use_private_addresses(owner):
@@ -91,7 +92,7 @@ def private_message(host: str) -> str:
 
 
 def may_use_private_addresses(owner: User) -> bool:
-    """Whether that was granted on purpose; asked once of the database for each loaded user."""
+    """Whether that was granted explicitly; queried once for each loaded user."""
     known = owner.__dict__.get(_ANSWER)
     if known is None:
         known = owner.__dict__[_ANSWER] = owner.is_active and is_granted(owner, app_label="chat", codename=PERMISSION)
@@ -99,7 +100,7 @@ def may_use_private_addresses(owner: User) -> bool:
 
 
 def is_public(address: IpAddress) -> bool:
-    """Whether the address belongs to the public internet, whatever form it is wrapped in."""
+    """Whether the address belongs to the public internet, in whatever form it is written."""
     if isinstance(address, ipaddress.IPv6Address):
         inner = address.ipv4_mapped or address.sixtofour
         if inner is None and address in _NAT64:
@@ -112,7 +113,7 @@ def is_public(address: IpAddress) -> bool:
 
 
 def _leads_inside(host: str) -> bool:
-    """Whether that can be seen without asking for the name."""
+    """Whether it is visibly a private address, without resolving the name."""
     name = host.rstrip(".")
     literal = literal_address(name)
     if literal is not None:
@@ -121,7 +122,7 @@ def _leads_inside(host: str) -> bool:
 
 
 def literal_address(host: str) -> IpAddress | None:
-    """The IP address that `host` spells, also the way the C library reads it (0x7f.1, 2130706433, 0177.0.0.1)."""
+    """The IP address that `host` spells, also as the C library reads it (0x7f.1, 2130706433, 0177.0.0.1)."""
     try:
         return ipaddress.ip_address(host)
     except ValueError:

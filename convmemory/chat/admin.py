@@ -1,7 +1,7 @@
 """Agents, replies and captured histories in the admin: their states; content is on pages of its own.
 
-No page shows a key, not even encrypted. An agent's name, prompt and key belong to its owner, who sets them on the
-page of agents.
+No page shows a key, not even encrypted. An agent's name, prompt and key belong to its owner, who sets them on the page
+of agents.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ PART_CHARS = 5_000
 
 
 class AgentForm(ModelForm):  # type: ignore[type-arg]
-    """Checks the values as the owner's page does, and says what is wrong. The address can be changed, not read."""
+    """Checks the values as the owner's page does, and reports errors. The address can be changed, not read."""
 
     new_base_url = forms.CharField(
         required=False, max_length=500, label="New endpoint",
@@ -57,10 +57,11 @@ class AgentForm(ModelForm):  # type: ignore[type-arg]
 
 @admin.register(Agent)
 class AgentAdmin(ContentAdmin, DeletableAdmin):
-    """No names, prompts and addresses: they are people's own. Staff with `chat.change_agent` switch agents off and on.
+    """Shows no names, prompts or addresses: their owners wrote them. Staff with `chat.change_agent` switch agents off
+    and on.
 
-    How somebody else's agent runs is changed by those who may also read content, and is recorded as a reading:
-    whoever directs an agent to a server gets what its owner says to it.
+    Only staff who may also read content can change how somebody else's agent runs, and that is recorded as a reading:
+    whoever directs an agent to a server receives what its owner says to it.
     """
 
     list_display = ("id", "owner", "endpoint", "model", "context_window", "switched_off_at", "created_at", "updated_at")
@@ -180,7 +181,7 @@ class CapturedHistoryAdmin(MetadataAdmin):
 
 
 def said_so_far(reply: Reply) -> list[dict[str, Any]]:
-    """What a running or lost reply has brought, as the content pages show messages."""
+    """The messages of a running or lost reply, as the content pages show messages."""
     return [
         {
             "position": None,

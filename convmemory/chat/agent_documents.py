@@ -18,7 +18,7 @@ def documents_of_agent(*, owner: AbstractBaseUser, agent_id: int) -> list[Docume
 
 
 def attach_to_agent(*, owner: AbstractBaseUser, agent_id: int, document_ids: Collection[int]) -> list[Document]:
-    """Attach these beside those that are; all that are attached then. Raises: NotFound."""
+    """Attach these in addition; returns all that are attached then. Raises: NotFound."""
     agent = get_agent(owner=owner, agent_id=agent_id)
     documents = own_documents(owner=owner, document_ids=document_ids)
     rows = [AgentDocument(owner_id=owner.pk, agent=agent, document=document) for document in documents]
@@ -34,7 +34,7 @@ def detach_from_agent(*, owner: AbstractBaseUser, agent_id: int, document_id: in
 
 
 def documents_seen(*, owner_id: int, conversation_id: int, agent_id: int | None) -> frozenset[int]:
-    """The documents that a reply in this conversation may search: its own, and those of the agent that answers."""
+    """The documents that a reply in this conversation may search: its own, and those of the answering agent."""
     seen = attached_ids(owner_id=owner_id, conversation_id=conversation_id)
     if agent_id is None:
         return seen

@@ -35,9 +35,9 @@ HOW_TO_SET_UP = (
 
 @dataclass(frozen=True, slots=True)
 class AgentOptions:
-    """What a request to an agent's model is made of. `agent_id` is None for the server's own agent.
+    """The configuration of requests to an agent's model. `agent_id` is None for the server's own agent.
 
-    `is_metered`: the operator's endpoint answers, and what it costs counts in the owner's quota.
+    `is_metered`: the operator's endpoint is used, and its cost counts against the owner's quota.
     """
 
     name: str
@@ -66,13 +66,13 @@ def get_agent(*, owner: AbstractBaseUser, agent_id: int) -> Agent:
 
 
 def agent_for(*, owner: AbstractBaseUser, conversation_id: int | None, agent_id: int | None) -> Agent | None:
-    """The agent that is asked for, else the usual one; None for the server's own (id 0). Raises: NotFound."""
+    """The requested agent, else the usual one; None for the server's own (id 0). Raises: NotFound."""
     wanted = usual_agent_id(owner=owner, conversation_id=conversation_id) if agent_id is None else agent_id
     return get_agent(owner=owner, agent_id=wanted) if wanted else None
 
 
 def usual_agent_id(*, owner: AbstractBaseUser, conversation_id: int | None) -> int:
-    """Who answered here last, else the owner's first agent; 0 for the server's own."""
+    """The last agent that answered here, else the owner's first one; 0 for the server's own."""
     with connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.chat", "usual_agent"), {"owner": owner.pk, "conversation": conversation_id})
         (agent_id,) = cursor.fetchone()
@@ -80,7 +80,7 @@ def usual_agent_id(*, owner: AbstractBaseUser, conversation_id: int | None) -> i
 
 
 def options_of(agent: Agent | None, *, owner: User) -> AgentOptions:
-    """What requests to the agent's model are made of. Raises: NoEndpoint, InvalidInput, SwitchedOff."""
+    """The configuration of requests to the agent's model. Raises: NoEndpoint, InvalidInput, SwitchedOff."""
     if agent is not None and agent.is_switched_off:
         raise SwitchedOff(f"An administrator has switched “{agent.name}” off: choose another agent, or ask them why.")
     agent = agent or Agent(name=DEFAULT_NAME, tools=[tool.name for tool in tool_definitions()])
@@ -161,11 +161,10 @@ def create_agent(*, owner: User, values: Mapping[str, Any]) -> Agent:
 
 
 def change_agent(*, owner: User, agent_id: int, values: Mapping[str, Any]) -> Agent:
-    """Set the values that are given, by field name; beside the fields `api_key` and `context_strategy` (one name).
+    """Set the given values, by field name; in addition to the fields `api_key` and `context_strategy` (one name).
 
-    A stored key is for the server that it was entered for: another scheme, host or port without a key drops it, and
-    `key_was_dropped` of the agent says so.
-    Raises: NotFound, InvalidInput.
+    A stored key belongs to the server that it was entered for: changing the scheme, host or port without a new key
+    deletes it, and sets the agent's `key_was_dropped`. Raises: NotFound, InvalidInput.
     """
     agent = get_agent(owner=owner, agent_id=agent_id)
     agent.owner = owner
@@ -195,14 +194,14 @@ def _set_values(agent: Agent, values: Mapping[str, Any]) -> None:
 
 
 def drop_key_of_other_server(agent: Agent, address_before: str) -> None:
-    """Delete the stored key where the agent's address is another server's than before; not saved yet."""
+    """Delete the stored key if the agent's address now names another server; does not save."""
     agent.key_was_dropped = agent.has_key and origin_of(agent.base_url) != origin_of(address_before)
     if agent.key_was_dropped:
         agent.api_key_encrypted = ""
 
 
 def check_agent(agent: Agent) -> None:
-    """Bring the agent's values into their stored form. Raises: InvalidInput saying what to change."""
+    """Convert the agent's values to their stored form. Raises: InvalidInput, which says what to change."""
     agent.name = one_line(storable(agent.name), 100)
     agent.model = one_line(storable(agent.model), 200)
     agent.system_prompt = storable(agent.system_prompt).strip()

@@ -1,6 +1,6 @@
-"""Records what passes through the proxy: a request's messages and the reply, as a conversation of the caller.
+"""Records exchanges that pass through the proxy: a request's messages and the reply, as a conversation of the caller.
 
-All of this happens after the reply was passed on; if it fails, only the log says so.
+All of this happens after the reply was forwarded; if it fails, only the log says so.
 """
 
 import json
@@ -25,7 +25,7 @@ SOURCE = "proxy"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The bytes of a reply as far as they came. `cut_by` says what ended it, should its own end not be among them."""
+    """The bytes of a reply received so far. `cut_by` says what ended it, if its own end is not among them."""
 
     body: bytes
     is_stream: bool
@@ -34,9 +34,9 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """One exchange: the messages that were sent, and the reply. `interruption` says why that is only its beginning.
+    """One exchange: the messages that were sent, and the reply. `interruption` says why the reply is incomplete.
 
-    `total_tokens` is what the endpoint says that it cost.
+    `total_tokens` is the cost reported by the endpoint.
     """
 
     model: str
@@ -47,7 +47,7 @@ class Captured:
 
 
 def read_exchange(request_body: bytes, answer: Answer) -> Captured | None:
-    """The exchange as values; None where nothing was answered. Raises: ValueError, InvalidInput."""
+    """The exchange as values; None if nothing was answered. Raises: ValueError, InvalidInput."""
     asked = json.loads(request_body)
     now = timezone.now()
     drafts = [message_draft(message, unknown=lambda kind: None) for message in asked["messages"]]
@@ -68,7 +68,7 @@ def _stamped(draft: MessageDraft, now: Any, *, model: str = "") -> MessageDraft:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A reply as far as it came, whether it came to its end, and what it cost where that is said."""
+    """A reply as received, whether it is complete, and its cost if reported."""
 
     draft: MessageDraft
     is_complete: bool
@@ -107,9 +107,9 @@ def _streamed_reply(body: bytes) -> _Read:
 
 
 def record_exchange(*, owner: User, captured: Captured) -> int:
-    """Continue the conversation whose history the request repeats, or store a new one; its id.
+    """Continue the conversation whose history the request repeats, or store a new one; returns its id.
 
-    A reply that broke off is marked as one that this server wrote itself would be.
+    An incomplete reply is marked like one of this server's own.
     """
     hashes = history_hashes(captured.messages)
     with transaction.atomic():

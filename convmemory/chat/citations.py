@@ -1,6 +1,7 @@
 """Citations: what a reply's tools found is numbered, and a number in the reply becomes a link to that turn or section.
 
-Numbers run through the whole conversation, so that one number means one source, to the model and to the reader. Pure.
+Numbering continues through the whole conversation, so that one number means one source, for the model and the reader.
+Pure.
 """
 
 import re
@@ -33,7 +34,7 @@ def with_citations(answer: Mapping[str, Any], *, first: int) -> dict[str, Any]:
 
 
 def _place_of(result: Any) -> str:
-    """Where the result stands in the archive; the place that its own `cite` names goes before its address."""
+    """The result's place in the archive; the place in its own `cite` takes precedence over its address."""
     if not isinstance(result, Mapping):
         return ""
     own = _CITED_PLACE.fullmatch(str(result.get("cite", "")))
@@ -44,12 +45,12 @@ def _place_of(result: Any) -> str:
 
 
 def sources_in(texts: Iterable[str]) -> dict[int, str]:
-    """The addresses by number, as tools' answers hold them, cut ones too."""
+    """The addresses by number in tools' answers, including answers that were cut."""
     return {int(number): place for text in texts for number, place in _CITE.findall(text)}
 
 
 def link_citations(text: str, sources: Mapping[int, str]) -> str:
-    """Markdown with links in the place of numbers that name sources; code stays as it is."""
+    """Markdown in which numbers that name sources become links; code stays unchanged."""
     if not sources:
         return text
     pieces = _CODE.split(text)

@@ -25,7 +25,7 @@ _http_clients: "WeakKeyDictionary[asyncio.AbstractEventLoop, httpx2.AsyncClient]
 
 
 def client_for(endpoint: Endpoint) -> "AsyncOpenAI":
-    """The client of this event loop for the endpoint; nobody closes it but `close_clients`."""
+    """This event loop's client for the endpoint; only `close_clients` closes it."""
     opened = _clients.setdefault(asyncio.get_running_loop(), OrderedDict())
     key = (endpoint.base_url, endpoint.api_key, endpoint.timeout_s, endpoint.is_public_only)
     if key not in opened:
@@ -55,7 +55,7 @@ def _open_http(*, is_public_only: bool = False, **options: Any) -> "httpx2.Async
 
 
 def http_client(*, timeout_s: float) -> "httpx2.AsyncClient":
-    """The plain HTTP client of this event loop, for the proxy; `timeout_s` limits the wait for the next bytes."""
+    """This event loop's plain HTTP client, for the proxy; `timeout_s` limits the wait for the next bytes."""
     loop = asyncio.get_running_loop()
     if loop not in _http_clients:
         _http_clients[loop] = _open_http(timeout=timeout_s)

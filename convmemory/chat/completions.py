@@ -16,7 +16,8 @@ from convmemory.core.errors import EndpointUnavailable
 
 
 def request_body(agent: AgentOptions, messages: Sequence[dict[str, Any]], *, may_call: bool) -> dict[str, Any]:
-    """The request. With `may_call` false the tools stay defined, because the messages name them, but are refused."""
+    """The request. With `may_call` false the tools stay defined, because the messages name them, but may not be
+    called."""
     body: dict[str, Any] = {"model": agent.endpoint.model, "messages": list(messages), "stream": True}
     body |= reply_limit(agent.endpoint, agent.reply_tokens)
     if agent.temperature is not None:
@@ -30,7 +31,7 @@ def request_body(agent: AgentOptions, messages: Sequence[dict[str, Any]], *, may
 
 @asynccontextmanager
 async def open_stream(agent: AgentOptions, body: dict[str, Any]) -> AsyncIterator[AsyncIterator[object]]:
-    """The chunks of the completion as JSON values; what the block raises because of their form counts, too.
+    """The chunks of the completion as JSON values; errors about their form, raised in the block, are converted too.
 
     Raises: EndpointBusy, EndpointRefused, EndpointUnavailable.
     """

@@ -17,12 +17,12 @@ REASONING_FIELDS = ("reasoning_content", "reasoning")
 
 
 class MalformedChunk(ValueError):
-    """A chunk that has not the form of a chat completion's."""
+    """A chunk that does not have the form of a chat completion chunk."""
 
 
 @dataclass(slots=True)
 class CallDraft:
-    """A tool call of which pieces have arrived. `error` says why its arguments cannot be used."""
+    """A tool call whose pieces are arriving. `error` says why its arguments cannot be used."""
 
     id: str = ""
     name: str = ""
@@ -44,16 +44,16 @@ class CallDraft:
 
 @dataclass(frozen=True, slots=True)
 class FinishedCall:
-    """A complete tool call; `error` is empty where its arguments can be used."""
+    """A complete tool call; `error` is empty if its arguments can be used."""
 
     part: ToolCallPart
     error: str = ""
 
 
 class CompletionDraft:
-    """One streamed completion. `finish_reason` is "" until the server has said that it is at its end.
+    """One streamed completion. `finish_reason` is "" until the server has announced the end.
 
-    `total_tokens` is what the request cost, None where the server does not tell.
+    `total_tokens` is the cost of the request, None if the server does not report it.
     """
 
     def __init__(self, *, call_id_prefix: str = "call") -> None:
@@ -66,7 +66,7 @@ class CompletionDraft:
         self._call_id_prefix = call_id_prefix
 
     def add(self, chunk: object) -> list[Event]:
-        """Take one chunk in; what a listener hears of it. Raises: MalformedChunk."""
+        """Add one chunk; returns the events for listeners. Raises: MalformedChunk."""
         chunk_values = _mapping(chunk)
         self.model = self.model or _text(chunk_values.get("model"))
         self.total_tokens = usage_in(chunk_values) or self.total_tokens
@@ -116,7 +116,7 @@ class CompletionDraft:
 
     @property
     def received_texts(self) -> list[str]:
-        """Everything that the model has written, for counting it."""
+        """Everything that the model has written, to count its tokens."""
         calls = (piece for call in self._calls for piece in (call.name, *call.arguments))
         return [*(piece for _, pieces in self._spoken for piece in pieces), *calls]
 
@@ -131,7 +131,7 @@ class CompletionDraft:
 
 
 def usage_in(answer: Mapping[str, Any]) -> int | None:
-    """The tokens of question and answer together, where a server tells them."""
+    """The tokens of question and answer together, if the server reports them."""
     usage = answer.get("usage")
     total = usage.get("total_tokens") if isinstance(usage, Mapping) else None
     return total if type(total) is int and total > 0 else None

@@ -8,7 +8,7 @@ from convmemory.conversations.reading import get_conversation
 
 
 def dry_run_of_agent(*, owner: User, conversation_id: int, agent_id: int | None) -> tuple[AgentOptions, DryRun]:
-    """What the agent would be sent of the conversation now; without an id the one that would answer next.
+    """What the agent would be sent of the conversation now; without an id, the agent that would answer next.
 
     Raises: NotFound, NoEndpoint, InvalidInput.
     """

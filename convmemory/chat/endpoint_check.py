@@ -22,7 +22,7 @@ MODEL_CHARS = 200
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What the form holds. `agent_id` names the agent whose stored key counts where no key was typed."""
+    """The values of the form. `agent_id` names the agent whose stored key is used if no key was typed."""
 
     base_url: str
     api_key: str = ""
@@ -31,7 +31,7 @@ class Trial:
 
 
 async def list_models(*, owner: User, trial: Trial) -> list[str]:
-    """The models that the endpoint names, in the order of the alphabet.
+    """The models that the endpoint offers, in alphabetical order.
 
     Raises: InvalidInput for an address that the owner may not use, NoEndpoint, NotFound, EndpointError.
     """
@@ -73,7 +73,7 @@ def _endpoint(owner: User, trial: Trial) -> Endpoint:
 
 
 def _stored_key(owner: User, agent_id: int | None, address: str) -> str:
-    """The agent's key, which is for the server that it was entered for and for no other."""
+    """The agent's key, if the address is that of the server that it was entered for."""
     if agent_id is None:
         return ""
     agent = get_agent(owner=owner, agent_id=agent_id)

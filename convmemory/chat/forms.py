@@ -20,7 +20,7 @@ STRATEGY_LABELS: Mapping[str, str] = {
 
 
 class AgentForm(forms.Form):
-    """Everything of an agent; the key is written and never shown."""
+    """All fields of an agent; the key can be set and is never shown."""
 
     name = forms.CharField(max_length=100)
     system_prompt = forms.CharField(required=False, widget=forms.Textarea(attrs={"rows": 6}))
@@ -64,7 +64,7 @@ class AgentForm(forms.Form):
         )
 
     def values(self) -> dict[str, Any]:
-        """What `agents.create_agent` and `change_agent` take."""
+        """The arguments for `agents.create_agent` and `change_agent`."""
         values = dict(self.cleaned_data)
         if not values["api_key"]:
             del values["api_key"]
@@ -78,6 +78,6 @@ def initial_of(agent: Agent) -> dict[str, Any]:
 
 
 def _strategy_choices(chosen: Sequence[str]) -> list[tuple[str, str]]:
-    """What can be ticked, those of the agent first and in its order, which a form keeps."""
+    """The strategies to tick, those of the agent first and in its order, which the form preserves."""
     names = [*chosen, *(name for name in STRATEGIES if name not in chosen)]
     return [(name, STRATEGY_LABELS.get(name, name)) for name in names if name in STRATEGIES]

@@ -1,4 +1,4 @@
-"""Writes one reply: asks the model, runs the tools that it calls, and asks again until it has answered.
+"""Writes one reply: calls the model, runs the tools that it requests, and repeats until it has answered.
 
 Events go to `publish` and messages are collected in `progress`; nothing here stores the reply or knows who listens.
 """
@@ -38,7 +38,7 @@ class ContextTooLarge(InvalidInput):
 
 
 async def write_reply(job: ReplyJob, progress: ReplyProgress, publish: Publish) -> str:
-    """Write the reply; a remark on how it ended, mostly "".
+    """Write the reply; returns a remark on how it ended, usually "".
 
     Raises: ContextTooLarge, EndpointError, QuotaUsedUp.
     """
@@ -75,7 +75,7 @@ def _prepare(job: ReplyJob) -> FilterResult:
 
 
 def summary_of(context: FilterResult) -> dict[str, Any]:
-    """What the pipeline did, as JSON values; empty where it did nothing."""
+    """The effect of the pipeline, as JSON values; empty if it had none."""
     if not context.was_filtered:
         return {}
     return {
@@ -91,7 +91,7 @@ def summary_of(context: FilterResult) -> dict[str, Any]:
 async def _complete(
     job: ReplyJob, context: FilterResult, progress: ReplyProgress, publish: Publish, *, may_call: bool
 ) -> tuple[list[FinishedCall], str]:
-    """One completion: the calls that it makes, and a remark where it was cut."""
+    """One completion: its tool calls, and a remark if it was cut."""
     own = [
         ContextMessage(message_id=None, position=-1 - number, role=draft.role, parts=draft.parts)
         for number, draft in enumerate(progress.messages)

@@ -1,7 +1,7 @@
 """Finds the recorded conversation that a request continues, by the hash of its history. Pure.
 
-System messages do not count, because clients put the time and other changing values into them; neither do thinking
-and the ids of calls, which clients leave out or change.
+System messages are ignored, because clients put the time and other changing values into them; so are thinking and the
+ids of calls, which clients omit or change.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ START = b""
 
 
 def history_hashes(drafts: Iterable[MessageDraft], *, start: bytes = START) -> list[bytes]:
-    """After each message the hash of all up to it; a system message changes nothing."""
+    """After each message the hash of all messages so far; a system message leaves it unchanged."""
     hashes: list[bytes] = []
     current = start
     for draft in drafts:
@@ -34,6 +34,6 @@ def _canonical(draft: MessageDraft) -> str:
 
 
 def messages_after(drafts: Sequence[MessageDraft], hashes: Sequence[bytes], known: bytes) -> list[MessageDraft]:
-    """The messages that come after the history `known`, without system messages."""
+    """The messages after the history `known`, without system messages."""
     last = len(hashes) - 1 - list(reversed(hashes)).index(known)
     return [draft for draft in drafts[last + 1 :] if draft.role != "system"]

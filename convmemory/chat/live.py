@@ -1,8 +1,8 @@
 """The replies that this process is writing, each as a task of its own, and their listeners.
 
 If a listener leaves, the reply is still written to its end and stored. A heartbeat renews the lease, saves what was
-received, and notices when another process was asked to stop the reply. Nothing here needs to survive the process:
-another one takes over when the lease of a dead one has run out.
+received, and notices requests from other processes to stop the reply. Nothing here needs to survive the process:
+another one takes over when a dead process's lease has expired.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 
 class LiveReply:
-    """One reply in the making."""
+    """One reply in progress."""
 
     def __init__(self, job: ReplyJob) -> None:
         self.job = job
@@ -47,7 +47,7 @@ class LiveReply:
         self._task = asyncio.create_task(self._run(), name=f"reply-{job.reply_id}")
 
     def listen(self) -> AsyncIterator[Event | None]:
-        """Every event from this call on, the last one included; None where nothing happened for `QUIET_S`."""
+        """Every event from this call on, including the last one; None if nothing happened for `QUIET_S`."""
         queue: asyncio.Queue[Event] = asyncio.Queue()
         self._listeners.append(queue)
         return self._events(queue)
@@ -69,7 +69,7 @@ class LiveReply:
         self._loop.call_soon_threadsafe(self._stop.set)
 
     async def interrupt(self) -> None:
-        """Store what there is because the process ends."""
+        """Store what was received, because the process is ending."""
         self._task.cancel()
         with suppress(asyncio.CancelledError):
             await self._task
@@ -92,7 +92,7 @@ class LiveReply:
             _replies.pop(self.job.reply_id, None)
 
     async def _write_until_ending(self) -> Ending | None:
-        """How it ended; None where the reply is no longer ours."""
+        """How it ended; None if the reply no longer belongs to this process."""
         writing = asyncio.create_task(write_reply(self.job, self._progress, self._publish))
         watching = asyncio.create_task(self._watch())
         try:
@@ -106,7 +106,7 @@ class LiveReply:
             await asyncio.gather(writing, watching, return_exceptions=True)
 
     async def _watch(self) -> Ending | None:
-        """Ends when somebody stops the reply, or it is no longer ours."""
+        """Returns when somebody stops the reply, or it no longer belongs to this process."""
         interval = min(MAX_FLUSH_S, ChatOptions.from_settings().chat_lease_s / 5)
         while True:
             with suppress(TimeoutError):
@@ -120,7 +120,7 @@ class LiveReply:
                 return None
 
     async def _beat(self) -> Pulse:
-        """A database that does not answer for a moment costs a beat, not the reply."""
+        """If the database does not answer for a moment, a heartbeat is lost, not the reply."""
         heard = self._heard
         received = self._received() if heard != self._kept else None
         try:
@@ -189,17 +189,17 @@ _replies: dict[int, LiveReply] = {}
 
 
 def start_reply(job: ReplyJob) -> LiveReply:
-    """Begin to write in the running event loop."""
+    """Start writing in the running event loop."""
     reply = _replies[job.reply_id] = LiveReply(job)
     return reply
 
 
 def stop_here(reply_id: int) -> None:
-    """Stop the reply at once if this process is writing it; another process hears of it with its next heartbeat."""
+    """Stop the reply at once if this process is writing it; another process learns of it with its next heartbeat."""
     if reply := _replies.get(reply_id):
         reply.stop()
 
 
 async def interrupt_all() -> None:
-    """Store what every reply of this process has received, because the process ends."""
+    """Store what every reply of this process has received, because the process is ending."""
     await asyncio.gather(*(reply.interrupt() for reply in list(_replies.values())))

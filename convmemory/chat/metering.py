@@ -1,4 +1,4 @@
-"""Counts what requests to the operator's endpoint cost against the quota of the person who asks.
+"""Counts the cost of requests to the operator's endpoint against the quota of the person who asks.
 
 If the endpoint does not report its usage, it is estimated from the lengths of the request and the reply.
 """
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 @asynccontextmanager
 async def metered(job: ReplyJob, body: dict[str, Any], draft: CompletionDraft) -> AsyncIterator[None]:
-    """Around one completion of the job's agent: reserves what it may cost, then counts what `draft` did cost.
+    """Wraps one completion of the job's agent: reserves its maximum cost, then counts the actual cost of `draft`.
 
     Agents with an endpoint of their own cost nothing. Raises: QuotaUsedUp.
     """
@@ -44,7 +44,7 @@ def _cost(draft: CompletionDraft, asked: int) -> int:
 
 
 async def settle_quietly(reservation: Reservation, *, tokens: int) -> None:
-    """Settle; a database that does not answer costs the correction, not the reply."""
+    """Settle the reservation; if the database does not answer, only the correction is lost, not the reply."""
     try:
         await in_thread(settle, reservation, tokens=tokens)
     except DatabaseError as error:

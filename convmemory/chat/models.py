@@ -12,10 +12,10 @@ from convmemory.documents.models import Document
 
 
 class Agent(models.Model):
-    """Whom one talks to: a model behind an endpoint, with a system prompt, tools and a context pipeline.
+    """A chat partner: a model behind an endpoint, with a system prompt, tools and a context pipeline.
 
-    An empty `base_url` means the server's own endpoint, with its key; an empty `model` its model. A null
-    number means the endpoint's or the server's default.
+    An empty `base_url` means the server's own endpoint, with its key; an empty `model` its model. A null number means
+    the endpoint's or the server's default.
     """
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="agents")
@@ -55,7 +55,7 @@ class Agent(models.Model):
 
 
 class AgentDocument(models.Model):
-    """A document attached to an agent: it is searched in every conversation in which that agent answers."""
+    """A document attached to an agent: it is searched in every conversation that the agent answers."""
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
     agent = models.ForeignKey(Agent, on_delete=models.CASCADE, related_name="+", db_index=False)
@@ -70,10 +70,10 @@ class AgentDocument(models.Model):
 
 
 class Reply(models.Model):
-    """One answer of a model, from the question to its end; of those that pass the proxy, one that broke off.
+    """One answer of a model, from the question to its end; of proxied answers, only incomplete ones.
 
-    While it runs, `partial` holds the messages received so far (`replies.draft_to_json`), so that a dead
-    process loses at most a flush interval. At most one reply runs in a conversation.
+    While it runs, `partial` contains the messages received so far (`replies.draft_to_json`), so that a dead process
+    loses at most one flush interval. At most one reply runs in a conversation.
     """
 
     class Status(models.TextChoices):
@@ -112,7 +112,7 @@ class Reply(models.Model):
 
 
 class CapturedHistory(models.Model):
-    """Where a conversation recorded by the proxy stands: the hash of all its messages so far."""
+    """The state of a conversation recorded by the proxy: the hash of all its messages so far."""
 
     conversation = models.OneToOneField(
         Conversation, on_delete=models.CASCADE, primary_key=True, related_name="captured_history"

@@ -7,7 +7,7 @@ from convmemory.core.options import FromSettings
 
 @dataclass(frozen=True, slots=True)
 class ChatOptions(FromSettings):
-    """How long a reply belongs to the process that writes it, and what agents' endpoints may be."""
+    """How long the lease of a reply is, and which endpoints agents may have."""
 
     chat_lease_s: int
     chat_context_window: int

@@ -1,4 +1,4 @@
-"""What the chat adds to a conversation's page: the composer, and a note on how each reply ended."""
+"""The chat's additions to a conversation's page: the composer, and a note on how each reply ended."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class AgentChoice:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What stands in the composer already; `replaces` is the id of the question that it takes the place of."""
+    """The initial content of the composer; `replaces` is the id of the question that it replaces."""
 
     text: str = ""
     replaces: int | None = None
@@ -42,9 +42,9 @@ NOTHING_WRITTEN = Written()
 
 @dataclass(frozen=True, slots=True)
 class Composer:
-    """The form at the foot of a conversation. `can_send` is false where no endpoint is set up.
+    """The form at the foot of a conversation. `can_send` is false if no endpoint is set up.
 
-    `last_question` is the id of the last question where it can be asked again.
+    `last_question` is the id of the last question if it can be asked again.
     """
 
     conversation_id: int | None
@@ -74,7 +74,7 @@ def composer_for(*, owner: User, conversation: Conversation | None, written: Wri
 
 
 def _last_question(conversation: Conversation) -> int | None:
-    """The conversation's last question, where this server's chat was asked it."""
+    """The conversation's last question, if it was asked in this server's chat."""
     asked = conversation.messages.filter(is_real_user=True, superseded=False).order_by("-position")[:1]
     replies = Reply.objects.filter(conversation=conversation, question__in=asked.values("pk"))
     return replies.values_list("question_id", flat=True).first()
@@ -87,7 +87,7 @@ def _is_busy(conversation: Conversation) -> bool:
 
 
 def notes_on(replies: Iterable[Reply], messages: Sequence[Message]) -> dict[int, list[Note]]:
-    """Notes by message id: on a question what the model was not sent, at a reply's end how it ended."""
+    """Notes by message id: on a question, what the model was not sent; at a reply's end, how it ended."""
     by_question = {reply.question_id: reply for reply in replies}
     notes: dict[int, list[Note]] = {}
     current: Reply | None = None
@@ -122,14 +122,14 @@ def _context_notes(reply: Reply) -> list[Note]:
 
 @dataclass(frozen=True, slots=True)
 class ReceivedPart:
-    """A part of a reply that is being written, for a page that was opened meanwhile."""
+    """A part of a reply in progress, for a page opened meanwhile."""
 
     type: str
     html: str
 
 
 def received_parts(reply: Reply) -> list[ReceivedPart]:
-    """What a running reply has said so far, as safe HTML."""
+    """What a running reply contains so far, as safe HTML."""
     parts = [part for draft in read_partial(reply.partial)[0] for part in draft.parts]
     return [
         ReceivedPart(part.type, render_markdown(part.text))

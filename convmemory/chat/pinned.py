@@ -21,7 +21,7 @@ RESOLVE_TIMEOUT_S = 10.0
 
 
 async def public_addresses(host: str, port: int) -> list[str]:
-    """The addresses of `host`. Raises: AddressRefused where one of them is not public; OSError where it has none."""
+    """The addresses of `host`. Raises: AddressRefused if one of them is not public; OSError if it has none."""
     async with asyncio.timeout(RESOLVE_TIMEOUT_S):
         found = await asyncio.to_thread(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
     addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))

@@ -1,6 +1,6 @@
-"""What a reply has produced so far: whole messages, and the one that is being received. Pure.
+"""What a reply has produced so far: whole messages, and the one being received. Pure.
 
-`Reply.partial` holds its JSON form, so that another process can finish what a dead one began.
+`Reply.partial` is its JSON form, so that another process can finish what a dead one began.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,18 +34,18 @@ class ReplyProgress:
     sources: dict[int, str] = field(default_factory=dict)
 
     def add_sources(self, texts: Iterable[str]) -> None:
-        """Take in what tools' answers hold."""
+        """Add the sources in tools' answers."""
         self.sources |= sources_in(texts)
 
     def received(self, *, now: datetime) -> list[MessageDraft]:
-        """Everything worth keeping if it ended now, every tool call with a result."""
+        """Everything worth keeping if the reply ended now, with a result for every tool call."""
         kept = list(self.messages)
         if self.current is not None and (parts := self.current.spoken_parts):
             kept.append(MessageDraft(role="assistant", parts=parts, model=self.current.model, created_at=now))
         return [*(self._linked(draft) for draft in kept), *_missing_results(kept, now)]
 
     def _linked(self, draft: MessageDraft) -> MessageDraft:
-        """The message with links in the place of the numbers that it cites."""
+        """The message with links in place of the numbers that it cites."""
         parts = tuple(
             replace(part, text=link_citations(part.text, self.sources)) if isinstance(part, TextPart) else part
             for part in draft.parts
@@ -63,14 +63,14 @@ def _missing_results(drafts: Sequence[MessageDraft], now: datetime) -> Iterable[
 
 
 def draft_to_json(draft: MessageDraft) -> dict[str, Any]:
-    """What a reply's message has, as JSON values."""
+    """The contents of a reply's message, as JSON values."""
     created_at = draft.created_at.isoformat() if draft.created_at else None
     parts = [part_to_json(part) for part in draft.parts]
     return {"role": draft.role, "model": draft.model, "created_at": created_at, "parts": parts}
 
 
 def read_partial(values: Any) -> tuple[list[MessageDraft], bool]:
-    """The messages of a `Reply.partial` that can be read, and whether those are all."""
+    """The readable messages of a `Reply.partial`, and whether those are all."""
     if not isinstance(values, list):
         return [], False
     drafts = [draft for value in values if (draft := _readable(value)) is not None]

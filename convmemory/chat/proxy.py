@@ -117,7 +117,7 @@ async def _forward_chat(request: HttpRequest, caller: User, endpoint: Endpoint) 
 async def _send(
     request: HttpRequest, endpoint: Endpoint, method: str, path: str, body: bytes
 ) -> "httpx2.Response | JsonResponse":
-    """The endpoint's response with its body unread, or an error where there is none."""
+    """The endpoint's response with its body unread, or an error if there is none."""
     import httpx2
 
     headers = {name: request.headers[name] for name in FORWARDED if name in request.headers}
@@ -152,7 +152,7 @@ async def _body(upstream: "httpx2.Response") -> AsyncIterator[bytes]:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A request that is being answered: whose it is, its body, and what it has reserved of the quota."""
+    """A request being answered: its owner, its body, and its reservation of the quota."""
 
     caller: User
     asked: bytes
@@ -160,7 +160,7 @@ class Exchange:
 
 
 async def _recorded(upstream: "httpx2.Response", endpoint: Endpoint, exchange: Exchange) -> AsyncIterator[bytes]:
-    """The body as it comes; whatever came of it is recorded, and where it broke off, why."""
+    """The body as it arrives; afterwards the reply is recorded, and if it broke off, why."""
     import httpx2
 
     is_stream = upstream.headers.get("content-type", "").startswith(EVENTS)

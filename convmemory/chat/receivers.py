@@ -1,4 +1,4 @@
-"""What chat does for conversations: hands over what a dead writer had received, and adds to their pages."""
+"""The chat's receivers of conversation signals: hands over what a dead writer had received, and adds to pages."""
 
 from collections.abc import Sequence
 from typing import Any

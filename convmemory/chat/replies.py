@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ReplyJob:
-    """A reply that has begun: everything that writing it needs."""
+    """A reply that has begun: everything needed to write it."""
 
     reply_id: int
     conversation_id: int
@@ -60,14 +60,14 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class StoredReply:
-    """What the end of a reply left in the conversation; both None where nothing was answered."""
+    """The result of a reply in the conversation; both None if nothing was answered."""
 
     turn_number: int | None
     last_message_id: int | None
 
 
 class Pulse(Enum):
-    """What a heartbeat tells the writer."""
+    """A heartbeat's message to the writer."""
 
     GO_ON = "go on"
     STOP = "stop"
@@ -86,7 +86,7 @@ def lease() -> timedelta:
 
 
 def start_conversation(*, owner: User, text: str, agent_id: int | None) -> Conversation:
-    """An empty conversation for a first message that can be answered. Raises: as `begin_reply`."""
+    """An empty conversation for a first message that can be answered. Raises: like `begin_reply`."""
     _clean(text)
     agent = agent_for(owner=owner, conversation_id=None, agent_id=agent_id)
     options = _usable(agent, owner)
@@ -98,10 +98,10 @@ def start_conversation(*, owner: User, text: str, agent_id: int | None) -> Conve
 def begin_reply(
     *, owner: User, conversation_id: int, text: str, agent_id: int | None = None, replaces: int | None = None
 ) -> ReplyJob:
-    """Store the question and take the conversation for its answer, both or neither.
+    """Store the question and lock the conversation for its answer, both or neither.
 
-    `replaces` is the message id of an earlier question that was asked here: the thread goes on from its place, without
-    it and what came after. Raises: NotFound, ConversationBusy, NoEndpoint, InvalidInput, TooLarge, SwitchedOff,
+    `replaces` is the message id of an earlier question that was asked here: the thread continues from its place,
+    without it and what followed. Raises: NotFound, ConversationBusy, NoEndpoint, InvalidInput, TooLarge, SwitchedOff,
     QuotaUsedUp.
     """
     question = MessageDraft(role="user", parts=(TextPart(_clean(text)),), created_at=timezone.now())
@@ -125,7 +125,7 @@ def begin_reply(
 
 
 def question_asked_here(*, owner: AbstractBaseUser, conversation_id: int, message_id: int) -> str:
-    """The text of a question that this server's chat was asked and that still counts. Raises: NotFound."""
+    """The text of a question that was asked in this server's chat and is not superseded. Raises: NotFound."""
     asked = Message.objects.filter(
         pk=message_id, owner_id=owner.pk, conversation_id=conversation_id, role="user", superseded=False
     ).first()
@@ -137,7 +137,7 @@ def question_asked_here(*, owner: AbstractBaseUser, conversation_id: int, messag
 
 
 def _usable(agent: Agent | None, owner: User) -> AgentOptions:
-    """Raises: as `begin_reply`, where the agent cannot answer now."""
+    """Raises: like `begin_reply`, if the agent cannot answer now."""
     options = options_of(agent, owner=owner)
     if options.is_metered:
         require_quota(owner_id=owner.pk)
@@ -160,7 +160,7 @@ def _clean(text: str) -> str:
 
 
 def beat(job: ReplyJob, received: Sequence[MessageDraft] | None) -> Pulse:
-    """Prolong the lease and keep what was received (None: nothing new); what the writer shall do."""
+    """Prolong the lease and store what was received (None: nothing new); returns what the writer should do."""
     with transaction.atomic():
         if not responses.renew_response(owner=job.owner, conversation_id=job.conversation_id, lease=lease()):
             return Pulse.LOST
@@ -175,12 +175,13 @@ def beat(job: ReplyJob, received: Sequence[MessageDraft] | None) -> Pulse:
 
 
 def note_context(job: ReplyJob, context: Mapping[str, Any]) -> None:
-    """Keep what the context pipeline did for this reply, for the page."""
+    """Store the effect of the context pipeline on this reply, for the page."""
     Reply.objects.filter(owner_id=job.owner.pk, pk=job.reply_id).update(context=dict(context))
 
 
 def request_stop(*, owner: AbstractBaseUser, conversation_id: int) -> int:
-    """Ask the writer, in whichever process, to stop; the reply's id. Raises: NotFound where nothing is written."""
+    """Ask the writer, in whichever process, to stop; returns the reply's id. Raises: NotFound if nothing is being
+    written."""
     reading.get_conversation(owner=owner, conversation_id=conversation_id)
     running = Reply.objects.filter(owner_id=owner.pk, conversation_id=conversation_id, status=Reply.Status.RUNNING)
     found = running.values_list("pk", flat=True).first()
@@ -202,7 +203,7 @@ def replies_of(*, owner: AbstractBaseUser, conversation_id: int, limit: int) -> 
 def finish_reply(job: ReplyJob, received: Sequence[MessageDraft], ending: Ending) -> StoredReply:
     """Store the reply, number its turn and set the conversation idle, in one short transaction.
 
-    Raises: ReplyLost, where nothing is stored.
+    Raises: ReplyLost; then nothing is stored.
     """
     with transaction.atomic():
         try:
@@ -235,10 +236,10 @@ def _end(owner_id: int, reply_id: int, ending: Ending, *, keeps_partial: bool = 
 
 
 def take_over(conversation: Conversation) -> list[MessageDraft]:
-    """End the reply that a dead process was writing here; what had been received of it.
+    """End the reply that a dead process was writing here; returns what had been received of it.
 
-    The caller holds the lock on the conversation's row and stores the messages. What of them cannot be read is
-    left out, and stays in the reply's row.
+    The caller has locked the conversation's row and stores the messages. Unreadable messages are left out, and stay in
+    the reply's row.
     """
     mine = Reply.objects.filter(owner_id=conversation.owner_id, conversation=conversation)
     reply = mine.filter(status=Reply.Status.RUNNING).select_for_update().first()
@@ -253,7 +254,7 @@ def take_over(conversation: Conversation) -> list[MessageDraft]:
 
 
 def note_interruption(*, owner: AbstractBaseUser, conversation_id: int, model: str, reason: str) -> None:
-    """Mark the last answer of a conversation, which another program was given, as interrupted."""
+    """Mark the last answer of a conversation, which went to another program, as interrupted."""
     questions = Message.objects.filter(owner_id=owner.pk, conversation_id=conversation_id, is_real_user=True)
     Reply.objects.create(
         owner_id=owner.pk,

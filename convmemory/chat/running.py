@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 @asynccontextmanager
 async def chat_is_running() -> AsyncIterator[None]:
-    """While the server serves; at the end the replies that are being written are stored as interrupted."""
+    """Runs while the server serves; at the end, replies in progress are stored as interrupted."""
     watching = asyncio.create_task(_release_abandoned(), name="release-abandoned-replies")
     warming = asyncio.create_task(asyncio.to_thread(_warm_up))
     try:
@@ -37,15 +37,15 @@ async def chat_is_running() -> AsyncIterator[None]:
 
 
 def _warm_up() -> None:
-    """The client takes a second to import: not while somebody waits for the first reply."""
+    """Import the client, which takes a second, before somebody waits for the first reply."""
     if endpoint_from_settings() is not None:
         import openai  # noqa: F401
 
 
 async def _release_abandoned() -> None:
-    """Every few seconds, so that a conversation is idle soon after its lease has run out.
+    """Every few seconds, so that a conversation is idle soon after its lease has expired.
 
-    The worker's sweep does the same every minute, where no web process runs.
+    The worker's sweep does the same every minute, if no web process runs.
     """
     while True:
         try:

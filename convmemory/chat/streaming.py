@@ -20,10 +20,10 @@ HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A message to be answered, in a new conversation where the id is None.
+    """A message to be answered, in a new conversation if the id is None.
 
-    `replaces` is the message id of an earlier question that it takes the place of; where the text is blank, that
-    question is asked again as it is.
+    `replaces` is the message id of an earlier question that it replaces; if the text is blank, that question is asked
+    again unchanged.
     """
 
     owner: User
@@ -34,14 +34,14 @@ class Request:
 
 
 async def stream_reply(asked: Request) -> StreamingHttpResponse:
-    """Begin a reply and stream it. Raises: as `replies.begin_reply`, before anything is stored."""
+    """Begin a reply and stream it. Raises: like `replies.begin_reply`, before anything is stored."""
     job = await first_in_thread(_begin, asked)
     events = start_reply(job).listen()
     return StreamingHttpResponse(_lines(job, events), content_type="text/event-stream", headers=HEADERS)
 
 
 async def wait_for_reply(asked: Request) -> str:
-    """The same without a stream: where the finished reply stands. Raises: as `stream_reply`."""
+    """The same without a stream: the address of the finished reply. Raises: like `stream_reply`."""
     job = await first_in_thread(_begin, asked)
     url = f"/conversations/{job.conversation_id}"
     async for event in start_reply(job).listen():

@@ -1,4 +1,4 @@
-"""The title of a chat: chosen by its model after the first turn; before that, and without a model, the first question.
+"""The title of a chat: its first question, until the model chooses one after the first turn.
 
 A title that its owner has set is kept.
 """
@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class FirstTurn:
-    """What a chat is called so far, which is its first question, and its first turn."""
+    """The chat's current title, which is its first question, and its first turn."""
 
     title: str
     question: str
@@ -46,7 +46,7 @@ class FirstTurn:
 
 
 def first_turn_of(job: ReplyJob, answer: Iterable[MessageDraft]) -> FirstTurn | None:
-    """What the title of the reply's chat can be made of; None where it has one that somebody gave it."""
+    """The basis for a title of the reply's chat; None if its owner has set one."""
     chat = Conversation.objects.filter(pk=job.conversation_id, owner_id=job.owner.pk, source=SOURCE).first()
     if chat is None:
         return None
@@ -60,7 +60,7 @@ def first_turn_of(job: ReplyJob, answer: Iterable[MessageDraft]) -> FirstTurn | 
 
 
 async def give_title(job: ReplyJob, turn: FirstTurn) -> str:
-    """Ask the reply's model for a title and store it; "" where there is none, for whatever reason."""
+    """Ask the reply's model for a title and store it; "" if there is none, for whatever reason."""
     try:
         async with asyncio.timeout(TIMEOUT_S):
             title = clean_title(await _ask(job, turn))
@@ -86,14 +86,14 @@ async def _ask(job: ReplyJob, turn: FirstTurn) -> str:
 
 
 def clean_title(text: str) -> str:
-    """The first line of what a model said, without the marks that models put around titles."""
+    """The first line of a model's answer, without the quotes and other marks that models put around titles."""
     lines = [line for line in storable(text[: READ_CHARS * 2]).splitlines() if line.strip(AROUND)]
     first = lines[0].strip(AROUND).removeprefix("Title:").strip(AROUND) if lines else ""
     return one_line(text_without_keys(first), TITLE_CHARS)
 
 
 def _replace_title(job: ReplyJob, before: str, title: str) -> bool:
-    """Whether the title was still the one that it takes the place of."""
+    """Store the title, unless the previous one was changed meanwhile; returns whether it was stored."""
     with transaction.atomic():
         try:
             chat = responses.lock_conversation(owner=job.owner, conversation_id=job.conversation_id)

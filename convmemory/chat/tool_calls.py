@@ -1,6 +1,6 @@
 """Runs the tools that a model calls, as the conversation's owner. Every failure becomes a result that describes it.
 
-Results share the room that is left in the model's window: a long one is cut, with a note that it was.
+Results share the space left in the model's window: a long one is cut, with a note that says so.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Room:
-    """The tokens that are left for results. No single one takes more than half, so that a further one fits."""
+    """The tokens left for results. No single result takes more than half, so that a further one fits."""
 
     tokens: int
     encoding: str
@@ -37,7 +37,7 @@ class Room:
         return self.tokens < MIN_ROOM
 
     def fit(self, text: str) -> str:
-        """The text, cut to what may be taken; takes it."""
+        """The text, cut to what is left for it, which is then taken."""
         fitting = cut_to_tokens(text, max(self.tokens // 2, 0), encoding=self.encoding)
         if len(fitting) < len(text):
             fitting += CUT
@@ -54,7 +54,7 @@ async def answer_call(
     seen: Seen = NOTHING_SEEN,
     first_citation: int = 1,
 ) -> ToolResultPart:
-    """The result of one call; `seen` is what the conversation has before it already, and which documents.
+    """The result of one call; `seen` is what the conversation already has in its context, and which documents it sees.
 
     What it found can be cited by numbers from `first_citation` on.
     """

@@ -1,4 +1,4 @@
-"""Pages of the chat: the composer's target, a new chat, a reply that is being written, and agents.
+"""Pages of the chat: the composer's target, a new chat, a reply in progress, and agents.
 
 The composer's form works without JavaScript: it waits for the reply and redirects to its turn. To clients that accept
 an event stream, the same address answers with one.
@@ -43,7 +43,7 @@ KEY_DROPPED = (
 
 @require_POST
 async def send(request: HttpRequest, conversation_id: int | None = None) -> HttpResponseBase:
-    """Answer the composer's message: as a stream to who accepts one, else as a redirect to the finished turn."""
+    """Answer the composer's message: as a stream if the client accepts one, else as a redirect to the finished turn."""
     wants_events = EVENTS in request.headers.get("Accept", "")
     caller = await user_of_session(request)
     if caller is None:
@@ -69,7 +69,7 @@ def _number(request: HttpRequest, name: str) -> int | None:
 
 
 def _refused(request: HttpRequest, asked: Request, error: ConvMemoryError) -> HttpResponse:
-    """The composer again, with the text and why it was not taken."""
+    """The composer again, with the text and why it was refused."""
     conversation = None
     if asked.conversation_id is not None and not isinstance(error, NotFound):
         conversation = reading.get_conversation(owner=asked.owner, conversation_id=asked.conversation_id)
@@ -96,7 +96,7 @@ def new_chat(request: PageRequest) -> HttpResponse:
 @require_safe
 @signed_in
 def edit_question(request: PageRequest, conversation_id: int, message_id: int) -> HttpResponse:
-    """A question to be written anew, on a page of its own; with scripts that is done in the conversation."""
+    """A page to rewrite a question; with scripts that is done in the conversation."""
     conversation = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
     text = replies.question_asked_here(owner=request.user, conversation_id=conversation_id, message_id=message_id)
     composer = composer_for(owner=request.user, conversation=conversation, written=Written(text, message_id))
@@ -112,7 +112,7 @@ def edit_question(request: PageRequest, conversation_id: int, message_id: int) -
 @require_POST
 @signed_in
 def stop(request: PageRequest, conversation_id: int) -> HttpResponse:
-    """Stop the reply that is being written; nothing to stop is as good."""
+    """Stop the reply in progress; succeeds as well if there is none."""
     reading.get_conversation(owner=request.user, conversation_id=conversation_id)
     try:
         live.stop_here(replies.request_stop(owner=request.user, conversation_id=conversation_id))
@@ -124,7 +124,7 @@ def stop(request: PageRequest, conversation_id: int) -> HttpResponse:
 @require_safe
 @signed_in
 def running(request: PageRequest, conversation_id: int) -> HttpResponse:
-    """What the running reply has said so far, for a page opened meanwhile; at its end the page is loaded again."""
+    """What the running reply contains so far, for a page opened meanwhile, which reloads at its end."""
     conversation = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
     reply = Reply.objects.filter(
         owner_id=request.user.pk, conversation=conversation, status=Reply.Status.RUNNING
@@ -138,7 +138,7 @@ def running(request: PageRequest, conversation_id: int) -> HttpResponse:
 @require_safe
 @signed_in
 def show_reply(request: PageRequest, conversation_id: int, reply_id: int) -> HttpResponse:
-    """What the context pipeline did for one reply."""
+    """The effect of the context pipeline on one reply."""
     conversation = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
     reply = Reply.objects.filter(owner_id=request.user.pk, conversation=conversation, pk=reply_id).first()
     if reply is None:
@@ -166,7 +166,7 @@ def list_agents(request: PageRequest) -> HttpResponse:
 
 @require_POST
 async def check_endpoint(request: HttpRequest, agent_id: int | None = None) -> HttpResponseBase:
-    """Which models the form's endpoint names, or what is wrong with it; a part of the agent's page."""
+    """Which models the form's endpoint offers, or what is wrong with it; a part of the agent's page."""
     caller = await user_of_session(request)
     if caller is None:
         return redirect_to_login("/agents")
@@ -183,7 +183,7 @@ async def check_endpoint(request: HttpRequest, agent_id: int | None = None) -> H
 @require_http_methods(["GET", "HEAD", "POST"])
 @signed_in
 def edit_agent(request: PageRequest, agent_id: int | None = None) -> HttpResponse:
-    """The form of a new agent, or of one there is."""
+    """The form of a new or an existing agent."""
     agent = agents.get_agent(owner=request.user, agent_id=agent_id) if agent_id is not None else None
     form = AgentForm(request.POST or None, initial=initial_of(agent) if agent else OF_A_NEW_AGENT)
     if request.method == "POST" and form.is_valid() and _save(request, form, agent):

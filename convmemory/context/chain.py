@@ -1,4 +1,4 @@
-"""Which completed summary stands for which messages of a conversation. Pure."""
+"""Which completed summary represents which messages of a conversation. Pure."""
 
 from collections.abc import Iterable, Sequence
 
@@ -6,10 +6,9 @@ from convmemory.context.values import PositionRange, SummaryText, SummaryUse
 
 
 def chain_of(summaries: Sequence[SummaryText], *, last_position: int) -> tuple[SummaryUse, ...]:
-    """The summaries that are of use up to a position, in the order of what they stand for; `summaries` newest first.
+    """The summaries to use up to a position, in the order of the messages they represent; `summaries` newest first.
 
-    A later summary goes before an earlier one where both cover a message, and nowhere else; one of which nothing is
-    left is not used.
+    Where two summaries cover the same message, the later one is used for it; a summary with nothing left is not used.
     """
     taken: list[PositionRange] = []
     uses: list[SummaryUse] = []
@@ -22,12 +21,12 @@ def chain_of(summaries: Sequence[SummaryText], *, last_position: int) -> tuple[S
 
 
 def is_covered(position: int, uses: Iterable[SummaryUse]) -> bool:
-    """Whether some summary stands for the message at this position."""
+    """Whether some summary represents the message at this position."""
     return any(first <= position <= last for use in uses for first, last in use.stands_for)
 
 
 def _without(wanted: PositionRange, taken: Iterable[PositionRange]) -> list[PositionRange]:
-    """What is left of a range; `taken` are in order and do not overlap."""
+    """What remains of a range; `taken` are in order and do not overlap."""
     first, last = wanted
     left: list[PositionRange] = []
     for taken_first, taken_last in taken:

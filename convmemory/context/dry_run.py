@@ -1,6 +1,6 @@
-"""What a model would be sent now, shown row by row to a person, and as JSON for a program.
+"""What a model would be sent now, row by row for a person, and as JSON for a program.
 
-Reads the positions of what was left out; everything else is in the `FilterResult`.
+Reads the positions of omitted messages; everything else is in the `FilterResult`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,7 +24,7 @@ RowKind = Literal["sent", "shortened", "inserted", "left out"]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A message that is sent, or a run of messages that are left out by the same strategy."""
+    """A message that is sent, or a run of messages left out by the same strategy."""
 
     kind: RowKind
     position: int
@@ -42,7 +42,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class DryRun:
-    """The result of a dry run and its rows, in the order of the conversation; what strategies inserted comes first."""
+    """The result of a dry run and its rows, in the order of the conversation; insertions by strategies come first."""
 
     result: FilterResult
     rows: tuple[Row, ...]
@@ -56,7 +56,7 @@ class DryRun:
         return self.result.steps
 
     def as_json(self) -> dict[str, Any]:
-        """For the API: `messages` is what would be in the request, word for word."""
+        """For the API: `messages` is the literal content of the request."""
         result = self.result
         names = ("name", "removed_ids", "shortened_ids", "added", "tokens_before", "tokens_after")
         return {

@@ -1,4 +1,4 @@
-"""Recalls what a context left out: the messages that bear on the question, with their openings.
+"""Recalls messages that a context left out and that concern the question, with their openings.
 
 Searches the one conversation as its owner; takes the queries of one recall.
 """
@@ -29,7 +29,7 @@ class LeftOutRecall:
     encoding: str
 
     def __call__(self, question: str, left_out: Sequence[int], max_tokens: int) -> str:
-        """Fenced passages of the messages `left_out`, in at most `max_tokens` tokens; "" where nothing is found."""
+        """Fenced passages of the messages `left_out`, in at most `max_tokens` tokens; "" if nothing is found."""
         query = one_line(question, MAX_QUERY_CHARS)
         if len(query) < MIN_QUERY_CHARS:
             return ""
@@ -52,6 +52,6 @@ class LeftOutRecall:
 
 
 def _openings(messages: Sequence[RecalledMessage], gone: frozenset[int]) -> set[tuple[int, int, int]]:
-    """The openings that the model sees already: they need not come back with their partners."""
+    """The openings that the model already sees: their partners come back without them."""
     openings = (opening for message in messages for opening in (message.question_opening, message.answer_opening))
     return {opening.passage.key for opening in openings if opening and opening.passage.message_id not in gone}

@@ -7,7 +7,7 @@ from convmemory.core.options import FromSettings
 
 @dataclass(frozen=True, slots=True)
 class ContextOptions(FromSettings):
-    """When a context is shortened, and how far."""
+    """When a context is shortened, and by how much."""
 
     context_threshold: float
     context_sliding_messages: int

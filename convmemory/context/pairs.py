@@ -1,4 +1,4 @@
-"""Which tool result answers which tool call, and where messages can be cut without separating the two. Pure."""
+"""Which tool result answers which tool call, and where messages can be split without separating the two. Pure."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -19,8 +19,8 @@ class PartPlace:
 def answers(messages: Sequence[ContextMessage]) -> dict[PartPlace, PartPlace]:
     """The place of the result of each call that has one.
 
-    Sources reuse ids, or have none: a result answers the earliest open call with its id in the latest message
-    that has such calls.
+    Sources reuse ids, or have none: a result answers the earliest open call with its id in the latest message with such
+    calls.
     """
     found: dict[PartPlace, PartPlace] = {}
     open_calls: dict[str, deque[PartPlace]] = {}
@@ -38,7 +38,8 @@ def answers(messages: Sequence[ContextMessage]) -> dict[PartPlace, PartPlace]:
 
 
 def units(messages: Sequence[ContextMessage]) -> list[range]:
-    """The messages as runs of indexes that stay or go as one: no call is parted from its result by a cut between two.
+    """The messages as runs of indexes that stay or go together: splitting between runs separates no call from its
+    result.
 
     Every message is in exactly one run; runs are in order.
     """

@@ -1,7 +1,7 @@
 """The cumulative pipeline that decides what a model is sent. Pure: values in, a `FilterResult` out.
 
-Below the threshold of the window nothing changes. Above it, every strategy runs, in the order that the agent's owner
-chose, each on the result of the one before. System messages that open the conversation belong to the system prompt
+Below the threshold of the window nothing changes. Above it, every strategy runs, in the order chosen by the agent's
+owner, each on the result of the previous one. System messages that open the conversation belong to the system prompt
 and always stay.
 """
 
@@ -35,11 +35,10 @@ def build_context(
     summaries: Sequence[SummaryText] = (),
     recall: Recall | None = None,
 ) -> FilterResult:
-    """What a model is sent of `messages` (all of the conversation, in order), and how that came about.
+    """What a model is sent of `messages` (all of the conversation, in order), and how that was decided.
 
-    `summaries` are the completed ones, newest first, `recall` what `resurrection` asks. `FilterResult.error` is set
-    where the context does not fit the window even so.
-    Raises: InvalidInput for the name of an unknown strategy.
+    `summaries` are the completed ones, newest first, `recall` is called by `resurrection`. `FilterResult.error` is set
+    if the context still does not fit the window. Raises: InvalidInput for the name of an unknown strategy.
     """
     names = clean_strategies(list(recipe.strategies))
     weighed = tuple(measured(message, count_tokens) for message in messages)
@@ -79,7 +78,7 @@ def _run(names: Sequence[str], messages: Messages, around: Surroundings) -> tupl
 
 
 def _with_reserve(around: Surroundings, later: Sequence[str]) -> Surroundings:
-    """A smaller target where a later strategy brings something back: it would find the room filled."""
+    """A smaller target if a later strategy brings something back, which would otherwise find no space."""
     if around.recall is None or "resurrection" not in later:
         return around
     reserve = min(around.options.resurrection_tokens, around.target // RESERVE_DIVISOR)

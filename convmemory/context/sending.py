@@ -1,6 +1,6 @@
 """Builds what a model is sent from a stored conversation: loads the caller's messages and runs the pipeline.
 
-Reads messages and summaries. `prepare_context` announces by signal when something was left out, `preview_context`
+Reads messages and summaries. `prepare_context` announces by signal that something was left out, `preview_context`
 announces nothing. Both are synchronous and take two or three queries.
 """
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def strategy_options() -> StrategyOptions:
-    """How far the strategies go, as the settings say."""
+    """The strategies' options from the settings."""
     options = ContextOptions.from_settings()
     return StrategyOptions(
         sliding_messages=options.context_sliding_messages,
@@ -46,8 +46,8 @@ def prepare_context(
 ) -> FilterResult:
     """What a model is about to be sent of the conversation. `encoding` is the model's (`Endpoint.encoding`).
 
-    Sends the signal `context_filtered` where that is not the conversation as it is.
-    Raises: NotFound, InvalidInput. A context that does not fit is no exception: look at `FilterResult.error`.
+    Sends the signal `context_filtered` if that differs from the conversation. Raises: NotFound, InvalidInput. A context
+    that does not fit is no exception: check `FilterResult.error`.
     """
     result = preview_context(owner=owner, conversation_id=conversation_id, recipe=recipe, encoding=encoding)
     if result.was_filtered:
@@ -74,7 +74,7 @@ def preview_context(
 
 @cache
 def _counter(encoding: str) -> CountTokens:
-    """The same function for the same encoding, so that what it has counted can be remembered."""
+    """The same function for the same encoding, so that its results can be cached."""
     return partial(count_tokens, encoding=encoding)
 
 

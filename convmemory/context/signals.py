@@ -1,4 +1,4 @@
-"""What this app announces to the apps above it."""
+"""The signals of this app, for the apps above it."""
 
 from django.dispatch import Signal
 

@@ -1,7 +1,7 @@
-"""The strategies that shorten a conversation to what a model can take. Pure.
+"""The strategies that shorten a conversation to fit a model. Pure.
 
-Each takes the messages that the one before left and returns those that stay, in order. None separates a tool call
-from its results, and none leaves out the question that is to be answered.
+Each takes the messages left by the previous one and returns those that stay, in order. None separates a tool call from
+its results, and none leaves out the question to be answered.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -29,10 +29,10 @@ MESSAGE_TOKENS = 8  # what a message takes beside its text
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a strategy may know beside the messages. `target` is the tokens that they should take at most.
+    """What a strategy may know besides the messages. `target` is the number of tokens that they should take at most.
 
-    `summaries` are the completed ones, newest first; `left_out` the ids of the messages that the strategies before this
-    one have left out.
+    `summaries` are the completed ones, newest first; `left_out` the ids of the messages left out by the previous
+    strategies.
     """
 
     target: int
@@ -57,13 +57,13 @@ def none(messages: Messages, around: Surroundings) -> Messages:
 
 
 def token_budget(messages: Messages, around: Surroundings) -> Messages:
-    """The newest messages that take at most the target; what a strategy inserted stays at the front."""
+    """The newest messages that fit the target; insertions stay at the front."""
     front, rest = _split_front(messages)
     return front + _newest(rest, around.target - total(front), cost=total)
 
 
 def sliding_window(messages: Messages, around: Surroundings) -> Messages:
-    """The newest `sliding_messages` messages, fewer where calls and results would be parted."""
+    """The newest `sliding_messages` messages, fewer if calls and results would be separated."""
     front, rest = _split_front(messages)
     return front + _newest(rest, around.options.sliding_messages, cost=len)
 
@@ -75,7 +75,7 @@ def _split_front(messages: Messages) -> tuple[Messages, Messages]:
 
 
 def _newest(messages: Messages, room: int, *, cost: Callable[[Messages], int]) -> Messages:
-    """The newest units that fit; the newest of all and that of the question stay even where they do not."""
+    """The newest units that fit; the very newest and that of the question always stay."""
     runs = [messages[run.start : run.stop] for run in units(messages)]
     question = _question(messages)
     kept = {number for number, run in enumerate(runs) if number == len(runs) - 1 or question in run}
@@ -90,15 +90,15 @@ def _newest(messages: Messages, room: int, *, cost: Callable[[Messages], int]) -
 
 
 def _question(messages: Sequence[ContextMessage]) -> ContextMessage | None:
-    """The newest message in which a user says something."""
+    """The newest message that contains words of a user."""
     said = (message for message in reversed(messages) if message.role == "user" and message.message_id is not None)
     return next((message for message in said if spoken_text(message.parts)), None)
 
 
 def summary_boundary(messages: Messages, around: Surroundings) -> Messages:
-    """The chain of completed summaries as the first user message, then every message that none of them stands for.
+    """The chain of completed summaries as the first user message, then every message that none of them represents.
 
-    A question that is still to be answered stays even where a summary covers it.
+    A question that is still to be answered stays even if a summary covers it.
     """
     last = max((message.position for message in messages), default=-1)
     if (asked := _question(messages)) and not any(
@@ -134,12 +134,12 @@ def _summaries_text(uses: Sequence[SummaryUse]) -> str:
 
 
 def inserted(text: str, around: Surroundings) -> ContextMessage:
-    """A user message that stands for what was left out."""
+    """A user message that represents what was left out."""
     return measured(ContextMessage(None, -1, "user", (TextPart(text),)), around.count_tokens)
 
 
 def tool_output_trim(messages: Messages, around: Surroundings) -> Messages:
-    """Long tool output cut to its head and tail: that of earlier turns, and the present turn's only if it must be."""
+    """Long tool output cut to its head and tail: that of earlier turns, and the present turn's only if necessary."""
     asked = _question(messages)
     start = messages.index(asked) if asked else 0
     trimmed = _trim(messages[:start], around) + messages[start:]
@@ -171,7 +171,7 @@ def _trim_part(part: Part, around: Surroundings) -> Part:
 
 
 def resurrection(messages: Messages, around: Surroundings) -> Messages:
-    """Passages of left-out messages that bear on the question, where there is room for them."""
+    """Passages of left-out messages that concern the question, if there is space for them."""
     asked = _question(messages)
     room = min(around.options.resurrection_tokens, around.target - total(messages)) - MESSAGE_TOKENS
     if around.recall is None or asked is None or room <= 0 or not around.left_out:
@@ -200,9 +200,8 @@ DEFAULT_STRATEGIES = ("token_budget",)
 def clean_strategies(value: object, *, single: object = None) -> list[str]:
     """The names of strategies in order, as an agent stores them.
 
-    `value` is `context_strategies`: a list of names, or one name. `single` is the older `context_strategy`, which
-    counts where `value` is None. Neither: the default.
-    Raises: InvalidInput naming what is wrong and every name there is.
+    `value` is `context_strategies`: a list of names, or one name. `single` is the older `context_strategy`, used if
+    `value` is None. Neither: the default. Raises: InvalidInput, which names the error and all valid names.
     """
     given = single if value is None else value
     if given is None or given == "":

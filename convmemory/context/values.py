@@ -15,7 +15,7 @@ CountTokens = Callable[[str], int]
 
 @dataclass(frozen=True, slots=True)
 class ContextMessage:
-    """A message as a model may be sent it. `message_id` is None for one that a strategy inserted (summary, recall)."""
+    """A message as a model may be sent it. `message_id` is None for one inserted by a strategy (summary, recall)."""
 
     message_id: int | None
     position: int
@@ -42,7 +42,7 @@ PositionRange = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class SummaryUse:
-    """A summary that is sent, and the positions for which it stands: those that no later summary covers."""
+    """A summary that is sent, and the positions that it represents: those that no later summary covers."""
 
     summary: SummaryText
     stands_for: tuple[PositionRange, ...]
@@ -54,7 +54,7 @@ Recall = Callable[[str, Sequence[int], int], str]
 
 @dataclass(frozen=True, slots=True)
 class StrategyOptions:
-    """How far the strategies go."""
+    """The limits that strategies use."""
 
     sliding_messages: int = 40
     tool_output_tokens: int = 300
@@ -63,9 +63,9 @@ class StrategyOptions:
 
 @dataclass(frozen=True, slots=True)
 class ContextRecipe:
-    """What an agent's requests are made of. `threshold`: up to this share of the window nothing is changed.
+    """How an agent's requests are built. `threshold`: up to this share of the window nothing is changed.
 
-    A threshold or options of None are what the settings say, for a stored conversation (`sending.py`).
+    For a stored conversation, a threshold or options of None take the settings' values (`sending.py`).
     """
 
     window: int
@@ -79,7 +79,8 @@ class ContextRecipe:
 
 @dataclass(frozen=True, slots=True)
 class StrategyStep:
-    """What one strategy did. Token counts are those of the messages alone; `summaries` are those that it put in."""
+    """The effect of one strategy. Token counts are those of the messages alone; `summaries` are those that it
+    inserted."""
 
     name: str
     removed_ids: tuple[int, ...]
@@ -101,10 +102,10 @@ class ContextOverflow:
 
 @dataclass(frozen=True, slots=True)
 class FilterResult:
-    """What a model is sent, and how it came about.
+    """What a model is sent, and how that was decided.
 
-    `fixed_tokens` are those of the system prompt, the tool definitions and the room for the reply; `tokens_before` and
-    `tokens_after` include them, so both compare with `window`. Where `error` is set, the context must not be sent.
+    `fixed_tokens` are those of the system prompt, the tool definitions and the space for the reply; `tokens_before` and
+    `tokens_after` include them, so both compare with `window`. If `error` is set, the context must not be sent.
     """
 
     system_prompt: str
@@ -123,7 +124,7 @@ class FilterResult:
 
     @property
     def removed_ids(self) -> tuple[int, ...]:
-        """The messages that any strategy left out, in the order in which they went."""
+        """The messages that any strategy left out, in the order of removal."""
         return tuple(number for step in self.steps for number in step.removed_ids)
 
     @property
@@ -145,7 +146,7 @@ class FilterResult:
 
     @property
     def was_filtered(self) -> bool:
-        """Whether the model is sent anything else than the conversation as it is."""
+        """Whether the model is sent anything other than the unchanged conversation."""
         return any(step.removed_ids or step.shortened_ids or step.added for step in self.steps)
 
     @property

@@ -1,8 +1,8 @@
-"""Messages in the format of OpenAI's chat completions, and what they cost. Pure.
+"""Messages in the format of OpenAI's chat completions, and their cost in tokens. Pure.
 
-Thinking is not sent. Results are moved directly after their calls. A call without a result gets one that says so, and
-a result without a call becomes text: servers refuse anything else.
-Source: https://platform.openai.com/docs/api-reference/chat/create
+Thinking is not sent. Results are moved directly after their calls. A call without a result gets one that says so, and a
+result without a call becomes text: servers refuse anything else. Source:
+https://platform.openai.com/docs/api-reference/chat/create
 """
 
 import json
@@ -24,12 +24,12 @@ _CALL_TOKENS = 24
 
 
 def measured(message: ContextMessage, count_tokens: CountTokens) -> ContextMessage:
-    """The message with the tokens that it costs on the wire."""
+    """The message with its cost in tokens on the wire."""
     return replace(message, tokens=_MESSAGE_TOKENS + sum(_part_tokens(part, count_tokens) for part in message.parts))
 
 
 def definition_tokens(tool_definitions: Iterable[Mapping[str, object]], count_tokens: CountTokens) -> int:
-    """What the definitions of the tools cost."""
+    """The cost of the tools' definitions."""
     return sum(_counted_once(_json(definition), count_tokens) for definition in tool_definitions)
 
 
@@ -40,7 +40,7 @@ def _counted_once(text: str, count_tokens: CountTokens) -> int:
 
 
 def text_tokens(text: str, count_tokens: CountTokens) -> int:
-    """What a text costs as a message of its own; nothing where it is empty."""
+    """The cost of a text as a message of its own; nothing if it is empty."""
     return _MESSAGE_TOKENS + count_tokens(text) if text else 0
 
 
@@ -53,7 +53,7 @@ def _part_tokens(part: Part, count_tokens: CountTokens) -> int:
 
 
 def wire_messages(system_prompt: str, messages: Sequence[ContextMessage]) -> list[dict[str, Any]]:
-    """What goes into `messages` of the request."""
+    """The value of `messages` in the request."""
     found = answers(messages)
     answered = set(found.values())
     sent: list[dict[str, Any]] = [{"role": "system", "content": system_prompt}] if system_prompt else []
@@ -72,7 +72,7 @@ def wire_messages(system_prompt: str, messages: Sequence[ContextMessage]) -> lis
 def _own(
     message: ContextMessage, index: int, answered: set[PartPlace], names: Mapping[PartPlace, str]
 ) -> list[dict[str, Any]]:
-    """The message without the results that stand after their calls; nothing where nothing is left."""
+    """The message without the results that were moved after their calls; nothing if nothing is left."""
     texts: list[str] = []
     calls: list[dict[str, Any]] = []
     for part_index, part in enumerate(message.parts):
@@ -93,7 +93,7 @@ def _own(
 
 
 def _call_ids(messages: Sequence[ContextMessage]) -> dict[PartPlace, str]:
-    """An id for each call, unique in the request, its own where that can be."""
+    """An id for each call, unique in the request, its own if possible."""
     names: dict[PartPlace, str] = {}
     taken: set[str] = set()
     for index, message in enumerate(messages):

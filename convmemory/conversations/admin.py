@@ -34,7 +34,7 @@ PART_CHARS = 5_000
 
 @admin.register(Conversation)
 class ConversationAdmin(ContentAdmin, DeletableAdmin):
-    """No titles, projects and agents: people name them after what they talk about."""
+    """Shows no titles, projects or agents: people name them after what they talk about."""
 
     list_display = (
         "id", "owner", "status", "source", "message_count", "turn_count", "updated_at", "archived_at"
@@ -186,7 +186,7 @@ class EventAdmin(ContentAdmin):
 
 
 def turns_section(conversation: Conversation, *, first: int, is_own: bool, is_readable: bool) -> Section:
-    """The turns from number `first` on, a page of them, without what was said."""
+    """A page of turns from number `first` on, without their texts."""
     rows = (
         conversation.messages.filter(turn_number__gte=first, turn_number__lt=first + TURNS_PER_PAGE)
         .values("turn_number")
@@ -219,7 +219,8 @@ def turns_section(conversation: Conversation, *, first: int, is_own: bool, is_re
 
 
 def turn_link(conversation_id: int, turn: int, *, is_own: bool, is_readable: bool) -> str:
-    """A link to the turn: for its owner the product's page, for whom may read it the admin's, else its name alone."""
+    """A link to the turn: for its owner the product's page, for an authorised reader the admin's, otherwise its name
+    alone."""
     if is_own:
         return format_html('<a href="/conversations/{}?turn={}">turn {}</a>', conversation_id, turn, turn)
     if not is_readable:
@@ -229,13 +230,13 @@ def turn_link(conversation_id: int, turn: int, *, is_own: bool, is_readable: boo
 
 
 def content_link(conversation_id: int, turn: int) -> str:
-    """The admin's page with what was said in the turn."""
+    """The admin's page with the content of the turn."""
     address = reverse("admin:conversations_conversation_content", args=[conversation_id])
     return format_html('<a href="{}?turn={}">content</a>', address, turn)
 
 
 def related_links(conversation: Conversation) -> list[tuple[str, str]]:
-    """Changelists of what else hangs on the conversation, whichever apps registered them."""
+    """Changelists of the conversation's related rows, whichever apps registered them."""
     links = []
     for related, page in admin.site._registry.items():
         filters = page.list_filter if isinstance(page, MetadataAdmin) else ()
@@ -246,7 +247,7 @@ def related_links(conversation: Conversation) -> list[tuple[str, str]]:
 
 
 def said_in(messages: Iterable[Message]) -> list[dict[str, Any]]:
-    """Messages for a content page: heading and the texts of the parts, cut to what a page can hold."""
+    """Messages for a content page: a heading and the texts of the parts, cut to what a page can show."""
     return [
         {
             "position": message.position,

@@ -48,7 +48,7 @@ def has_sequences(text: str) -> bool:
 
 
 def ansi_html(text: str) -> SafeString:
-    """`text` as HTML, its colours as classes, all else escaped."""
+    """`text` as HTML, with its colours as classes and everything else escaped."""
     pieces, style, end = [], _Style(), 0
     for match in _SEQUENCE.finditer(text):
         pieces.append(_shown(text[end : match.start()], style))
@@ -69,7 +69,7 @@ def _shown(text: str, style: _Style) -> str:
 
 
 def _styled(style: _Style, parameters: str) -> _Style:
-    """The style after one sequence; codes that mean nothing here are passed over."""
+    """The style after one sequence; unknown codes are ignored."""
     codes = iter([int(code) if code else 0 for code in parameters.replace(":", ";").split(";")])
     for code in codes:
         if code == 0:
@@ -84,7 +84,7 @@ def _styled(style: _Style, parameters: str) -> _Style:
 
 
 def _coloured(style: _Style, code: int, codes: Iterator[int]) -> _Style:
-    """The style with the colour that `code`, and where it takes more those after it, stand for."""
+    """The style with the colour given by `code` and, if it needs more, by the codes after it."""
     if code in (38, 48):
         colour = _extended(codes)
         return style if colour is None else _with_colour(style, colour, is_background=code == 48)

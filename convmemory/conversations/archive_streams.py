@@ -1,4 +1,4 @@
-"""The bytes of tar archives, packed or not, read so that a hostile archive cannot ask for much."""
+"""Reads the bytes of tar archives, compressed or not, with a bound on what a hostile archive can demand."""
 
 import bz2
 import gzip
@@ -24,7 +24,7 @@ DAMAGED = (
 
 
 def is_tar(file: IO[bytes]) -> bool:
-    """Whether it is a tar archive, packed or not."""
+    """Whether it is a tar archive, compressed or not."""
     try:
         with tar_bytes(file) as stream:
             start = stream.read(tarfile.BLOCKSIZE)
@@ -37,7 +37,7 @@ def is_tar(file: IO[bytes]) -> bool:
 
 
 def tar_bytes(file: IO[bytes]) -> IO[bytes]:
-    """The archive's bytes, unpacked while they are read."""
+    """The archive's bytes, decompressed while they are read."""
     file.seek(0)
     start = file.read(6)
     file.seek(0)
@@ -51,7 +51,7 @@ def tar_bytes(file: IO[bytes]) -> IO[bytes]:
 
 
 class _Unclosed:
-    """A stream that stays open when the reader of it is done."""
+    """A stream that stays open when its reader closes it."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
@@ -67,7 +67,7 @@ class _Unclosed:
 
 
 class GuardedStream(_Unclosed):
-    """Refuses what only a hostile archive asks for: giant headers, and skipping over endless entries."""
+    """Refuses what only a hostile archive demands: giant headers, and skipping over endless entries."""
 
     def __init__(self, stream: IO[bytes], max_bytes: int) -> None:
         super().__init__(stream)

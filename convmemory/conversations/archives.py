@@ -1,7 +1,7 @@
-"""Unpacks an uploaded file or archive into a folder, and the archives that it holds.
+"""Unpacks an uploaded file or archive into a folder, together with the archives inside it.
 
-Entries cannot leave the folder, links and devices are passed over. Real bytes, files and folders are
-counted while they are written, over all levels together, so that a small archive cannot fill the disk.
+Entries cannot leave the folder; links and devices are skipped. Actual bytes, files and folders are counted while they
+are written, over all levels together, so that a small archive cannot fill the disk.
 """
 
 import gzip
@@ -39,7 +39,7 @@ class UnpackLimits:
 
 @dataclass(slots=True)
 class Unpacked:
-    """Where the files are now, and what was passed over."""
+    """Where the files are now, and what was skipped."""
 
     root: Path
     files: int = 0
@@ -53,7 +53,7 @@ class Unpacked:
 def unpack_upload(file: IO[bytes], name: str, target_dir: Path, limits: UnpackLimits) -> Unpacked:
     """Write the file, or what the zip, tar or gzip holds, into a folder in `target_dir` named after it.
 
-    Raises: TooLarge with the limit, InvalidInput where an archive is damaged from the start.
+    Raises: TooLarge with the limit, InvalidInput if an archive is damaged from the start.
     """
     safe_name = _safe_parts(name)[-1:] or ["upload"]
     packed_bytes = file.seek(0, 2)
@@ -78,7 +78,7 @@ def unpack_upload(file: IO[bytes], name: str, target_dir: Path, limits: UnpackLi
 
 
 def _unpack(file: IO[bytes], name: str, writer: "_Writer") -> bool:
-    """Write what the archive holds; False, with the file at its start, where it is none."""
+    """Write what the archive contains; False, with the file rewound to its start, if it is no archive."""
     if file.read(2) == _ZIP_START and zipfile.is_zipfile(file):
         _unzip(file, writer)
     elif is_tar(file):
@@ -94,7 +94,7 @@ def _unpack(file: IO[bytes], name: str, writer: "_Writer") -> bool:
 
 
 def _unpack_inner(writer: "_Writer") -> None:
-    """Put the archives among the files into folders beside them, level by level. Raises: TooLarge."""
+    """Unpack the archives among the files into folders beside them, level by level. Raises: TooLarge."""
     for depth in range(2, writer.limits.max_depth + 2):
         inner, writer.inner = writer.inner, []
         for path in inner:
@@ -132,7 +132,7 @@ class _Writer:
     inner: list[Path] = field(default_factory=list)
 
     def write(self, name: str, stream: IO[bytes], written_at: datetime | None = None) -> None:
-        """Write one entry; one that cannot be placed is noted and passed over. Raises: TooLarge."""
+        """Write one entry; an entry without a valid place is noted and skipped. Raises: TooLarge."""
         parts = _safe_parts(name)
         if not parts or ".." in PurePosixPath(name.replace("\\", "/")).parts:
             self.unpacked.note(f"{name[:200]!r} was passed over: its name leads out of the archive")
@@ -193,7 +193,7 @@ def _unzip(file: IO[bytes], writer: _Writer) -> None:
                 f"The archive holds more than {writer.limits.max_files} files or folders: upload it in parts."
             )
         for entry in archive.infolist():
-            kind = entry.external_attr >> 28  # the file type of Unix archives; 0 where there is none
+            kind = entry.external_attr >> 28  # the file type of Unix archives; 0 if there is none
             if entry.is_dir():
                 continue
             if kind not in (0, 0o10):
@@ -207,7 +207,7 @@ def _unzip(file: IO[bytes], writer: _Writer) -> None:
 
 
 def _time_of_zip(entry: zipfile.ZipInfo) -> datetime | None:
-    """When the entry was last written, by a clock whose zone the archive does not say; None for what is no date."""
+    """When the entry was last written, by a clock whose time zone is unknown; None if it is not a date."""
     try:
         return time_of(datetime(*entry.date_time, tzinfo=UTC))
     except ValueError:
@@ -231,7 +231,8 @@ def _untar(file: IO[bytes], writer: _Writer) -> None:
 
 
 def _is_archive(path: Path) -> bool:
-    """Whether an unpacked file is to be unpacked, too: it is called an archive, or an importer would read it as one."""
+    """Whether an unpacked file has to be unpacked too: it is named like an archive, or an importer would read it as
+    one."""
     if path.name.lower().endswith(_ENDINGS):
         return True
     with path.open("rb") as file:
@@ -239,7 +240,7 @@ def _is_archive(path: Path) -> bool:
 
 
 def _safe_parts(name: str) -> list[str]:
-    """The path of an entry as names that any file system takes; too deep a path has none."""
+    """The path of an entry as names that any file system accepts; None for a path that is too deep."""
     parts = [_safe_part(part) for part in name.replace("\\", "/").split("/")]
     parts = [part for part in parts if part not in ("", ".", "..")]
     return parts if len(parts) <= MAX_DEPTH else []
@@ -255,7 +256,7 @@ def _safe_part(part: str) -> str:
 
 
 def _archive_stem(name: str) -> str:
-    """The archive's name without its endings."""
+    """The archive's name without its suffixes."""
     lowered = name.lower()
     ending = next((ending for ending in _ENDINGS if lowered.endswith(ending)), PurePosixPath(name).suffix)
     return name[: len(name) - len(ending)] or "upload"

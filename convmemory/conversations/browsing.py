@@ -1,6 +1,6 @@
 """Browsing the archive without a search: conversations by day and month, pinned ones first, and the filters.
 
-Every function takes the caller. One page costs the same few queries, however large the archive is.
+Every function takes the caller. A page costs the same few queries, however large the archive is.
 """
 
 from dataclasses import dataclass, field, replace
@@ -27,7 +27,7 @@ PINNED = gettext_lazy("Pinned")
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which conversations are listed; "" and False mean: any. `project` takes in the folders below it."""
+    """Which conversations are listed; "" and False mean any. `project` includes the folders below it."""
 
     agent: str = ""
     project: str = ""
@@ -44,7 +44,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A conversation in the list, and those that it started."""
+    """A conversation in the list, with those that it started."""
 
     conversation: Conversation
     tags: tuple[str, ...] = ()
@@ -66,7 +66,7 @@ class Shelf:
 def page_of_shelves(
     *, owner: AbstractBaseUser, choice: Choice, cursor: str = "", today: date | None = None
 ) -> tuple[list[Shelf], str | None]:
-    """The conversations of a page on their shelves, and the cursor of the next page. Raises: InvalidInput."""
+    """One page of conversations under their headings, and the cursor of the next page. Raises: InvalidInput."""
     query = {"list": "library", "choice": repr(choice)}
     rows = _chosen(owner, choice).order_by("-updated_at", "-id")
     shelves: list[Shelf] = []
@@ -89,7 +89,8 @@ def page_of_shelves(
 
 
 def _chosen(owner: AbstractBaseUser, choice: Choice, *, is_pinned: bool = False) -> QuerySet[Conversation]:
-    """What is chosen; where that is everything, those that others started are left to the row of their parent."""
+    """The chosen conversations; if everything is chosen, those started by others appear in the row of their parent
+    only."""
     rows = visible_conversations(owner, Filters(agent=choice.agent, archived=choice.archived))
     if is_pinned:
         return rows.filter(pinned_at__isnull=False)
@@ -108,7 +109,7 @@ def _chosen(owner: AbstractBaseUser, choice: Choice, *, is_pinned: bool = False)
 
 
 def _rows(owner: AbstractBaseUser, page: list[Conversation], *, has_children: bool) -> list[Row]:
-    """The conversations with their tags and with what they started; two queries."""
+    """The conversations with their tags and with those that they started; two queries."""
     children: dict[int, list[Conversation]] = {}
     if has_children and page:
         own = visible_conversations(owner).filter(parent_id__in=[row.pk for row in page], pinned_at__isnull=True)
@@ -124,7 +125,7 @@ def _rows(owner: AbstractBaseUser, page: list[Conversation], *, has_children: bo
 
 
 def shelf_label(day: date, today: date) -> str:
-    """The heading that a conversation of this day stands under."""
+    """The heading for conversations of this day."""
     if day >= today:
         return gettext("Today")
     return gettext("Yesterday") if day == today - timedelta(days=1) else date_format(day, "YEAR_MONTH_FORMAT")
@@ -135,7 +136,7 @@ def shelf_label(day: date, today: date) -> str:
 
 @dataclass(slots=True)
 class Folder:
-    """A folder of the project tree: `path` chooses it, `count` takes in what is below."""
+    """A folder of the project tree: `path` selects it, `count` includes what is below."""
 
     name: str
     path: str
@@ -150,7 +151,7 @@ def agent_counts(*, owner: AbstractBaseUser) -> list[tuple[str, int]]:
 
 
 def project_tree(*, owner: AbstractBaseUser) -> list[Folder]:
-    """The caller's projects as folders in folders; a folder that holds nothing but one other is joined with it."""
+    """The caller's projects as nested folders; a folder that contains only one other is merged with it."""
     rows = visible_conversations(owner).exclude(project="").values_list("project").annotate(count=Count("pk"))
     root = Folder("", "")
     for project, count in rows.order_by("-count", "project")[:CHOICES_SHOWN]:
@@ -160,7 +161,7 @@ def project_tree(*, owner: AbstractBaseUser) -> list[Folder]:
 
 
 def _put(root: Folder, project: str, count: int) -> None:
-    """Add the project at its place; what stands before its first folder belongs to that folder's name."""
+    """Add the project at its place; whatever precedes its first folder becomes part of that folder's name."""
     at, path = root, ""
     names = project.replace("\\", "/").rstrip("/").split("/")
     for number, name in enumerate(names):
@@ -176,7 +177,7 @@ def _put(root: Folder, project: str, count: int) -> None:
 
 
 def _joined(folder: Folder) -> Folder:
-    """The folder, or the one below it where that holds all that it does; its own folders in the same way."""
+    """The folder, or the one below it if that contains everything in it; its subfolders likewise."""
     while len(folder.folders) == 1 and folder.folders[0].count == folder.count:
         folder = folder.folders[0]
     inside = sorted((_joined(below) for below in folder.folders), key=lambda below: below.name.lower())

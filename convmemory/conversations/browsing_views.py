@@ -48,7 +48,7 @@ DONE = {
 @require_safe
 @signed_in
 def library(request: PageRequest) -> HttpResponse:
-    """The conversations that the address chooses."""
+    """The conversations selected by the address."""
     choice, cursor = _choice(request), request.GET.get("cursor", "")
     shelves, following = browsing.page_of_shelves(owner=request.user, choice=choice, cursor=cursor)
     context: dict[str, Any] = {
@@ -79,7 +79,7 @@ def _choice(request: PageRequest) -> Choice:
 @require_POST
 @signed_in
 def change(request: PageRequest) -> HttpResponseBase:
-    """Do one thing to the chosen conversations, or give them out as a file. Raises: InvalidInput."""
+    """Apply one action to the chosen conversations, or download them as a file. Raises: InvalidInput."""
     chosen, action = _chosen(request), request.POST.get("action", "")
     back = came_from(request) or reverse("library")
     if not chosen:
@@ -119,7 +119,7 @@ def _changed(request: PageRequest, action: str, chosen: list[int], name: str) ->
 
 
 def _delete(request: PageRequest, chosen: list[int], back: str) -> HttpResponse:
-    """Ask first; the page's script, which gave time to undo, says that it has."""
+    """Ask for confirmation, unless the page's script has already given time to undo."""
     if request.POST.get("confirmed") != "1":
         rows = Conversation.objects.filter(owner_id=request.user.pk, pk__in=chosen).order_by("-updated_at")
         context = {"rows": rows, "back": back, "box": SearchBox()}
@@ -131,7 +131,7 @@ def _delete(request: PageRequest, chosen: list[int], back: str) -> HttpResponse:
 
 
 def _chosen(request: PageRequest) -> list[int]:
-    """The numbers in `chosen`, each by itself or several with commas. Raises: InvalidInput."""
+    """The numbers in `chosen`, given separately or separated by commas. Raises: InvalidInput."""
     words = [word for text in request.POST.getlist("chosen") for word in text.split(",") if word]
     if not all(word.isascii() and word.isdigit() and len(word) < 19 for word in words):
         raise InvalidInput("What was chosen are no numbers of conversations.")
@@ -139,7 +139,7 @@ def _chosen(request: PageRequest) -> list[int]:
 
 
 def _undo(request: PageRequest) -> dict[str, Any] | None:
-    """What was just done, as the address says, and what takes it back."""
+    """What was just done, according to the address, and the action that reverts it."""
     action, chosen = request.GET.get("done", ""), request.GET.get("chosen", "")
     if action not in DONE or not all(word.isdigit() for word in chosen.split(",") if word):
         return None

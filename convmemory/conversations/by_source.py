@@ -1,6 +1,6 @@
 """Conversations by the ids that clients give them: stored once, and continued turn by turn when sent again.
 
-So a client needs to know only its own ids, not ours. `ingest.py` does all the writing.
+A client therefore needs only its own ids. `ingest.py` does all the writing.
 """
 
 from collections.abc import Sequence
@@ -21,14 +21,14 @@ SOURCE_CHARS = 50
 
 
 class AnotherHistory(InvalidInput):
-    """The conversation is stored already and begins otherwise; `details` name its id."""
+    """The conversation is already stored and begins differently; `details` contain its id."""
 
 
 def create_or_continue(*, owner: AbstractBaseUser, draft: ConversationDraft) -> tuple[Conversation, bool]:
-    """A new conversation, or the one that has this source id; whether it is new.
+    """A new conversation, or the existing one with this source id; and whether it is new.
 
-    Messages that follow those that are stored are appended; sending the same ones again changes nothing.
-    Raises: AnotherHistory where the messages are not those that are stored, ConversationBusy.
+    Messages that follow the stored ones are appended; sending the same ones again changes nothing. Raises:
+    AnotherHistory if the messages do not continue the stored ones, ConversationBusy.
     """
     known = _known_or_none(owner, draft)
     if known is None:
@@ -43,9 +43,9 @@ def create_or_continue(*, owner: AbstractBaseUser, draft: ConversationDraft) -> 
 
 
 def put_turn_by_source(*, owner: AbstractBaseUser, draft: ConversationDraft, turn: TurnDraft) -> ingest.PutTurn:
-    """Store one whole turn of the conversation that has the draft's source and id, which is made where it is new.
+    """Store one whole turn of the conversation with the draft's source and id, which is created if it is new.
 
-    Raises: as `ingest.put_turn`, InvalidInput for a source that is too long.
+    Raises: like `ingest.put_turn`, and InvalidInput for a source that is too long.
     """
     if len(draft.source) > SOURCE_CHARS:
         raise InvalidInput(f"A source has at most {SOURCE_CHARS} characters; this one has {len(draft.source)}.")

@@ -1,7 +1,7 @@
 """Stars, pins, tags and archiving: how people mark their conversations, one or many at a time.
 
-Every function takes the caller and changes only the caller's rows. Messages and turns are never touched; `ingest`
-announces the changes that search has to know of.
+Every function takes the caller and changes only the caller's rows. Messages and turns are never changed; `ingest`
+announces the changes that concern search.
 """
 
 from collections.abc import Iterable, Sequence
@@ -34,12 +34,12 @@ def set_pin(*, owner: AbstractBaseUser, conversation_id: int, pinned: bool) -> N
 
 
 def star_all(*, owner: AbstractBaseUser, conversation_ids: Sequence[int], starred: bool) -> list[int]:
-    """Those of the caller's among the conversations, which have the star now, or no longer."""
+    """Star the caller's among the conversations, or remove their stars; returns those that changed."""
     return _mark(owner, own_conversations(owner=owner, conversation_ids=conversation_ids), "starred_at", is_set=starred)
 
 
 def _mark(owner: AbstractBaseUser, conversation_ids: Sequence[int], field: str, *, is_set: bool) -> list[int]:
-    """Set the moment where it is not set yet, or unset it."""
+    """Set the moment if it is not set yet, or unset it."""
     if len(conversation_ids) == 1:
         get_conversation(owner=owner, conversation_id=conversation_ids[0])
     rows = Conversation.objects.filter(owner_id=owner.pk, pk__in=conversation_ids)
@@ -48,7 +48,7 @@ def _mark(owner: AbstractBaseUser, conversation_ids: Sequence[int], field: str, 
 
 
 def archive_all(*, owner: AbstractBaseUser, conversation_ids: Sequence[int], archived: bool) -> list[int]:
-    """Archive the caller's among the conversations, or take them out again; those that changed."""
+    """Archive the caller's among the conversations, or unarchive them; returns those that changed."""
     own = own_conversations(owner=owner, conversation_ids=conversation_ids)
     wanted = Conversation.objects.filter(owner_id=owner.pk, pk__in=own, archived_at__isnull=archived)
     changed = list(wanted.order_by("pk").values_list("pk", flat=True))
@@ -59,7 +59,7 @@ def archive_all(*, owner: AbstractBaseUser, conversation_ids: Sequence[int], arc
 
 
 def delete_all(*, owner: AbstractBaseUser, conversation_ids: Sequence[int]) -> int:
-    """Delete the caller's among the conversations for good; how many."""
+    """Delete the caller's among the conversations for good; returns how many."""
     chosen = own_conversations(owner=owner, conversation_ids=conversation_ids)
     for number in chosen:
         ingest.delete_conversation(owner=owner, conversation_id=number)
@@ -67,7 +67,7 @@ def delete_all(*, owner: AbstractBaseUser, conversation_ids: Sequence[int]) -> i
 
 
 def add_tag(*, owner: AbstractBaseUser, conversation_ids: Sequence[int], name: str) -> list[int]:
-    """Put the tag on the caller's among the conversations; those that did not have it. Raises: InvalidInput."""
+    """Add the tag to the caller's among the conversations; returns those that did not have it. Raises: InvalidInput."""
     word = clean_tag(name)
     if not word:
         raise InvalidInput("A tag cannot be empty: write at least one character.")
@@ -87,7 +87,7 @@ def add_tag(*, owner: AbstractBaseUser, conversation_ids: Sequence[int], name: s
 
 
 def remove_tag(*, owner: AbstractBaseUser, conversation_ids: Sequence[int], name: str) -> int:
-    """Take the tag off the caller's among the conversations; from how many."""
+    """Remove the tag from the caller's among the conversations; returns from how many."""
     removed, _ = Tag.objects.filter(
         owner_id=owner.pk, conversation_id__in=conversation_ids[:MAX_CHOSEN], name=clean_tag(name)
     ).delete()
@@ -95,12 +95,12 @@ def remove_tag(*, owner: AbstractBaseUser, conversation_ids: Sequence[int], name
 
 
 def clean_tag(name: str) -> str:
-    """The tag as it is kept: one line, without the sign that people write before it."""
+    """The tag as it is stored: one line, without a leading "#"."""
     return one_line(storable(name).strip().lstrip("#"), TAG_CHARS)
 
 
 def tags_of(*, owner: AbstractBaseUser, conversation_ids: Iterable[int]) -> dict[int, list[str]]:
-    """The tags of the caller's conversations, in the order of the alphabet, by conversation. One query."""
+    """The tags of the caller's conversations, in alphabetical order, by conversation. One query."""
     rows = Tag.objects.filter(owner_id=owner.pk, conversation_id__in=list(conversation_ids)).order_by("name")
     found: dict[int, list[str]] = {}
     for number, name in rows.values_list("conversation_id", "name"):
@@ -115,7 +115,7 @@ def tag_counts(*, owner: AbstractBaseUser) -> list[tuple[str, int]]:
 
 
 def own_conversations(*, owner: AbstractBaseUser, conversation_ids: Sequence[int]) -> list[int]:
-    """Those of the numbers that are the caller's conversations. Raises: InvalidInput where there are too many."""
+    """Those of the numbers that are the caller's conversations. Raises: InvalidInput if there are too many."""
     if len(conversation_ids) > MAX_CHOSEN:
         raise InvalidInput(f"At most {MAX_CHOSEN} conversations are changed at once.")
     own = Conversation.objects.filter(owner_id=owner.pk, pk__in=conversation_ids).order_by("pk")

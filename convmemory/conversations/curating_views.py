@@ -12,7 +12,7 @@ from convmemory.conversations import curating, reading
 @require_POST
 @signed_in
 def star(request: PageRequest, conversation_id: int) -> HttpResponse:
-    """Star the conversation (`starred=1`), or take its star off (`starred=0`)."""
+    """Star the conversation (`starred=1`), or remove its star (`starred=0`)."""
     starred = request.POST.get("starred", "1") == "1"
     curating.set_star(owner=request.user, conversation_id=conversation_id, starred=starred)
     return _answer(request, conversation_id, "conversations/star.html")
@@ -21,7 +21,7 @@ def star(request: PageRequest, conversation_id: int) -> HttpResponse:
 @require_POST
 @signed_in
 def pin(request: PageRequest, conversation_id: int) -> HttpResponse:
-    """Pin the conversation to the top of the library (`pinned=1`), or take it down (`pinned=0`)."""
+    """Pin the conversation to the top of the library (`pinned=1`), or unpin it (`pinned=0`)."""
     pinned = request.POST.get("pinned", "1") == "1"
     curating.set_pin(owner=request.user, conversation_id=conversation_id, pinned=pinned)
     return _answer(request, conversation_id, "conversations/pin.html")
@@ -30,7 +30,7 @@ def pin(request: PageRequest, conversation_id: int) -> HttpResponse:
 @require_POST
 @signed_in
 def change_tags(request: PageRequest, conversation_id: int) -> HttpResponse:
-    """Put a tag on the conversation (`add`), or take one off (`remove`)."""
+    """Add a tag to the conversation (`add`), or remove one (`remove`)."""
     chosen = [reading.get_conversation(owner=request.user, conversation_id=conversation_id).pk]
     if name := request.POST.get("remove", ""):
         curating.remove_tag(owner=request.user, conversation_ids=chosen, name=name)
@@ -48,7 +48,7 @@ def _answer(request: PageRequest, conversation_id: int, template: str) -> HttpRe
 
 
 def came_from(request: PageRequest) -> str:
-    """The address in `next`, where it is one of this site's; else nothing."""
+    """The address in `next` if it belongs to this site; else nothing."""
     address = request.POST.get("next", "")
     is_ours = address.startswith("/") and url_has_allowed_host_and_scheme(address, allowed_hosts=None)
     return address if is_ours else ""

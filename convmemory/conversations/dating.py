@@ -1,7 +1,7 @@
-"""Dates for imported conversations and messages without one: taken from what is near them, never from the clock.
+"""Dates for imported conversations and messages without one: taken from their context, never from the clock.
 
-A conversation begins with the first event of its log, or its first dated message, or the time its file was written.
-An undated message gets the date of its turn's first event, or of the nearest dated message.
+A conversation begins with the first event of its log, or its first dated message, or when its file was last written. An
+undated message gets the date of its turn's first event, or of the nearest dated message.
 """
 
 from datetime import datetime
@@ -20,7 +20,7 @@ def date_undated(
     """Date an imported conversation, whose events are stored, and its messages; some five queries.
 
     `first_changed` is the first position that is new; `last_active` the conversation's `updated_at` before this
-    import, None where it is new.
+    import, None if it is new.
     """
     messages = conversation.messages
     if last_active is None and draft.created_at is None:

@@ -1,8 +1,8 @@
-"""What a tool call changes in a file, as removed and added lines. Takes parameters, returns plain values.
+"""The changes that a tool call makes to a file, as removed and added lines. Takes parameters, returns plain values.
 
-Edits are recognised by their parameters, not by the tool's name: an old and a new text, several of these, a patch, or
-a whole file. Lines that both texts share at the start and the end are left out but for a few; nothing else is
-compared, so the work is linear in the length of the texts.
+Edits are recognised by their parameters, not by the tool's name: an old and a new text, several of these, a patch, or a
+whole file. Lines that both texts share at the start and the end are omitted except for a few; nothing else is compared,
+so the work is linear in the length of the texts.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ _NO_NEW_LINE = "\\ No newline at end of file"
 
 @dataclass(frozen=True, slots=True)
 class DiffLine:
-    """One line, without the sign in front of it."""
+    """One line, without its leading sign."""
 
     kind: LineKind
     text: str
@@ -42,7 +42,7 @@ class DiffLine:
 
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """What a call changes in the file at `path`, which is empty where the lines name their files."""
+    """The changes that a call makes to the file at `path`, which is empty if the lines name their files."""
 
     path: str
     lines: tuple[DiffLine, ...]
@@ -56,7 +56,7 @@ class Diff:
         return sum(line.kind == "removed" for line in self.lines)
 
     def cut(self, max_chars: int) -> tuple["Diff", int]:
-        """The first `max_chars` characters of it, the last line cut where it must be; how many were left out."""
+        """Its first `max_chars` characters, with the last line cut if necessary; and how many were left out."""
         kept: list[DiffLine] = []
         room = max_chars
         for line in self.lines:
@@ -69,7 +69,7 @@ class Diff:
 
 
 def diff_of(tool: str, parameters: Mapping[str, Any]) -> Diff | None:
-    """What the call changes; None where it is no edit of a file."""
+    """The changes that the call makes; None if it does not edit a file."""
     path = next((text for name in _PATHS if (text := _text(parameters.get(name)))), "")
     lines = [line for edit in _edits(parameters) for line in edit]
     if not lines and (patch := _patch(parameters)):
@@ -85,7 +85,7 @@ def _text(value: Any) -> str:
 
 
 def _edits(parameters: Mapping[str, Any]) -> Iterator[list[DiffLine]]:
-    """The lines of each edit that the call asks for."""
+    """The lines of each edit in the call."""
     many = parameters.get("edits")
     for edit in [parameters, *(many if isinstance(many, list) else [])]:
         if not isinstance(edit, Mapping):
@@ -119,7 +119,7 @@ def _patch_lines(patch: str) -> Iterator[DiffLine]:
 
 
 def compare(old: str, new: str) -> Iterator[DiffLine]:
-    """The lines that differ, with some of those that both texts share before and after them."""
+    """The lines that differ, with some of the shared lines before and after them."""
     before, after = old.splitlines(), new.splitlines()
     head = _shared(before, after)
     tail = _shared(before[head:][::-1], after[head:][::-1])
@@ -130,7 +130,7 @@ def compare(old: str, new: str) -> Iterator[DiffLine]:
 
 
 def _shared(one: Sequence[str], other: Sequence[str]) -> int:
-    """How many lines are the same at the beginning of both."""
+    """How many lines at the beginning are the same in both."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 

@@ -67,7 +67,7 @@ def in_batches(drafts: Iterable[MessageDraft], *, count: int, size: int) -> Iter
 
 @dataclass(frozen=True, slots=True)
 class TurnDraft:
-    """One whole turn of a chat that is kept elsewhere. Raises: InvalidInput where a side said nothing."""
+    """One whole turn of a chat that is kept elsewhere. Raises: InvalidInput if a side said nothing."""
 
     number: int
     user_text: str
@@ -111,10 +111,10 @@ class ConversationDraft:
 
     (`source`, `source_id`) is unique per owner; without a `source_id` every import is a new
     conversation. `parent_source_id` names the conversation of the same source that this one was
-    started from (a subagent's parent). `updated_at` and `archived_at` are given where a conversation
+    started from (a subagent's parent). `updated_at` and `archived_at` are given if a conversation
     comes back as it was; else they follow from the messages and from `archived`. `written_at` is when the source was
-    last written: the date of what has none, where nothing in the conversation has one. `unless_source` is a source
-    whose conversation of the same id holds more: where there is one, this draft is not stored. `is_fork` says that it
+    last written: the date of what has none, if nothing in the conversation has one. `unless_source` is a source
+    whose conversation of the same id holds more: if there is one, this draft is not stored. `is_fork` says that it
     may begin with a copy of another conversation of its source.
     """
 

@@ -1,7 +1,7 @@
 """Stores the event logs of agents: only the lines that are not stored yet, in batches, each with its turn.
 
-An event names the prompt that it followed. The turn of that prompt is known once the turns are numbered, and can
-change as long as the turn has no answer.
+An event names the prompt that it followed. The turn of that prompt is known once the turns are numbered, and can change
+until the turn is answered.
 """
 
 from collections.abc import Iterable
@@ -20,7 +20,8 @@ BATCH = 500
 
 
 def add_events(conversation: Conversation, events: Iterable[EventDraft]) -> int:
-    """Append the event log's new lines, and set the turns of all; how many lines. The turns are numbered by now."""
+    """Append the event log's new lines, and set the turns of all; returns how many lines. The turns must be
+    numbered."""
     stored = Event.objects.filter(owner_id=conversation.owner_id, conversation=conversation)
     last = stored.aggregate(line=Max("line_number"))["line"]
     # The turn of each prompt; an unanswered prompt shares its turn with the next.
@@ -61,7 +62,7 @@ def _row(conversation: Conversation, event: EventDraft, turns: list[int | None])
 
 
 def _set_turns(conversation: Conversation, events: list[EventDraft], turns: list[int | None]) -> None:
-    """Let stored events say which turn they are in now."""
+    """Update the turns of stored events."""
     if not events:
         return
     parameters: dict[str, Any] = {

@@ -20,12 +20,12 @@ def event_words(*names: str, payload: Mapping[str, Any]) -> list[str]:
 
 
 def words_in(text: str) -> Iterator[str]:
-    """The words of a text, in lower case; of a long one the beginning."""
+    """The words of a text, in lower case; only those at the beginning of a long one."""
     return (match.group()[:MAX_WORD_CHARS].lower() for match in _WORD.finditer(text))
 
 
 def words_query(text: str) -> str:
-    """What PostgreSQL is asked for: every word of the text, each of which may go on; "" where there is none."""
+    """The full text query for every word of the text, as prefixes; "" if it has none."""
     words = list(dict.fromkeys(words_in(text)))[:MAX_QUERY_WORDS]
     return " & ".join(f"'{word}':*" for word in words)
 

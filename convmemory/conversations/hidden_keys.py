@@ -23,10 +23,10 @@ MAX_DEPTH = 40
 
 @dataclass(slots=True)
 class _Hider:
-    """Puts marks in the place of keys; one key has one number, wherever it stands in the message.
+    """Replaces keys by marks; a key has the same number wherever it occurs in the message.
 
-    Numbers begin behind `after`, the last one that the message has already. `among` are the marks of shapes that stand
-    anywhere in the message, where they are known.
+    Numbers continue after `after`, the last one in the message so far. `among` are the marks of formats that occur
+    anywhere in the message, if they are known.
     """
 
     after: int = 0
@@ -66,14 +66,14 @@ class _Hider:
 
 
 def mark_of(kind: str, number: int) -> str:
-    """What stands in the place of a key: `[hidden github-token 1]`."""
+    """The replacement for a key: `[hidden github-token 1]`."""
     return f"[hidden {kind} {number}]"
 
 
 def without_keys(draft: MessageDraft, *, after_number: int = 0) -> MessageDraft:
-    """The message with marks for its keys, which it brings along apart; the same message where it holds none.
+    """The message with marks in place of its keys, and the keys beside it; the same message if it contains none.
 
-    `after_number` is the number of the last mark that stands in it already.
+    `after_number` is the number of the last mark already in it.
     """
     if not HidingOptions.from_settings().hide_keys:
         return draft
@@ -92,29 +92,29 @@ def without_keys(draft: MessageDraft, *, after_number: int = 0) -> MessageDraft:
 
 
 def text_without_keys(text: str) -> str:
-    """A title or another short text, with marks for its keys, which are not kept."""
+    """A title or another short text with marks in place of its keys, which are not kept."""
     return _Hider().text(text) if HidingOptions.from_settings().hide_keys else text
 
 
 def parts_without_keys(parts: Iterable[Part]) -> tuple[Part, ...]:
-    """The parts of one message, with marks for keys that were stored as they came."""
+    """The parts of one message, with marks in place of keys that were stored unhidden."""
     return tuple(map(_Hider().part, parts)) if HidingOptions.from_settings().hide_keys else tuple(parts)
 
 
 def events_without_keys(events: Iterable[EventDraft]) -> Iterable[EventDraft]:
-    """Entries of an event log, with marks for their keys, which are not kept."""
+    """Entries of an event log, with marks in place of their keys, which are not kept."""
     if not HidingOptions.from_settings().hide_keys:
         return events
     return (replace(event, payload=_Hider().value(event.payload)) for event in events)
 
 
 def value_without_keys(value: Any) -> Any:
-    """A JSON value, with marks for its keys, which are not kept."""
+    """A JSON value, with marks in place of its keys, which are not kept."""
     return _Hider().value(value) if HidingOptions.from_settings().hide_keys else value
 
 
 def _texts_of(parts: Iterable[Part]) -> Iterator[str]:
-    """Every text in the parts in which a key can stand."""
+    """Every text in the parts that can contain a key."""
     for part in parts:
         if isinstance(part, ToolCallPart):
             yield from _texts_in(part.input)
@@ -142,7 +142,8 @@ def _texts_in(value: Any, depth: int = 0) -> Iterator[str]:
 
 
 def keep_keys(messages: Iterable[tuple[int, MessageDraft]], *, owner_id: int) -> None:
-    """Store the keys of messages, by their ids. What was kept of a message stays: its text may hold the marks."""
+    """Store the keys of messages, by message id. Keys already stored for a message stay: its text may contain their
+    marks."""
     rows = [
         HiddenKey(
             message_id=message_id,
@@ -174,7 +175,7 @@ def count_keys(*, owner: AbstractBaseUser, conversation_id: int) -> int:
 
 
 def reveal_key(*, owner: AbstractBaseUser, key_id: int) -> str:
-    """The caller's key as it was. Raises: NotFound; InvalidInput where SECRET_KEY has changed since."""
+    """The caller's key in plain text. Raises: NotFound; InvalidInput if SECRET_KEY has changed since."""
     row = HiddenKey.objects.filter(owner_id=owner.pk, pk=key_id).first()
     if row is None:
         raise NotFound(f"There is no hidden key {key_id}.")

@@ -15,7 +15,7 @@ from convmemory.core.errors import ConversationBusy, NotFound, SwitchedOff
 
 @dataclass(slots=True)
 class HidingReport:
-    """What was gone through and what changed; `busy` are conversations that were being answered."""
+    """What was examined and what changed; `busy` are conversations with a reply in progress."""
 
     conversations: int = 0
     messages: int = 0

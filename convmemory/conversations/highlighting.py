@@ -33,7 +33,7 @@ class MarkedSpan:
         return MarkedSpan(max(0, self.start + by), max(0, self.end + by))
 
     def within(self, text: str) -> "MarkedSpan | None":
-        """What of the span lies in `text` without white space at its ends; None where nothing does."""
+        """The part of the span that lies in `text`, without surrounding white space; None if nothing does."""
         piece = text[self.start : self.end]
         start = self.start + len(piece) - len(piece.lstrip())
         end = self.start + len(piece.rstrip())
@@ -67,10 +67,9 @@ def highlight_text(text: str, span: MarkedSpan, *, is_first: bool = True) -> Saf
 def highlight_markdown(
     text: str, span: MarkedSpan, render: Callable[[str], str], *, is_first: bool = True
 ) -> SafeString | None:
-    """Markdown as HTML with the span marked; None where its ends cannot be told in what `render` makes of it.
+    """Markdown as HTML with the span marked; None if its ends cannot be located in the output of `render`.
 
-    `render` sanitises and keeps the marker characters where they stand in text. The mark that links lead to is the
-    first one of a page.
+    `render` sanitises, and leaves the marker characters in place in text. Links lead to the first mark of a page.
     """
     text = without_markers(text)
     inside = span.within(text)
@@ -90,7 +89,7 @@ def highlight_markdown(
 
 
 def _starts(text: str, span: MarkedSpan) -> Iterator[int]:
-    """The span's start, then those of its first words and lines: a list's or heading's sign may stand before them."""
+    """The span's start, then those of its first words and lines: a list's or heading's sign may precede them."""
     yield span.start
     places = {start for start, _ in _pieces(text, span)}
     yield from sorted(places - {span.start})[:_TRIES]
@@ -103,7 +102,7 @@ def _ends(text: str, span: MarkedSpan) -> Iterator[int]:
 
 
 def _pieces(text: str, span: MarkedSpan) -> Iterator[tuple[int, int]]:
-    """Where the span's words and lines start and end, without white space around them."""
+    """Where the span's words and lines start and end, without surrounding white space."""
     yield from (match.span() for match in _WORD.finditer(text, span.start, span.end))
     at = span.start
     for line in text[span.start : span.end].split("\n"):
@@ -115,12 +114,12 @@ def _pieces(text: str, span: MarkedSpan) -> Iterator[tuple[int, int]]:
 
 
 def _is_same(html: str, plain: str, markers: str) -> bool:
-    """Whether `html` differs from `plain` in nothing but the markers, once each, in order, in text."""
+    """Whether `html` differs from `plain` only by the markers, which occur once each, in order, in text."""
     return "".join(_MARKER.findall(_TAG.sub("", html))) == markers and _MARKER.sub("", html) == plain
 
 
 def _wrap(html: str, *, is_first: bool) -> str:
-    """Every stretch of text between the markers in a `mark` of its own, so that elements stay well nested."""
+    """Wrap every stretch of text between the markers in its own `mark` element, so that elements stay well nested."""
     pieces: list[str] = []
     mark, is_inside, in_code = _FIRST_MARK if is_first else _NEXT_MARK, False, False
     for piece in _TAG.split(html):
@@ -140,7 +139,7 @@ def _wrap(html: str, *, is_first: bool) -> str:
 
 
 def around_markers(text: str, render: Callable[[str], str]) -> str:
-    """`render(text)`, which must not see the markers, with the markers of `text` at the same characters of its text."""
+    """`render(text)` of the text without markers, with the markers put back at the same characters."""
     if not _MARKER.search(text):
         return render(text)
     plain, places = "", []
@@ -158,7 +157,7 @@ def unmarked(text: str) -> str:
 
 
 def _put_in(html: str, places: list[tuple[int, str]]) -> str:
-    """A start goes right before its character, an end right after the one before it."""
+    """Insert a start right before its character, an end right after the one before it."""
     pieces, count, waiting = [], 0, list(places)
     for piece in _TAG.split(html):
         if piece.startswith("<"):

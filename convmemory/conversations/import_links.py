@@ -1,6 +1,6 @@
 """Which messages an import added, and to which conversations: for the links of reports, and for Undo.
 
-An import adds its messages to a conversation under its lock, so their ids form one range.
+An import adds its messages to a conversation under a lock, so their ids form one range.
 """
 
 from collections import defaultdict
@@ -19,7 +19,7 @@ FILE_CHARS = 500
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A conversation that came in with a file."""
+    """A conversation that a file contained."""
 
     conversation_id: int
     title: str
@@ -40,7 +40,7 @@ class Links:
 
 
 def note_conversation(row: Import, file: FileReport, result: SyncResult) -> None:
-    """Keep what one conversation of the import got, if anything; called in the transaction that stores it."""
+    """Record what the import added to one conversation, if anything; called in the transaction that stores it."""
     if not (result.created or result.added or result.updated):
         return
     ImportedConversation.objects.create(

@@ -12,7 +12,7 @@ from convmemory.core.child_process import ChildLimits, Ending
 
 
 def run_import(*, import_id: int) -> str | None:
-    """Import an upload that waits; its state afterwards. None where it cannot be claimed now."""
+    """Import a waiting upload; returns its state afterwards. None if it cannot be claimed now."""
     row = import_queue.claim(import_id)
     if row is None:
         return None
@@ -23,7 +23,7 @@ def run_import(*, import_id: int) -> str | None:
 
 
 def run_child(row: Import, folder: str) -> Ending:
-    """Let a process of its own work on the claimed import until it ends, by itself or not."""
+    """Run a separate process on the claimed import until it ends or is ended."""
     options = ImportOptions.from_settings()
     return child_process.run_forked_child(
         "convmemory.conversations.import_child",

@@ -1,7 +1,7 @@
 """The states of imports as workers change them: claimed, running, ended, lost.
 
-A claim holds until its lease runs out, and is renewed while the import runs. Each person has at most one import
-running. Imports never take the last free worker, except for a small one that soon ends.
+A claim is valid until its lease expires, and is renewed while the import runs. Each person has at most one import
+running. Imports never take the last free worker, except for a small one that ends soon.
 """
 
 import uuid
@@ -34,13 +34,13 @@ State = Import.State
 
 
 def most_at_once(size: int) -> int:
-    """How many imports may run once one of `size` bytes is among them: a small one need not wait for large ones."""
+    """How many imports may run at once if one of them has `size` bytes: a small one need not wait for large ones."""
     options = QueueOptions.from_settings()
     return int(options.workers) if size <= SMALL_BYTES else max(1, options.workers - 1)
 
 
 def claim(import_id: int) -> Import | None:
-    """The import, now running; None where it does not wait, its owner has one running, or as many run as may."""
+    """The import, now running; None if it is not waiting, its owner has one running, or the maximum is running."""
     now, run = timezone.now(), uuid.uuid4()
     with transaction.atomic():
         with connection.cursor() as cursor:
@@ -58,22 +58,22 @@ def claim(import_id: int) -> Import | None:
 
 
 def claimed(import_id: int, run: uuid.UUID) -> Import | None:
-    """The import, if that claim on it holds."""
+    """The import, if this claim on it is still valid."""
     return Import.objects.select_related("owner").filter(pk=import_id, run=run, state=State.RUNNING).first()
 
 
 def renew(row: Import) -> bool:
-    """Prolong the claim; False where it is lost."""
+    """Prolong the claim; False if it is lost."""
     return bool(_own(row).update(lease_until=timezone.now() + LEASE))
 
 
 def note_progress(row: Import, report: ImportReport) -> bool:
-    """Say how far it is; False where the claim is lost."""
+    """Store how far it is; False if the claim is lost."""
     return bool(_own(row).update(files_read=len(report.files), messages_read=report.messages_read))
 
 
 def finish(row: Import, report: ImportReport) -> None:
-    """The import ended; one that could read nothing has failed."""
+    """End the import with its report; an import that could read nothing has failed."""
     stored = json_storable(report.to_stored_json())
     values = {"report": stored, "files_read": len(report.files), "messages_read": report.messages_read}
     if report.recognised:
@@ -86,12 +86,12 @@ def finish(row: Import, report: ImportReport) -> None:
 
 
 def fail(row: Import, failure: Import.Failure, error: str) -> None:
-    """The import ended without a report."""
+    """End the import without a report."""
     _end(row, state=State.FAILED, failure=failure, error=storable(error)[:2_000])
 
 
 def give_back(row: Import) -> None:
-    """Let another worker try it again, as often as `MAX_ATTEMPTS`."""
+    """Let another worker try it again, at most `MAX_ATTEMPTS` times."""
     if row.attempts >= MAX_ATTEMPTS:
         error = f"The import was interrupted {row.attempts} times: upload it in parts, or ask who runs the server."
         fail(row, Import.Failure.INTERRUPTED, error)
@@ -100,7 +100,7 @@ def give_back(row: Import) -> None:
 
 
 def release_lost() -> int:
-    """Take imports back from workers that let their lease run out; how many."""
+    """Release imports whose worker let its lease expire; returns how many."""
     lost = list(Import.objects.filter(state=State.RUNNING, lease_until__lt=timezone.now()))
     for row in lost:
         give_back(row)
@@ -108,7 +108,7 @@ def release_lost() -> int:
 
 
 def next_imports() -> list[int]:
-    """Imports that can be claimed now: the oldest of each owner, those first whose owner has waited longest."""
+    """Imports that can be claimed now: the oldest of each owner, ordered by how long their owner has waited."""
     running = list(Import.objects.filter(state=State.RUNNING).values_list("owner_id", flat=True))
     queued = Import.objects.filter(state=State.QUEUED).exclude(owner_id__in=running)
     oldest = {row.owner_id: row for row in queued.order_by("owner_id", "pk").distinct("owner_id")}
@@ -123,7 +123,7 @@ def next_imports() -> list[int]:
 
 
 def tidy() -> int:
-    """Delete rows of imports that ended long ago, and uploads that no row names; how many."""
+    """Delete rows of imports that ended long ago, and uploads without a row; returns how many."""
     _, by_model = Import.objects.filter(ended_at__lt=timezone.now() - KEPT_FOR).delete()
     dropped = by_model.get(Import._meta.label, 0)
     old = list(_old_uploads())
@@ -135,7 +135,7 @@ def tidy() -> int:
 
 
 def _old_uploads() -> Iterator[Path]:
-    """Files in the folder of uploads that lie there for longer than it takes to make their row."""
+    """Files in the upload folder that are older than it takes to create their row."""
     folder = Path(ImportOptions.from_settings().import_folder)
     limit = (timezone.now() - ORPHANED_AFTER).timestamp()
     for path in folder.iterdir() if folder.is_dir() else ():
@@ -145,7 +145,7 @@ def _old_uploads() -> Iterator[Path]:
 
 
 def _own(row: Import) -> QuerySet[Import]:
-    """The row, as long as this run holds the claim."""
+    """The row, as long as this run's claim on it is valid."""
     return Import.objects.filter(pk=row.pk, run=row.run, state=State.RUNNING)
 
 

@@ -39,7 +39,7 @@ READ_AHEAD_BYTES = 16 * 1024**2
 
 @dataclass(slots=True)
 class ImportReport:
-    """What an import came to, per file and in all. `messages_read` grows while it runs."""
+    """The outcome of an import, per file and in total. `messages_read` grows while it runs."""
 
     files: list[FileReport] = field(default_factory=list)
     ignored_files: int = 0
@@ -51,12 +51,12 @@ class ImportReport:
 
     @property
     def recognised(self) -> int:
-        """How many files were read as a transcript without a failure of all they hold."""
+        """How many files were read as a transcript with at least some success."""
         return sum(not file.is_refused for file in self.files if file.format)
 
     @property
     def refused(self) -> int:
-        """How many files hold something of which nothing was taken."""
+        """How many files contain something of which nothing was imported."""
         return sum(file.is_refused for file in self.files)
 
     def to_json(self) -> dict[str, Any]:
@@ -81,7 +81,7 @@ class ImportReport:
         }
 
     def to_stored_json(self) -> dict[str, Any]:
-        """The same of the first `MAX_STORED_FILES` files, with places and reasons until there are too many."""
+        """The same for the first `MAX_STORED_FILES` files, with a limited number of places and reasons."""
         left = MAX_STORED_DETAILS
         value = self.to_json()
         value["files"] = value["files"][:MAX_STORED_FILES]
@@ -101,12 +101,12 @@ OnStored = Callable[[FileReport, ingest.SyncResult], None]
 
 
 def ignore(file: FileReport, result: ingest.SyncResult) -> None:
-    """For imports that nobody asks about later."""
+    """For imports whose links nobody will look up."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """What stays the same while an import runs."""
+    """What stays constant during an import."""
 
     owner: AbstractBaseUser
     report: ImportReport
@@ -125,7 +125,7 @@ def import_paths(
 ) -> ImportReport:
     """Import every transcript under `paths` for `owner`; importing again updates and adds, never doubles.
 
-    Labels in the report are relative to `root` where it is given. Raises: InvalidInput on an unknown
+    Labels in the report are relative to `root` if it is given. Raises: InvalidInput on an unknown
     format only.
     """
     walk = Walk(format=format)
@@ -166,12 +166,12 @@ def import_upload(
 
 
 def upload_prefix(owner_id: int) -> str:
-    """How the names of the temporary folders of somebody's uploads begin."""
+    """The prefix of the temporary folders for a person's uploads."""
     return f"convmemory-upload-{owner_id}-"
 
 
 def _sources(walk: Walk, paths: Iterable[Path], root: Path | None, report: ImportReport) -> Iterator[Found]:
-    """What the walk finds; of an archive what is in it, which lies in a folder only until the next one is asked for."""
+    """What the walk finds; for an archive its contents, whose folder exists only until the next source is requested."""
     for found in walk.over(paths, root=root):
         if not found.is_archive:
             yield found
@@ -240,7 +240,7 @@ def _import_conversation(run: _Run, draft: ConversationDraft, file: FileReport) 
 
 
 def _is_held_better(run: _Run, draft: ConversationDraft) -> bool:
-    """Whether the conversation is stored already, from a source that holds more of it."""
+    """Whether the conversation is already stored from a source with more of its content."""
     if not draft.unless_source:
         return False
     stored = Conversation.objects.filter(owner_id=run.owner.pk, source=draft.unless_source)
@@ -248,7 +248,7 @@ def _is_held_better(run: _Run, draft: ConversationDraft) -> bool:
 
 
 def _read_ahead(messages: Iterator[MessageDraft]) -> list[MessageDraft]:
-    """The first messages, so that a transaction does not wait for what is still to be parsed."""
+    """The first messages, read in advance so that a transaction does not wait for parsing."""
     read: list[MessageDraft] = []
     size = 0
     for message in messages:

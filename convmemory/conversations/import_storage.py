@@ -11,7 +11,7 @@ from convmemory.conversations.options import ImportOptions
 
 
 class _PrivateStorage(FileSystemStorage):
-    """Files in a folder as it is set when they are used."""
+    """Files in a folder, whose setting is read at each use."""
 
     def __init__(self) -> None:
         super().__init__(file_permissions_mode=0o600, directory_permissions_mode=0o700)
@@ -30,7 +30,7 @@ class _PrivateStorage(FileSystemStorage):
 
 
 class UploadStorage(_PrivateStorage):
-    """Uploads that wait for their import."""
+    """Uploads waiting for their import."""
 
     @property
     def folder(self) -> Path:
@@ -56,5 +56,5 @@ def kept_storage() -> KeptStorage:
 
 
 def kept_place(*, owner_id: int, digest: str) -> str:
-    """A kept upload's name below `MEDIA_ROOT`, by the digest of the file as it lies there."""
+    """A kept upload's name below `MEDIA_ROOT`, by the digest of the stored file."""
     return f"uploads/{owner_id}/{digest[:2]}/{digest}"

@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 def request_undo(*, owner: AbstractBaseUser, import_id: int) -> Import:
-    """Mark the caller's import as being undone; the caller enqueues it. Asking again changes nothing.
+    """Mark the caller's import for undoing; the caller of this function enqueues it. Asking again changes nothing.
 
     Raises: NotFound, InvalidInput while it still runs.
     """
@@ -35,7 +35,7 @@ def request_undo(*, owner: AbstractBaseUser, import_id: int) -> Import:
 
 
 def undo(*, owner: AbstractBaseUser, import_id: int, deadline: float) -> bool:
-    """Take back conversation after conversation until `deadline` (monotonic seconds); whether all are."""
+    """Revert conversation after conversation until `deadline` (monotonic seconds); returns whether all are done."""
     row = Import.objects.filter(pk=import_id, owner_id=owner.pk, state=State.UNDOING).first()
     if row is None:
         return True
@@ -50,7 +50,7 @@ def undo(*, owner: AbstractBaseUser, import_id: int, deadline: float) -> bool:
 
 
 def _take_back(owner: AbstractBaseUser, found: ImportedConversation) -> None:
-    """Doing it twice does no more than once: a worker may die between the two."""
+    """Revert one conversation. Idempotent, because a worker may die between its steps."""
     try:
         if found.first_message is not None and found.last_message is not None:
             ids = (found.first_message, found.last_message)

@@ -49,7 +49,7 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class FileRow:
-    """A file of an import's report, with links to what came in."""
+    """A file of an import's report, with links to the conversations that it contained."""
 
     report: dict[str, Any]
     links: Links
@@ -57,7 +57,7 @@ class FileRow:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An upload that was not taken."""
+    """An upload that was refused."""
 
     name: str
     reason: str
@@ -66,7 +66,7 @@ class Refusal:
 @require_http_methods(["GET", "HEAD", "POST"])
 @signed_in
 def import_files(request: PageRequest) -> HttpResponse:
-    """A form for transcripts and archives, and the latest imports; a POST queues what was uploaded."""
+    """A form for transcripts and archives, and the latest imports; a POST queues the uploaded files."""
     files, folder = request.FILES.getlist("file"), request.FILES.getlist("folder")
     asked = [_queue(request, file) for file in files] + ([_queue_folder(request, folder)] if folder else [])
     refusals = [answer for answer in asked if isinstance(answer, Refusal)]
@@ -89,7 +89,7 @@ def import_files(request: PageRequest) -> HttpResponse:
 
 
 def _answer_script(request: PageRequest, asked: "list[Import | Refusal]") -> HttpResponse:
-    """What became of the one file, or the one folder, that uploading.js sends at a time."""
+    """The outcome for the one file or folder that uploading.js sends at a time."""
     [answer] = asked[:1]
     if isinstance(answer, Refusal):
         return render(request, "conversations/import_refused.html", {"refusal": answer}, status=422)
@@ -97,7 +97,7 @@ def _answer_script(request: PageRequest, asked: "list[Import | Refusal]") -> Htt
 
 
 def upload_values() -> dict[str, Any]:
-    """What a form for uploads says of their size."""
+    """The size limits shown by an upload form."""
     max_mb = ImportOptions.from_settings().max_upload_mb
     return {"max_upload_mb": max_mb, "max_upload_bytes": max_mb * 1024**2}
 
@@ -123,7 +123,7 @@ def undo_import(request: PageRequest, import_id: int) -> HttpResponse:
 
 
 def _queue(request: PageRequest, file: "UploadedFile[Any]") -> Import | Refusal:
-    """Queue one uploaded file; what is wrong with it is said in its place, the other files go on."""
+    """Queue one uploaded file; a refusal is returned in its place, so that the other files go on."""
     try:
         row = imports.queue_import(owner=request.user, file=file)
     except (InvalidInput, TooLarge, TooManyAtOnce) as error:
@@ -144,7 +144,7 @@ def _queue_folder(request: PageRequest, files: "list[UploadedFile[Any]]") -> Imp
 
 
 def _paths(given: str, files: "list[UploadedFile[Any]]") -> list[str]:
-    """Where each file lay in the folder, as the browser's script says; without it, the bare names."""
+    """Each file's path in the folder, as sent by the browser's script; without it, the bare names."""
     try:
         paths = json.loads(given) if given else []
     except (ValueError, RecursionError):
@@ -154,7 +154,7 @@ def _paths(given: str, files: "list[UploadedFile[Any]]") -> list[str]:
 
 
 def _cards(rows: list[Import]) -> list[Card]:
-    """The imports; the report of the latest is open. What failed says why without it."""
+    """The imports; the latest report is open, except that of a failed import, whose error says why."""
     reasons, links = imports.why_waiting(rows), links_of(rows)
     latest = max((row.pk for row in rows), default=0)
     return [

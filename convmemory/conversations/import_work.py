@@ -1,4 +1,4 @@
-"""What the child process does: reads the claimed upload, stores its conversations, and reports the outcome."""
+"""The work of the child process: reads the claimed upload, stores its conversations, and reports the outcome."""
 
 import errno
 import logging
@@ -63,7 +63,7 @@ def work(*, import_id: int, run: uuid.UUID, folder: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _OnStored:
-    """Notes what a conversation came from: the import and, where it is kept, the upload."""
+    """Records the origin of a conversation: the import and, if it is kept, the upload."""
 
     row: Import
     kept: KeptUpload | None
@@ -74,7 +74,7 @@ class _OnStored:
 
 
 class _Progress:
-    """Writes the import's progress now and then. Raises: _ClaimLost."""
+    """Stores the import's progress from time to time. Raises: _ClaimLost."""
 
     def __init__(self, row: Import) -> None:
         self._row = row

@@ -13,7 +13,7 @@ from convmemory.core.sql import load_sql
 
 
 def link_children(*, owner: AbstractBaseUser) -> int:
-    """Link conversations to parents that arrived after them; how many were linked."""
+    """Link conversations to parents that were imported after them; returns how many were linked."""
     parent = Conversation.objects.filter(
         owner=OuterRef("owner"), source=OuterRef("source"), source_id=OuterRef("parent_source_id")
     )
@@ -26,7 +26,7 @@ def link_children(*, owner: AbstractBaseUser) -> int:
 
 
 def remove_messages(*, owner: AbstractBaseUser, conversation_id: int, ids: tuple[int, int]) -> int:
-    """Delete the messages of the conversation whose ids are in this range, both ends included; how many.
+    """Delete the conversation's messages with ids in this range, both ends included; returns how many.
 
     Raises: NotFound, ConversationBusy.
     """
@@ -45,7 +45,7 @@ def remove_messages(*, owner: AbstractBaseUser, conversation_id: int, ids: tuple
 
 
 def _close_gaps(conversation: Conversation, lowest: int) -> None:
-    """Give the messages from position `lowest` on dense positions again, in their order."""
+    """Make the positions of the messages from position `lowest` on dense again, in their order."""
     left = list(conversation.messages.filter(position__gte=lowest).order_by("position").values_list("pk", flat=True))
     parameters: dict[str, Any] = {
         "owner": conversation.owner_id,

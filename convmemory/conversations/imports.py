@@ -31,12 +31,12 @@ _TOO_MUCH = (Import.Failure.TOO_LARGE, Import.Failure.TIME, Import.Failure.MEMOR
 
 
 class ImportBroken(ConvMemoryError):
-    """The import ended for a reason that is not the file's; the message says what to do."""
+    """The import ended for a reason unrelated to the file; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredUpload:
-    """A file in the folder of uploads: its name there, the name it came with, its size in bytes, its SHA-256."""
+    """A file in the upload folder: its name there, its original name, its size in bytes, its SHA-256."""
 
     file: str
     name: str
@@ -45,7 +45,7 @@ class StoredUpload:
 
 
 def queue_import(*, owner: AbstractBaseUser, file: "UploadedFile[Any]", format: str = AUTO) -> Import:
-    """Store an upload and the row that waits for a worker; the caller enqueues it.
+    """Store an upload and the row that waits for a worker; the caller of this function enqueues it.
 
     Raises: InvalidInput on an unknown format, TooLarge, TooManyAtOnce.
     """
@@ -57,7 +57,7 @@ def queue_import(*, owner: AbstractBaseUser, file: "UploadedFile[Any]", format: 
 def queue_folder(
     *, owner: AbstractBaseUser, files: "Sequence[UploadedFile[Any]]", paths: Sequence[str], format: str = AUTO
 ) -> Import:
-    """Store the files of a folder, which lay at `paths` in it, as one archive, and the row that waits for a worker.
+    """Store the files of a folder, with their `paths` in it, as one archive, and the row that waits for a worker.
 
     Raises: InvalidInput on an unknown format, TooLarge, TooManyAtOnce.
     """
@@ -92,7 +92,7 @@ def require_size(size: int) -> None:
 
 
 def require_room(*, owner: AbstractBaseUser, size: int) -> None:
-    """Raises: TooManyAtOnce where too much of the owner's waits already."""
+    """Raises: TooManyAtOnce if too many of the owner's uploads are waiting already."""
     waiting = Import.objects.filter(owner_id=owner.pk, state__in=UNFINISHED).aggregate(n=Count("pk"), size=Sum("size"))
     room = MAX_UNFINISHED_UPLOADS * ImportOptions.from_settings().max_upload_mb * 1024**2
     if waiting["n"] >= MAX_UNFINISHED or (waiting["size"] or 0) + size > room:
@@ -103,7 +103,7 @@ def require_room(*, owner: AbstractBaseUser, size: int) -> None:
 
 
 def store_upload(file: "UploadedFile[Any]") -> StoredUpload:
-    """Move the upload into the folder of uploads; touches no database."""
+    """Move the upload into the upload folder; does not use the database."""
     return _stored(file, name=storable(file.name or "upload")[-255:], size=file.size or 0)
 
 
@@ -130,7 +130,7 @@ def get_import(*, owner: AbstractBaseUser, import_id: int) -> Import:
 
 
 def imports_of(*, owner: AbstractBaseUser, limit: int, digest: str = "") -> list[Import]:
-    """The caller's imports, newest first; those of the file with that SHA-256 alone where it is given."""
+    """The caller's imports, newest first; only those of the file with SHA-256 `digest` if that is given."""
     rows = Import.objects.filter(owner_id=owner.pk)
     if digest:
         rows = rows.filter(digest=storable(digest.lower()))
@@ -138,7 +138,7 @@ def imports_of(*, owner: AbstractBaseUser, limit: int, digest: str = "") -> list
 
 
 def why_waiting(rows: Sequence[Import]) -> dict[int, str]:
-    """What each of these imports of one owner waits for, by id; only of those that wait."""
+    """What each waiting import of one owner waits for, by id."""
     waiting = [row for row in rows if row.state == Import.State.QUEUED]
     if not waiting:
         return {}
@@ -152,7 +152,7 @@ def why_waiting(rows: Sequence[Import]) -> dict[int, str]:
 
 
 def error_of(row: Import) -> ConvMemoryError:
-    """What a failed import raises for whoever waited for it."""
+    """The error that a failed import raises for whoever waited for it."""
     kind = TooLarge if row.failure in _TOO_MUCH else InvalidInput
     error = (kind if row.failure in (*_TOO_MUCH, Import.Failure.UNREADABLE) else ImportBroken)(row.error)
     error.details = {"id": row.pk, "state": row.state, "failure": row.failure, "report": row.report}

@@ -1,7 +1,7 @@
 """Writes conversations: creates them, appends to them, imports them again, changes and deletes them.
 
-Every function takes the owner, works in one transaction under a lock on the conversation's row,
-sends `conversation_changed` in it and `turns_changed` once it has committed. Answers that are being written are in
+Every function takes the owner and works in one transaction, under a lock on the conversation's row. It sends
+`conversation_changed` inside the transaction and `turns_changed` once it has committed. Replies in progress are in
 `responses.py`.
 """
 
@@ -28,7 +28,7 @@ from convmemory.core.text import one_line, storable
 
 @dataclass(frozen=True, slots=True)
 class SyncResult:
-    """What one conversation's import did."""
+    """What the import of one conversation changed."""
 
     conversation_id: int
     created: bool
@@ -47,7 +47,7 @@ PutOutcome = Literal["created", "replaced", "unchanged"]
 
 @dataclass(frozen=True, slots=True)
 class PutTurn:
-    """Which turn was put, and what that did."""
+    """Which turn was stored, and what that changed."""
 
     conversation_id: int
     turn_number: int
@@ -89,10 +89,10 @@ def append_messages(*, owner: AbstractBaseUser, conversation_id: int, drafts: It
 
 
 def put_turn(*, owner: AbstractBaseUser, conversation_id: int, turn: TurnDraft) -> PutTurn:
-    """Store one whole turn of a chat that is kept elsewhere; the same turn again changes nothing.
+    """Store one whole turn of a chat that is kept elsewhere; storing the same turn again changes nothing.
 
-    A turn that was put before and reads otherwise now is replaced. Raises: NotFound, ConversationBusy;
-    InvalidInput for a gap in the numbers, or for a turn that came in some other way and reads otherwise.
+    A turn that was stored this way before and has changed is replaced. Raises: NotFound, ConversationBusy; InvalidInput
+    for a gap in the numbers, or for a different turn that was stored in some other way.
     """
     with transaction.atomic():
         conversation = lock_conversation(owner=owner, conversation_id=conversation_id)
@@ -110,10 +110,10 @@ def put_turn(*, owner: AbstractBaseUser, conversation_id: int, turn: TurnDraft) 
 
 
 def sync_conversation(*, owner: AbstractBaseUser, draft: ConversationDraft) -> SyncResult:
-    """Store a conversation of some source, or bring the stored one up to date; never doubles a message.
+    """Store a conversation from some source, or bring the stored one up to date; never duplicates a message.
 
-    Messages are recognised by `source_key`. Stored messages that the source no longer holds stay
-    where they were: nothing is lost.
+    Messages are recognised by `source_key`. Stored messages that the source no longer contains stay in their places:
+    nothing is lost.
     """
     if not draft.source_id:
         raise InvalidInput("A conversation that can be imported again needs a source id.")
@@ -162,7 +162,7 @@ def change_conversation(*, owner: AbstractBaseUser, conversation_id: int, values
 
 
 def delete_conversation(*, owner: AbstractBaseUser, conversation_id: int) -> None:
-    """Delete the conversation, everything derived from it and the uploads that hold it. Raises: NotFound."""
+    """Delete the conversation, everything derived from it and the uploads that contain it. Raises: NotFound."""
     with transaction.atomic():
         kept_uploads.drop_uploads_with(owner=owner, conversation_id=conversation_id)
         conversation_deleting.send(Conversation, conversation_id=conversation_id, owner_id=owner.pk)
@@ -170,7 +170,7 @@ def delete_conversation(*, owner: AbstractBaseUser, conversation_id: int) -> Non
 
 
 def _count_turns(conversation: Conversation, merged: Merged) -> int | None:
-    """The first turn that can have changed; None where no message has."""
+    """The first turn that can have changed; None if no message has."""
     if merged.first_position is None:
         return None
     return count_turns(conversation, from_position=merged.first_position, message_count=merged.message_count)
@@ -185,7 +185,7 @@ def _locked_or_new(owner: AbstractBaseUser, draft: ConversationDraft) -> tuple[C
 
 
 def _new_conversation(owner: AbstractBaseUser, draft: ConversationDraft) -> Conversation:
-    """Its row; whoever asks for it announces it."""
+    """Its row; the caller announces it."""
     now = timezone.now()
     return Conversation.objects.create(
         owner_id=owner.pk,

@@ -1,7 +1,7 @@
-"""Imported uploads are kept, encrypted, so that a better importer can read them again (`reimporting.py`).
+"""Keeps imported uploads, encrypted, so that a better importer can read them again (`reimporting.py`).
 
-They are stored under `MEDIA_ROOT` by owner. If they exceed `MAX_KEPT_UPLOADS_MB`, the oldest are deleted, and
-deleting a conversation deletes the uploads that it came from.
+They are stored under `MEDIA_ROOT` by owner. If they exceed `MAX_KEPT_UPLOADS_MB`, the oldest are deleted, and deleting
+a conversation deletes the uploads that contain it.
 """
 
 import hashlib
@@ -32,9 +32,9 @@ logger = logging.getLogger(__name__)
 
 
 def keep_upload(row: Import, file: IO[bytes]) -> KeptUpload | None:
-    """Keep the bytes of an upload, once for each digest; None where there is no room for them.
+    """Keep the bytes of an upload, once for each digest; None if there is no room for them.
 
-    Leaves `file` at its start. A disk that cannot take them is logged: the import goes on.
+    Leaves `file` at its start. If the disk cannot store them, that is logged and the import goes on.
     """
     digest = row.digest or hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
     kept, _ = KeptUpload.objects.get_or_create(
@@ -56,32 +56,32 @@ def keep_upload(row: Import, file: IO[bytes]) -> KeptUpload | None:
 
 
 def note_kept(kept: KeptUpload | None, result: "SyncResult") -> None:
-    """Say that the upload holds this conversation; called in the transaction that stores it."""
+    """Record that the upload contains this conversation; called in the transaction that stores it."""
     if kept is not None:
         link = KeptConversation(owner_id=kept.owner_id, upload=kept, conversation_id=result.conversation_id)
         KeptConversation.objects.bulk_create([link], ignore_conflicts=True)
 
 
 def drop_uploads_with(*, owner: AbstractBaseUser, conversation_id: int) -> None:
-    """Drop the caller's kept uploads that hold the conversation."""
+    """Delete the caller's kept uploads that contain the conversation."""
     for kept in KeptUpload.objects.filter(owner_id=owner.pk, holds__conversation_id=conversation_id):
         drop_upload(kept)
 
 
 def drop_upload_of(row: Import) -> None:
-    """Drop what is kept of an import, if anything still is."""
+    """Delete the kept upload of an import, if there still is one."""
     for kept in KeptUpload.objects.filter(owner_id=row.owner_id, digest=row.digest):
         drop_upload(kept)
 
 
 def lost_uploads() -> list[KeptUpload]:
-    """Everybody's uploads whose files are gone, for whoever looks after the installation."""
+    """Everybody's kept uploads whose files are missing, for the operator."""
     rows = KeptUpload.objects.filter(stored_size__gt=0).order_by("pk").iterator(chunk_size=500)
     return [row for row in rows if not kept_storage().exists(str(row.file))]
 
 
 def drop_upload(kept: KeptUpload) -> int:
-    """Drop a kept upload; its file goes once the transaction has committed. How many rows went with it."""
+    """Delete a kept upload, and its file once the transaction has committed; returns how many rows were deleted."""
     place = str(kept.file)
     _, by_model = kept.delete()
     if place:
@@ -91,7 +91,7 @@ def drop_upload(kept: KeptUpload) -> int:
 
 @contextmanager
 def opened(kept: KeptUpload) -> Iterator[IO[bytes]]:
-    """The upload as it came. Raises: InvalidInput where it cannot be read any more."""
+    """The original upload. Raises: InvalidInput if it can no longer be read."""
     with TemporaryFile() as target:
         try:
             with kept_storage().open(str(kept.file)) as source:
@@ -106,7 +106,7 @@ def opened(kept: KeptUpload) -> Iterator[IO[bytes]]:
 
 
 def _is_written(kept: KeptUpload, file: IO[bytes]) -> bool:
-    """Write the file and note its size; False where it is larger than all that a person may keep. Raises: OSError."""
+    """Write the file and record its size; False if it alone exceeds what a person may keep. Raises: OSError."""
     storage = kept_storage()
     draft = Path(storage.path(kept_place(owner_id=kept.owner_id, digest=kept.digest))).with_suffix(".partial")
     private_folder(draft.parent)
@@ -132,7 +132,7 @@ def _is_written(kept: KeptUpload, file: IO[bytes]) -> bool:
 
 
 def _made_room(owner_id: int, size: int) -> bool:
-    """Drop the oldest uploads of the owner until one more of this size fits; False where it never does."""
+    """Delete the oldest uploads of the owner until another one of this size fits; False if it cannot."""
     most = ImportOptions.from_settings().max_kept_uploads_mb * MB
     if size > most:
         return False

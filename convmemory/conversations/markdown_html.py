@@ -1,7 +1,7 @@
-"""Markdown of transcripts as safe HTML.
+"""Renders the Markdown of transcripts as safe HTML.
 
-Transcripts are untrusted. Raw HTML in them is shown as text, and the HTML made of Markdown passes a sanitiser that
-allows only the tags below. Links send no referrer, or lead to a turn or section of the archive. Images are never
+Transcripts are untrusted. Raw HTML in them is shown as text, and the HTML made from Markdown passes through a sanitiser
+that allows only the tags below. Links send no referrer, or lead to a turn or section of the archive. Images are never
 loaded; they become links. Other addresses (relative, `file:`, `javascript:`) become text.
 """
 
@@ -45,7 +45,8 @@ _BARE_ADDRESS = re.compile(r"https?://[^\s<>\"'`]+[^\s<>\"'`.,;:!?*_]")
 
 
 def render_markdown(text: str) -> SafeString:
-    """Sanitised HTML of Markdown from a transcript; the text itself, with a remark, where that takes too much work."""
+    """Sanitised HTML of Markdown from a transcript; the plain text with a remark if rendering would take too much
+    work."""
     text = without_markers(text)
     try:
         return mark_safe(sanitised_html(text, Work()))  # noqa: S308 - the sanitiser's output
@@ -55,9 +56,9 @@ def render_markdown(text: str) -> SafeString:
 
 
 def sanitised_html(text: str, work: Work, *, has_breaks: bool = True) -> str:
-    """HTML of Markdown; a passage's markers stay where they stand in text. Raises: TooMuchWork.
+    """HTML of Markdown, in which the markers of a passage stay in place. Raises: TooMuchWork.
 
-    `has_breaks`: a line's end breaks the line, as people write in a chat; in files it is a space.
+    With `has_breaks`, a line break is kept, as people write in a chat; in files it is a space.
     """
     return nh3.clean(
         _MARKDOWN[has_breaks].render(text, {"work": work}),
@@ -71,7 +72,7 @@ def sanitised_html(text: str, work: Work, *, has_breaks: bool = True) -> str:
 
 
 class _Renderer(RendererHTML):
-    """Markdown's usual HTML, but for links, images, code and tables."""
+    """Renders Markdown as usual, except for links, images, code and tables."""
 
     def text(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         content = tokens[idx].content
@@ -123,7 +124,7 @@ class _Renderer(RendererHTML):
 
 
 def _with_links(text: str) -> str:
-    """`text` escaped, with bare addresses made into links."""
+    """`text`, escaped, with bare addresses turned into links."""
     pieces, end = [], 0
     for match in _BARE_ADDRESS.finditer(text):
         address = match.group()
@@ -135,7 +136,7 @@ def _with_links(text: str) -> str:
 
 
 def _is_own_place(address: str) -> bool:
-    """Whether the address is a turn or a section of this archive, as models cite what they found."""
+    """Whether the address is a turn or section of this archive, which models cite."""
     return len(address) < 100 and _OWN_PLACE.fullmatch(address) is not None
 
 

@@ -1,4 +1,4 @@
-"""Brings the stored messages of a locked conversation in line with drafts: those of an import, a reply, a turn.
+"""Updates the stored messages of a locked conversation from drafts: those of an import, a reply, a turn.
 
 Messages are recognised by `source_key`. Keys are hidden before anything is stored.
 """
@@ -38,12 +38,13 @@ class Merged:
     last_id: int | None = None
 
     def touch(self, position: int) -> None:
-        """Note that the message at this position is not what it was."""
+        """Note that the message at this position has changed."""
         self.first_position = position if self.first_position is None else min(self.first_position, position)
 
 
 def merge_messages(conversation: Conversation, drafts: Iterable[MessageDraft], *, append_only: bool = False) -> Merged:
-    """Bring the stored messages in line with `drafts`, keys hidden, renumber what can have changed, announce it."""
+    """Update the stored messages from `drafts` with keys hidden, renumber the affected turns, and announce the
+    change."""
     merged = merge_rows(conversation, drafts, append_only=append_only)
     if merged.first_position is not None:
         finish_change(conversation, from_position=merged.first_position, message_count=merged.message_count)
@@ -51,7 +52,7 @@ def merge_messages(conversation: Conversation, drafts: Iterable[MessageDraft], *
 
 
 def merge_rows(conversation: Conversation, drafts: Iterable[MessageDraft], *, append_only: bool = False) -> Merged:
-    """Bring the stored messages in line with `drafts`, keys hidden. Numbers no turn and announces nothing."""
+    """Update the stored messages from `drafts` with keys hidden. Numbers no turns and announces nothing."""
     drafts = map(hidden_keys.without_keys, drafts)
     fields = ("id", "source_key", "content_hash")
     stored = [] if append_only else list(conversation.messages.order_by("position").values_list(*fields))
@@ -96,7 +97,7 @@ def _split_batch(
     known: dict[str, tuple[int, int, bytes]],
     merged: Merged,
 ) -> list[MessageDraft | int]:
-    """Each draft itself where it is new, else the id of its stored row, updated where it changed."""
+    """Each draft itself if it is new, else the id of its stored row, updated if it has changed."""
     result: list[MessageDraft | int] = []
     for draft in batch:
         key = source_key_of(draft)
@@ -117,7 +118,7 @@ def _split_batch(
 
 
 def replace_turn(conversation: Conversation, turn: TurnDraft) -> bool:
-    """Bring a stored turn in line with the draft; whether anything changed. Raises: InvalidInput."""
+    """Update a stored turn from the draft; returns whether anything changed. Raises: InvalidInput."""
     rows = list(conversation.messages.filter(turn_number=turn.number).order_by("position"))
     known = {row.source_key: (row.position, row.pk, bytes(row.content_hash)) for row in rows if row.source_key}
     drafts = list(map(hidden_keys.without_keys, turn.messages()))
@@ -134,7 +135,7 @@ def replace_turn(conversation: Conversation, turn: TurnDraft) -> bool:
 
 
 def _restore_order(conversation: Conversation, stored: list[int], incoming: list[int], merged: Merged) -> None:
-    """Put messages that stand in the middle of the source into the middle of the conversation."""
+    """Move messages from the middle of the source to the middle of the conversation."""
     order = merge_order(stored, incoming)
     known = set(stored)
     current = [*stored, *(pk for pk in incoming if pk not in known)]

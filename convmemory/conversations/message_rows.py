@@ -1,4 +1,4 @@
-"""A message draft as a row, and the key and hash by which it is recognised when it is imported again."""
+"""A message draft as a row, and the key and hash that identify it when it is imported again."""
 
 import hashlib
 import json
@@ -35,7 +35,7 @@ class MessageRow:
 
     @property
     def content_hash(self) -> bytes:
-        """The SHA-256 of what was said, and by whom."""
+        """The SHA-256 of the content and its speaker."""
         start = to_canonical_json([self.role, self.is_real_user, self.name])[:-1]
         end = ", true]" if self.superseded else "]"
         return hashlib.sha256(f"{start}, {self.parts_json}{end}".encode()).digest()
@@ -58,7 +58,7 @@ class MessageRow:
 
 
 def source_key_of(draft: MessageDraft) -> str:
-    """The key as it is stored: of a long one the beginning and its hash, so that two keys stay two."""
+    """The key as it is stored: a long one is cut and ends in its hash, so that different keys stay different."""
     key = storable(draft.source_key)
     return key if len(key) <= KEY_CHARS else f"{key[: KEY_CHARS - 65]}-{content_hash(key).hex()}"
 
@@ -80,5 +80,5 @@ def row_of(draft: MessageDraft) -> MessageRow:
 
 
 def is_stored_as(digest: bytes, draft: MessageDraft) -> bool:
-    """Whether the stored message with this content hash is the draft, with its keys hidden or as it came."""
+    """Whether the stored message with this content hash is the draft, with its keys hidden or not."""
     return any(digest == row_of(each).content_hash for each in (without_keys(draft), draft))

@@ -26,9 +26,9 @@ def insert_messages(
     first_position: int,
     counter: TurnCounter | None = None,
 ) -> list[MessageRow]:
-    """Store new messages at the positions from there on.
+    """Store new messages at consecutive positions from `first_position`.
 
-    `counter` has numbered all before them: numbers that stand there from the beginning need not be written later.
+    `counter` has numbered all messages before them, so that their turn numbers need no second write.
     """
     if not drafts:
         return []
@@ -63,14 +63,15 @@ def insert_messages(
 
 
 def is_older_copy(conversation: Conversation, pk: int, row: MessageRow) -> bool:
-    """Whether the stored message begins as `row` does and goes on: an older file of a thread takes nothing away."""
+    """Whether the stored message starts with `row` and continues: an older file of a thread never shortens a
+    message."""
     same = {name: getattr(row, name) for name in ("role", "is_real_user", "superseded", "name")}
     stored: list[Any] = conversation.messages.filter(pk=pk, **same).values_list("parts", flat=True).first() or []
     return 0 < len(row.parts) < len(stored) and stored[: len(row.parts)] == row.parts
 
 
 def update_message(conversation: Conversation, pk: int, row: MessageRow, draft: MessageDraft) -> None:
-    """Bring a stored message in line with the draft, which is `row` as a row."""
+    """Update a stored message from the draft, whose row is `row`."""
     values = ("role", "is_real_user", "superseded", "name", "model", "parts", "content_hash")
     conversation.messages.filter(pk=pk).update(**{name: getattr(row, name) for name in values})
     if draft.raw:

@@ -94,10 +94,10 @@ class Tag(models.Model):
 
 
 class Figures(models.Model):
-    """What was counted of a conversation for its owner's statistics, when it had this version and this length.
+    """Statistics of one conversation, as of this version and length.
 
-    `days` holds messages and characters by day ("2026-05-01": [12, 3400]), `spoken_by` messages by model, `tools`
-    calls by name.
+    `days` holds messages and characters by day ("2026-05-01": [12, 3400]), `spoken_by` messages by model, `tools` calls
+    by name.
     """
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
@@ -172,7 +172,7 @@ class Message(models.Model):
 
     @property
     def content_metadata(self) -> dict[str, Any]:
-        """Which kinds of parts it has, and how long they are: nothing of what they say."""
+        """The kinds of its parts and their lengths, without their content."""
         return content_metadata(self.typed_parts)
 
 
@@ -188,7 +188,7 @@ class MessageSource(models.Model):
 
 
 class HiddenKey(models.Model):
-    """A key, token or password whose mark stands in a message: only its owner is given it back."""
+    """A key, token or password whose mark is in a message; only its owner can see it."""
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
     message = models.ForeignKey(Message, on_delete=models.CASCADE, related_name="hidden_keys")
@@ -234,7 +234,7 @@ class Event(models.Model):
 
 
 class SyncedFile(models.Model):
-    """A file of an agent on this machine as it was when it was last imported; `syncing.py` says how it is compared."""
+    """The state of an agent's file on this machine when it was last imported; `syncing.py` compares it."""
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
     path = models.TextField()
@@ -255,9 +255,9 @@ class SyncedFile(models.Model):
 
 
 class KeptUpload(models.Model):
-    """The bytes of an upload, encrypted, to be read again by a better importer; goes with what came in with it.
+    """The bytes of an upload, encrypted, for a later import by a better importer; deleted with its conversations.
 
-    `file` is named after the digest of the encrypted bytes; `stored_size` is 0 until it is whole.
+    `file` is named after the digest of the encrypted bytes; `stored_size` is 0 until it is complete.
     """
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
@@ -276,7 +276,7 @@ class KeptUpload(models.Model):
 
 
 class KeptConversation(models.Model):
-    """Says that a kept upload holds a conversation: where that is deleted, the upload goes, too."""
+    """Records that a kept upload contains a conversation: deleting the conversation deletes the upload."""
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
     upload = models.ForeignKey(KeptUpload, on_delete=models.CASCADE, related_name="holds")
@@ -292,10 +292,10 @@ class KeptConversation(models.Model):
 
 
 class Import(models.Model):
-    """An uploaded file, how far its import is, and what came of it.
+    """An uploaded file, the progress of its import, and the outcome.
 
-    `run` names the worker's claim, which holds until `lease_until`; a worker that lost it stores nothing here. `file`
-    is empty once the import has ended. `report` is what `ImportReport.to_stored_json` says.
+    `run` names the worker's claim, which is valid until `lease_until`; a worker that lost it stores nothing here.
+    `file` is empty once the import has ended. `report` comes from `ImportReport.to_stored_json`.
     """
 
     class State(models.TextChoices):
@@ -363,10 +363,10 @@ class Import(models.Model):
 
 
 class ImportedConversation(models.Model):
-    """What one file of an import brought into one conversation: the range of ids of the messages that it added.
+    """What one file of an import added to one conversation: the range of ids of its messages.
 
-    `created` says that the import made the conversation. Goes with its import, so an import can be undone for as long
-    as it is listed.
+    `created` is set if the import created the conversation. Deleted with its import, so that an import can be undone
+    for as long as it is listed.
     """
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)

@@ -1,7 +1,7 @@
-"""The end of every change of a conversation's messages: numbers the turns, updates counts and dates, announces it.
+"""The final step of every change to a conversation's messages: numbers turns, updates counts and dates, announces it.
 
-Works on a locked conversation inside a transaction: sends `conversation_changed` in it and `turns_changed` after it
-has committed.
+Works on a locked conversation inside a transaction: sends `conversation_changed` in it and `turns_changed` after it has
+committed.
 """
 
 from datetime import datetime
@@ -21,13 +21,13 @@ from convmemory.core.text import one_line
 
 
 def finish_change(conversation: Conversation, *, from_position: int, message_count: int) -> None:
-    """End a change of the messages from a position on: number the turns again, update counts and dates, announce it."""
+    """Complete a change of the messages from a position on: renumber turns, update counts and dates, announce it."""
     first_turn = count_turns(conversation, from_position=from_position, message_count=message_count)
     announce_turns(conversation, first_turn=first_turn)
 
 
 def count_turns(conversation: Conversation, *, from_position: int, message_count: int) -> int:
-    """Number the turns again, update counts and dates; the first turn that can have changed. Announces nothing."""
+    """Renumber turns, update counts and dates; returns the first turn that may have changed. Announces nothing."""
     first_turn = renumber(conversation, from_position=from_position)
     newest = conversation.messages.filter(position__gte=from_position).aggregate(at=Max("created_at"))["at"]
     conversation.message_count = message_count
@@ -41,7 +41,7 @@ def count_turns(conversation: Conversation, *, from_position: int, message_count
 
 
 def announce_turns(conversation: Conversation, *, first_turn: int) -> None:
-    """Announce, inside the transaction and behind it, that turns from this one on have changed."""
+    """Announce, inside the transaction and again after it, that the turns from this one on have changed."""
     announce(conversation, first_turn=first_turn)
     conversation_id, owner_id = conversation.pk, conversation.owner_id
     transaction.on_commit(
@@ -52,7 +52,7 @@ def announce_turns(conversation: Conversation, *, first_turn: int) -> None:
 
 
 def announce_rewritten(conversation: Conversation, *, from_position: int | None) -> None:
-    """Announce that the texts of messages from a position on were changed (None: of none); the dates stay."""
+    """Announce that message texts from a position on have changed (None: no texts); dates stay unchanged."""
     if from_position is None:
         announce(conversation)
         return

@@ -8,7 +8,7 @@ from convmemory.core.options import FromSettings
 
 @dataclass(frozen=True, slots=True)
 class ImportOptions(FromSettings):
-    """Where uploads wait, and what an import may take."""
+    """Where uploads wait, and the limits of an import."""
 
     import_folder: Path
     import_memory_mb: int
@@ -21,6 +21,6 @@ class ImportOptions(FromSettings):
 
 @dataclass(frozen=True, slots=True)
 class HidingOptions(FromSettings):
-    """Whether keys are taken out of what comes in."""
+    """Whether keys are hidden in new texts."""
 
     hide_keys: bool

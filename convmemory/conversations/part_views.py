@@ -44,7 +44,7 @@ _GIST_FIELDS = ("command", "file_path", "path", "pattern", "query", "url", "desc
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A named parameter of a tool call, as text; `marked` is its HTML where it holds a passage."""
+    """A named parameter of a tool call, as text; `marked` is its HTML if it holds a passage."""
 
     name: str
     text: str
@@ -59,8 +59,8 @@ class Field:
 class PartView:
     """One part as the page shows it. `index` is its place in the message; `left_out` counts cut characters.
 
-    `passage` is the passage that it holds, `is_marked` whether that stands marked in it. `call_id` is a call's and its
-    result's, `diff` what a call changes in a file, `is_image` says that the part has a picture to show.
+    `passage` is the passage within it, `is_marked` whether that is marked. A call and its result share `call_id`;
+    `diff` is a call's change to a file; `is_image` says that the part has a picture to show.
     """
 
     index: int
@@ -89,9 +89,9 @@ def view_part(
     passage: MarkedSpan | None = None,
     work: Work | None = None,
 ) -> PartView:
-    """The part for the page, cut to what a page can hold unless `whole`. `tools` names tools by call id.
+    """The part for the page, cut to what a page can show unless `whole`. `tools` names tools by call id.
 
-    `work` is what is left for the page; without it the part is a page of its own.
+    `work` is what remains for the page; without it the part is a page of its own.
     """
     if isinstance(part, (TextPart, ThinkingPart)):
         return _view_text(part, index, whole=whole, passage=passage, work=work or Work())
@@ -114,7 +114,7 @@ def view_part(
 
 
 def _with_output(view: PartView, full: str, *, whole: bool, passage: MarkedSpan | None) -> PartView:
-    """The view with plain text; where a passage stands far down, with the head and what is around it."""
+    """The view with plain text; if a passage stands far down, with the head and what is around it."""
     if passage is None:
         text, left_out = _cut(full, TOOL_CHARS, whole=whole)
         return replace(view, text=ansi_html(text) if has_sequences(text) else text, left_out=left_out)
@@ -171,14 +171,14 @@ def _view_call(part: ToolCallPart, index: int, *, whole: bool, passage: MarkedSp
 
 
 def _view_diff(part: ToolCallPart, index: int, diff: Diff, *, whole: bool) -> PartView:
-    """A call that edits a file, as the lines that it takes out and puts in."""
+    """A call that edits a file, as the lines that it removes and adds."""
     gist = f"{one_line(diff.path, GIST_CHARS)} +{diff.added} -{diff.removed}".strip()
     shown, left_out = (diff, 0) if whole else diff.cut(TOOL_CHARS)
     return PartView(index, part.type, label=part.name, gist=gist, call_id=part.id, diff=shown, left_out=left_out)
 
 
 def _spans_of_parameters(part: ToolCallPart, passage: MarkedSpan) -> dict[str, MarkedSpan]:
-    """Where a passage of the call's text stands in its parameters; a value that is not text counts as a whole."""
+    """The place of a passage of the call's text in its parameters; in a value that is not text, all of it."""
     spans, at = {}, len(part.name)
     for name, value in part.input.items():
         start = at + len(f" {name}:")
@@ -190,7 +190,7 @@ def _spans_of_parameters(part: ToolCallPart, passage: MarkedSpan) -> dict[str, M
 
 
 def _call_gist(parameters: Mapping[str, Any]) -> str:
-    """The parameter that says most of a call, in one line."""
+    """The most telling parameter of a call, in one line."""
     words = {name: _words(value) for name, value in parameters.items()}
     text = next((words[name] for name in _GIST_FIELDS if words.get(name)), "") or next(filter(None, words.values()), "")
     return one_line(text, GIST_CHARS)
@@ -204,7 +204,7 @@ def _words(value: Any) -> str:
 
 
 def _cut(text: str, max_chars: int, *, whole: bool, keep: int = 0) -> tuple[str, int]:
-    """`text` cut at a line where one ends near but not before `keep`, and how many characters were left out."""
+    """`text` cut at a line that ends near, but not before `keep`, and how many characters were left out."""
     max_chars = max(max_chars, keep + AROUND_PASSAGE_CHARS) if keep else max_chars
     if whole or len(text) <= max_chars:
         return text, 0

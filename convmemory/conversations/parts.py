@@ -42,7 +42,7 @@ class ToolCallPart:
 
 @dataclass(frozen=True, slots=True)
 class ToolResultPart:
-    """What a tool answered, as text."""
+    """The output of a tool, as text."""
 
     call_id: str
     text: str
@@ -104,19 +104,19 @@ def _plain(value: Any) -> str:
 
 
 def part_text(part: Part) -> str:
-    """The part as the one text that passages count their offsets in."""
+    """The part as one text, in which passages count their offsets."""
     return tool_call_text(part) if isinstance(part, ToolCallPart) else part.text
 
 
 def part_size(part: Part) -> int:
-    """About how many characters the part has."""
+    """The approximate number of characters in the part."""
     if isinstance(part, ToolCallPart):
         return sum(len(value) for value in part.input.values() if isinstance(value, str))
     return len(part.text)
 
 
 def content_metadata(parts: Iterable[Part]) -> dict[str, Any]:
-    """What kinds of content a message has, and about how many characters of each kind that it has."""
+    """The kinds of content in a message, with the approximate number of characters of each."""
     characters: dict[str, int] = {}
     for part in parts:
         characters[part.type] = characters.get(part.type, 0) + part_size(part)
@@ -128,5 +128,5 @@ def content_metadata(parts: Iterable[Part]) -> dict[str, Any]:
 
 
 def speaker_of(role: Role, name: str) -> str:
-    """Who speaks, as it stands in embedded text."""
+    """The speaker's name in embedded text."""
     return name or {"user": "User", "assistant": "Assistant", "tool": "Tool", "system": "System"}[role]

@@ -26,10 +26,10 @@ QUESTION_CHARS = 120
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """Which conversations count, and of one conversation which turns. None and "" mean: any.
+    """Which conversations count, and for one conversation which turns. None and "" mean any.
 
-    `except_turns` (conversation, turn number) do not count. For searches `kinds` are those of sources, all where it is
-    empty, and `documents` the only documents that count.
+    `except_turns` (conversation, turn number) are excluded. Only searches use `kinds`, the kinds of sources (all if
+    empty), and `documents`, the only documents that count.
     """
 
     agent: str = ""
@@ -54,7 +54,7 @@ EVERYTHING = Filters()
 
 @dataclass(frozen=True, slots=True)
 class StoredMessage:
-    """A message as a pure value, for what is derived from it.
+    """A message as a pure value, from which other data is derived.
 
     `turn_number` is the turn that it is read with, `has_turn` whether it belongs to that turn (`with_home_turns`).
     """
@@ -75,9 +75,9 @@ class StoredMessage:
 def with_home_turns(rows: QuerySet[Message]) -> QuerySet[Any]:
     """The messages, each with `home_turn`: the turn that it is read with.
 
-    That is its own. What stands before the first turn (a greeting, a system prompt) is read with the first one, what
-    comes after the last (a question without an answer) with the last one; where there is no turn, all with number 0.
-    What its thread went on without is left out.
+    That is its own turn. Messages before the first turn (a greeting, a system prompt) are read with the first one,
+    those after the last (a question without an answer) with the last one; without turns, all have number 0. Superseded
+    messages are left out.
     """
     first = Message.objects.filter(
         owner_id=OuterRef("owner_id"), conversation_id=OuterRef("conversation_id"), turn_number=0
@@ -93,7 +93,7 @@ def with_home_turns(rows: QuerySet[Message]) -> QuerySet[Any]:
 
 
 def home_turn_of(row: Message) -> int:
-    """The turn that a message is read with, which was read `with_home_turns` or in a turn."""
+    """The turn that a message is read with; the message was read `with_home_turns` or in a turn."""
     return cast("int", getattr(row, "home_turn", row.turn_number))
 
 
@@ -115,9 +115,9 @@ def stored_message(row: Message) -> StoredMessage:
 
 
 def stored_messages(rows: QuerySet[Message]) -> list[StoredMessage]:
-    """Messages as values, without superseded ones. One query, and another where some of them belong to no turn.
+    """Messages as values, without superseded ones. One query, and another if some of them belong to no turn.
 
-    Only of those `with_home_turns` has anything to look up.
+    Only messages read `with_home_turns` need the second query.
     """
     found = list(rows.filter(superseded=False))
     beside = [row.pk for row in found if row.turn_number is None]
@@ -162,7 +162,7 @@ def get_conversation(*, owner: AbstractBaseUser, conversation_id: int) -> Conver
 
 
 def find_by_source(*, owner: AbstractBaseUser, source: str, source_id: str) -> Conversation | None:
-    """The caller's conversation that has this id at its source; of any source, the latest, where that is empty."""
+    """The caller's conversation with this id at its source; with an empty source, the latest one of any source."""
     found = Conversation.objects.filter(owner_id=owner.pk, source_id=storable(source_id)[:SOURCE_ID_CHARS])
     if source:
         found = found.filter(source=storable(source))
@@ -198,9 +198,9 @@ def messages_of(
     from_position: int = 0,
     limit: int,
 ) -> list[Message]:
-    """Messages in order from a position on; of `turns` (first and last, None: to the end) alone where given.
+    """Messages in order from a position on; only those of `turns` (first and last, None: to the end) if given.
 
-    What belongs to no turn is read with the first or the last one, as `with_home_turns` says. Raises: NotFound.
+    Messages without a turn are read with the first or the last one, see `with_home_turns`. Raises: NotFound.
     """
     conversation = get_conversation(owner=owner, conversation_id=conversation_id)
     rows = conversation.messages.filter(position__gte=from_position)
@@ -212,7 +212,7 @@ def messages_of(
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What opens a turn, in one line."""
+    """The question of a turn, in one line."""
 
     turn_number: int
     text: str
@@ -221,7 +221,7 @@ class Question:
 def questions_of(
     *, owner: AbstractBaseUser, conversation_id: int, from_turn: int = 0, limit: int
 ) -> tuple[list[Question], int | None]:
-    """The questions of a conversation from a turn on, and the turn that follows them. Raises: NotFound."""
+    """The questions of a conversation from a turn on, and the number of the turn after them. Raises: NotFound."""
     found = get_conversation(owner=owner, conversation_id=conversation_id)
     statement = load_sql("convmemory.conversations", "outline")
     with connection.cursor() as cursor:
@@ -233,7 +233,7 @@ def questions_of(
 
 @dataclass(frozen=True, slots=True)
 class EventFilters:
-    """Which entries of event logs count; None and "" mean: any. `words` are all to be found, in any field."""
+    """Which entries of event logs count; None and "" mean any. All `words` must occur, in any field."""
 
     words: str = ""
     type: str = ""

@@ -19,7 +19,7 @@ OnReport = Callable[[KeptUpload, ImportReport], None]
 
 
 def owners_of_uploads() -> list[User]:
-    """Those who have kept uploads, in the order of their numbers."""
+    """The owners of kept uploads, ordered by id."""
     return list(User.objects.filter(pk__in=KeptUpload.objects.values("owner")).order_by("pk"))
 
 

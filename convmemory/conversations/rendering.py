@@ -1,4 +1,4 @@
-"""Stored messages as the conversation page shows them: who speaks, which turn opens, and the parts' views."""
+"""Stored messages as the conversation page shows them: speakers, beginnings of turns, and views of the parts."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ _SPEAKERS: Mapping[MessageKind, "StrOrPromise"] = {
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A remark of the product's own below a message."""
+    """A remark of the product below a message."""
 
     text: str
     is_warning: bool = False
@@ -43,7 +43,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class MessageView:
-    """One message as the page shows it. `opens_turn`: the first of its turn; `headed`: another speaker than before."""
+    """One message as the page shows it. `opens_turn`: the first of its turn; `headed`: the speaker has changed."""
 
     message_id: int
     position: int
@@ -61,7 +61,7 @@ class MessageView:
 
     @property
     def has_actions(self) -> bool:
-        """Whether it can be copied and linked to: what somebody wrote, not what tools answered."""
+        """Whether it can be copied and linked to, which tool output cannot."""
         return bool(self.parts) and self.kind in ("user", "assistant")
 
 
@@ -118,7 +118,7 @@ def _view_parts(
 
 
 def message_kind(message: Message, parts: Sequence[Part]) -> MessageKind:
-    """What the message is to a reader: tool output and injected text stand under the role user, too."""
+    """The kind of message that a reader sees: tool output and injected text also have the role user."""
     if message.role == Message.Role.ASSISTANT:
         return "assistant"
     if message.role == Message.Role.SYSTEM:
@@ -130,12 +130,12 @@ def message_kind(message: Message, parts: Sequence[Part]) -> MessageKind:
 
 
 def speaker_name(message: Message, kind: MessageKind) -> str:
-    """Who speaks in the message, for people."""
+    """The message's speaker, for people."""
     return message.name or str(_SPEAKERS[kind])
 
 
 def _continues(kind: MessageKind, speaker: str, views: Sequence[MessageView]) -> bool:
-    """Whether the message needs no heading of its own: tool output, or the assistant going on."""
+    """Whether the message needs no heading: tool output, or the assistant continuing."""
     if kind == "tool":
         return bool(views)
     last = next((view for view in reversed(views) if view.kind != "tool"), None)

@@ -31,12 +31,12 @@ _formatter = HtmlFormatter(nowrap=True)
 
 
 class TooMuchWork(Exception):
-    """What is left for a page does not suffice for this text."""
+    """The remaining work for a page does not suffice for this text."""
 
 
 @dataclass(slots=True)
 class Work:
-    """The steps that are left for what is shown together."""
+    """The remaining steps for everything that is shown together."""
 
     left: int = STEPS
 
@@ -74,7 +74,7 @@ def _tokens(state: StateCore) -> None:
 
 
 def highlight_code(code: str, language: str, work: Work | None = None) -> str:
-    """`code` as HTML with Pygments' classes; only escaped where the language is unknown or the code is long or odd."""
+    """`code` as HTML with Pygments' classes; only escaped if the language is unknown or the code is long or unusual."""
     if not language or language in _NEVER or len(code) > HIGHLIGHT_CHARS or not _is_ordinary(code):
         return escape(code)
     try:

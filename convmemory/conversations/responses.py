@@ -1,7 +1,7 @@
-"""The lock on a conversation, and the response that holds it: begun, renewed, finished, or taken back.
+"""The lock on a conversation, and the response that owns it: begun, renewed, finished, or released.
 
 While a response is being written its conversation is marked as processing for the length of a lease, and nobody else
-writes to it. A lease that has run out is released by whoever comes next, or by the sweep.
+writes to it. An expired lease is released by whoever comes next, or by the sweep.
 """
 
 import logging
@@ -42,10 +42,11 @@ def lock_conversation(*, owner: AbstractBaseUser, conversation_id: int) -> Conve
 def begin_response(
     *, owner: AbstractBaseUser, conversation_id: int, question: MessageDraft, lease: timedelta = LEASE
 ) -> int:
-    """Store the question and mark the conversation as processing, for at most `lease`; the question's message id.
+    """Store the question and mark the conversation as processing, for at most `lease`; returns the question's message
+    id.
 
-    A question alone completes no turn, so nothing is numbered or announced before its answer is. A response that
-    nobody finished within its lease is released first. Raises: NotFound, ConversationBusy.
+    A question alone completes no turn, so nothing is numbered or announced before its answer. A response that was not
+    finished within its lease is released first. Raises: NotFound, ConversationBusy.
     """
     with transaction.atomic(savepoint=False):
         position = _take_idle(owner, conversation_id, question, lease)
@@ -58,7 +59,7 @@ def begin_response(
 
 
 def _take_idle(owner: AbstractBaseUser, conversation_id: int, question: MessageDraft, lease: timedelta) -> int | None:
-    """Mark the caller's conversation as processing and make room for the question: its position; None if not idle."""
+    """Mark the caller's conversation as processing and reserve a position for the question; None if it is not idle."""
     parameters: dict[str, Any] = {
         "owner": owner.pk,
         "conversation": conversation_id,
@@ -73,12 +74,12 @@ def _take_idle(owner: AbstractBaseUser, conversation_id: int, question: MessageD
 
 
 def title_of(question: str) -> str:
-    """The title of a conversation whose first question that is, until it gets another."""
+    """The initial title of a conversation with this first question."""
     return one_line(storable(hidden_keys.text_without_keys(question)), TITLE_CHARS)
 
 
 def renew_response(*, owner: AbstractBaseUser, conversation_id: int, lease: timedelta = LEASE) -> bool:
-    """Prolong the lease of the response that is being written; False where there is none any more."""
+    """Prolong the lease of the response in progress; False if there is none any more."""
     mine = Conversation.objects.filter(pk=conversation_id, owner_id=owner.pk, status=Conversation.Status.PROCESSING)
     return bool(mine.update(processing_until=timezone.now() + lease))
 
@@ -86,7 +87,7 @@ def renew_response(*, owner: AbstractBaseUser, conversation_id: int, lease: time
 def finish_response(
     *, owner: AbstractBaseUser, conversation_id: int, drafts: Iterable[MessageDraft], failed: bool = False
 ) -> Conversation:
-    """Store what the response brought, number the turns, then set the conversation idle (or failed)."""
+    """Store the messages of the response, number the turns, then set the conversation idle (or failed)."""
     with transaction.atomic(savepoint=False):
         conversation = lock_conversation(owner=owner, conversation_id=conversation_id)
         _merge_reply(conversation, drafts)
@@ -95,7 +96,8 @@ def finish_response(
 
 
 def release_abandoned_response(*, conversation_id: int) -> bool:
-    """Set a conversation idle whose lease has run out, keeping what was received; False where there is none such."""
+    """Set a conversation idle whose lease has expired, keeping what was received; False if there is no such
+    conversation."""
     abandoned = Conversation.objects.filter(
         pk=conversation_id, status=Conversation.Status.PROCESSING, processing_until__lt=timezone.now()
     )
@@ -107,9 +109,9 @@ def release_abandoned_response(*, conversation_id: int) -> bool:
 
 
 def release_abandoned_responses(*, limit: int = 100) -> list[int]:
-    """Take back, for every owner, the conversations whose writer has let its lease run out; their ids.
+    """Release every owner's conversations whose lease has expired; returns their ids.
 
-    One that cannot be taken back is logged and left for the next time.
+    A failure is logged, and the next call tries again.
     """
     late = Conversation.objects.filter(status=Conversation.Status.PROCESSING, processing_until__lt=timezone.now())
     found = list(late.order_by("processing_until").values_list("pk", "owner_id")[:limit])
@@ -126,7 +128,7 @@ def _was_released(conversation_id: int, owner_id: int) -> bool:
 
 
 def require_idle(conversation: Conversation) -> None:
-    """Raises: ConversationBusy while a response is being written; one that was abandoned is released."""
+    """Raises: ConversationBusy while a response is being written; an abandoned one is released."""
     if conversation.status != Conversation.Status.PROCESSING:
         return
     if conversation.processing_until and conversation.processing_until > timezone.now():
@@ -135,7 +137,7 @@ def require_idle(conversation: Conversation) -> None:
 
 
 def _release(conversation: Conversation) -> None:
-    """Take the conversation, whose row is locked, back from a writer that died."""
+    """Release the conversation, whose row is locked, from a writer that died."""
     answers: list[tuple[Any, Any]] = response_abandoned.send(Conversation, conversation=conversation)
     received: list[MessageDraft] = [draft for _, drafts in answers for draft in drafts]
     _merge_reply(conversation, received)
@@ -143,7 +145,7 @@ def _release(conversation: Conversation) -> None:
 
 
 def _merge_reply(conversation: Conversation, drafts: Iterable[MessageDraft]) -> None:
-    """Store what came of a response, and announce the question also where nothing did.
+    """Store the messages of a response, and announce the question even if there are none.
 
     The question's keys are hidden now that it is answered.
     """

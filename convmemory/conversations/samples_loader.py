@@ -12,7 +12,7 @@ SAMPLES = resources.files("convmemory.conversations") / "samples"
 
 
 def load_samples(owner: AbstractBaseUser) -> int:
-    """Import every sample conversation for `owner`; how many there are. Running it again changes nothing."""
+    """Import every sample conversation for `owner`; returns how many there are. Running it again changes nothing."""
     importer = PlainImporter()
     count = 0
     with resources.as_file(SAMPLES) as folder:

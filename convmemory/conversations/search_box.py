@@ -42,9 +42,9 @@ _ORDERS = {"date": "date", "newest": "date", "relevance": "", "best": ""}
 
 @dataclass(frozen=True, slots=True)
 class SearchBox:
-    """What the search form above the list holds. `typed` names the filters that stood in the query as tokens.
+    """The values of the search form above the list. `typed` names the filters that were typed as tokens.
 
-    `nearest` asks for what comes nearest, also where nothing answers.
+    With `nearest`, the nearest results are shown even if nothing answers.
     """
 
     q: str = ""
@@ -64,7 +64,7 @@ class SearchBox:
 
     @classmethod
     def of(cls, request: HttpRequest, *, is_typing: bool = False) -> "SearchBox":
-        """The box that a request's address describes; while somebody types, the token at the very end is not done."""
+        """The box described by a request's address; while somebody types, the token at the very end is incomplete."""
         given = request.GET
         plain: dict[str, Any] = {
             name: given.get(name, "").strip() for name in ("agent", "project", "source", "after", "before")
@@ -84,7 +84,7 @@ class SearchBox:
         return box.with_tokens(given.get("q", ""), is_typing=is_typing)
 
     def with_tokens(self, text: str, *, is_typing: bool = False) -> "SearchBox":
-        """The box with the tokens in `text` taken as filters, and the rest of it as the query."""
+        """The box with the tokens in `text` turned into filters, and the rest of it as the query."""
         if len(text) > MAX_TYPED_CHARS:
             return self
         values: dict[str, Any] = {}
@@ -103,7 +103,7 @@ class SearchBox:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What differs from the empty form, for an address."""
+        """The values that differ from the empty form, for an address."""
         values: dict[str, Any] = {"q": self.q, "mode": self.mode if self.mode != "hybrid" else ""}
         values["scope"] = ",".join(self.scope) if set(self.scope) != set(SPOKEN) else ""
         values |= {name: getattr(self, name) for name in ("agent", "project", "source", "after", "before")}
@@ -113,7 +113,7 @@ class SearchBox:
 
     @property
     def typed_fields(self) -> dict[str, str]:
-        """What was typed as tokens, as the form's fields hold it."""
+        """The filters typed as tokens, as values of the form's fields."""
         values = {name: getattr(self, name) for name in self.typed}
         return {name: _field(value) for name, value in sorted(values.items())}
 
@@ -151,7 +151,7 @@ def _choice(name: str, choices: Mapping[str, str]) -> Callable[[str, Values], di
 
 
 def _places(text: str, known: Values) -> dict[str, Any] | None:
-    """`in:questions`, `in:tools,thinking`, `in:documents`; several of them add up."""
+    """`in:questions`, `in:tools,thinking`, `in:documents`; several of them are combined."""
     names = text.lower().split(",")
     if all(name in _KINDS for name in names):
         return {"kind": _KINDS[names[0]] if len(names) == 1 else ""}

@@ -1,4 +1,4 @@
-"""What this app announces; apps above it subscribe in their `apps.py`."""
+"""The signals of this app; apps above it subscribe in their `apps.py`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ conversation_shown = Signal()
 
 @dataclass(frozen=True, slots=True)
 class PageAddition:
-    """What an app adds to a conversation's page: values for the template, and notes below messages, by message id."""
+    """An app's additions to a conversation's page: values for the template, and notes below messages, by message id."""
 
     values: Mapping[str, Any] = field(default_factory=dict)
     notes: Mapping[int, Sequence[Note]] = field(default_factory=dict)

@@ -6,12 +6,12 @@ MAX_RAW_BYTES = 256 * 1024**2  # of one message's source lines, unpacked
 
 
 def pack_lines(lines: bytes) -> bytes:
-    """What is stored of source lines."""
+    """Source lines in their stored form."""
     return zlib.compress(lines, 3) if lines else b""
 
 
 def unpack_lines(data: bytes) -> bytes | None:
-    """The source lines that were stored; `data` itself where it is not compressed, None where they are too long."""
+    """Source lines from their stored form; `data` itself if it is not compressed, None if they are too long."""
     unpacker = zlib.decompressobj()
     try:
         lines = unpacker.decompress(data, MAX_RAW_BYTES)

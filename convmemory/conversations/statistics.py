@@ -26,7 +26,7 @@ WEEKS_SHOWN = 53
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A name and how often it occurs; `share` is that of the most frequent one, 0 to 100."""
+    """A name and how often it occurs; `share` is relative to the most frequent one, 0 to 100."""
 
     name: str
     count: int
@@ -35,7 +35,7 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """What was said on a day; `level` is 0 for nothing to 4 for the busiest quarter of days."""
+    """The messages of a day; `level` is 0 for none to 4 for the busiest quarter of days."""
 
     day: date
     messages: int
@@ -44,7 +44,7 @@ class Day:
 
 @dataclass(frozen=True, slots=True)
 class Month:
-    """What was said in a month that begins with `first` and ends with `last`; shares are of the largest, 0 to 100."""
+    """The messages of a month from `first` to `last`; shares are relative to the largest, 0 to 100."""
 
     first: date
     last: date
@@ -57,7 +57,7 @@ class Month:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """The whole page. `uncounted` conversations are not in what was counted of messages yet."""
+    """The whole page. The messages of `uncounted` conversations are not included yet."""
 
     conversations: int
     turns: int
@@ -75,7 +75,7 @@ class Statistics:
 
 
 def count_changed(*, owner_id: int) -> int:
-    """Count some of the conversations that changed since they were counted; how many. One statement."""
+    """Count the messages of some conversations that changed since the last count; returns how many. One statement."""
     parameters: dict[str, int | str] = {"owner": owner_id, "limit": BATCH, "zone": timezone.get_default_timezone_name()}
     with connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.conversations", "count_figures"), parameters)
@@ -84,7 +84,7 @@ def count_changed(*, owner_id: int) -> int:
 
 
 def uncounted(*, owner: AbstractBaseUser) -> int:
-    """How many of the caller's conversations changed since they were counted."""
+    """How many of the caller's conversations changed since the last count."""
     same = Q(figures__turns_version=F("turns_version"), figures__message_count=F("message_count"))
     own = Conversation.objects.filter(owner_id=owner.pk)
     return own.count() - own.filter(same).count()
@@ -140,7 +140,7 @@ def _level(messages: int, limits: Sequence[int]) -> int:
 
 
 def _activity(owner: AbstractBaseUser) -> list[tuple[date, int, int]]:
-    """Days in order with their messages and characters; what is dated before or after all calendars is left out."""
+    """Days in order with their messages and characters, without dates outside the calendar."""
     with connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.conversations", "activity_of_owner"), [owner.pk])
         return [(day, messages, characters) for text, messages, characters in cursor.fetchall() if (day := _day(text))]
@@ -170,7 +170,7 @@ def _share(count: int, most: int) -> int:
 
 
 def _months(activity: Iterable[tuple[date, int, int]], today: date) -> list[Month]:
-    """The last months up to today, those without a word as well."""
+    """The last months up to today, including empty ones."""
     sums: dict[tuple[int, int], tuple[int, int]] = {}
     for day, messages, characters in activity:
         before = sums.get((day.year, day.month), (0, 0))

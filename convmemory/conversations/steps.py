@@ -1,7 +1,7 @@
-"""Groups what an agent did between its words. Takes message views, returns the blocks of the page.
+"""Groups what an agent did between its messages. Takes message views, returns the blocks of the page.
 
-Consecutive tool calls are a run, which the page collapses to one line ("12 steps: 8 Bash, 3 Read, 1 Edit"), whichever
-messages they came in. A call and its result are one step.
+Consecutive tool calls form a run, which the page collapses to one line ("12 steps: 8 Bash, 3 Read, 1 Edit"), even
+across messages. A call and its result are one step.
 """
 
 from collections import Counter
@@ -21,7 +21,7 @@ _IN_RUNS = ("assistant", "tool")
 class Step:
     """A call with its result, a result whose call is not on the page, or a thought between calls.
 
-    `position` and `result_position` are those of the messages that `part` and `result` stand in.
+    `position` and `result_position` are the positions of the messages of `part` and `result`.
     """
 
     position: int
@@ -35,7 +35,7 @@ class Step:
 
     @property
     def is_open(self) -> bool:
-        """Whether it holds the passage that was searched for."""
+        """Whether it contains the passage that was searched for."""
         return self.part.passage is not None or (self.result is not None and self.result.passage is not None)
 
     @property
@@ -67,7 +67,7 @@ class StepRun:
 
     @property
     def gist(self) -> str:
-        """Which tools, the most used first: "8 Bash, 3 Read, 1 Edit"."""
+        """The tools used, most frequent first: "8 Bash, 3 Read, 1 Edit"."""
         tools = Counter(step.part.label or "tool" for step in self.steps if not step.is_thought)
         named = [f"{count} {name}" for name, count in tools.most_common(TOOLS_NAMED)]
         others = tools.total() - sum(count for _, count in tools.most_common(TOOLS_NAMED))
@@ -104,7 +104,7 @@ class _Draft:
 
 
 class _Folding:
-    """The blocks so far, and where the calls stand that wait for a result."""
+    """The blocks so far, and the places of calls that still lack a result."""
 
     def __init__(self) -> None:
         self.drafts: list[_Draft] = []
@@ -124,7 +124,7 @@ class _Folding:
         self.drafts[-1].notes += view.notes
 
     def _stretches(self, view: MessageView) -> Iterator[tuple[bool, tuple[PartView, ...]]]:
-        """The message's parts, cut where steps begin and end; a thought is a step where one stands before it."""
+        """The message's parts, split where steps begin and end; a thought after a step is itself a step."""
         if view.superseded or view.kind not in _IN_RUNS:
             yield False, view.parts
             return

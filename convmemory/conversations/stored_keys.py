@@ -1,4 +1,4 @@
-"""Hides keys in stored messages: of a chat when it is answered, and of what was stored with HIDE_KEYS=0.
+"""Hides keys in stored messages: in a chat once it is answered, and in messages stored with HIDE_KEYS=0.
 
 The rows end up as an import would have stored them, so that importing the same text again changes nothing.
 """
@@ -20,7 +20,7 @@ ROWS_AT_ONCE = 100
 
 
 def hide_in_messages(conversation: Conversation, *, from_position: int = 0) -> list[int]:
-    """Hide the keys of a locked conversation's messages from there on; the positions of those that changed."""
+    """Hide keys in a locked conversation's messages from a position on; returns the positions of those that changed."""
     changed: list[int] = []
     position = from_position - 1
     while True:
@@ -34,7 +34,8 @@ def hide_in_messages(conversation: Conversation, *, from_position: int = 0) -> l
 
 
 def hide_beside_messages(conversation: Conversation) -> int:
-    """Hide keys in the title and the events of a locked conversation, which are not kept; how many places changed."""
+    """Hide keys in the title and the events of a locked conversation, without keeping them; returns how many places
+    changed."""
     title = one_line(hidden_keys.text_without_keys(conversation.title), 300)
     count = int(title != conversation.title)
     conversation.title = title
@@ -52,9 +53,9 @@ def hide_beside_messages(conversation: Conversation) -> int:
 
 
 def _is_hidden(row: Message, stored: bytes) -> bool:
-    """Hide the keys of one message and of its stored source lines; whether there were any.
+    """Hide the keys in one message and its stored source lines; returns whether there were any.
 
-    Lines that are too long to be looked through are dropped.
+    Source lines that are too long to be searched are deleted.
     """
     lines = unpack_lines(stored)
     draft = MessageDraft(

@@ -9,7 +9,7 @@ from convmemory.core.errors import NotFound
 
 
 def supersede_from(*, owner: AbstractBaseUser, conversation_id: int, message_id: int) -> None:
-    """Mark that message of the conversation and all after it as superseded; its turns are numbered again.
+    """Mark this message of the conversation and all after it as superseded, and renumber its turns.
 
     Raises: NotFound, ConversationBusy while a response is being written.
     """

@@ -1,7 +1,7 @@
 """Imports what the agents of this machine have written or changed since the last time.
 
-A file is identified by its path, device and inode; its size, its time of change and a digest of its beginning show
-whether it grew, was rewritten or did not change. Unchanged files are not opened.
+A file is identified by its path, device and inode; its size, its modification time and a digest of its beginning show
+whether it grew, was rewritten or is unchanged. Unchanged files are not opened.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ _SIDE_ENDINGS = ("-wal",)
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a file was like when it was looked at. `head` is the digest of its first `head_bytes`."""
+    """A file's state when it was examined. `head` is the digest of its first `head_bytes`."""
 
     device: int
     inode: int
@@ -49,7 +49,7 @@ class Change:
 
 @dataclass(slots=True)
 class SyncReport:
-    """What one sync did: files by kind of change, what came in, and what could not be looked at."""
+    """The outcome of one sync: files by kind of change, what was imported, and what could not be examined."""
 
     counts: dict[str, int] = field(default_factory=dict)
     imported: ImportReport = field(default_factory=ImportReport)
@@ -61,7 +61,7 @@ class SyncReport:
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """What a place holds now: files, and bytes in all."""
+    """The contents of a place: files, and bytes in total."""
 
     place: Place
     files: int
@@ -69,7 +69,7 @@ class Holding:
 
 
 def holdings(places: Iterable[Place]) -> list[Holding]:
-    """What lies in each place; places without a conversation are left out."""
+    """The contents of each place; places without a conversation are left out."""
     found = []
     for place in places:
         sizes = [path.stat().st_size for path in _files(place) if path.exists()]
@@ -92,7 +92,7 @@ def sync_places(
 ) -> SyncReport:
     """Import what is new or changed in the places, adding to `report`.
 
-    One file that fails is reported and tried again the next time.
+    A file that fails is reported and tried again the next time.
     """
     report = report or SyncReport()
     for change in changes(owner=owner, places=places, report=report):
@@ -106,7 +106,7 @@ def sync_places(
 
 
 def changes(*, owner: AbstractBaseUser, places: Sequence[Place], report: SyncReport) -> list[Change]:
-    """The files that changed since they were imported; what cannot be looked at is a problem of the report."""
+    """The files that changed since they were imported; files that cannot be examined become problems of the report."""
     known = {row.path: row for row in SyncedFile.objects.filter(owner_id=owner.pk)}
     found: list[Change] = []
     for place in places:
@@ -144,7 +144,7 @@ def _files(place: Place) -> Iterable[Path]:
 
 
 def _compared(path: Path, row: SyncedFile | None) -> tuple[str, State | None]:
-    """What became of the file since `row` was noted, and its state; no state where nothing did. Raises: OSError."""
+    """How the file changed since `row` was stored, and its state; no state if it is unchanged. Raises: OSError."""
     status = path.stat()
     size, modified_ns = _with_log(path)
     if row is not None and (int(row.device), int(row.inode), row.size, row.modified_ns) == (
@@ -161,7 +161,7 @@ def _compared(path: Path, row: SyncedFile | None) -> tuple[str, State | None]:
 
 
 def _with_log(path: Path) -> tuple[int, int]:
-    """Size and time of change of a file, with those of the log of a database."""
+    """Size and modification time of a file, combined with those of a database's log."""
     files = [path, *(log for ending in _SIDE_ENDINGS if (log := path.with_name(path.name + ending)).exists())]
     found = [file.stat() for file in files]
     return sum(status.st_size for status in found), max(status.st_mtime_ns for status in found)
@@ -172,7 +172,7 @@ def _digest(head: bytes) -> bytes:
 
 
 def _source_of(change: Change) -> Path:
-    """What to import for a file: the file, or the folder of sessions that it is a part of."""
+    """What to import for a file: the file, or the session folder that it belongs to."""
     if change.place.agent == "opencode" and change.path.suffix == ".json":
         return next(path for path in change.path.parents if path.name == "session").parent
     return change.path

@@ -21,7 +21,7 @@ def enqueue_import(import_id: int) -> None:
 
 
 def run(import_id: int) -> dict[str, Any]:
-    """Import one upload in a process of its own, then ask for those that waited for it."""
+    """Import one upload in a separate process, then enqueue those that waited for it."""
     state = run_import(import_id=import_id)
     if state is not None:
         _enqueue_next()
@@ -42,7 +42,7 @@ def undo_import(import_id: int, *, owner_id: int) -> dict[str, Any]:
 
 
 def enqueue_count(owner_id: int) -> None:
-    """Ask a worker to count what changed since somebody last looked at their statistics."""
+    """Ask a worker to count what changed since somebody last looked at the statistics."""
     enqueue_for(owner_id, "convmemory.conversations.tasks.count_for_statistics", group="statistics")
 
 
@@ -58,7 +58,7 @@ def count_for_statistics(*, owner_id: int) -> dict[str, Any]:
 
 
 def sweep() -> dict[str, Any]:
-    """Find imports whose worker died and those that nobody was asked for; scheduled every minute."""
+    """Find imports whose worker died and those that were never enqueued; scheduled every minute."""
     lost, tidied = import_queue.release_lost(), import_queue.tidy()
     return {"lost": lost, "tidied": tidied, "enqueued": _enqueue_next()}
 

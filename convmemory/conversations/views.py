@@ -80,7 +80,7 @@ def conversation(request: PageRequest, conversation_id: int) -> HttpResponse:
 
 
 def _displayed(blocks: list[Block], display: str) -> list[Block]:
-    """The blocks that the display switch lets through."""
+    """The blocks that the display switch shows."""
     if display == "questions":
         return [block for block in blocks if block.view.kind == "user"]
     if display == "no-tools":
@@ -92,7 +92,7 @@ def _displayed(blocks: list[Block], display: str) -> list[Block]:
 def _additions(
     request: PageRequest, found: Conversation, window: Window, *, is_whole: bool
 ) -> tuple[dict[str, Any], dict[int, tuple[Note, ...]]]:
-    """What other apps show on the page: values for its template, and notes by message id."""
+    """What other apps add to the page: values for its template, and notes by message id."""
     values: dict[str, Any] = {}
     notes: dict[int, tuple[Note, ...]] = {}
     answers: list[tuple[Any, Any]] = conversation_shown.send(
@@ -109,7 +109,7 @@ def _additions(
 def _window_of(
     request: PageRequest, found: Conversation, turn: int | None, passage: Passage | None
 ) -> tuple[Window, str]:
-    """The window that the address asks for, and on which side it continues another one: "before", "after" or ""."""
+    """The window that the address asks for, and the side on which it continues another one: "before", "after" or ""."""
     before, after = (whole_number(request, name) for name in ("before", "after"))
     if before is not None:
         return window_before(found, before), "before"
@@ -119,7 +119,7 @@ def _window_of(
 
 
 def passage_of(request: PageRequest) -> Passage | None:
-    """The passage that the address names: `m` is the message, `part` its part, `from` and `to` count characters."""
+    """The passage in the address: `m` is the message, `part` its part, `from` and `to` count characters."""
     message_id, index, span = whole_number(request, "m", MAX_KEY), whole_number(request, "part") or 0, _span(request)
     return Passage(message_id, index, span) if message_id is not None and span else None
 
@@ -140,7 +140,7 @@ def whole_number(request: PageRequest, name: str, most: int = MAX_POSITION) -> i
 
 
 def _head(request: PageRequest, found: Conversation, turn: int | None) -> dict[str, Any]:
-    """What stands above the messages: relatives, and the turns before and after the target."""
+    """What is shown above the messages: relatives, and the turns before and after the target."""
     own = Conversation.objects.filter(owner_id=request.user.pk)
     relatives = {"parent": own.filter(pk=found.parent_id).first() if found.parent_id else None}
     children = list(own.filter(parent_id=found.pk).order_by("created_at", "pk")[: CHILDREN_SHOWN + 1])
@@ -179,7 +179,7 @@ def list_rows(rows: list[Conversation]) -> list[ListRow]:
 @require_safe
 @signed_in
 def part(request: PageRequest, conversation_id: int, position: int, index: int) -> HttpResponse:
-    """One part of a message in full, for those that the conversation page cuts."""
+    """One part of a message in full, for parts that the conversation page cuts."""
     found = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
     message = found.messages.filter(position=min(position, MAX_POSITION)).first()
     parts = message.typed_parts if message else ()
@@ -199,7 +199,7 @@ def part(request: PageRequest, conversation_id: int, position: int, index: int) 
 @never_cache
 @signed_in
 def hidden_keys(request: PageRequest, conversation_id: int) -> HttpResponse:
-    """The keys that were taken out of the conversation; a POST with `key` shows that one."""
+    """The keys that were hidden in the conversation; a POST with `key` shows that one."""
     found = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
     context: dict[str, Any] = {"conversation": found, "box": SearchBox()}
     if request.method == "POST":
@@ -229,7 +229,7 @@ def rename(request: PageRequest, conversation_id: int) -> HttpResponse:
 @require_POST
 @signed_in
 def archive(request: PageRequest, conversation_id: int) -> HttpResponse:
-    """Take the conversation out of lists and search (`archived=1`), or back into them (`archived=0`)."""
+    """Hide the conversation from lists and search (`archived=1`), or show it again (`archived=0`)."""
     archived = request.POST.get("archived", "1") == "1"
     changed = _change(request, conversation_id, {"archived_at": timezone.now() if archived else None})
     messages.success(
@@ -245,7 +245,7 @@ def _change(request: PageRequest, conversation_id: int, values: Mapping[str, Any
 @require_http_methods(["GET", "HEAD", "POST"])
 @signed_in
 def delete(request: PageRequest, conversation_id: int) -> HttpResponse:
-    """Ask first, then delete for good."""
+    """Ask for confirmation, then delete for good."""
     found = reading.get_conversation(owner=request.user, conversation_id=conversation_id)
     if request.method != "POST":
         return render(request, "conversations/delete.html", {"conversation": found, "box": SearchBox()})

@@ -1,7 +1,6 @@
 """Lists what `watch` imports as one import a day, which can be undone like any other.
 
-It always counts as ended, so that it can be undone while the watch goes on; what is imported after that belongs to a
-new one.
+Its state is always ended, so that it can be undone while the watch goes on; later imports go to a new one.
 """
 
 from dataclasses import replace
@@ -27,12 +26,12 @@ class WatchedImports:
         self._files: dict[str, FileReport] = {}
 
     def on_stored(self, file: FileReport, result: SyncResult) -> None:
-        """Keep what a conversation got, if anything. Within the transaction that stores it."""
+        """Record what was added to a conversation, if anything. Within the transaction that stores it."""
         if result.created or result.added or result.updated:
             note_conversation(self._open(), file, result)
 
     def add(self, report: ImportReport) -> None:
-        """Add what one sync came to, as far as it brought anything, to the report of the open import."""
+        """Add the outcome of one sync, if it brought anything in, to the report of the open import."""
         brought = [file for file in report.files if file.added or file.updated or file.errors]
         if not (self._number and brought):
             return
@@ -46,7 +45,7 @@ class WatchedImports:
         )  # fmt: skip
 
     def _open(self) -> Import:
-        """Today's import, locked: nobody begins to undo it before this transaction has ended."""
+        """Today's import, locked, so that its undo cannot begin before this transaction has ended."""
         now = timezone.now()
         rows = Import.objects.select_for_update().filter(pk=self._number, owner_id=self._owner_id)
         row = rows.filter(state=Import.State.DONE).first()
@@ -61,7 +60,8 @@ class WatchedImports:
 
 
 def joined(earlier: FileReport, later: FileReport) -> FileReport:
-    """What two imports of one file came to: the later one read it as a whole, and found there what the other added."""
+    """The combined outcome of two imports of one file: the later one read it in full, and found what the other
+    added."""
     return replace(
         later,
         added=earlier.added + later.added,

@@ -1,7 +1,7 @@
 """Imports what agents write as soon as they have written it.
 
-The operating system says that something changed in a place; what changed is found out as `syncing.py` does it, so that
-nothing is lost where an event is.
+The operating system reports that something changed in a place; `syncing.py` then determines what, so that nothing is
+missed if an event is lost.
 """
 
 import logging
@@ -28,9 +28,9 @@ OnSynced = Callable[[SyncReport], None]
 
 
 def watch_places(*, owner: AbstractBaseUser, places: Sequence[Place], stop: Event, on_synced: OnSynced) -> None:
-    """Sync the places, then whenever something in them changes, until `stop` is set or Ctrl-C.
+    """Sync the places, and again whenever something in them changes, until `stop` is set or Ctrl-C.
 
-    What comes in is listed among the owner's imports and can be undone.
+    Imported conversations are listed among the owner's imports and can be undone.
     """
     watch = _Watch(owner, WatchedImports(owner), on_synced)
     watch.sync(places)
@@ -41,7 +41,7 @@ def watch_places(*, owner: AbstractBaseUser, places: Sequence[Place], stop: Even
             continue
         try:
             _watch(watch, here, places, stop)
-        except (OSError, RuntimeError) as error:  # what the watcher raises where a folder vanishes
+        except (OSError, RuntimeError) as error:  # what the watcher raises if a folder vanishes
             logger.warning("A watched folder is gone: %s", error)
             stop.wait(LOOK_AGAIN_S)
         watch.sync(places)
@@ -49,14 +49,14 @@ def watch_places(*, owner: AbstractBaseUser, places: Sequence[Place], stop: Even
 
 @dataclass(frozen=True, slots=True)
 class _Watch:
-    """What stays the same while somebody's places are watched."""
+    """What stays constant while somebody's places are watched."""
 
     owner: AbstractBaseUser
     imports: WatchedImports
     on_synced: OnSynced
 
     def sync(self, places: Sequence[Place]) -> None:
-        """Import what changed in those of the places that are there."""
+        """Import what changed in the existing places."""
         close_old_connections()
         here = [place for place in places if place.path.exists()]
         report = sync_places(owner=self.owner, places=here, on_stored=self.imports.on_stored)
@@ -65,7 +65,7 @@ class _Watch:
 
 
 def _watch(watch: _Watch, here: Sequence[Place], places: Sequence[Place], stop: Event) -> None:
-    """Until the set of places that are there changes."""
+    """Watch until the set of existing places changes."""
     watched = _identities(here)
     unwatched = here  # until now: what was written since the last sync is in no event
     looked_at = time.monotonic()
@@ -90,12 +90,12 @@ def _watch(watch: _Watch, here: Sequence[Place], places: Sequence[Place], stop: 
 
 
 def _root(place: Place) -> Path:
-    """What to watch: a folder, for a single file the one that it lies in, so that its log is seen as well."""
+    """The folder to watch: for a single file its parent folder, so that its log is included."""
     return place.path if place.path.is_dir() else place.path.parent
 
 
 def _identities(places: Sequence[Place]) -> set[tuple[Path, int]]:
-    """The folders that are there, each with its inode: one that was made anew is another."""
+    """The existing folders, each with its inode: a recreated folder is a different one."""
     roots = {_root(place) for place in places if place.path.exists()}
     return {(root, root.stat().st_ino) for root in roots if root.exists()}
 

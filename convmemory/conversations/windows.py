@@ -1,7 +1,7 @@
-"""Which messages of a conversation a page shows: a window around a turn, and the ones before and after it.
+"""Which messages of a conversation a page shows: a window around a turn, and those before and after it.
 
-Positions are dense (0, 1, 2, ...), so a window is a range of positions: a conversation of any length costs
-the same two queries. Takes a conversation that was already found to be the caller's.
+Positions are dense (0, 1, 2, ...), so a window is a range of positions: a conversation of any length costs the same two
+queries. Takes a conversation that was already found to be the caller's.
 """
 
 from dataclasses import dataclass
@@ -29,10 +29,9 @@ class Window:
 
 
 def window_around(conversation: Conversation, turn: int | None, message_id: int | None = None) -> Window:
-    """The messages around the first one of `turn`; from the start where there is no such turn.
+    """The messages around the first one of `turn`; from the start if there is no such turn.
 
-    Where message `message_id`, of the turn or beside it, stands too far down to be among them, the messages around
-    that one.
+    If message `message_id`, of the turn or beside it, is too far down to be among them, the messages around that one.
     """
     first, wanted = _places(conversation, turn, message_id) if turn is not None else (None, None)
     target = turn if first is not None else None
@@ -56,7 +55,7 @@ def _window_from(conversation: Conversation, position: int, target: int | None) 
 
 
 def window_before(conversation: Conversation, position: int) -> Window:
-    """The messages that stand right before `position`."""
+    """The messages right before `position`."""
     return _window(conversation, max(0, position - WINDOW_MESSAGES), position, keep=position - 1)
 
 
@@ -66,7 +65,7 @@ def window_after(conversation: Conversation, position: int) -> Window:
 
 
 def _window(conversation: Conversation, start: int, end: int, *, keep: int, target: int | None = None) -> Window:
-    """One query; the row before `start` only tells whether the first message opens its turn."""
+    """One query; the row before `start` only shows whether the first message opens its turn."""
     rows = list(conversation.messages.filter(position__gte=start - 1, position__lt=end).order_by("position"))
     before = [row for row in rows if row.position < start]
     messages = rows[len(before) :]
@@ -84,7 +83,8 @@ def _window(conversation: Conversation, start: int, end: int, *, keep: int, targ
 
 
 def _within_budget(weights: list[int], keep: int) -> tuple[int, int]:
-    """The slice around index `keep` that weighs at most `WINDOW_CHARS`: what follows comes before what precedes."""
+    """The slice around index `keep` that weighs at most `WINDOW_CHARS`; later messages take precedence over earlier
+    ones."""
     first = last = min(max(keep, 0), max(len(weights) - 1, 0))
     room = WINDOW_CHARS
     while last < len(weights) and (room > 0 or last == first):
@@ -97,6 +97,6 @@ def _within_budget(weights: list[int], keep: int) -> tuple[int, int]:
 
 
 def _weight(message: Message) -> int:
-    """About how many characters of the message a page shows."""
+    """The approximate number of characters that a page shows of the message."""
     limits = (TEXT_CHARS if isinstance(part, (TextPart, ThinkingPart)) else TOOL_CHARS for part in message.typed_parts)
     return sum(min(len(str(part)), limit) for part, limit in zip(message.parts, limits, strict=True))

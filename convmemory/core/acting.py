@@ -1,8 +1,9 @@
-"""As whom this piece of work asks the database: one context variable, which every connection obeys.
+"""Which identity the current work uses in the database: one context variable, which every connection obeys.
 
-A request begins as nobody and becomes its caller's once that caller is known; a task becomes its owner's; commands and
-sweeps are maintenance. Nobody sees no row that belongs to a person. How a connection obeys: `core/postgres/base.py`.
-Reasons: docs/adr/0066-row-level-security.md; for the groups of owners docs/adr/0072-owner-groups.md.
+A request begins without an owner and takes on its caller's identity once the caller is authenticated. A task takes on
+its owner's. Commands and sweeps run as maintenance. Without an owner, no row that belongs to a person is visible.
+`core/postgres/base.py` applies the identity to connections. Reasons: docs/adr/0066-row-level-security.md; for owner
+groups, docs/adr/0072-owner-groups.md.
 """
 
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from enum import StrEnum
 
 
 class Login(StrEnum):
-    """The three log-ins. Where only one is set up, all work is done with that one."""
+    """The three log-ins. If only one is set up, it does all work."""
 
     APP = "app"
     MAINTENANCE = "maintenance"
@@ -22,10 +23,10 @@ class Login(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A log-in, and, of the application's, the one owner whose rows it sees.
+    """A log-in, and for the application's log-in, the one owner whose rows it sees.
 
-    Where owners are spread over groups, an owner's work is done in the tables of their group. Others work in those of
-    `group`, or of the group that the owner `beside` belongs to; without both they read all groups and insert nothing.
+    If owners are spread over groups, work for an owner uses the tables of that owner's group. Other work uses the
+    tables of `group`, or of the group of the owner `beside`; without either it reads all groups and can insert nothing.
     """
 
     login: Login
@@ -35,7 +36,7 @@ class Identity:
 
     @property
     def neighbour(self) -> int | None:
-        """The owner in whose group the work is done."""
+        """The owner whose group the work uses."""
         return self.beside if self.owner_id is None else self.owner_id
 
 
@@ -67,7 +68,7 @@ _acting: ContextVar[Identity | _Request | None] = ContextVar("acting", default=N
 
 
 def current() -> Identity:
-    """As whom this context acts."""
+    """The identity of this context."""
     acting = _acting.get()
     if acting is None:
         return _process.identity
@@ -75,12 +76,12 @@ def current() -> Identity:
 
 
 def process_acts_as(identity: Identity) -> None:
-    """What holds in this process, in all its threads, where nothing else is said."""
+    """Set the default identity of this process, for all its threads."""
     _process.identity = identity
 
 
 def of_command(name: str) -> Identity:
-    """As whom a command of `manage.py` begins."""
+    """The identity with which a command of `manage.py` begins."""
     if name in SCHEMA_COMMANDS:
         return SCHEMA
     return NOBODY if name in SERVING_COMMANDS else MAINTENANCE
@@ -90,24 +91,24 @@ def of_command(name: str) -> Identity:
 
 
 def begin_request() -> Token[Identity | _Request | None]:
-    """From now on this context is a request of nobody; the token ends that."""
+    """Start a request without an owner in this context; pass the token to `end_request`."""
     return _acting.set(_Request())
 
 
 def end_request(token: Token[Identity | _Request | None]) -> None:
-    """Act as before the request, in the context in which it began."""
+    """Restore the identity from before the request, in the context in which it began."""
     _acting.reset(token)
 
 
 def authenticated(owner_id: int) -> None:
-    """The caller of this request is known; outside a request nothing changes."""
+    """Record the caller of this request; outside a request this changes nothing."""
     request = _acting.get()
     if isinstance(request, _Request):
         request.identity = Identity(Login.APP, owner_id)
 
 
 def admit_staff() -> None:
-    """This request is an administration page of a member of staff, which shows rows of everybody."""
+    """Let this request read everybody's rows: it is an administration page, opened by a member of staff."""
     request = _acting.get()
     if isinstance(request, _Request):
         request.identity = MAINTENANCE
@@ -118,23 +119,23 @@ def admit_staff() -> None:
 
 @contextmanager
 def acting_for(owner_id: int) -> Iterator[None]:
-    """The block sees and writes rows of this owner alone."""
+    """Within the block, only this owner's rows can be read and written."""
     with _acting_as(Identity(Login.APP, owner_id)):
         yield
 
 
 @contextmanager
 def nobody() -> Iterator[None]:
-    """The block is the application's, without an owner."""
+    """Within the block, use the application's log-in without an owner."""
     with _acting_as(NOBODY):
         yield
 
 
 @contextmanager
 def maintenance() -> Iterator[None]:
-    """The block sees and writes everybody's rows; it must neither begin nor end inside a transaction.
+    """Within the block, everybody's rows can be read and written. It must neither begin nor end inside a transaction.
 
-    It stays in the group in which the work around it is done.
+    The block stays in the group of the surrounding work.
     """
     with _acting_as(_logged_in(Login.SCHEMA if current().login == Login.SCHEMA else Login.MAINTENANCE)):
         yield
@@ -142,9 +143,9 @@ def maintenance() -> Iterator[None]:
 
 @contextmanager
 def schema_owner() -> Iterator[None]:
-    """The block changes tables or indexes; it must neither begin nor end inside a transaction.
+    """Within the block, tables and indexes can be changed. It must neither begin nor end inside a transaction.
 
-    It stays in the group in which the work around it is done.
+    The block stays in the group of the surrounding work.
     """
     with _acting_as(_logged_in(Login.SCHEMA)):
         yield
@@ -152,9 +153,9 @@ def schema_owner() -> Iterator[None]:
 
 @contextmanager
 def in_group(number: int | None) -> Iterator[None]:
-    """The block works in the tables of one group, as whom it worked before; None, where there is one, changes nothing.
+    """Within the block, use the tables of one group with the same log-in; None, with a single group, changes nothing.
 
-    For work for no one person, which goes through `groups.every_group()`. In `NO_GROUP` there are shared tables alone.
+    For work on behalf of no one person, which goes through `groups.every_group()`. `NO_GROUP` gives shared tables only.
     """
     with _acting_as(current() if number is None else Identity(current().login, group=number)):
         yield
@@ -162,7 +163,7 @@ def in_group(number: int | None) -> Iterator[None]:
 
 @contextmanager
 def beside(owner_id: int) -> Iterator[None]:
-    """The block of maintenance works in the group of this owner; work for an owner stays theirs."""
+    """Within the block, maintenance uses the group of this owner; work for an owner stays in that owner's group."""
     who = current()
     with _acting_as(who if who.login == Login.APP else Identity(who.login, beside=owner_id)):
         yield

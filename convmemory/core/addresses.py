@@ -1,4 +1,4 @@
-"""Network addresses of clients, as far as they tell one client from another."""
+"""Client network addresses, reduced to the part that tells one client from another."""
 
 import ipaddress
 
@@ -7,7 +7,7 @@ IPV6_PREFIX = 64  # what one customer of a provider has at the least: single add
 
 
 def network_of(address: str) -> str:
-    """The address to count by: an IPv4 address as it is, the /64 of an IPv6 address, of other text the beginning."""
+    """The key to count by: an IPv4 address as it is, the /64 of an IPv6 address, the beginning of any other text."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

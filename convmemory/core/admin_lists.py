@@ -28,7 +28,7 @@ else:
 
 
 class EstimatingPaginator(AnyPaginator):
-    """Pages over the first rows; `total` is exact up to `EXACT_ROWS`, else what the planner expects."""
+    """Pages over the first rows. `total` is exact up to `EXACT_ROWS` and the planner's estimate beyond."""
 
     @cached_property
     def total(self) -> int:
@@ -49,7 +49,7 @@ class EstimatingPaginator(AnyPaginator):
 
 
 class EstimatedChangeList(ChangeList):
-    """A changelist that knows whether its count is an estimate and where the older rows are."""
+    """A changelist that knows whether its count is an estimate, and how to reach older rows."""
 
     total = 0
     is_estimate = False
@@ -66,7 +66,7 @@ class EstimatedChangeList(ChangeList):
 
 
 class InputFilter(admin.SimpleListFilter):
-    """A filter with a box to type into. Subclasses say what the value selects."""
+    """A filter with a text field. Subclasses turn the value into a condition."""
 
     template = "admin/input_filter.html"
     hint = ""
@@ -94,7 +94,7 @@ class InputFilter(admin.SimpleListFilter):
 
 
 class ExactFilter(InputFilter):
-    """By what is typed, exactly; `lookup` where the column has another name than the parameter."""
+    """Selects exact matches of the value; `lookup` is set if the column and the parameter have different names."""
 
     lookup = ""
 
@@ -125,7 +125,7 @@ class ConversationFilter(InputFilter):
 
 
 class UptoFilter(InputFilter):
-    """Rows up to a number: older rows without counting through all newer ones."""
+    """Rows up to a number, to reach older rows without counting through all newer ones."""
 
     title = "number, up to"
     parameter_name = UPTO
@@ -136,13 +136,13 @@ class UptoFilter(InputFilter):
 
 
 def user_id_of(name: str) -> int:
-    """The id of the user with this name, 0 where there is none: no row has that owner."""
+    """The id of the user with this name. An unknown name gives 0, which owns no rows."""
     user = get_user_model().objects.filter(username=name).only("pk").first()
     return user.pk if user else 0
 
 
 def whole_number(value: str) -> int:
-    """The number, 0 for what is none or too large for a key: no row has that number."""
+    """The number in `value`. Text without one, or a number too large for a key, gives 0, which no row has."""
     number = int(value) if value.isascii() and value.isdigit() and len(value) < 20 else 0
     return number if number <= MAX_BIGINT else 0
 

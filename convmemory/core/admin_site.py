@@ -1,4 +1,4 @@
-"""The administration's site: whoever it admits asks the database as maintenance, which sees all owners."""
+"""The administration site: everyone it admits uses the maintenance log-in, which sees all owners."""
 
 from typing import Any
 

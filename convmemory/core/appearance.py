@@ -1,6 +1,6 @@
-"""How pages look to one person: light or dark, how dense, and in which language.
+"""How pages look to one person: light or dark, density, and language.
 
-Kept in cookies of their browser, read with each page.
+Stored in browser cookies and read with each page.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ KEPT_S = 365 * 24 * 3600
 
 @dataclass(frozen=True, slots=True)
 class Appearance:
-    """Keys of `THEMES`, `DENSITIES` and `languages()`; "" is what nobody chose otherwise."""
+    """Keys of `THEMES`, `DENSITIES` and `languages()`; "" if nothing was chosen."""
 
     theme: str = ""
     density: str = ""
@@ -31,7 +31,7 @@ class Appearance:
 
 
 def appearance_of(request: HttpRequest) -> Appearance:
-    """What the browser's cookies say; anything else than what there is counts as not chosen."""
+    """The choices in the browser's cookies; an unknown value counts as not chosen."""
     theme, density = request.COOKIES.get("theme", ""), request.COOKIES.get("density", "")
     return Appearance(
         theme if theme in THEMES else "", density if density in DENSITIES else "", chosen_language(request)
@@ -39,7 +39,7 @@ def appearance_of(request: HttpRequest) -> Appearance:
 
 
 def remember(response: HttpResponse, chosen: Appearance, *, is_secure: bool) -> None:
-    """Set the cookies, or delete those that are not needed."""
+    """Set the cookies, and delete those that are no longer needed."""
     language = LanguageOptions.from_settings().language_cookie_name
     for name, value in (("theme", chosen.theme), ("density", chosen.density), (language, chosen.language)):
         if value:

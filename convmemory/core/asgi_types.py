@@ -1,4 +1,4 @@
-"""The types of ASGI, for every wrapper around Django and for what answers beside it."""
+"""ASGI types, for the wrappers around Django and the applications that answer beside it."""
 
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any

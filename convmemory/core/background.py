@@ -1,4 +1,4 @@
-"""Letting what somebody waits for, pages and searches, go before background work."""
+"""Gives interactive work, such as pages and searches, priority over background work."""
 
 import os
 from contextlib import suppress
@@ -9,10 +9,11 @@ AUTOGROUP = Path("/proc/self/autogroup")
 
 
 def step_back() -> None:
-    """Take less of the processors than processes of the usual priority, where these are short.
+    """Lower this process's priority, so that it gets less processor time while others are busy.
 
-    Linux weighs whole sessions against each other first and niceness only within one; so a process that leads a
-    session of its own, as the supervisor's do, says it for the session, too. Source: sched(7), "The autogroup feature".
+    Linux first weighs whole sessions against each other, and niceness only within one. A process that leads its own
+    session, such as the supervisor's children, therefore lowers the session's priority too. Source: sched(7), "The
+    autogroup feature".
     """
     _set_niceness(os.getpid())
     if os.getsid(0) == os.getpid():
@@ -20,12 +21,12 @@ def step_back() -> None:
 
 
 def is_background() -> bool:
-    """Whether this process, or the one that started it, has stepped back."""
+    """Whether this process, or the process that started it, has lowered its priority."""
     return os.getpriority(os.PRIO_PROCESS, 0) >= NICENESS
 
 
 def push_back(process_id: int) -> None:
-    """Let another process step back, which leads a session of its own; nothing happens where that is not allowed."""
+    """Lower the priority of another process that leads its own session; does nothing without permission to do so."""
     with suppress(OSError):
         _set_niceness(process_id)
         _set_session_niceness(Path(f"/proc/{process_id}/autogroup"))

@@ -1,7 +1,8 @@
-"""Whose request this is, known by its headers alone: at the edge, where nobody has asked the database yet.
+"""Identifies a request's caller from its headers alone, at the edge, before any database query.
 
-A key or a session that was right before is known by its hash, and counts as its user: all keys and sessions of one
-person are one caller. Everybody else is known by address. It decides who waits for whom, never who may read what.
+A key or session that was valid before is recognised by its hash and counts as its user, so that all keys and sessions
+of one person are one caller. Everybody else is identified by network address. This decides who waits for whom, never
+what anybody may read.
 """
 
 from collections import OrderedDict
@@ -19,7 +20,7 @@ Headers = Iterable[tuple[bytes, bytes]]
 
 
 class KnownCallers:
-    """The users of the credentials that were right lately."""
+    """The users of recently valid credentials."""
 
     def __init__(self, size: int = KNOWN) -> None:
         self._users: OrderedDict[bytes, int] = OrderedDict()
@@ -27,7 +28,7 @@ class KnownCallers:
         self._lock = Lock()  # requests end in threads
 
     def note(self, credential: str, user_id: int) -> None:
-        """This key or session cookie is this user's."""
+        """Remember that this key or session cookie belongs to this user."""
         digest = _digest(credential)
         with self._lock:
             self._users[digest] = user_id
@@ -36,7 +37,7 @@ class KnownCallers:
                 self._users.popitem(last=False)
 
     def user_of(self, credential: str) -> int | None:
-        """The user whose it was when it was noted."""
+        """The user that the credential belonged to when it was last seen, if any."""
         return self._users.get(_digest(credential))
 
 
@@ -44,7 +45,7 @@ known = KnownCallers()
 
 
 def caller_of_request(headers: Headers, address: str, *, session_cookie: str, callers: KnownCallers = known) -> str:
-    """`user:7`, or `address:192.0.2.1` for a request without a credential that is known."""
+    """`user:7`, or `address:192.0.2.1` for a request without a known credential."""
     for credential in _credentials(headers, session_cookie):
         if (user_id := callers.user_of(credential)) is not None:
             return f"{USER}{user_id}"
@@ -52,7 +53,7 @@ def caller_of_request(headers: Headers, address: str, *, session_cookie: str, ca
 
 
 def _credentials(headers: Headers, session_cookie: str) -> list[str]:
-    """The request's key, or its session where it brings no key."""
+    """The request's key, or its session cookie if it has no key."""
     values = {name.lower(): value.decode("latin-1") for name, value in headers}
     if b"authorization" in values:
         scheme, _, key = values[b"authorization"].partition(" ")

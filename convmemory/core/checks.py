@@ -1,7 +1,7 @@
-"""What `manage.py check --deploy` says about HTTPS.
+"""System checks about HTTPS for `manage.py check --deploy`.
 
-Django's checks look for its middlewares by name and fall silent where a subclass stands instead, as here. These ask
-for the class, and then give Django's own warnings.
+Django's own checks look for its middlewares by name and report nothing about subclasses, which this program uses. These
+look for the class, and then give Django's own warnings.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ WARNINGS: tuple[tuple[CheckMessage, Callable[[], bool]], ...] = (
 
 @register(Tags.security, deploy=True)
 def check_middlewares(**kwargs: Any) -> list[CheckMessage]:
-    """An error for each of Django's protections that no middleware gives."""
+    """An error for each of Django's protections that no middleware provides."""
     present = [found for path in settings.MIDDLEWARE if isinstance(found := import_string(path), type)]
     return [
         Error(f"No middleware is or derives from {needed.__name__}.", id=f"convmemory.E{number:03}")
@@ -42,5 +42,5 @@ def check_middlewares(**kwargs: Any) -> list[CheckMessage]:
 
 @register(Tags.security, deploy=True)
 def check_https(**kwargs: Any) -> list[CheckMessage]:
-    """Django's warnings about what the middlewares are set to do."""
+    """Django's warnings about the settings of the middlewares."""
     return [warning for warning, is_fine in WARNINGS if not is_fine()]

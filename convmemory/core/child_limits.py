@@ -1,6 +1,6 @@
-"""Limits that a process sets itself before it touches foreign data: memory, time, and its parent's life.
+"""Limits that a process sets on itself before it touches foreign data: memory, time, and its parent's lifetime.
 
-Imports nothing of Django, so that it can run first.
+Imports nothing from Django, so that it can run first.
 """
 
 import os
@@ -16,10 +16,11 @@ PR_SET_PDEATHSIG = 1  # Source: prctl(2)
 
 
 def limit_this_process(*, memory_mb: int, timeout_s: int, parent_pid: int) -> None:
-    """From now on: at most `memory_mb` of memory and `timeout_s` of time, no core dump, and no longer than the parent.
+    """Limit this process to `memory_mb` of memory and `timeout_s` of time, without core dumps, and to its parent's
+    lifetime.
 
-    The kernel ends the process when its time is over, also inside a function written in C. Where memory is short,
-    allocations fail (MemoryError). What the parent's death does is known on Linux alone.
+    When the time is over the kernel ends the process, even inside a function written in C. When memory runs out,
+    allocations raise MemoryError. Only Linux ends the process with its parent.
     """
     memory = memory_mb * 1024**2
     resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))  # not RLIMIT_AS: that counts what threads only reserve
@@ -30,7 +31,7 @@ def limit_this_process(*, memory_mb: int, timeout_s: int, parent_pid: int) -> No
 
 
 def end_with_parent(parent_pid: int) -> None:
-    """From now on, where this is Linux: the kernel ends this process as soon as its parent has ended."""
+    """On Linux, have the kernel end this process as soon as its parent has ended."""
     if sys.platform == "linux":
         import ctypes
 
@@ -48,7 +49,7 @@ def run_under_limits(work: Callable[[Sequence[str]], None]) -> None:
 def run_limited(
     work: Callable[[Sequence[str]], None], arguments: Sequence[str], *, memory_mb: int, timeout_s: int, parent_pid: int
 ) -> None:
-    """Call `work` with `arguments` under these limits; where memory is short, end with `EXIT_MEMORY`."""
+    """Call `work` with `arguments` under these limits; exit with `EXIT_MEMORY` if memory runs out."""
     limit_this_process(memory_mb=memory_mb, timeout_s=timeout_s, parent_pid=parent_pid)
     if is_background():  # as its parent is; a session of its own starts without what was said of the parent's
         step_back()

@@ -1,8 +1,9 @@
-"""Runs a module of this program in a child process under limits, and watches it: for whatever reads foreign data.
+"""Runs a module of this program in a supervised child process under limits, for work on foreign data.
 
-The child sets its own limits first (`child_limits.py`) and ends with `EXIT_MEMORY` where memory was short. The parent
-ends it when its time is over, or when nobody wants its work any more, and holds no database connection meanwhile.
-`run_child` starts the module; `run_forked_child` lets a server fork it that has loaded the program (`fork_server.py`).
+The child sets its own limits first (`child_limits.py`) and exits with `EXIT_MEMORY` if memory runs out. The parent ends
+the child when its time is over or its result is no longer wanted, and keeps no database connection meanwhile.
+`run_child` starts the module; `run_forked_child` has it forked by a server that has already loaded the program
+(`fork_server.py`).
 """
 
 import json
@@ -55,7 +56,7 @@ class ChildLimits:
 
 
 class Child(Protocol):
-    """A process whose end can be waited for, as of `subprocess.Popen`."""
+    """A process that can be waited for, like `subprocess.Popen`."""
 
     @property
     def pid(self) -> int: ...
@@ -65,7 +66,7 @@ class Child(Protocol):
 
 
 def plain_environment() -> dict[str, str]:
-    """What a child that converts files needs to be told: no address, password or key of the installation."""
+    """The environment for a child that converts files: no address, password or key of the installation."""
     return {name: os.environ[name] for name in PLAIN if name in os.environ}
 
 
@@ -77,9 +78,9 @@ def run_child(
     environment: Mapping[str, str],
     is_wanted: Callable[[], bool] = lambda: True,
 ) -> Ending:
-    """Let `python -m module arguments... limits... PARENT` work until it ends, by itself or not.
+    """Run `python -m module arguments... limits... PARENT` until it ends or is ended.
 
-    `is_wanted` is asked every `HEARTBEAT_S`; once it says no, the child is ended and counts as lost.
+    `is_wanted` is called every `HEARTBEAT_S`; when it returns False, the child is ended and counts as lost.
     """
     _let_connection_go()
     process = subprocess.Popen(  # noqa: S603
@@ -105,7 +106,7 @@ def run_forked_child(
     environment: Mapping[str, str],
     is_wanted: Callable[[], bool] = lambda: True,
 ) -> Ending:
-    """As `run_child`, for a module that calls `fork_server.serve`: it is loaded for the first child only."""
+    """Like `run_child`, for a module that calls `fork_server.serve`: only the first child loads it."""
     _let_connection_go()
     server = _take_server(module, environment)
     try:
@@ -123,7 +124,7 @@ def run_forked_child(
 
 
 def _take_server(module: str, environment: Mapping[str, str]) -> "ForkServer":
-    """One that waits for work and was started in the same way, else a new one; those that are no use are ended."""
+    """An idle server that was started in the same way, else a new one; servers that are no longer usable are ended."""
     while _idle_servers:
         server = _idle_servers.pop()
         if server.is_of_use(module, environment):
@@ -149,18 +150,18 @@ class ForkServer:
         self._last_used = time.monotonic()
 
     def is_of_use(self, module: str, environment: Mapping[str, str]) -> bool:
-        """Whether it runs this module in this environment and will wait long enough to hear of more work."""
+        """Whether it runs this module in this environment and will wait long enough for further work."""
         is_patient = time.monotonic() - self._last_used < PATIENCE_S / 2
         return is_patient and self._started_as == (module, environment) and self._process.poll() is None
 
     def fork(self, arguments: Sequence[str]) -> "ForkedChild":
-        """Raises: BrokenPipeError where the server has ended."""
+        """Raises: BrokenPipeError if the server has ended."""
         assert self._process.stdin
         self._process.stdin.write(json.dumps(arguments).encode() + b"\n")
         return ForkedChild(self, self.read_number(None))
 
     def read_number(self, timeout: float | None) -> int:
-        """The next line that the server says. Raises: subprocess.TimeoutExpired, BrokenPipeError."""
+        """The next number that the server sends. Raises: subprocess.TimeoutExpired, BrokenPipeError."""
         assert self._process.stdout
         if not select.select([self._process.stdout], [], [], timeout)[0]:
             raise subprocess.TimeoutExpired(self._process.args, timeout or 0)
@@ -178,20 +179,20 @@ class ForkServer:
 
 @dataclass(slots=True)
 class ForkedChild:
-    """A child of a fork server, which tells how it ended."""
+    """A child of a fork server, which reports the child's exit status."""
 
     server: ForkServer
     pid: int
     status: int | None = None
 
     def kill(self) -> None:
-        """End it, where it has not ended yet; its server then ends what it started."""
+        """End the child if it is still running; its server then ends whatever the child started."""
         if self.status is None:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
 
     def wait(self, timeout: float | None = None) -> int:
-        """As of `subprocess.Popen`; a child whose server was killed has been killed with it."""
+        """Like `subprocess.Popen.wait`; a child whose server was killed was killed with it."""
         if self.status is None:
             try:
                 self.status = self.server.read_number(timeout)

@@ -1,8 +1,8 @@
-"""Replies from any server that speaks OpenAI's `POST /chat/completions`.
+"""Replies from any server that implements OpenAI's `POST /chat/completions`.
 
-An `Endpoint` says which server and model; `make_client` and `make_async_client` open the `openai` client for it,
-with time limits and bounded retries; `failure_of` turns what that client raises into our errors. `complete` asks for
-one whole reply. Nothing here reads the database or keeps a connection.
+An `Endpoint` names the server and the model. `make_client` and `make_async_client` open an `openai` client for it, with
+time limits and bounded retries, and `failure_of` converts that client's exceptions to our errors. `complete` asks for
+one whole reply. Nothing here reads the database or keeps a connection open.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,9 +30,9 @@ _REFUSED = frozenset({400, 413, 422})
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A model behind a server. `timeout_s` limits the wait for the next bytes; `names` say where to change it.
+    """A model on a server. `timeout_s` limits the wait for the next bytes; `names` are the settings that configure it.
 
-    `is_public_only`: connections go to public addresses only, whatever its name resolves to.
+    With `is_public_only`, only public addresses are connected to, whatever the server's name resolves to.
     """
 
     base_url: str
@@ -56,7 +56,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """One whole reply, its text fit to be stored. Token counts are None where the server does not tell them."""
+    """One whole reply, its text fit to be stored. Token counts are None if the server does not report them."""
 
     text: str
     model: str
@@ -66,14 +66,14 @@ class Completion:
 
     @property
     def total_tokens(self) -> int | None:
-        """What the request cost, where the server tells both numbers."""
+        """The cost of the request, if the server reports both counts."""
         if self.prompt_tokens is None or self.completion_tokens is None:
             return None
         return self.prompt_tokens + self.completion_tokens
 
 
 def endpoint_from_settings() -> Endpoint | None:
-    """The endpoint that CHAT_MODEL and CHAT_BASE_URL or CHAT_API_KEY name, or None where none is set up."""
+    """The endpoint given by CHAT_MODEL with CHAT_BASE_URL or CHAT_API_KEY, or None if none is set up."""
     options = EndpointOptions.from_settings()
     if not options.chat_model or not (options.chat_base_url or options.chat_api_key):
         return None
@@ -121,7 +121,7 @@ def reply_limit(endpoint: Endpoint, max_tokens: int) -> dict[str, int]:
 
 
 def failure_of(error: "OpenAIError", endpoint: Endpoint) -> EndpointError:
-    """What the `openai` client raised, as one of our errors: busy, refused, or unavailable."""
+    """An exception of the `openai` client as one of our errors: busy, refused, or unavailable."""
     from openai import APIStatusError, RateLimitError
 
     if isinstance(error.__cause__, AddressRefused):
@@ -135,7 +135,7 @@ def failure_of(error: "OpenAIError", endpoint: Endpoint) -> EndpointError:
 
 
 def _retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Seconds from `Retry-After`; its other form, a date, is not worth a clock that may be off."""
+    """The seconds in `Retry-After`. Its other form, a date, is ignored: the clocks may differ."""
     try:
         seconds = float(headers.get("retry-after", ""))
     except ValueError:
@@ -167,7 +167,7 @@ def complete(
 
 
 def _parse(response: Any, endpoint: Endpoint) -> Completion:
-    """The client checks no types, so an answer of another form shows only here."""
+    """Reads a reply. The client checks no types, so a malformed one is only noticed here."""
     try:
         choice = response.choices[0]
         text = choice.message.content or ""

@@ -1,8 +1,8 @@
 """Typed readers for settings from environment variables.
 
-A value that cannot be read raises `SettingError` naming the variable, the value and what is
-expected. Secrets are also read from the file that `NAME_FILE` points to. What was read is kept in
-`IN_FORCE`, for `manage.py doctor` to show.
+A value that cannot be read raises `SettingError`, which names the variable, the value and what is expected. Secrets can
+also be read from a file, named by `NAME_FILE`. `IN_FORCE` records every value that was read, for `manage.py doctor` to
+show.
 """
 
 import os
@@ -110,7 +110,7 @@ def env_bool(name: str, *, default: bool) -> bool:
 
 @_noted
 def env_choice(name: str, default: str, choices: Collection[str], *, ignore_case: bool = False) -> str:
-    """One of the choices; where case is ignored, they are in capitals."""
+    """One of the choices; with `ignore_case`, the choices are upper case."""
     value = env_str(name) or default
     if ignore_case:
         value = value.upper()
@@ -131,19 +131,19 @@ def env_time_zone(name: str, default: str) -> str:
 
 
 def with_parameters(url: str, parameters: Mapping[str, str]) -> str:
-    """`url` with these query parameters, those that it has already kept."""
+    """`url` with these query parameters added; parameters that it already has are kept."""
     missing = [f"{name}={value}" for name, value in parameters.items() if f"{name}=" not in url]
     return url + ("&" if "?" in url else "?") + "&".join(missing) if missing else url
 
 
 @_noted
 def env_address(name: str, default: str = "") -> str:
-    """The address of a service; it may hold a user name and a password, which are shown nowhere."""
+    """The address of a service. It may contain a user name and a password, which are never shown."""
     return checked_address(name, env_str(name, default))
 
 
 def checked_address(name: str, address: str) -> str:
-    """`address`, or "". Raises: SettingError, without the value, where it is no address."""
+    """`address`, or "". Raises: SettingError, without the value, if it is not an address."""
     try:
         is_address = not address or bool(urlsplit(address).scheme and urlsplit(address).port != 0)
     except ValueError:  # it quotes what it takes for the port, which can be half a password

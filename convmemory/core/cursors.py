@@ -1,4 +1,4 @@
-"""Opaque cursors for pages of results: where the last page ended, bound to the query it was made for."""
+"""Opaque cursors for pages of results: where the last page ended, bound to one query."""
 
 import base64
 import hashlib
@@ -25,7 +25,8 @@ def encode_cursor(query: Mapping[str, Any], place: list[Any]) -> str:
 
 
 def decode_cursor(query: Mapping[str, Any], cursor: str) -> list[Any]:
-    """The place that `encode_cursor` put in. Raises: InvalidInput if it is damaged or of another query."""
+    """The place that was given to `encode_cursor`. Raises: InvalidInput if the cursor is damaged or for another
+    query."""
     try:
         values = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
     except (ValueError, RecursionError):  # binascii's and Unicode's errors are ValueErrors
@@ -36,7 +37,8 @@ def decode_cursor(query: Mapping[str, Any], cursor: str) -> list[Any]:
 
 
 def decode_numbers(query: Mapping[str, Any], cursor: str, *, count: int, at_most: int = 0) -> list[int]:
-    """The `count` numbers from 0 up that `encode_cursor` put in, or up to `at_most`. Raises: InvalidInput."""
+    """The `count` numbers, 0 or greater and at most `at_most`, that were given to `encode_cursor`. Raises:
+    InvalidInput."""
     place = decode_cursor(query, cursor)
     if not count <= len(place) <= max(count, at_most) or not all(map(_is_number, place)):
         raise InvalidInput(UNREADABLE)
@@ -44,7 +46,7 @@ def decode_numbers(query: Mapping[str, Any], cursor: str, *, count: int, at_most
 
 
 def decode_moment(query: Mapping[str, Any], cursor: str) -> tuple[datetime, int]:
-    """The aware time and the id that `encode_cursor` put in, the time in ISO 8601. Raises: InvalidInput."""
+    """The aware time (as ISO 8601) and the id that were given to `encode_cursor`. Raises: InvalidInput."""
     place = decode_cursor(query, cursor)
     if len(place) != 2 or not isinstance(place[0], str) or not _is_number(place[1]):
         raise InvalidInput(UNREADABLE)

@@ -1,8 +1,8 @@
-"""One embedded PostgreSQL per data folder, shared by every process that asks for it.
+"""One embedded PostgreSQL for each data folder, shared by every process that asks for it.
 
-A process that uses the server holds a shared lock on `<folder>.users` until it ends; the kernel frees
-that lock however a process ends, and forked children keep it with their parent. The last one to leave
-stops the server. Starting, joining and stopping take turns through an exclusive lock on `<folder>.lock`.
+A process that uses the server holds a shared lock on `<folder>.users` until it ends. The kernel releases that lock
+however the process ends, and forked children share it with their parent. The last process to leave stops the server. An
+exclusive lock on `<folder>.lock` serialises starting, joining and stopping.
 """
 
 import contextlib
@@ -42,10 +42,9 @@ _memberships_lock = threading.RLock()
 
 
 def join(folder: Path, options: Mapping[str, str] | None = None) -> Path:
-    """Makes sure that the server on `folder` runs and stays while this process lives; the folder of its socket.
+    """Ensure that the server on `folder` runs as long as this process lives; returns the folder of its socket.
 
-    `options` are server settings that take effect when this call is the one that starts it.
-    Raises: DatabaseUnavailable.
+    `options` are server settings, which take effect only if this call starts the server. Raises: DatabaseUnavailable.
     """
     folder = folder.resolve()
     with _memberships_lock:
@@ -66,7 +65,7 @@ def join(folder: Path, options: Mapping[str, str] | None = None) -> Path:
 
 
 def revive(folder: Path, options: Mapping[str, str] | None = None) -> bool:
-    """Starts the server again if it died under its users; whether that was needed."""
+    """Restart the server if it died while in use; returns whether it had."""
     folder = folder.resolve()
     if (running := server.find(folder)) and running.ready:
         return False
@@ -79,9 +78,9 @@ def revive(folder: Path, options: Mapping[str, str] | None = None) -> bool:
 
 
 def leave(*, timeout_s: int = server.STOP_TIMEOUT_S, patience_s: float = 0.0) -> None:
-    """Gives up every server this process uses; one that nobody else uses is stopped.
+    """Stop using every server that this process uses; a server without other users is stopped.
 
-    `patience_s` is how long to wait for other users, for a caller that has just ended them.
+    `patience_s` is how long to wait for other users to leave, for a caller that has just ended them.
     """
     with _memberships_lock:
         for folder in list(_memberships):
@@ -115,7 +114,7 @@ def _ensure_database(socket_dir: Path) -> None:
 
 
 def _ensure_roles(socket_dir: Path) -> None:
-    """A folder of a version without roles gets them, and the policies with them, before anybody logs in as one."""
+    """Give a folder from a version without roles its roles and policies, before anybody logs in with a role."""
     with _connect(socket_dir, DATABASE) as connection:
         if _answer(connection, "roles_are_there"):
             return
@@ -125,10 +124,10 @@ def _ensure_roles(socket_dir: Path) -> None:
 
 
 def apply_policies(connection: psycopg.Connection) -> None:
-    """Create the policies, the functions that bypass them, and the rights of the roles, as far as these exist.
+    """Create the policies, the functions that bypass them, and the rights of the roles, as far as their tables exist.
 
-    For the owner of the tables. The functions wait until all tables are there that they read, and are created once; the
-    rest is created for each group of owners.
+    Requires the owner of the tables. The functions are created once, after all the tables that they read; the rest is
+    created in each owner group.
     """
     found = layout.layout_of(connection) if layout.is_noted(connection) else layout.note_layout(connection)
     is_migrated = _answer(connection, "is_migrated")
@@ -190,7 +189,7 @@ def _start_lock(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _locked(path: Path, patience_s: float) -> Iterator[bool]:
-    """Whether the exclusive lock on `path` could be had within `patience_s`; held until the end."""
+    """Whether the exclusive lock on `path` was obtained within `patience_s`; it is held until the block ends."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     deadline = time.monotonic() + patience_s
     try:

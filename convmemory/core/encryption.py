@@ -1,7 +1,7 @@
-"""Secrets that have to be read again (keys of other services) are stored encrypted.
+"""Encrypts stored secrets that must be readable later, such as keys of other services.
 
-The key is derived from SECRET_KEY, so a stolen database alone opens nothing. Django's signing does not
-do: what it signs stays readable. Whoever changes SECRET_KEY has to enter the secrets anew.
+The key is derived from SECRET_KEY, so that a stolen database alone reveals nothing. Django's signing is no substitute,
+because signed values stay readable. After a change of SECRET_KEY the secrets must be entered again.
 """
 
 import base64
@@ -19,7 +19,7 @@ _PURPOSE = b"stored-secrets-1"  # 16 bytes at most
 
 
 def encrypt(text: str) -> str:
-    """The text as an ASCII token that only this installation reads; "" stays ""."""
+    """The text as an ASCII token that only this installation can read; "" stays ""."""
     return _cipher().encrypt(text.encode()).decode("ascii") if text else ""
 
 
@@ -34,14 +34,14 @@ def decrypt(token: str) -> str | None:
 
 
 def encrypt_file(source: IO[bytes], target: IO[bytes]) -> None:
-    """Write what is left of `source` to `target`: compressed, in lines that only this installation reads."""
+    """Write the rest of `source` to `target`: compressed, in lines that only this installation can read."""
     cipher = _cipher()
     while chunk := source.read(CHUNK_BYTES):
         target.write(cipher.encrypt(zlib.compress(chunk, 1)) + b"\n")
 
 
 def decrypt_file(source: IO[bytes], target: IO[bytes]) -> None:
-    """The inverse of `encrypt_file`. Raises: InvalidInput where SECRET_KEY has changed since, or the file has."""
+    """The inverse of `encrypt_file`. Raises: InvalidInput if SECRET_KEY has changed since, or the file was altered."""
     cipher = _cipher()
     for line in source:
         try:

@@ -1,12 +1,13 @@
 """An ASGI wrapper that lets each caller have a few requests worked on at once; the rest of theirs wait in a line.
 
 So a flood of one caller's takes neither all threads and connections nor the processors from others. Beside others who
-are signed in, a caller who hardly went without a request lately has fewer at once, and the one who keeps the process
-busiest pauses between requests. A request counts from when its body is here until its answer is made; an answer that
-streams counts as a stream, of which a caller may have more.
+are signed in, a caller with a line, or who hardly went without a request lately, has fewer at once, and those who keep
+the process busy pause between requests. A request counts from when its body is here until its answer is made; an answer
+that streams counts as a stream, of which a caller may have more.
 """
 
 import asyncio
+import itertools
 import json
 import time
 from collections import OrderedDict, deque
@@ -25,9 +26,10 @@ DETAIL = "You have too many requests under way: wait until some of them are answ
 class Limits:
     """How many requests and streams of one caller are worked on at once, and how many may wait, for how long.
 
-    `beside_others` counts in the place of `at_once` for a caller who hardly went without a request lately
-    (`UsedTime.is_much`), while another user has asked for something within `others_s`.
-    Whoever keeps the process busiest pauses after a request during which, or within `contended_s` before which, another
+    `beside_others` counts in the place of `at_once` for a caller who has more requests than places, or hardly went
+    without one lately (`UsedTime.is_much`), while another user has asked for something within `others_s`: a flood is
+    held back from its first second on, not once it has been seen for a while.
+    Those who keep the process busy pause after a request during which, or within `contended_s` before which, another
     user asked for something: with nobody to make room for, a pause would only be a loss.
     """
 
@@ -143,8 +145,8 @@ class FairRequests:
             return 0.0
         seconds = self._clock() - request.started
         self._used.add(name, seconds, waited_s=request.waited_s)
-        is_contended = self._has_others(name, since=request.started - self._limits.contended_s)
-        return self._used.pause_after(name, seconds) if is_contended else 0.0
+        beside = self._others(name, since=request.started - self._limits.contended_s)
+        return self._used.pause_after(name, seconds, beside=beside) if beside else 0.0
 
     def _leave(self, name: str, caller: _Caller, places: Places) -> None:
         places.leave()
@@ -171,13 +173,15 @@ class FairRequests:
             self._seen.popitem(last=False)
 
     def _at_once(self, name: str) -> int:
-        is_busy = self._used.is_much(name) and self._has_others(name, since=self._clock() - self._limits.others_s)
-        return self._limits.beside_others if is_busy else self._limits.at_once
+        has_line = name in self.callers and bool(self.callers[name].requests.line)
+        is_flood = has_line or self._used.is_much(name)
+        has_others = is_flood and bool(self._others(name, since=self._clock() - self._limits.others_s))
+        return self._limits.beside_others if has_others else self._limits.at_once
 
-    def _has_others(self, name: str, *, since: float) -> bool:
-        """Whether another user has asked for something since then."""
-        latest = next((seen for other, seen in reversed(self._seen.items()) if other != name), None)
-        return latest is not None and latest >= since
+    def _others(self, name: str, *, since: float) -> list[str]:
+        """The other users who have asked for something since then."""
+        latest = itertools.takewhile(lambda user: self._seen[user] >= since, reversed(self._seen))
+        return [user for user in latest if user != name]
 
 
 class _Request:
@@ -255,7 +259,7 @@ class _Request:
         return False
 
     def _move_to_streams(self) -> None:
-        """From now on the answer comes piece by piece; where too many do, it goes on counting as a request."""
+        """From now on the answer comes piece by piece; if too many do, it goes on counting as a request."""
         if self.places is self._caller.requests and self._caller.streams.take():
             self.places.leave()
             self.places.entered -= 1

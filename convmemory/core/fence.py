@@ -1,7 +1,7 @@
-"""Foreign text on its way to a model: nothing in it closes the fence it stands in, nor passes for another speaker.
+"""Fences foreign text for a model: nothing in it can close the fence or pass for another speaker.
 
-What cannot be seen goes, every kind of line break becomes one, and whatever reads like the fence's own mark is
-defused: also in other cases, widths and scripts, and with signs between its letters.
+Invisible characters are removed, every kind of line break becomes a newline, and whatever resembles the fence's own
+mark is defused, including in other cases, widths and scripts, and with other characters between its letters.
 """
 
 import re
@@ -63,13 +63,13 @@ def fenced(text: str, tag: str) -> str:
 
 
 def quoted(text: str, tag: str) -> str:
-    """`text` for a place behind a label inside the fence `tag`: none of its lines can pass for one with a label."""
+    """`text` for a place behind a label inside the fence `tag`: none of its lines can pass for a labelled line."""
     return fenced(text, tag).replace("\n", f"\n{CONTINUED}")
 
 
 @lru_cache(maxsize=4096)
 def _skeleton(char: str) -> str:
-    """The one character that `char` is read as."""
+    """The character that a reader takes `char` for."""
     if char in _LOOK_ALIKES:
         return _LOOK_ALIKES[char]
     folded = unicodedata.normalize("NFKD", char).casefold()[:1]

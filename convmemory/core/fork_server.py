@@ -1,8 +1,8 @@
 """A process that has loaded the program once and forks a child process for each piece of work.
 
-Loading Python and Django takes longer than reading most uploads. `serve` is what such a process runs; its starter is
-`ForkServer` in `child_process.py`. They speak in lines: to the server the child's arguments and limits as JSON, back
-the child's process id and then its exit status. There is one child at a time. Imports nothing of Django.
+Loading Python and Django takes longer than reading most uploads. Such a process runs `serve`; `ForkServer` in
+`child_process.py` starts it. They exchange lines: the server receives the child's arguments and limits as JSON, and
+returns the child's process id and then its exit status. There is one child at a time. Imports nothing from Django.
 """
 
 import gc
@@ -22,7 +22,8 @@ PATIENCE_S = 60.0  # a server to which nobody has given work for so long ends, a
 
 
 def serve(prepare: Callable[[], None], work: Callable[[Sequence[str]], None]) -> None:
-    """Call `prepare` once, then `work` in a forked child for each line that comes; the argument is the starter's id."""
+    """Call `prepare` once, then `work` in a forked child for each line received; the process's argument is its
+    starter's id."""
     end_with_parent(int(sys.argv[1]))
     if is_background():  # as its starter is; a session of its own starts without what was said of the starter's
         step_back()
@@ -39,7 +40,7 @@ def serve(prepare: Callable[[], None], work: Callable[[Sequence[str]], None]) ->
 
 
 def _next_line(incoming: io.FileIO) -> bytes:
-    """The next piece of work; nothing where the starter has ended or has had none for a while."""
+    """The next piece of work, or nothing once the starter has ended or has been idle for a while."""
     ready, _, _ = select.select([incoming], [], [], PATIENCE_S)
     return incoming.readline() if ready else b""
 

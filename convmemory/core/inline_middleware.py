@@ -1,8 +1,8 @@
-"""Django's own middlewares, run where the request is instead of in a thread for each hook.
+"""Django's own middlewares, run in the event loop instead of in a thread for each hook.
 
-Under ASGI Django moves every hook of every middleware into a thread and back, lest one waits for the database: for a
-request that starts a stream, that is most of the work. The hooks here only compute; the two that can wait go to a
-thread when they are going to. Under WSGI, and in tests, nothing differs. Reasons: docs/adr/0019-inline-middleware.md.
+Under ASGI Django moves every hook of every middleware into a thread and back, in case it waits for the database. For a
+request that starts a stream, that is most of the work. The hooks here only compute, and the two that can wait use a
+thread when they are about to. Under WSGI and in tests nothing differs. Reasons: docs/adr/0019-inline-middleware.md.
 """
 
 from collections.abc import AsyncIterator
@@ -29,7 +29,7 @@ SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 
 
 class Inline(MiddlewareMixin):
-    """Runs the hooks of a middleware in the event loop; `may_wait` names the responses whose hook goes to a thread."""
+    """Runs a middleware's hooks in the event loop; `may_wait` selects the responses whose hook runs in a thread."""
 
     async def __acall__(self, request: HttpRequest) -> HttpResponseBase:
         hooks: Any = self
@@ -46,12 +46,12 @@ class Inline(MiddlewareMixin):
         return hooks.process_response(request, response)  # type: ignore[no-any-return]
 
     def may_wait(self, request: HttpRequest) -> bool:
-        """Whether the response's hook is going to use the database."""
+        """Whether the response's hook is about to use the database."""
         return False
 
 
 class SecurityMiddleware(Inline, security.SecurityMiddleware):
-    """HTTPS, and the headers of `SECURE_...`."""
+    """HTTPS, and the headers set by `SECURE_...`."""
 
 
 class CommonMiddleware(Inline, common.CommonMiddleware):
@@ -59,7 +59,7 @@ class CommonMiddleware(Inline, common.CommonMiddleware):
 
 
 class AuthenticationMiddleware(Inline, auth.AuthenticationMiddleware):
-    """`request.user`, which is looked up where it is first used; whose session it is, is remembered for the next."""
+    """`request.user`, looked up at its first use; the session's user is remembered for later requests."""
 
     def process_request(self, request: HttpRequest) -> None:
         super().process_request(request)
@@ -81,18 +81,18 @@ def _user_of_session(request: HttpRequest) -> AbstractBaseUser | AnonymousUser:
 
 
 class XFrameOptionsMiddleware(Inline, clickjacking.XFrameOptionsMiddleware):
-    """No page in a frame."""
+    """Forbids showing pages in frames."""
 
 
 class SessionMiddleware(Inline, sessions.SessionMiddleware):
-    """`request.session`, stored at the end where it was changed."""
+    """`request.session`, stored after the response if it was changed."""
 
     def may_wait(self, request: HttpRequest) -> bool:
         return request.session.modified or SiteOptions.from_settings().session_save_every_request
 
 
 class MessageMiddleware(Inline, messages.MessageMiddleware):
-    """`request._messages`; those that do not fit into the cookie stand in the session."""
+    """`request._messages`; messages that do not fit into the cookie are stored in the session."""
 
     def may_wait(self, request: HttpRequest) -> bool:
         stored: Any = getattr(request, "_messages", None)
@@ -100,7 +100,7 @@ class MessageMiddleware(Inline, messages.MessageMiddleware):
 
 
 class CsrfViewMiddleware(Inline, csrf.CsrfViewMiddleware):
-    """The check of forms. Reading a form can mean reading an upload, so that happens in a thread."""
+    """Checks forms for their CSRF token. Reading a form can mean reading an upload, so it happens in a thread."""
 
     def __init__(self, get_response: Any) -> None:
         super().__init__(get_response)
@@ -117,7 +117,7 @@ class CsrfViewMiddleware(Inline, csrf.CsrfViewMiddleware):
 
 
 class StaticFilesMiddleware(whitenoise.WhiteNoiseMiddleware):  # type: ignore[misc]
-    """Static files; which there are stands in a table in memory."""
+    """Serves static files, which are listed in memory."""
 
     sync_capable = True
     async_capable = True
@@ -140,6 +140,7 @@ async def _ready(response: HttpResponseBase) -> HttpResponseBase:
 
 
 async def _pieces(content: Any) -> AsyncIterator[bytes]:
-    """A file as Django wants it under ASGI; the files are small and at hand, so that nobody waits for the disk."""
+    """A file's content as Django expects it under ASGI. The files are small and local, so that reading one waits for
+    nothing."""
     for piece in content:
         yield piece

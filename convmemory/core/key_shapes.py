@@ -1,8 +1,8 @@
-"""Finds keys, tokens and passwords in text by the shapes that their issuers gave them.
+"""Finds keys, tokens and passwords in text by the formats that their issuers use.
 
-A shape is looked for only where its mark stands in the text, so that most texts cost a few searches of literals. Every
-expression is linear. Values without the variety of a real key are examples and are left alone.
-Source: the rules of gitleaks 8 (July 2026) for the shapes, and the issuers' own documentation.
+A format is searched for only if its mark occurs in the text, so that most texts cost a few searches for literals. Every
+expression is linear. Values without the variety of a real key are taken for examples and left alone. Source: the rules
+of gitleaks 8 (July 2026) for the formats, and the issuers' own documentation.
 """
 
 import math
@@ -19,7 +19,7 @@ BEGINNING = 3  # bytes of a mark; all are ASCII
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What the keys of one issuer look like. The first group is the secret, else the whole match."""
+    """The format of one issuer's keys. The secret is the first group, or the whole match without one."""
 
     kind: str
     marks: tuple[str, ...]  # one of them stands in every text that holds such a key
@@ -29,7 +29,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class FoundKey:
-    """A key in a text: what it is, and the characters that it takes."""
+    """A key in a text: its type and the characters that it occupies."""
 
     kind: str
     start: int
@@ -157,7 +157,7 @@ _PLACEHOLDER_CHARS = frozenset("${}<>*[]()%…|;,")
 
 
 def marks_in(text: str) -> frozenset[str]:
-    """The marks of shapes that stand in the text; where there are none, no part of it holds a key."""
+    """The marks of formats that occur in the text; without any, no part of it contains a key."""
     if len(text) < LONG_CHARS:
         return frozenset(mark for rare, marks in _MARKS_WITH.items() if rare in text for mark in marks if mark in text)
     beginnings = _beginnings(text.encode("utf-8", "replace"))
@@ -165,9 +165,9 @@ def marks_in(text: str) -> frozenset[str]:
 
 
 def find_keys(text: str, *, among: frozenset[str] | None = None) -> list[FoundKey]:
-    """The keys in the text, in order; where two shapes fit one place, the longer.
+    """The keys in the text, in order; if two formats match in one place, the longer match counts.
 
-    `among` are the marks of a larger text that this one is a part of, where they are known.
+    `among` are the marks found in a larger text that contains this one, if known.
     """
     present = marks_in(text) if among is None else {mark for mark in among if mark in text}
     if not present:
@@ -182,7 +182,7 @@ def find_keys(text: str, *, among: frozenset[str] | None = None) -> list[FoundKe
 
 
 def _beginnings(data: bytes) -> set[bytes]:
-    """Which beginnings of marks stand in the data: one pass over its pairs of bytes, then over what is left."""
+    """Which beginnings of marks occur in the data: one pass over its pairs of bytes, then over what is left."""
     import numpy as np
 
     table = np.zeros(1 << 16, dtype=bool)
@@ -209,7 +209,7 @@ def _keys(shape: Shape, text: str) -> Iterator[FoundKey]:
 
 
 def _is_password(value: str) -> bool:
-    """Whether it is a password, not the name of one, a port or a placeholder."""
+    """Whether it is a password, rather than the name of one, a port or a placeholder."""
     plain = value.lower().strip("_-")
     return not (plain in _NO_PASSWORDS or value.isdecimal() or _PLACEHOLDER_CHARS & set(value) or len(set(value)) < 3)
 

@@ -1,6 +1,6 @@
-"""The language of a page: the one its reader chose, else the one their browser asks for, else English.
+"""The language of a page: its reader's choice, else the browser's preference, else English.
 
-Programs, tools and the administration get English always, so that what they match on never changes. Reasons:
+Programs, tools and the administration always get English, so that texts which they match never change. Reasons:
 docs/adr/0056-pages-in-the-readers-language.md.
 """
 
@@ -16,19 +16,19 @@ ENGLISH_PATHS = ("/api/", "/admin/", "/mcp", "/v1/", "/health", "/ready", "/metr
 
 
 def languages() -> dict[str, str]:
-    """What can be chosen, each in its own words, by its code; "" is what the browser asks for."""
+    """The languages to choose from, by code, each in its own words; "" follows the browser."""
     return {"": translation.gettext("As the browser has it"), **dict(LanguageOptions.from_settings().languages)}
 
 
 def chosen_language(request: HttpRequest) -> str:
-    """The code of the language that the reader chose; "" where the browser decides."""
+    """The code of the language that the reader chose; "" if the browser decides."""
     options = LanguageOptions.from_settings()
     code = request.COOKIES.get(options.language_cookie_name, "")
     return code if code in dict(options.languages) else ""
 
 
 class LanguageMiddleware(Inline, locale.LocaleMiddleware):
-    """Activates the language of a page; elsewhere English."""
+    """Activates the page's language for pages, and English for everything else."""
 
     def process_request(self, request: HttpRequest) -> None:
         if request.path_info.startswith(ENGLISH_PATHS):

@@ -1,4 +1,4 @@
-"""With which parameters the parts of the program log in to the database, see `acting.py`; read with the settings."""
+"""The parameters with which each log-in connects to the database (see `acting.py`); read with the settings."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -14,7 +14,8 @@ PARAMETERS = {"USER": "user", "PASSWORD": "password", "HOST": "host", "PORT": "p
 
 
 def external(app_url: str, maintenance_url: str) -> dict[Login, dict[str, Any]]:
-    """Those of an external server, none where neither address is given. Raises: SettingError where one is missing."""
+    """The log-ins of an external server, none if neither address is given. Raises: SettingError if one of them is
+    missing."""
     if bool(app_url) != bool(maintenance_url):
         raise SettingError("Set both DATABASE_APP_URL and DATABASE_MAINTENANCE_URL, or neither: each needs the other.")
     given = {Login.APP: app_url, Login.MAINTENANCE: maintenance_url} if app_url else {}
@@ -22,7 +23,8 @@ def external(app_url: str, maintenance_url: str) -> dict[Login, dict[str, Any]]:
 
 
 def replicas(urls: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """The parameters of read replicas, by their hosts and ports; what an address leaves out is as the application's."""
+    """The parameters of the read replicas, by host and port; omitted parts of an address default to the
+    application's."""
     found = {}
     for url in urls:
         parameters = _parameters(url)

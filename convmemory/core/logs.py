@@ -1,8 +1,7 @@
-"""How log lines are written: plain for people, or one JSON object a line (LOG_FORMAT=json) for programs.
+"""Formats log lines: plain text for people, or one JSON object per line (LOG_FORMAT=json) for programs.
 
-Both say which request or task a line belongs to. Neither holds private text: of errors stands there where and of what
-kind they are, and of their messages what quotes nobody (`safe_tracebacks.py`); secrets in
-addresses are masked.
+Both name the request or task of a line. Neither contains private text: of an error they show where it happened and its
+class, and the parts of its message that quote nobody (`safe_tracebacks.py`). Secrets in addresses are masked.
 """
 
 import copy
@@ -24,7 +23,7 @@ _ROW_VALUES = re.compile(r"^(DETAIL|CONTEXT|LINE \d+):.*\n?(^\s+\^.*\n?)?", re.M
 
 
 class _DiscreetFormatter(logging.Formatter):
-    """Writes errors, as arguments of a message or below it, without what they quote."""
+    """Formats errors, among a message's arguments or as its exception, without the text that they quote."""
 
     def format(self, record: logging.LogRecord) -> str:
         return super().format(discreet(record))
@@ -68,7 +67,7 @@ class JsonFormatter(_DiscreetFormatter):
 
 
 def discreet(record: logging.LogRecord) -> logging.LogRecord:
-    """A copy of the record whose message holds nothing that errors among its arguments quote."""
+    """A copy of the record whose message contains nothing quoted by errors among its arguments."""
     copied = copy.copy(record)
     copied.exc_text = None  # another handler may have written it in full
     if isinstance(record.args, tuple):

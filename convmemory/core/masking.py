@@ -1,7 +1,7 @@
-"""Text that names addresses, without the secrets that an address can hold.
+"""Masks the secrets that network addresses in a text can contain.
 
-Every address that is shown or logged passes `masked`: error messages, log lines, doctor, pages. It reads any text, in
-linear time, so that whole messages of other libraries can go through it, too.
+Every address that is shown or logged passes through `masked`: error messages, log lines, doctor, pages. It takes any
+text, in linear time, so that whole messages of other libraries can go through it.
 """
 
 import re
@@ -15,9 +15,10 @@ _PARAMETER = re.compile(r"([?&;]([^=?&;#\s\"'<>]{1,100})=)[^&;#\s\"'<>]+")
 
 
 def masked(text: str) -> str:
-    """`text` without user names and passwords in addresses, and with `***` for parameters that sound secret.
+    """`text` without user names and passwords in addresses, and with `***` for the values of secret-sounding
+    parameters.
 
-    A password with unquoted slashes, which is no address any more, is found as well.
+    A password with unquoted slashes, which makes the address invalid, is found as well.
     """
     before, *addresses = text.split("://")
     joined = "://".join([before, *map(_without_user, addresses)])
@@ -25,7 +26,7 @@ def masked(text: str) -> str:
 
 
 def _without_user(rest: str) -> str:
-    """`rest` is what follows `://`, up to the next one."""
+    """Masks `rest`, the text from one `://` up to the next."""
     authority = _AUTHORITY.match(rest)
     assert authority is not None
     run = authority[0]
@@ -36,7 +37,7 @@ def _without_user(rest: str) -> str:
 
 
 def _is_host_with_port(authority: str) -> bool:
-    """Whether it is a host, an IPv6 address in brackets too, with a port of digits or none."""
+    """Whether it is a host name or address, IPv6 in brackets included, with a numeric port or none."""
     port = authority.rpartition("]")[2].partition(":")[2]
     return not port or port.isdecimal()
 

@@ -1,6 +1,6 @@
-"""How any layer says that something was done and how long it took; `convmemory.ops` keeps the counts.
+"""How any layer reports that something was done and how long it took; `convmemory.ops` keeps the counts.
 
-A measurement never holds private text: names and labels come from the code, not from people.
+A measurement never contains private text: names and labels come from the code, not from people.
 """
 
 import time
@@ -16,7 +16,7 @@ measured = Signal()
 
 @dataclass(slots=True)
 class Measurement:
-    """`items` counts what was worked on (texts embedded, hits found); `label` tells kinds of one name apart."""
+    """`items` counts the things worked on (texts embedded, hits found); `label` distinguishes variants of one name."""
 
     name: str
     label: str = ""
@@ -26,13 +26,13 @@ class Measurement:
 
 
 def report(measurement: Measurement) -> None:
-    """Hand a measurement to whoever keeps them."""
+    """Pass a measurement on to whoever collects them."""
     measured.send(Measurement, measurement=measurement)
 
 
 @contextmanager
 def timed(name: str, *, label: str = "", items: int = 1) -> Iterator[Measurement]:
-    """Report how long the block took, also when it raises; the block may set `items`."""
+    """Report the duration of the block, even if it raises; the block may set `items`."""
     measurement = Measurement(name, label, items=items)
     started = time.perf_counter()
     try:

@@ -1,7 +1,7 @@
-"""The base of the admin pages: read-only metadata for staff, and nothing that somebody wrote.
+"""The base of the admin pages: read-only metadata for staff, and nothing that people wrote.
 
-Each page names the fields that it shows; filters, searches and orderings on any other column are
-refused, because a yes or no to `?title__startswith=` gives a text away, too. Actions ask first and are logged.
+Each page names the fields that it shows. Filters, searches and orderings on other columns are refused, because a yes or
+no to `?title__startswith=` reveals text as well. Actions ask for confirmation and are logged.
 """
 
 from collections.abc import Callable, Sequence
@@ -45,9 +45,8 @@ class Section:
 
 
 class MetadataAdmin(AnyModelAdmin):
-    """Staff may look, nobody may add or change by hand. What a search looks up is named in `search_by`:
-    `pk`, `owner`, and fields that hold numbers or hashes, each with an index.
-    """
+    """Staff may look; nobody may add or change by hand. `search_by` names what a search looks up: `pk`, `owner`, and
+    indexed fields that contain numbers or hashes."""
 
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER  # facets count whole tables
@@ -78,7 +77,7 @@ class MetadataAdmin(AnyModelAdmin):
         return False
 
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
-        """Only what a declared filter asks for."""
+        """Whether a declared filter makes this lookup."""
         fields = [item for item in self.list_filter if isinstance(item, str)]
         choices = {f"{name}__{suffix}" for name in fields for suffix in ("exact", "id__exact", "isnull")}
         return lookup in choices | {item.parameter_name for item in self.list_filter if not isinstance(item, str)}
@@ -138,7 +137,7 @@ class MetadataAdmin(AnyModelAdmin):
 
 
 class DeletableAdmin(MetadataAdmin):
-    """Rows that may be deleted with the model's delete permission, through `delete_rows`."""
+    """Rows that users with the model's delete permission may delete, through `delete_rows`."""
 
     actions: Sequence[str] = ("delete_chosen",)
 
@@ -154,7 +153,7 @@ class DeletableAdmin(MetadataAdmin):
     def get_deleted_objects(
         self, objs: Any, request: HttpRequest
     ) -> tuple[list[str], dict[str, int], set[str], list[str]]:
-        """The rows themselves: what hangs on them can be millions."""
+        """The rows themselves: the rows that depend on them can be millions."""
         rows = [str(obj) for obj in objs]
         return rows, {str(self.opts.verbose_name_plural): len(rows)}, set(), []
 
@@ -178,7 +177,7 @@ Action = Callable[[Any, HttpRequest, QuerySet[Any]], HttpResponse | None]
 def confirmed_action(
     name: str, *, permission: str, verb: str, consequence: str, apply: Callable[[Sequence[Any]], object]
 ) -> Action:
-    """An action of the admin for those with `permission`, under this name in its class; asks as `confirmed` does."""
+    """An admin action, under this name in its class, for users with `permission`; it asks as `confirmed` does."""
 
     @admin.action(permissions=[permission], description=verb)
     def act(model_admin: Any, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
@@ -198,7 +197,7 @@ def confirmed(
     apply: Callable[[Sequence[Any]], object],
     flag: int = CHANGE,
 ) -> HttpResponse | None:
-    """Ask before `apply` gets the chosen rows, and log who did it; at most `MAX_CHOSEN` rows."""
+    """Ask for confirmation before `apply` gets the chosen rows, and log who did it; at most `MAX_CHOSEN` rows."""
     rows = list(queryset[: MAX_CHOSEN + 1])
     if len(rows) > MAX_CHOSEN:
         model_admin.message_user(

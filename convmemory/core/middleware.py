@@ -1,4 +1,4 @@
-"""What holds for every request: its id and its duration, and the response headers of every page."""
+"""Middleware for every request: its id and its duration, and the response headers of every page."""
 
 import logging
 import time
@@ -27,7 +27,7 @@ ADMIN_POLICY = POLICY.replace("style-src 'self' 'unsafe-inline'", "style-src 'se
 
 
 class EitherMiddleware:
-    """What a middleware needs that stands before synchronous and asynchronous views alike."""
+    """The base of middlewares in front of both synchronous and asynchronous views."""
 
     sync_capable = True
     async_capable = True
@@ -67,9 +67,9 @@ def policy_for(path: str) -> str:
 
 
 class ActingMiddleware(EitherMiddleware):
-    """Lets a request begin as nobody; authentication says whose it is.
+    """Starts each request without an owner; authentication adds the caller.
 
-    Under ASGI a request has a context of its own, in which it stays until the last piece of an answer that streams.
+    Under ASGI a request has its own context, which lasts until the last chunk of a streamed response.
     """
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
@@ -83,9 +83,10 @@ class ActingMiddleware(EitherMiddleware):
 
 
 class RequestTraceMiddleware(EitherMiddleware):
-    """Gives the request an id (its own `X-Request-ID` where that is fit), answers it back, and measures it.
+    """Gives the request an id (its own `X-Request-ID` if that is well formed), returns it in the response, and measures
+    it.
 
-    What is kept and logged is the route, never the path or the query: they can hold what somebody searched for.
+    Only the route is kept and logged, never the path or the query, which can contain what somebody searched for.
     """
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:

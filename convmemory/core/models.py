@@ -1,4 +1,4 @@
-"""The queue of people's tasks: what waits for whom, and when each owner was last served."""
+"""The tables of the fair queue, of replica positions and of owner groups."""
 
 import uuid
 
@@ -7,10 +7,10 @@ from django.db import models
 
 
 class OwnerTask(models.Model):
-    """A task of one person that waits or is being worked on; done, its row goes.
+    """A task for one person that is waiting or in progress; its row is deleted when it is done.
 
-    Nobody works on it unless `leased_until` lies ahead. `version` grows when it is asked for again, so that what was
-    asked for while a worker was busy with it is not lost. `slices` counts how often it was worked on without an end.
+    A worker is on it while `leased_until` lies in the future. `version` grows with each request for the task, so that a
+    request during the work is not lost. `slices` counts the attempts that did not finish it.
     """
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
@@ -37,7 +37,7 @@ class OwnerTask(models.Model):
 
 
 class OwnerService(models.Model):
-    """When a worker last took up a task of this person: whoever waits longest for that is next."""
+    """When a worker last took a task of this person: whoever has waited longest is next."""
 
     owner = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="+")
     served_at = models.DateTimeField()
@@ -47,9 +47,10 @@ class OwnerService(models.Model):
 
 
 class OwnerPosition(models.Model):
-    """How far the database's log was behind this person's last write: a replica that is less far has not seen it.
+    """The position of the database's log after this person's last write; a replica that has not reached it lacks that
+    write.
 
-    Noted where read replicas are set up, see `replicas.py`.
+    Recorded only with read replicas, see `replicas.py`.
     """
 
     owner = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="+")
@@ -60,7 +61,8 @@ class OwnerPosition(models.Model):
 
 
 class OwnerGroup(models.Model):
-    """The group whose tables hold what this person keeps; no rows where there is one group, see `groups.py`."""
+    """The group whose tables hold this person's rows; there are no such records with a single group, see
+    `groups.py`."""
 
     owner = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="+")
     number = models.PositiveIntegerField()

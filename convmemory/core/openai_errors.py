@@ -1,6 +1,6 @@
-"""What went wrong at an OpenAI-compatible endpoint, in a sentence that says what to do.
+"""Explains failures of an OpenAI-compatible endpoint in one sentence that says what to do.
 
-Shared by everything that calls one (embeddings, completions), so that the same failure reads the same.
+Everything that calls such an endpoint (embeddings, completions) uses it, so that the same failure reads the same.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _TOO_MUCH = "too many requests, or the account's quota is used up: try later or 
 
 @dataclass(frozen=True, slots=True)
 class SettingNames:
-    """What the endpoint's settings are called, where the person who has to change them finds them."""
+    """What the endpoint's settings are called in the place where they can be changed."""
 
     base_url: str
     api_key: str
@@ -33,7 +33,8 @@ class SettingNames:
 
 
 def explain(error: "OpenAIError", *, where: str, names: SettingNames) -> str:
-    """One sentence: `where` begins it and names the endpoint, `names` say what to change."""
+    """One sentence, which begins with `where`, the name of the endpoint; `names` are the settings that it advises to
+    change."""
     from openai import APIConnectionError, APIError, APIStatusError, APITimeoutError
 
     if not isinstance(error, APIError):

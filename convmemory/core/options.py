@@ -1,6 +1,6 @@
-"""Settings as frozen values. Each app names in its `options.py` those that it reads; no other code reads any.
+"""Settings as frozen values. Each app declares those that it reads in its `options.py`; no other code reads settings.
 
-A field is named as its setting, in lower case: `task_slice_s` is `TASK_SLICE_S` of `convmemory.settings`.
+A field has the lower-case name of its setting: `task_slice_s` is `TASK_SLICE_S` in `convmemory.settings`.
 """
 
 from dataclasses import dataclass, field, fields
@@ -18,7 +18,7 @@ class FromSettings:
 
     @classmethod
     def from_settings(cls) -> Self:
-        """What `convmemory.settings` says now."""
+        """The current values in `convmemory.settings`."""
         return cls(**{name: getattr(settings, setting) for name, setting in _settings_of(cls)})  # type: ignore[arg-type]
 
 
@@ -30,7 +30,7 @@ def _settings_of(options: type[Any]) -> tuple[tuple[str, str], ...]:
 
 @dataclass(frozen=True, slots=True)
 class PathOptions(FromSettings):
-    """Where the program and its data are."""
+    """The folders of the program and its data."""
 
     base_dir: Path
     var_dir: Path
@@ -39,7 +39,7 @@ class PathOptions(FromSettings):
 
 @dataclass(frozen=True, slots=True)
 class LanguageOptions(FromSettings):
-    """The languages that pages are written in, as pairs of code and name, and the cookie that holds a chosen one."""
+    """The languages of pages, as pairs of code and name, and the cookie that stores a chosen one."""
 
     language_code: str
     languages: list[tuple[str, str]]
@@ -48,7 +48,7 @@ class LanguageOptions(FromSettings):
 
 @dataclass(frozen=True, slots=True)
 class QueueOptions(FromSettings):
-    """How many tasks are worked on at once, and for how long."""
+    """How many tasks run at once, and for how long."""
 
     workers: int
     task_timeout_s: int
@@ -58,14 +58,14 @@ class QueueOptions(FromSettings):
 
 @dataclass(frozen=True, slots=True)
 class ReplicaOptions(FromSettings):
-    """How far a replica may be behind and still be read from."""
+    """How far behind a replica may be and still serve reads."""
 
     database_replica_max_lag_mb: int
 
 
 @dataclass(frozen=True, slots=True)
 class EndpointOptions(FromSettings):
-    """The endpoint for completions; empty texts where none is set up."""
+    """The endpoint for completions; empty strings if none is set up."""
 
     chat_base_url: str
     chat_model: str
@@ -76,7 +76,7 @@ class EndpointOptions(FromSettings):
 
 @dataclass(frozen=True, slots=True)
 class SiteOptions(FromSettings):
-    """What Django itself is set to: names and origins it answers to, sessions, HTTPS."""
+    """Django's own settings: host names and origins, sessions, HTTPS."""
 
     debug: bool
     https_only: bool

@@ -1,6 +1,6 @@
 """A bounded cache in the memory of one process whose entries belong to owners.
 
-What one owner put in is found by nobody else, and nobody's entries make room for another's while that one holds more.
+No owner finds another's entries, and no entry is evicted in favour of an owner who has more entries.
 """
 
 from collections import OrderedDict
@@ -13,7 +13,7 @@ V = TypeVar("V")
 
 
 class OwnerCache(Generic[K, V]):
-    """Values by owner and key, those used last. Safe to use from several threads."""
+    """The most recently used values, by owner and key. Thread-safe."""
 
     def __init__(self, *, per_owner: int, total: int) -> None:
         """At most `per_owner` entries of one owner and `total` of all."""
@@ -22,7 +22,7 @@ class OwnerCache(Generic[K, V]):
         self._owners: OrderedDict[int, OrderedDict[K, V]] = OrderedDict()  # both in order of last use
 
     def get_or_make(self, owner_id: int, key: K, make: Callable[[], V]) -> V:
-        """The owner's value for `key`, made now where there is none; what `make` raises is not remembered."""
+        """The owner's value for `key`, computed if missing; an exception of `make` is not cached."""
         with self._lock:
             entries = self._owners.get(owner_id)
             if entries is not None and key in entries:

@@ -1,4 +1,4 @@
-"""Files and folders that nobody else on the machine can read, from their first byte on, whatever the umask."""
+"""Files and folders that nobody else on the machine can read, from the first byte on and whatever the umask."""
 
 import os
 from pathlib import Path
@@ -8,7 +8,7 @@ FILE_MODE, FOLDER_MODE = 0o600, 0o700
 
 
 def new_private_file(path: Path) -> IO[bytes]:
-    """A new file, opened for writing and reading; what an earlier run left in its place goes.
+    """Open a new file for reading and writing; a file left in its place by an earlier run is deleted.
 
     Raises: OSError.
     """
@@ -18,7 +18,7 @@ def new_private_file(path: Path) -> IO[bytes]:
 
 
 def private_folder(path: Path) -> None:
-    """Make the folder, and those above it that are missing; one that is there keeps its mode. Raises: OSError."""
+    """Create the folder and its missing parents; an existing folder keeps its mode. Raises: OSError."""
     if path.is_dir():
         return
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Enqueueing that never fails what has been stored: a queue that is down costs a minute, not a request."""
+"""Enqueueing that never fails a request whose data is stored: a queue that is down only delays the task by a minute."""
 
 import logging
 from typing import Any
@@ -10,9 +10,10 @@ logger = logging.getLogger(__name__)
 
 
 def enqueue(func: str, *args: Any, **options: Any) -> bool:
-    """Ask a worker to run `func`. False, with a warning, where the queue does not answer: the sweep will find the work.
+    """Ask a worker to run `func`. If the queue does not answer, log a warning and return False: the sweep will find the
+    work.
 
-    On the database the task commits with the data; an error there is the request's own.
+    With the queue on the database, the task commits with the data, and an error there is the request's own.
     """
     try:
         async_task(func, *args, **options)

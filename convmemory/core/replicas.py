@@ -1,9 +1,9 @@
-"""Read replicas: which server answers a use case that only reads.
+"""Read replicas: chooses the server for a use case that only reads.
 
-`may_use_replica` marks such a use case. It runs on the replica that is furthest, of those that have what its owner
-wrote last, and once more on the primary where that fails. The connection obeys (`core/postgres/base.py`), whatever the
-statement; and behind each write of a person it notes how far the log then was, in a row that every process sees.
-Reasons: docs/adr/0067-read-replicas.md.
+`may_use_replica` marks such a use case. It runs on the most advanced replica that has its owner's last write, and runs
+again on the primary if that fails. The connection follows the choice (`core/postgres/base.py`), whatever the statement.
+After each write of a person, the position of the log is recorded in a row that every process sees. Reasons:
+docs/adr/0067-read-replicas.md.
 """
 
 import logging
@@ -46,7 +46,7 @@ def replica_in_use() -> str:
 
 
 class Replica:
-    """What this process knows of one replica. Safe to use from several threads."""
+    """What this process knows about one replica. Thread-safe."""
 
     def __init__(self, parameters: Mapping[str, Any]) -> None:
         self._parameters = {**parameters, "connect_timeout": CONNECT_TIMEOUT_S, "autocommit": True}
@@ -55,9 +55,10 @@ class Replica:
         self._asked_at = float("-inf")
 
     def position(self, *, at_least: int) -> int | None:
-        """How far it has come, in bytes of the log; None where it does not answer or no longer follows its primary.
+        """The replica's position, in bytes of the log; None if it does not answer or no longer follows its primary.
 
-        What is known may be a second old, where it is enough; whoever comes while somebody asks takes what is known.
+        A position that is large enough may be a second old. While one thread queries the replica, others use the last
+        answer.
         """
         is_short = self._position is not None and self._position < at_least
         is_old = monotonic() - self._asked_at > (ASKED_AGAIN_S if is_short else CHECKED_EVERY_S)
@@ -70,7 +71,7 @@ class Replica:
         return self._position
 
     def doubt(self) -> None:
-        """It has failed: not to be used before it was asked again."""
+        """The replica failed: do not use it before its position was queried again."""
         self._position, self._asked_at = None, monotonic()
 
     def _ask(self) -> int | None:
@@ -88,14 +89,14 @@ _replicas: dict[str, Replica] = {}
 
 
 def replica_named(name: str) -> Replica:
-    """What this process knows of the replica of that name."""
+    """This process's record of the replica with that name."""
     if name not in _replicas:
         _replicas.setdefault(name, Replica(connection.replica_parameters(name)))  # type: ignore[attr-defined]
     return _replicas[name]
 
 
 def may_use_replica(function: Callable[P, T]) -> Callable[P, T]:
-    """For a use case that only reads rows of its caller, and may run twice."""
+    """Decorates a use case that only reads rows of its caller, and may run twice."""
 
     @wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -123,7 +124,8 @@ def _reading_from(name: str) -> Iterator[None]:
 
 
 def _replica_for_caller() -> str:
-    """The name of a replica, "" for the primary: for work of no one person, in a transaction, and in such a read."""
+    """The name of a replica; "" (the primary) for work on behalf of no one person, in a transaction, and in such a
+    read."""
     who, names = acting.current(), connection.settings_dict.get("REPLICAS")
     if not names or replica_in_use() or who.owner_id is None or connection.in_atomic_block:
         return ""

@@ -1,6 +1,6 @@
-"""One policy for work that failed: how often it is tried, and how long it waits in between.
+"""The one policy for retrying failed work: how often, and how long to wait in between.
 
-Every sweep uses it, whatever it looks for.
+Every sweep uses it.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class RetryPolicy:
     first_pause: timedelta
 
     def pause_after(self, attempts: int) -> timedelta:
-        """How long work waits that has failed this many times, at least once."""
+        """How long to wait after this many failures, at least one."""
         pause: timedelta = self.first_pause * 2 ** (attempts - 1)
         return pause
 

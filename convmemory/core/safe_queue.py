@@ -1,9 +1,9 @@
-"""What stands in the queue and in its history is JSON, and a worker runs nothing but this program's tasks.
+"""Stores the queue and its history as JSON, and lets workers run only this program's tasks.
 
-django-q2 keeps tasks, results and the state of its workers as pickles; reading a pickle runs what it says, so that one
-forged row would run code in a worker or in the administration. `install` puts JSON in their place before anything is
-read, for every broker. Rows that hold anything else count as unreadable. A schedule, a task or a hook that names
-another function is not run.
+django-q2 pickles tasks, results and the state of its workers. Reading a pickle runs the code in it, so that one forged
+row would run code in a worker or in the administration. `install` puts JSON in their place before anything is read, for
+every broker. Rows that contain anything else count as unreadable, and a schedule, task or hook that names another
+function is not run.
 """
 
 import json
@@ -38,18 +38,18 @@ STATE_FIELDS = frozenset({
 
 
 class TaskFailed(ConvMemoryError):
-    """A task raised an error; the message says where and of what kind."""
+    """A task raised an error; the message says where, and of which class."""
 
 
 class JsonSerializer:
-    """What django-q2 signs, as JSON; beside JSON's own values moments, ids and the state of workers."""
+    """Serialises what django-q2 signs: JSON, extended by times, ids and the state of workers."""
 
     def dumps(self, value: Any) -> bytes:
         """Raises: TypeError for anything else, an instance of a model for example: give tasks ids."""
         return json.dumps(value, default=_as_json, separators=(",", ":")).encode()
 
     def loads(self, data: bytes) -> Any:
-        """Raises: BadSignature, upon which django-q2 drops the entry."""
+        """Raises: BadSignature, on which django-q2 drops the entry."""
         try:
             value = json.loads(data, object_hook=_from_json)
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
@@ -60,7 +60,7 @@ class JsonSerializer:
 
 
 def install() -> None:
-    """Take the place of what unpickles. Runs once a process, before the first query."""
+    """Replace everything that unpickles. Runs once per process, before the first query."""
     signing.PickleSerializer = JsonSerializer
     field = type(Task._meta.get_field("args"))
     field.to_python = lambda self, value: value
@@ -76,7 +76,7 @@ def is_task(name: object) -> bool:
 
 
 def find_task(name: object) -> Callable[..., Any] | None:
-    """The task of this name, which tells of an error what may be kept; None for any other function."""
+    """The task with this name, whose errors are reported without private text; None for any other function."""
     found = pydoc.locate(str(name)) if is_task(name) else None
     return _reporting(found) if callable(found) else None
 
@@ -125,7 +125,7 @@ def _state(fields: dict[str, Any]) -> Stat:
 
 
 def _stored(text: str | None) -> Any:
-    """The value of a column of the history; None where it is unreadable, as pickles of earlier versions are."""
+    """The value of a history column; None if it is unreadable, as pickles of earlier versions are."""
     try:
         return None if text is None else json.loads(text)
     except (ValueError, RecursionError):

@@ -1,8 +1,8 @@
-"""Errors as text for logs and for the history of tasks: where and of what kind, without what people wrote.
+"""Errors as text for logs and for the history of tasks: their place and class, without what people wrote.
 
-The messages of foreign errors quote values: a text that is no number, a row that breaks a constraint. So only those
-are kept that this program writes itself and those of errors that speak of code; of an error of PostgreSQL its class,
-code, and the names of constraint, table and column.
+Messages of foreign errors quote values: a text that is not a number, a row that violates a constraint. Only messages
+that this program writes itself are kept, and those of errors about code; of a PostgreSQL error its class, its code, and
+the names of constraint, table and column.
 """
 
 import re
@@ -23,7 +23,7 @@ CHAINED = 5
 
 
 def safe_message(error: BaseException) -> str:
-    """The error's class and what of its message quotes nobody."""
+    """The error's class and the parts of its message that quote nobody."""
     name = type(error).__name__
     if facts := _of_postgres(error):
         return f"{name}: {facts}"
@@ -35,17 +35,17 @@ def safe_message(error: BaseException) -> str:
 
 
 def quoted(text: str) -> str:
-    """Somebody else's words inside a message of this program; `without_quotes` finds them."""
+    """Marks foreign words inside a message of this program, so that `without_quotes` can remove them."""
     return f"“{text}”"
 
 
 def without_quotes(message: str) -> str:
-    """The message without somebody else's words."""
+    """The message without foreign words."""
     return _QUOTED.sub("“…”", message)
 
 
 def safe_traceback(error: BaseException, stack: TracebackType | None = None) -> str:
-    """The stack of the error and of those that it came from, oldest first, with `safe_message` for each."""
+    """The stack of the error and of its causes, oldest first, with `safe_message` for each."""
     texts = []
     for number, link in enumerate(_chain(error)):
         frames = traceback.format_tb(link.__traceback__ or (stack if number == 0 else None))
@@ -63,7 +63,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _of_postgres(error: BaseException) -> str:
-    """SQLSTATE and names of an error of PostgreSQL, also where Django has wrapped it; empty for any other."""
+    """SQLSTATE and names from a PostgreSQL error, wrapped by Django or not; empty for any other error."""
     found = error if isinstance(error, psycopg.Error) else error.__cause__
     if not isinstance(found, psycopg.Error) or not found.sqlstate:
         return ""

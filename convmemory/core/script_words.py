@@ -1,4 +1,4 @@
-"""What the scripts of pages say; `static/js/words.js` looks it up in the page that it runs in."""
+"""The texts of the pages' scripts; `static/js/words.js` looks them up in the page."""
 
 from django.utils.translation import get_language, gettext, gettext_noop
 
@@ -35,7 +35,7 @@ SCRIPT_WORDS = (
 
 
 def translated_words() -> dict[str, str]:
-    """The words that differ in the language of the page, by the English ones."""
+    """The texts that differ in the page's language, keyed by the English ones."""
     if get_language() == "en":
         return {}
     return {word: said for word in SCRIPT_WORDS if (said := gettext(word)) != word}

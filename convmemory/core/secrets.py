@@ -8,7 +8,7 @@ from convmemory.core.private_files import private_folder
 
 
 def secret_key(path: Path) -> str:
-    """The key stored at `path`; the first process to ask creates it, readable by its user alone."""
+    """The key stored at `path`; the first process to need it creates it, readable by its user alone."""
     try:
         return path.read_text(encoding="ascii").strip()
     except FileNotFoundError:

@@ -22,9 +22,9 @@ def load_sql(package: str, name: str) -> str:
 
 @contextmanager
 def pipelined() -> Iterator[None]:
-    """Queries made in this block are only sent: PostgreSQL works on them while this process goes on.
+    """Only send the queries made in this block: PostgreSQL works on them while this process goes on.
 
-    No transaction can begin or end in it. Where groups of owners lie on nodes, the block is one.
+    No transaction can begin or end in it. If groups of owners lie on nodes, the block is one transaction.
     """
     with transaction.atomic() if connection.layout.has_nodes else nullcontext():  # type: ignore[attr-defined]
         connection.cursor().close()  # by which the server knows whom it works for, whatever fails in the pipeline
@@ -33,10 +33,10 @@ def pipelined() -> Iterator[None]:
 
 
 class PendingQuery:
-    """A query that has been sent; its rows are waited for when they are read, once.
+    """A query that has been sent; reading its rows, which is possible once, waits for them.
 
-    Values come in binary form: bytes and arrays cost a fraction of what they cost as text. In a pipeline reading waits
-    for every statement that has been sent.
+    Values arrive in binary form: bytes and arrays cost a fraction of what they cost as text. In a pipeline, reading
+    waits for every statement sent so far.
     """
 
     def __init__(self, statement: str, parameters: Mapping[str, Any]) -> None:
@@ -51,16 +51,17 @@ class PendingQuery:
 
 
 def _as_sent(value: Any) -> Any:
-    """A list of whole numbers as the text of an array: psycopg writes it number by number, at many times the cost."""
+    """A list of integers as the text of an array: psycopg would convert it number by number, at many times the cost."""
     if isinstance(value, list) and {type(item) for item in value} == {int}:
         return f"{{{str(value)[1:-1]}}}"
     return value
 
 
 def execute_without_nested_loops(statement: str, parameters: Mapping[str, Any]) -> None:
-    """Run a statement that joins rows which this transaction has just written, by hashing or merging alone.
+    """Run a statement that joins rows written by this transaction, using only hash and merge joins.
 
-    PostgreSQL takes such rows for a handful until it has analysed the table, and a nested loop over them is quadratic.
+    PostgreSQL assumes that there are few such rows until it has analysed the table, and a nested loop over them is
+    quadratic.
     """
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_nestloop = off")

@@ -1,4 +1,4 @@
-"""Background tasks of the core: the ticket that every worker takes, see `fair_queue`."""
+"""The background task of the fair queue: the ticket that every worker takes, see `fair_queue`."""
 
 from typing import Any
 

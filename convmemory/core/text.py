@@ -34,7 +34,7 @@ def json_storable(value: Any) -> Any:
 
 
 def cut(text: str, max_chars: int) -> str:
-    """`text` in at most `max_chars` characters, ending in an ellipsis where something was left out."""
+    """`text` in at most `max_chars` characters, ending in an ellipsis if it was cut."""
     return text if len(text) <= max_chars else text[: max_chars - 1].rstrip() + "…"
 
 

@@ -1,4 +1,4 @@
-"""Running what uses the database from asynchronous code."""
+"""Runs database work for asynchronous code."""
 
 import asyncio
 import logging
@@ -27,7 +27,7 @@ PATIENCE_S = 0.5  # how long a call lets those go first for which somebody has n
 
 @dataclass(frozen=True, slots=True, order=True)
 class _Call:
-    """Calls are answered in the order of `due`, then of `number`; so one that is patient waits, but not for ever."""
+    """Calls are served in the order of `due`, then of `number`, so that a patient call waits but not for ever."""
 
     due: float
     number: int
@@ -35,7 +35,8 @@ class _Call:
     future: Future[Any] = field(compare=False)
 
     def run(self) -> Callable[[], None]:
-        """Run it; what is returned tells the outcome to whoever waits. After an error the connection is not trusted."""
+        """Run the function; the returned callable delivers the outcome to whoever waits. After an error the
+        connection is not reused."""
         if not self.future.set_running_or_notify_cancel():
             return lambda: None
         try:
@@ -46,9 +47,9 @@ class _Call:
 
 
 class DatabaseThreads:
-    """A few threads that hand their connection on to the next call that waits, and give it back when none does.
+    """A few threads that keep their connection for the next waiting call, and return it to the pool if there is none.
 
-    To give one back and get another for every call costs more than a short query does.
+    Returning a connection and getting another one for every call would cost more than a short query.
     """
 
     def __init__(self, size: int, name: str) -> None:
@@ -57,7 +58,7 @@ class DatabaseThreads:
         self._unstarted = [Thread(target=self._work, name=f"{name}-{number}", daemon=True) for number in range(size)]
 
     async def run(self, function: Callable[[], T], *, patience_s: float = 0.0) -> T:
-        """What `function` returns or raises in the caller's context; calls with less patience may go first."""
+        """What `function` returns or raises, in the caller's context; calls with less patience may go first."""
         future: Future[T] = Future()
         call = partial(copy_context().run, function)
         self._calls.put(_Call(monotonic() + patience_s, next(self._numbers), call, future))
@@ -95,15 +96,15 @@ _tools = DatabaseThreads(max(1, SiteOptions.from_settings().database_pool_size /
 
 
 async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """What `function` returns, run in a thread that gives its database connection back."""
+    """What `function` returns, run in a thread that returns its database connection."""
     return await _threads.run(lambda: function(*args, **kwargs), patience_s=PATIENCE_S)
 
 
 async def first_in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """The same, ahead of what else waits: for whoever has not seen a sign of their request yet."""
+    """Like `in_thread`, ahead of other waiting calls: for a request that has not produced any output yet."""
     return await _threads.run(lambda: function(*args, **kwargs))
 
 
 async def in_tool_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """The same in one of the few threads in which tools run."""
+    """Like `in_thread`, in one of the few threads that run tools."""
     return await _tools.run(lambda: function(*args, **kwargs))

@@ -1,8 +1,8 @@
-"""Counting tokens the way OpenAI's models do, or, where that cannot be known, estimating them.
+"""Counts tokens as OpenAI's models do, or estimates them if the vocabulary is not available.
 
-tiktoken downloads its vocabulary at first use and sets no time limit. Here it gets one chance a
-process and a few seconds; where that fails, and for models whose vocabulary nobody publishes in
-tiktoken's form, tokens are estimated, rather too many than too few. Nothing happens at import.
+tiktoken downloads its vocabulary at first use and sets no time limit. Here the download gets one chance per process and
+a few seconds. If it fails, and for models without a vocabulary published in tiktoken's form, tokens are estimated,
+rather too many than too few. Nothing happens at import.
 """
 
 import logging
@@ -35,7 +35,7 @@ _download_failed = threading.Event()
 
 
 def encoding_for(model: str, *, default: str = ESTIMATE) -> str:
-    """The name of the encoding that `model` uses, or `default` where tiktoken does not know the model."""
+    """The name of the encoding that `model` uses, or `default` if tiktoken does not know the model."""
     from tiktoken.model import encoding_name_for_model
 
     try:
@@ -45,7 +45,7 @@ def encoding_for(model: str, *, default: str = ESTIMATE) -> str:
 
 
 def count_tokens(text: str, *, encoding: str = DEFAULT_ENCODING) -> int:
-    """How many tokens `text` has; an estimate where the vocabulary cannot be had."""
+    """How many tokens `text` has; an estimate if the vocabulary is not available."""
     vocabulary = _vocabulary(encoding)
     return len(vocabulary.encode_ordinary(text)) if vocabulary else _estimate(text)
 
@@ -82,7 +82,7 @@ def _vocabulary(encoding: str) -> "Encoding | None":
 
 
 def _load(encoding: str) -> None:
-    """Load a vocabulary in a thread that may be left behind, because a download cannot be interrupted."""
+    """Load a vocabulary in a thread that may be abandoned, because a download cannot be interrupted."""
     outcome: list[Encoding | str] = []
     thread = threading.Thread(target=_fetch, args=(encoding, outcome), name="tiktoken-vocabulary", daemon=True)
     thread.start()
@@ -114,14 +114,14 @@ def _estimate(text: str) -> int:
 
 
 def _tokens_of(match: re.Match[str]) -> int:
-    """How many tokens a piece counts as.
+    """The number of tokens that a piece counts as.
 
-    English takes 1.3 tokens a word of 4.7 letters, so 3 letters a token leaves room for names and
-    rare words. cl100k and o200k cut numbers into groups of three digits, WordPiece needs no more.
-    A sign is one token at most. Other scripts are counted as one byte less than a character's UTF-8
-    has: one token for Cyrillic or Greek (0.5 in truth), two for Chinese or Japanese (0.7 to 1.5).
-    Measured on 6,500 English texts and coding transcripts against WordPiece, which cuts finer than
-    both: too low for one text in a thousand (by 6 % at most), 1.4 times the truth on the whole.
+    English takes 1.3 tokens per word of 4.7 letters, so 3 letters per token leave room for names and rare words. cl100k
+    and o200k split numbers into groups of three digits; WordPiece needs no more. A punctuation character is one token
+    at most. Other scripts count as one byte less than a character's UTF-8 has: one token for Cyrillic or Greek (0.5 in
+    truth), two for Chinese or Japanese (0.7 to 1.5). Measured on 6,500 English texts and coding transcripts against
+    WordPiece, which splits more finely than both: too low for one text in a thousand (by 6 % at most), 1.4 times the
+    truth overall.
     """
     letters, digits, other, blanks = match.groups()
     if letters:

@@ -1,4 +1,4 @@
-"""Which request or task the running code works for, so that every line of the log can say it."""
+"""The request or task that the running code works for, so that every log line can name it."""
 
 import re
 import secrets
@@ -12,7 +12,7 @@ _VALID = re.compile(r"[A-Za-z0-9._-]{8,64}")
 
 
 def accepted_request_id(given: str) -> str:
-    """`given` where it is fit for a log, else a new id."""
+    """`given` if it is fit for a log, else a new id."""
     return given if _VALID.fullmatch(given) else secrets.token_hex(8)
 
 

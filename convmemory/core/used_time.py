@@ -1,4 +1,4 @@
-"""How much time each caller's requests took lately, and how long whoever took the most pauses before the next.
+"""How much time each caller's requests took lately, and how long those who took much pause before the next.
 
 Somebody who waits for each answer and reads it uses time, too, and on a slow machine much of it. What tells a flood
 from a person is that it hardly ever goes without a request: so what counts is the time spent waiting in line as well.
@@ -7,7 +7,7 @@ from a person is that it hardly ever goes without a request: so what counts is t
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 SPAN_S = 10.0  # what was used so long ago counts for a third
 FREE_SHARE = 0.2  # of the time; nobody who uses less is held up
@@ -58,14 +58,15 @@ class UsedTime:
         is_requesting = self._requested.of(name) > REQUESTED_SHARE * SPAN_S
         return is_requesting and self.of(name) > FREE_SHARE * SPAN_S
 
-    def pause_after(self, name: str, seconds: float) -> float:
-        """How long a caller waits after a request of so many seconds, so that others come first.
+    def pause_after(self, name: str, seconds: float, *, beside: Iterable[str]) -> float:
+        """How long a caller waits after a request of so many seconds, so that those who are `beside` come first.
 
-        Of those for whom `is_much` holds, the one who has used the most does.
+        Everybody for whom `is_much` holds waits for somebody for whom it does not; where it holds for all of them, only
+        the one who has used the most does, and the process has always something to do.
         """
         if not self.is_much(name):
             return 0.0
-        used = self.of(name)
-        if any(self.of(other) > used and self.is_much(other) for other in self._used.names()):
+        has_used_most = all(self.of(other) <= self.of(name) for other in self._used.names() if self.is_much(other))
+        if not has_used_most and all(self.is_much(other) for other in beside):
             return 0.0
         return min(PAUSE_BY_REQUEST * seconds, LONGEST_PAUSE_S)

@@ -20,7 +20,7 @@ UNREAD = ("name", "title", "error", "notes", "next_name")  # people name files a
 
 @admin.register(Document)
 class DocumentAdmin(ContentAdmin, DeletableAdmin):
-    """No names and titles. One embedding space serves documents and turns alike, the active one."""
+    """Shows no names or titles. Documents share the active embedding space with turns."""
 
     list_display = ("id", "owner", "status", "failure", "format", "size", "section_count", "updated_at")
     list_select_related = ("owner",)

@@ -22,7 +22,7 @@ _WORD = re.compile(r"\w")
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """What the first line says: of a document, or with `failure` of a file that cannot be read."""
+    """The content of the first line: about a document, or with `failure` about a file that cannot be read."""
 
     format: str = ""
     title: str = ""
@@ -69,7 +69,7 @@ def _lines(file: SourceFile) -> Iterator[dict[str, Any]]:
 
 
 def _bounded(blocks: Iterable[Block], max_chars: int) -> Iterator[Block]:
-    """The blocks, as PostgreSQL can store them and without a change of length. Raises: Unreadable."""
+    """The blocks in a form that PostgreSQL can store, without a change of length. Raises: Unreadable."""
     chars = 0
     for block in blocks:
         chars += len(block.text)
@@ -85,11 +85,11 @@ def _as_json(heading: Heading) -> dict[str, Any]:
 
 
 def read_heading(line: str) -> Heading:
-    """The first line. Raises: ValueError, KeyError, TypeError where it is none."""
+    """The first line. Raises: ValueError, KeyError, TypeError if it is malformed."""
     return Heading(**json.loads(line))
 
 
 def read_section(line: str) -> SectionDraft:
-    """Another line. Raises: ValueError, KeyError, TypeError where it is none."""
+    """Another line. Raises: ValueError, KeyError, TypeError if it is malformed."""
     found = json.loads(line)
     return SectionDraft(tuple(found["path"]), found["page"], found["start"], found["text"])

@@ -1,7 +1,7 @@
 """The process that draws some pages of one PDF, under limits: `python -m convmemory.documents.draw_child`.
 
-Arguments: the file, the first page, how many, the folder for the pictures, and the limits of the process. It gets no
-address, password or key of the installation.
+Arguments: the file, the first page, the number of pages, the folder for the pictures, and the limits of the process. It
+receives no address, password or key of the installation.
 """
 
 from collections.abc import Sequence

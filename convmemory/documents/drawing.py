@@ -26,7 +26,8 @@ NOT_DRAWN = json.dumps({"width": 0, "height": 0, "lines": []})
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A page: its pixels, and its lines of words as `page_pictures.py` writes them; without pixels it was not drawn."""
+    """A page: its size in pixels, and its lines of words as `page_pictures.py` writes them; without a size it was
+    not drawn."""
 
     width: int
     height: int
@@ -43,7 +44,7 @@ def first_of_batch(page: int) -> int:
 
 
 def draw_pages(*, owner_id: int, document_id: int, first: int) -> int:
-    """Draw a batch of pages of the owner's PDF, from `first` on; how many have been drawn."""
+    """Draw a batch of pages of the owner's PDF, from `first` on; returns how many were drawn."""
     own = Document.objects.filter(owner_id=owner_id, pk=document_id)
     document = own.filter(format="pdf", status=Document.Status.READY).first()
     if document is None or not document.file.storage.exists(str(document.file)):
@@ -64,7 +65,7 @@ def draw_pages(*, owner_id: int, document_id: int, first: int) -> int:
 
 
 def _keep(document: Document, folder: Path, number: int) -> bool:
-    """Move a page to its place, the words last: they are what is looked for."""
+    """Move a page to its place, the words last, because they mark it as present."""
     target = pictures_folder(owner_id=document.owner_id, digest=document.digest)
     target.mkdir(mode=0o700, parents=True, exist_ok=True)
     words, picture = folder / f"{number}.json", folder / f"{number}.webp"
@@ -78,7 +79,7 @@ def _keep(document: Document, folder: Path, number: int) -> bool:
 
 
 def _move(source: Path, target: Path) -> None:
-    """Put the file there in one step, for the server's user alone; the two may lie on different disks."""
+    """Move the file in one step, readable by the server's user alone; the two places may be on different disks."""
     draft = target.with_name(f".{target.name}.{os.getpid()}")
     shutil.copyfile(source, draft)
     draft.chmod(0o600)
@@ -86,7 +87,7 @@ def _move(source: Path, target: Path) -> None:
 
 
 def picture_of(document: Document, page: int) -> Picture | None:
-    """The page as it was drawn, or could not be; None where nobody has tried yet."""
+    """The page as drawn, or the reason why it cannot be; None if nobody has tried yet."""
     place = pictures_folder(owner_id=document.owner_id, digest=document.digest) / f"{page}.json"
     try:
         said = json.loads(place.read_text(encoding="utf-8"))

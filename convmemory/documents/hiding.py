@@ -22,7 +22,7 @@ class KeysHidden:
 
     @classmethod
     def of(cls, sections: Sequence[SectionDraft]) -> "KeysHidden":
-        """A key is found also where it stands across two sections. Linear in the length of the text."""
+        """A key that spans two sections is found too. Linear in the length of the text."""
         text, count = masked_keys("".join(section.text for section in sections))
         if not count:
             return cls(sections)
@@ -39,7 +39,7 @@ class KeysHidden:
 
     @property
     def notes(self) -> list[str]:
-        """What the document's card says of it."""
+        """What the document's card says about it."""
         if not self.count:
             return []
         what = "One key, token or password is" if self.count == 1 else f"{self.count} keys, tokens or passwords are"
@@ -47,7 +47,7 @@ class KeysHidden:
 
 
 def masked_keys(text: str) -> tuple[str, int]:
-    """The text with a mark of the same length in the place of each key, and how many those are."""
+    """The text with each key replaced by a mark of the same length, and the number of keys."""
     pieces: list[str] = []
     found, end = find_keys(text), 0
     for key in found:
@@ -57,6 +57,6 @@ def masked_keys(text: str) -> tuple[str, int]:
 
 
 def mark_of(kind: str, length: int) -> str:
-    """`length` characters that name what stood there, as far as there is room."""
+    """`length` characters that name the hidden key, as far as there is room."""
     name = f"[hidden {kind}]"
     return name.ljust(length, FILLER) if len(name) <= length else FILLER * length

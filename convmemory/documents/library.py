@@ -1,6 +1,6 @@
 """Documents as their owners see them: add, replace, list, attach, delete. Every function takes the owner.
 
-A file is stored under its digest before its row is made, and deleted after the row is gone.
+A file is stored under its digest before its row is created, and deleted after the row is gone.
 """
 
 from collections.abc import Collection, Sequence
@@ -33,7 +33,7 @@ UNFINISHED = (Status.UPLOADED, Status.PROCESSING)
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A file under its digest, the name it came with, its size in bytes."""
+    """A file under its digest, its original name, its size in bytes."""
 
     digest: str
     name: str
@@ -46,7 +46,7 @@ class StoredFile:
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """The document of an upload. `is_new` is False where the owner has this very file already."""
+    """The document of an upload. `is_new` is False if the owner already had this very file."""
 
     document: Document
     is_new: bool
@@ -66,7 +66,7 @@ def require_acceptable(*, size: int) -> None:
 
 
 def require_room(*, owner: AbstractBaseUser, size: int) -> None:
-    """Raises: TooManyAtOnce, and TooLarge where the library would grow beyond what a person may have."""
+    """Raises: TooManyAtOnce, and TooLarge if the library would exceed what a person may have."""
     own = Document.objects.filter(owner_id=owner.pk)
     held = own.aggregate(size=Sum("size"), waiting=Count("pk", filter=Q(status__in=UNFINISHED)))
     if held["waiting"] >= MAX_UNFINISHED:
@@ -77,7 +77,7 @@ def require_room(*, owner: AbstractBaseUser, size: int) -> None:
 
 
 def store_file(*, owner_id: int, file: IO[bytes], name: str) -> StoredFile:
-    """Put the file under its digest; touches no database."""
+    """Store the file under its digest; does not use the database."""
     digest = digest_of(file)
     place, storage = place_of(owner_id=owner_id, digest=digest), document_storage()
     if not storage.exists(place):
@@ -86,7 +86,7 @@ def store_file(*, owner_id: int, file: IO[bytes], name: str) -> StoredFile:
 
 
 def clean_name(name: str) -> str:
-    """The last component of a file's name as it can be shown: never part of a path."""
+    """The last component of a file's name in a displayable form; never used in a path."""
     last = PurePosixPath(storable(name).replace("\\", "/")).name
     shown = "".join(char for char in last if char.isprintable()).strip()
     suffix = PurePosixPath(shown).suffix[:20]
@@ -94,7 +94,7 @@ def clean_name(name: str) -> str:
 
 
 def add_document(*, owner: AbstractBaseUser, stored: StoredFile) -> Added:
-    """The document of a stored file; the one that the owner has where it is the same file. The caller enqueues it."""
+    """The document for a stored file, which may be one that the owner already has. The caller enqueues it."""
     known = _with_digest(owner, stored.digest)
     if known is not None:
         return Added(known, is_new=False)
@@ -110,9 +110,9 @@ def add_document(*, owner: AbstractBaseUser, stored: StoredFile) -> Added:
 
 
 def replace_document(*, owner: AbstractBaseUser, document_id: int, stored: StoredFile) -> Added:
-    """Let the stored file be the document's next version; it is shown once it has been read. The caller enqueues it.
+    """Make the stored file the document's next version, which is shown once it has been read. The caller enqueues it.
 
-    Raises: NotFound; InvalidInput where the file is another document of the owner.
+    Raises: NotFound; InvalidInput if the file is another document of the owner.
     """
     with transaction.atomic():
         document = _locked(owner, document_id)
@@ -171,13 +171,13 @@ def attached_documents(*, owner: AbstractBaseUser, conversation_id: int) -> list
 
 
 def attached_ids(*, owner_id: int, conversation_id: int) -> frozenset[int]:
-    """The numbers of the documents that are attached to a conversation of this owner."""
+    """The ids of the documents attached to a conversation of this owner."""
     chosen = ConversationDocument.objects.filter(owner_id=owner_id, conversation_id=conversation_id)
     return frozenset(chosen.values_list("document_id", flat=True))
 
 
 def attach(*, owner: AbstractBaseUser, conversation_id: int, document_ids: Collection[int]) -> list[Document]:
-    """Attach these documents beside those that are; all that are attached then. Raises: NotFound, InvalidInput."""
+    """Attach these documents in addition; returns all that are attached then. Raises: NotFound, InvalidInput."""
     conversation = get_conversation(owner=owner, conversation_id=conversation_id)
     documents = own_documents(owner=owner, document_ids=document_ids)
     rows = [
@@ -200,7 +200,7 @@ def detach(*, owner: AbstractBaseUser, conversation_id: int, document_id: int) -
 
 
 def own_documents(*, owner: AbstractBaseUser, document_ids: Collection[int]) -> Sequence[Document]:
-    """The caller's documents with these numbers. Raises: NotFound where one is unknown or foreign."""
+    """The caller's documents with these ids. Raises: NotFound if one is unknown or foreign."""
     wanted = {number for number in document_ids if number <= MAX_KEY}
     found = list(Document.objects.filter(owner_id=owner.pk, pk__in=wanted))
     if missing := set(document_ids) - {document.pk for document in found}:

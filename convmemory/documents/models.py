@@ -13,10 +13,10 @@ from convmemory.documents.storage import document_storage
 
 
 class Document(models.Model):
-    """An uploaded file and what was read of it.
+    """An uploaded file and the text read from it.
 
-    With a new version on its way, `next_file` and `next_name` are that one's, and everything else is still of the
-    version that is shown and found. `version` grows whenever any section changes.
+    While a new version is being read, `next_file` and `next_name` belong to it, and everything else to the version that
+    is shown and searched. `version` grows whenever any section changes.
     """
 
     class Status(models.TextChoices):
@@ -121,7 +121,7 @@ class Section(models.Model):
 
 
 class ConversationDocument(models.Model):
-    """A document attached to a conversation: there only attached documents are searched."""
+    """A document attached to a conversation, in which only attached documents are searched."""
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
     conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="+", db_index=False)

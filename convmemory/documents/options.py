@@ -8,7 +8,7 @@ from convmemory.core.options import FromSettings
 
 @dataclass(frozen=True, slots=True)
 class DocumentOptions(FromSettings):
-    """Where the files of documents lie, how much there may be of them, and what reading one may take."""
+    """Where the files of documents are stored, how many there may be, and the limits for reading one."""
 
     media_root: Path
     max_document_mb: int

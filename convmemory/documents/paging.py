@@ -1,4 +1,4 @@
-"""A PDF as its page shows it: the pages around a position as pictures, or as text while they are being drawn."""
+"""A PDF as its page shows it: the pages around a position as pictures, or as text until they have been drawn."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ AskForDrawing = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """One page. `lines` and `marks` lie over the picture; without one the sections are shown as text."""
+    """One page. `lines` and `marks` are laid over the picture; without a picture the sections are shown as text."""
 
     page: int
     sections: tuple[SectionView, ...]
@@ -33,13 +33,14 @@ class Sheet:
 
     @property
     def heading(self) -> str:
-        """The headings above what the page begins with."""
+        """The headings in force where the page begins."""
         return next((view.heading for view in self.sections if view.heading), "")
 
 
 @dataclass(frozen=True, slots=True)
 class PageWindow:
-    """Pages in order; `earlier` and `later` are those that the windows before and after open at, if there are any."""
+    """Pages in order; `earlier` and `later` are the pages at which the previous and next windows open, if there are
+    any."""
 
     sheets: tuple[Sheet, ...]
     target: int
@@ -62,7 +63,7 @@ def view_pages(document: Document, place: Place, ask: AskForDrawing) -> PageWind
 
 
 def view_page(document: Document, page: int, place: Place, ask: AskForDrawing) -> Sheet | None:
-    """One page; None where there is none with this number. One query."""
+    """One page; None if there is none with this number. One query."""
     if not 1 <= page <= (document.page_count or 0):
         return None
     return _sheets(document, page, page, place, ask)[0]
@@ -95,7 +96,7 @@ def _sheet(document: Document, page: int, rows: Sequence[Section], place: Place,
 
 
 def _passage(views: Sequence[SectionView]) -> tuple[str, str]:
-    """The page's text before what is marked, and what is marked."""
+    """The page's text before the mark, and the marked text."""
     pieces = [piece for view in views for piece in view.pieces]
     first = next((number for number, piece in enumerate(pieces) if piece.is_marked), len(pieces))
     before = "".join(piece.text for piece in pieces[:first])

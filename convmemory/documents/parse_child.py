@@ -1,7 +1,7 @@
 """The process that converts one file, under limits: `python -m convmemory.documents.parse_child`.
 
 Arguments: the file, its original name, the output file for the sections, the limits of the converters as JSON, and
-those of the process. It gets no address, password or key of the installation, and writes only the output file.
+those of the process. It receives no address, password or key of the installation, and writes only the output file.
 """
 
 import json

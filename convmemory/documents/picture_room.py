@@ -1,6 +1,6 @@
 """Limits the space for pictures of a person's pages: those not opened for longest are deleted first.
 
-The time of change of a picture's file says when its page was last opened, to the hour. A page whose picture was
+The modification time of a picture's file records when its page was last opened, to the hour. A page whose picture was
 deleted is drawn again when somebody opens it.
 """
 
@@ -21,7 +21,7 @@ TOUCHED_EVERY_S = 3_600
 
 @dataclass(frozen=True, slots=True)
 class _KeptPage:
-    """The files of one page, its words before its picture; their bytes, and when it was last looked at."""
+    """The files of one page, its words before its picture; their bytes, and when it was last opened."""
 
     files: tuple[Path, ...]
     size: int
@@ -29,23 +29,23 @@ class _KeptPage:
 
 
 def note_look(words: Path) -> None:
-    """Somebody looks at the page whose words stand in this file. Writes at most once an hour."""
+    """Record that the page with this file of words was opened. Writes at most once an hour."""
     with suppress(OSError):  # gone meanwhile, or on a disk that this process may only read
         if time.time() - words.stat().st_mtime > TOUCHED_EVERY_S:
             os.utime(words)
 
 
 def prune_all_pictures() -> int:
-    """Make room in everybody's folder; how many pages went."""
+    """Make room in everybody's folder; returns how many pages were deleted."""
     folder = pictures_of_everybody()
     names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
     return sum(prune_pictures(owner_id=int(name)) for name in names if name.isascii() and name.isdigit())
 
 
 def prune_pictures(*, owner_id: int) -> int:
-    """Delete pictures of this person's pages until they take no more than they may; how many pages went.
+    """Delete pictures of this person's pages until they fit the limit; returns how many pages were deleted.
 
-    Of a page the words go first: without them it counts as not drawn.
+    The words of a page are deleted first: without them it counts as not drawn.
     """
     pages = sorted(_kept_pages(pictures_of_owner(owner_id)), key=lambda page: page.looked_at)
     too_much = sum(page.size for page in pages) - DocumentOptions.from_settings().max_page_pictures_mb * MB

@@ -1,4 +1,4 @@
-"""What workers do with an uploaded file: have a child process convert it, and store its sections.
+"""How workers process an uploaded file: a child process converts it, and its sections are stored.
 
 The state goes from uploaded through processing to ready, or to failed with the reason and a remedy. If a new version
 cannot be read, the document says so and keeps the old one. Every step can safely be repeated.
@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 
 def process_document(*, owner_id: int, document_id: int) -> str:
-    """Read the document's file, or the next version's; its status afterwards, or "gone"."""
+    """Read the document's file, or the next version's; returns its status afterwards, or "gone"."""
     document = _begin(owner_id, document_id)
     if document is None:
         statuses = Document.objects.filter(pk=document_id, owner_id=owner_id).values_list("status", flat=True)
@@ -59,7 +59,7 @@ def process_document(*, owner_id: int, document_id: int) -> str:
 
 
 def run_child(document: Document, target: Path) -> Ending:
-    """Let a process of its own convert the file, without the settings and secrets of this one."""
+    """Convert the file in a separate process, without this one's settings and secrets."""
     file = document.next_file or document.file
     options = DocumentOptions.from_settings()
     limits = ConvertLimits(
@@ -79,7 +79,7 @@ def run_child(document: Document, target: Path) -> Ending:
 
 
 def _timeout_s() -> int:
-    """Less than a task may take, so that the worker lives to say what happened."""
+    """Less than a task may take, so that the worker survives to report the outcome."""
     return int(
         min(
             DocumentOptions.from_settings().document_timeout_s,
@@ -89,13 +89,13 @@ def _timeout_s() -> int:
 
 
 def unfinished_documents(*, limit: int) -> list[tuple[int, int]]:
-    """Owner and number of documents that wait to be read, the oldest first."""
+    """Owner and id of documents waiting to be read, oldest first."""
     rows = Document.objects.filter(status__in=(Status.UPLOADED, Status.PROCESSING)).order_by("updated_at")
     return list(rows.values_list("owner_id", "pk")[:limit])
 
 
 def _begin(owner_id: int, document_id: int) -> Document | None:
-    """The document, now processing; None where there is nothing to do, or where it has ended its workers too often."""
+    """The document, now processing; None if there is nothing to do, or if it has killed its workers too often."""
     own = Document.objects.filter(pk=document_id, owner_id=owner_id)
     waiting = own.filter(status__in=(Status.UPLOADED, Status.PROCESSING))
     waiting.update(status=Status.PROCESSING, attempts=F("attempts") + 1)
@@ -117,7 +117,7 @@ def _begin(owner_id: int, document_id: int) -> Document | None:
 
 
 def _finish(document: Document, target: Path) -> None:
-    """Store what the child has written."""
+    """Store the child's output."""
     try:
         with target.open(encoding="utf-8") as lines:
             heading = read_heading(next(lines))
@@ -143,7 +143,7 @@ def _conclude(document: Document, ending: Ending) -> None:
 
 
 def _fail(document: Document, failure: Document.Failure, error: str) -> None:
-    """Say why; a document that was readable before stays as it was, without its new version."""
+    """Store the reason; a document that was readable before stays as it was, without its new version."""
     gone = str(document.next_file)
     status = Status.READY if gone and document.version else Status.FAILED
     said = f"The new version {document.next_name} was not taken. {error}" if gone else error
@@ -157,7 +157,7 @@ def _fail(document: Document, failure: Document.Failure, error: str) -> None:
 
 
 def _store(document: Document, heading: Heading, drafts: Iterable[SectionDraft]) -> None:
-    """Replace the sections in one transaction; those that read as before keep their rows."""
+    """Replace the sections in one transaction; unchanged ones keep their rows."""
     with transaction.atomic():
         held = Document.objects.select_for_update().filter(pk=document.pk, status=Status.PROCESSING).first()
         if held is None or str(held.next_file) != str(document.next_file):
@@ -170,7 +170,7 @@ def _store(document: Document, heading: Heading, drafts: Iterable[SectionDraft])
 
 
 def _take_over(document: Document, heading: Heading) -> str:
-    """Write what was read into the row; the file that it no longer names, or ""."""
+    """Write what was read into the row; returns the file that it no longer names, or ""."""
     gone = ""
     if document.next_file:
         gone, document.file.name = str(document.file), str(document.next_file)
@@ -211,7 +211,7 @@ def _replace_sections(document: Document, drafts: list[SectionDraft]) -> None:
 
 
 def _kept_sections(document: Document, drafts: list[SectionDraft]) -> Mapping[int, Section]:
-    """By new number the stored sections that read as before, each used once, in order where texts are equal."""
+    """The stored sections that are unchanged, by new number, each used once, in order among equal texts."""
     stored: dict[SectionKey, deque[Section]] = defaultdict(deque)
     for row in document.sections.order_by("number"):
         stored[tuple(row.path), row.page, row.text].append(row)

@@ -1,7 +1,7 @@
 """Pages of a PDF as the viewer shows them: the picture, its text over it, and the passage marked. Pure.
 
-The words of a picture and the text of a section come from the same page but differ in spacing and hyphenation, so
-they are compared without white space and hyphens.
+The words of a picture and the text of a section come from the same page but differ in spacing and hyphenation, so they
+are compared without white space and hyphens.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,8 @@ BASELINE = 0.8  # of a line's height: where letters stand
 
 @dataclass(frozen=True, slots=True)
 class SheetLine:
-    """A line of text. `x` and `y` are where it begins and stands, `size` its height, `width` how wide it is: pixels."""
+    """A line of text. `x` and `y` locate its start and its baseline, `size` is its height, `width` its width, all in
+    pixels."""
 
     text: str
     x: int
@@ -27,7 +28,7 @@ class SheetLine:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What of a line is marked, in pixels."""
+    """The marked part of a line, in pixels."""
 
     x: int
     y: int
@@ -36,7 +37,7 @@ class Mark:
 
 
 def text_lines(lines: Sequence[Sequence[Word]]) -> list[SheetLine]:
-    """The lines as one text each, selectable over the picture."""
+    """The lines, each as one text that can be selected over the picture."""
     shown = []
     for line in lines:
         left, top, right, bottom = _box(line)
@@ -46,7 +47,8 @@ def text_lines(lines: Sequence[Sequence[Word]]) -> list[SheetLine]:
 
 
 def marks_of(lines: Sequence[Sequence[Word]], *, passage: str, before: str) -> list[Mark]:
-    """Where the passage stands; where it stands more than once, the place nearest to behind the text `before`."""
+    """The marks of the passage; if it occurs more than once, those of the occurrence nearest to the end of the text
+    `before`."""
     words = [word for line in lines for word in line]
     squeezed_words = [squeezed(word[0]) for word in words]
     text, wanted = "".join(squeezed_words), squeezed(passage)
@@ -78,7 +80,7 @@ def _box(words: Sequence[Word]) -> tuple[int, int, int, int]:
 
 
 def _nearest(text: str, wanted: str, expected: int) -> int:
-    """The place of `wanted` in `text` that is nearest to `expected`; -1 where it does not stand there."""
+    """The occurrence of `wanted` in `text` nearest to `expected`; -1 if there is none."""
     before = text.rfind(wanted, 0, expected + len(wanted))
     after = text.find(wanted, expected)
     found = [place for place in (before, after) if place >= 0]
@@ -86,5 +88,5 @@ def _nearest(text: str, wanted: str, expected: int) -> int:
 
 
 def squeezed(text: str) -> str:
-    """`text` without white space, soft hyphens and what cannot be seen."""
+    """`text` without white space, soft hyphens and invisible characters."""
     return "".join(char for char in text if char.isprintable() and not char.isspace())

@@ -1,4 +1,4 @@
-"""What this app announces; apps above it subscribe in their `apps.py`."""
+"""The signals of this app; apps above it subscribe in their `apps.py`."""
 
 from django.dispatch import Signal
 

@@ -15,7 +15,7 @@ CHUNK_BYTES = 1024 * 1024
 
 
 class DocumentStorage(FileSystemStorage):
-    """Files in `MEDIA_ROOT`, as it is set when they are used, that nobody but the server's user can read."""
+    """Files in `MEDIA_ROOT`, whose setting is read at each use; only the server's user can read them."""
 
     def __init__(self) -> None:
         super().__init__(file_permissions_mode=0o600, directory_permissions_mode=0o700)
@@ -35,27 +35,27 @@ def document_storage() -> DocumentStorage:
 
 
 def work_prefix(owner_id: int) -> str:
-    """How temporary folders begin in which a worker reads or draws a person's document."""
+    """The prefix of the temporary folders in which a worker reads or draws a person's document."""
     return f"convmemory-document-{owner_id}-"
 
 
 def pictures_folder(*, owner_id: int, digest: str) -> Path:
-    """Where the pictures of a file's pages lie."""
+    """The folder for the pictures of a file's pages."""
     return pictures_of_owner(owner_id) / digest[:2] / digest
 
 
 def pictures_of_owner(owner_id: int) -> Path:
-    """Where the pictures of all of a person's documents lie."""
+    """The folder for the pictures of all of a person's documents."""
     return pictures_of_everybody() / str(owner_id)
 
 
 def pictures_of_everybody() -> Path:
-    """Where the pictures of all documents lie, a folder for each owner."""
+    """The folder for the pictures of all documents, with a subfolder for each owner."""
     return Path(document_storage().location) / "pictures"
 
 
 def digest_of(file: IO[bytes]) -> str:
-    """SHA-256 of the whole file, in hexadecimal; leaves it at its start."""
+    """SHA-256 of the whole file, in hexadecimal; rewinds the file to its start."""
     digest = hashlib.sha256()
     file.seek(0)
     while chunk := file.read(CHUNK_BYTES):

@@ -17,9 +17,9 @@ MAX_DEPTH = 6
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A stretch of the text. `level` is that of a heading, from 1; `page` counts pages, slides or sheets from 1.
+    """A stretch of the text. `level` is a heading's, from 1; `page` counts pages, slides or sheets from 1.
 
-    `title` is how a heading reads where its text is not that (`## Plan` in Markdown).
+    `title` is the heading as people read it, if its text differs (`## Plan` in Markdown).
     """
 
     text: str
@@ -30,7 +30,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class SectionDraft:
-    """A section before it is stored. `path` are the headings above it and its own, `start` counts characters."""
+    """A section before it is stored. `path` are the headings down to its own, `start` counts characters."""
 
     path: tuple[str, ...]
     page: int | None
@@ -44,7 +44,7 @@ class SectionDraft:
 
 @dataclass(slots=True)
 class _Open:
-    """A section that still grows, as the blocks that it holds."""
+    """A section that is still growing, with its blocks."""
 
     path: tuple[str, ...]
     page: int | None
@@ -58,7 +58,8 @@ class _Open:
 
 
 def cut_sections(blocks: Iterable[Block], *, max_chars: int = SECTION_CHARS) -> list[SectionDraft]:
-    """The sections of a document, in order; together they are its whole text. Blank ones join a neighbour."""
+    """The sections of a document, in order; together they are its whole text. Blank ones are merged with a
+    neighbour."""
     cut: list[SectionDraft] = []
     for section in _merge_tiny(_by_structure(blocks)):
         cut += _cut_long(section, max_chars)
@@ -87,7 +88,7 @@ def _by_structure(blocks: Iterable[Block]) -> Iterator[_Open]:
 
 
 def _merge_tiny(sections: Iterable[_Open]) -> Iterator[_Open]:
-    """Joins a section of a few words, a heading above another for example, with the one that follows."""
+    """Merges a section of a few words, for example a heading above another, with the next one."""
     held: _Open | None = None
     for section in sections:
         if held is not None and _joins(held, section):
@@ -123,7 +124,7 @@ def _cut_long(section: _Open, max_chars: int) -> Iterator[SectionDraft]:
 
 
 def _place_to_cut(text: str, start: int, target: int, max_chars: int) -> int:
-    """The best end of a part that begins at `start` and should have about `target` characters."""
+    """The best end for a part that begins at `start` and should have about `target` characters."""
     least, most = start + target * 2 // 3, min(start + max_chars, start + target * 4 // 3, len(text))
     for mark in ("\n\n", "\n", ". ", " "):
         before = text.rfind(mark, least, min(start + target, most))

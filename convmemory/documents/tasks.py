@@ -23,18 +23,18 @@ def enqueue_drawing(*, owner_id: int, document_id: int, page: int) -> None:
 
 @owner_task
 def draw(document_id: int, first: int, *, owner_id: int) -> dict[str, Any]:
-    """Draw some pages of a PDF in a process of their own."""
+    """Draw some pages of a PDF in a separate process."""
     return {"drawn": draw_pages(owner_id=owner_id, document_id=document_id, first=first)}
 
 
 @owner_task
 def process(document_id: int, *, owner_id: int) -> dict[str, Any]:
-    """Read one document in a process of its own."""
+    """Read one document in a separate process."""
     return {"status": process_document(owner_id=owner_id, document_id=document_id)}
 
 
 def sweep() -> dict[str, Any]:
-    """Find documents that wait and that no task in the queue is about; scheduled every minute."""
+    """Find waiting documents without a task in the queue; scheduled every minute."""
     in_hand = {row.args[0] for row in asked_for(PROCESS).only("args")}
     missed = [(owner_id, pk) for owner_id, pk in unfinished_documents(limit=SWEPT) if pk not in in_hand]
     for owner_id, document_id in missed:

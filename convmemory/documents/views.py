@@ -63,7 +63,7 @@ def library_page(request: PageRequest) -> HttpResponse:
 
 
 def _take(request: PageRequest, file: "UploadedFile[Any]", replaces: int | None) -> tuple[str, str] | None:
-    """Store one upload; its name and what is wrong with it, where it was not taken."""
+    """Store one upload; returns its name and the reason if it was refused."""
     owner, size = request.user, file.size or 0
     try:
         library.require_acceptable(size=size)
@@ -91,7 +91,7 @@ def _take(request: PageRequest, file: "UploadedFile[Any]", replaces: int | None)
 def document(request: PageRequest, document_id: int) -> HttpResponse:
     """The document around `?section=N`, with the characters `from` to `to` of its text marked, and its outline.
 
-    A PDF is shown as pictures of its pages, or with `view=text` as text, too.
+    A PDF is shown as pictures of its pages, or with `view=text` as text.
     """
     found = library.get_document(owner=request.user, document_id=document_id)
     box, place = SearchBox.of(request), _place(request)
@@ -124,7 +124,7 @@ def _request_drawing(document: Document) -> Callable[[int], None]:
 @require_safe
 @signed_in
 def sheet(request: PageRequest, document_id: int, page: int) -> HttpResponse:
-    """One page of a PDF; a viewer that has its text alone asks again until it has been drawn."""
+    """One page of a PDF; a viewer that only has its text polls until it has been drawn."""
     found = library.get_document(owner=request.user, document_id=document_id)
     shown = view_page(found, page, _place(request), _request_drawing(found))
     if shown is None:
@@ -135,7 +135,7 @@ def sheet(request: PageRequest, document_id: int, page: int) -> HttpResponse:
 @require_safe
 @signed_in
 def picture(request: PageRequest, document_id: int, page: int) -> HttpResponse:
-    """The picture of one page, as a worker drew it."""
+    """The picture of one page, as drawn by a worker."""
     found = library.get_document(owner=request.user, document_id=document_id)
     file = picture_file(found, page)
     if file is None:
@@ -149,7 +149,7 @@ def picture(request: PageRequest, document_id: int, page: int) -> HttpResponse:
 @require_safe
 @signed_in
 def card(request: PageRequest, document_id: int) -> HttpResponse:
-    """How far one document is."""
+    """The progress of one document."""
     row = library.get_document(owner=request.user, document_id=document_id)
     return render(request, "documents/card.html", {"row": row})
 
@@ -157,7 +157,7 @@ def card(request: PageRequest, document_id: int) -> HttpResponse:
 @require_safe
 @signed_in
 def download(request: PageRequest, document_id: int) -> HttpResponse:
-    """The file as it was uploaded; never shown by the browser itself, whatever it holds."""
+    """The file as it was uploaded; never displayed by the browser itself, whatever it contains."""
     row = library.get_document(owner=request.user, document_id=document_id)
     if not row.file.storage.exists(str(row.file)):
         raise NotFound("The file is not on this server.")
@@ -180,7 +180,7 @@ def retry(request: PageRequest, document_id: int) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 @signed_in
 def delete(request: PageRequest, document_id: int) -> HttpResponse:
-    """Ask first, then delete for good."""
+    """Ask for confirmation, then delete for good."""
     row = library.get_document(owner=request.user, document_id=document_id)
     if request.method != "POST":
         return render(request, "documents/delete.html", {"document": row, "box": SearchBox()})
@@ -191,7 +191,7 @@ def delete(request: PageRequest, document_id: int) -> HttpResponse:
 
 @dataclass(frozen=True, slots=True)
 class Attachments:
-    """The documents of a conversation or an agent, as a page shows and changes them. `said` tells what they are for."""
+    """The documents of a conversation or an agent, as a page shows and changes them. `said` explains their purpose."""
 
     heading: str
     said: str

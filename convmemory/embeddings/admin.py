@@ -15,7 +15,7 @@ from convmemory.embeddings.models import CachedVector, EmbeddingSpace
 
 @admin.register(EmbeddingSpace)
 class EmbeddingSpaceAdmin(MetadataAdmin):
-    """`manage.py reembed` makes, activates and prunes spaces."""
+    """`manage.py reembed` creates, activates and prunes spaces."""
 
     list_display = ("id", "provider", "model", "dimensions", "recipe_version", "is_active", "is_building", "retired_at")
     list_filter = ("is_active", "is_building", UptoFilter)
@@ -27,7 +27,7 @@ class EmbeddingSpaceAdmin(MetadataAdmin):
 
 @admin.register(CachedVector)
 class CachedVectorAdmin(DeletableAdmin):
-    """Deleting costs nothing but computing the vector again."""
+    """Deleted vectors are computed again when they are needed."""
 
     list_display = ("id", "owner", "space", "hash")
     list_select_related = ("owner", "space")

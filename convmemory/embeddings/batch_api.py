@@ -1,7 +1,7 @@
-"""Embeddings by OpenAI's Batch API: a file of texts is handed in, and its vectors are fetched when they are done.
+"""Embeddings by OpenAI's Batch API: a file of texts is submitted, and its vectors are fetched when they are done.
 
-Half the price, within a day. Not every server that speaks `POST /embeddings` offers it.
-Source: https://platform.openai.com/docs/guides/batch
+Half the price, within a day. Not every server with `POST /embeddings` offers it. Source:
+https://platform.openai.com/docs/guides/batch
 """
 
 import json
@@ -35,7 +35,7 @@ class BatchesNotOffered(ConvMemoryError):
 
 @dataclass(frozen=True, slots=True)
 class RemoteBatch:
-    """A batch as the server tells of it. Where `is_over` without an `output_file`, nothing came of it."""
+    """A batch as the server describes it. If it `is_over` without an `output_file`, it failed."""
 
     remote_id: str
     is_over: bool
@@ -55,7 +55,7 @@ class BatchApi:
         sendable: Callable[[str], str],
         where: str,
     ) -> None:
-        """`values` go with every text: the model, and dimensions where it is asked for them."""
+        """`values` are sent with every text: the model, and dimensions if they are requested."""
         self._client = client
         self._values = values
         self._dimensions = dimensions
@@ -63,7 +63,7 @@ class BatchApi:
         self._where = where
 
     def submit(self, texts: Mapping[str, str], *, mark: str) -> str:
-        """Hand in texts by their names; the batch's id."""
+        """Submit texts by their names; returns the batch's id."""
         lines = [self._line(name, text) for name, text in texts.items()]
         with self._explained():
             file = self._client.files.create(file=("embeddings.jsonl", "\n".join(lines).encode()), purpose="batch")
@@ -73,13 +73,13 @@ class BatchApi:
         return batch.id
 
     def find(self, mark: str) -> str:
-        """The id of the batch that was handed in with this mark, among the newest; "" where there is none."""
+        """The id of the batch submitted with this mark, among the newest; "" if there is none."""
         with self._explained():
             batches = self._client.batches.list(limit=LISTED).data
         return next((batch.id for batch in batches if (batch.metadata or {}).get(MARK) == mark), "")
 
     def state(self, remote_id: str) -> RemoteBatch:
-        """How far a batch is; one that the server does not know any more is over."""
+        """The state of a batch; one that the server no longer knows is over."""
         try:
             with self._explained():
                 batch = self._client.batches.retrieve(remote_id)
@@ -88,7 +88,7 @@ class BatchApi:
         return RemoteBatch(batch.id, batch.status in _OVER, batch.status, batch.output_file_id or "")
 
     def vectors(self, batch: RemoteBatch) -> Iterator[tuple[str, Vector]]:
-        """Names of texts with their vectors, unit length; what failed is left out."""
+        """Names of texts with their vectors, unit length, without failures."""
         if not batch.output_file:
             return
         with self._explained():
@@ -103,7 +103,7 @@ class BatchApi:
         return json.dumps({"custom_id": name, "method": "POST", "url": ENDPOINT, "body": body})
 
     def _read(self, line: str) -> tuple[str, Vector] | None:
-        """A line of the output file; None where it holds no vector of this model."""
+        """A line of the output file; None if it contains no vector of this model."""
         try:
             value = json.loads(line)
             vector = np.asarray(value["response"]["body"]["data"][0]["embedding"], dtype=np.float32)

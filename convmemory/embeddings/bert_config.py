@@ -1,4 +1,4 @@
-"""The shape of a BERT encoder, as its `config.json` says."""
+"""The shape of a BERT encoder, from its `config.json`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +9,7 @@ from convmemory.embeddings.model_folder import model_file, read_json
 
 @dataclass(frozen=True, slots=True)
 class BertConfig:
-    """What its graph is written from. `positions` is the longest sequence, special tokens included."""
+    """The parameters of its graph. `positions` is the longest sequence, special tokens included."""
 
     layers: int
     heads: int

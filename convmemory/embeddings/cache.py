@@ -37,7 +37,7 @@ _questions: OwnerCache[tuple[SpaceKey, str], TokenEmbedding] = OwnerCache(
 class EmbeddedBatch:
     """`vectors` (n, dim) in the order of the texts, rows of zeros where `errors` has the index.
 
-    `computed` counts the texts that the model was asked for.
+    `computed` counts the texts that the model embedded.
     """
 
     vectors: Vector
@@ -48,10 +48,10 @@ class EmbeddedBatch:
 def embed_cached(space: EmbeddingSpace, texts: Sequence[str], *, owner_id: int) -> EmbeddedBatch:
     """The vectors of the owner's `texts`: one query finds the known ones, each distinct other text is computed once.
 
-    What was computed is stored in batches, so that a run which breaks off has lost at most one.
+    Results are stored in batches, so that an interrupted run loses at most one.
 
     Raises:
-        EmbedderUnavailable: texts are missing and the model cannot be used now.
+        EmbedderUnavailable: texts are missing and the model is unavailable.
     """
     hashes = [content_hash(text) for text in texts]
     known = _look_up(space, owner_id, set(hashes))
@@ -69,21 +69,21 @@ def embed_cached(space: EmbeddingSpace, texts: Sequence[str], *, owner_id: int) 
 
 
 def vectors_ahead(space: EmbeddingSpace, texts: Sequence[str], *, owner_id: int) -> dict[str, Vector]:
-    """The vectors of those of the owner's texts that the cache holds, by text. One query."""
+    """The cached vectors of the owner's texts, by text. One query."""
     digests = {content_hash(text): text for text in texts}
     known = _look_up(space, owner_id, set(digests))
     return {digests[digest]: np.frombuffer(data, STORED_DTYPE).astype(np.float32) for digest, data in known.items()}
 
 
 def unknown_texts(space: EmbeddingSpace, texts: Sequence[str], *, owner_id: int) -> list[str]:
-    """Those of the owner's texts that the cache does not hold, each once, in order. One query."""
+    """The distinct texts of the owner's that are not cached, in order. One query."""
     digests = {content_hash(text): text for text in texts}
     known = _look_up(space, owner_id, set(digests))
     return [text for digest, text in digests.items() if digest not in known]
 
 
 def store_vectors(space: EmbeddingSpace, vectors: Mapping[bytes, Vector], *, owner_id: int) -> None:
-    """Keep vectors of the owner's texts by the hashes of these; one that is there already stays."""
+    """Cache vectors of the owner's texts by the hashes of these; existing ones stay."""
     CachedVector.objects.bulk_create(
         [
             CachedVector(
@@ -96,19 +96,19 @@ def store_vectors(space: EmbeddingSpace, vectors: Mapping[bytes, Vector], *, own
 
 
 def query_vector(space: EmbeddingSpace, text: str, *, owner_id: int) -> Vector:
-    """The vector (dim,) of an owner's question, read-only; the owner's last few questions are remembered.
+    """The vector (dim,) of an owner's question, read-only; the owner's last few questions are cached.
 
     Raises:
-        EmbeddingError: the model refuses the text or cannot be used now.
+        EmbeddingError: the model refuses the text or is unavailable.
     """
     return _question(space, text, owner_id).vector
 
 
 def query_embedding(space: EmbeddingSpace, text: str, *, owner_id: int) -> TokenEmbedding:
-    """The question's vector with its token vectors, none where the model gives none; read-only, remembered likewise.
+    """The question's vector with its token vectors, if the model provides them; read-only and cached likewise.
 
     Raises:
-        EmbeddingError: the model refuses the text or cannot be used now.
+        EmbeddingError: the model refuses the text or is unavailable.
     """
     return _question(space, text, owner_id)
 
@@ -127,7 +127,7 @@ def _compute(
     known: dict[bytes, bytes],
     reasons: dict[bytes, str],
 ) -> None:
-    """Embed `texts`, store them, and add them to `known`, or why not to `reasons`."""
+    """Embed `texts`, store them, and add them to `known`, or the errors to `reasons`."""
     with timed("embedding", label="chunks", items=len(texts)):
         results = list(embed_each(embedder_for(space), list(texts.values())))
     fresh: dict[bytes, bytes] = {}

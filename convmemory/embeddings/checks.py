@@ -1,6 +1,6 @@
-"""System checks: whether the settings name a model that can be used, and whether it is the active one.
+"""System checks: whether the settings name a usable model, and whether it is the active one.
 
-They ask the database, so Django runs them with `migrate` and with `check --database default` only.
+They query the database, so Django runs them only with `migrate` and with `check --database default`.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from convmemory.embeddings.spaces import default_embedder, space_key
 def check_active_space(
     app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None = None, **_: Any
 ) -> list[CheckMessage]:
-    """embeddings.E001: settings that cannot be; W001: `manage.py reembed` is needed; W002: no model."""
+    """embeddings.E001: invalid settings; W001: `manage.py reembed` is needed; W002: no model."""
     if "default" not in (databases or ()):
         return []
     try:

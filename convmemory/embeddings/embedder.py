@@ -1,8 +1,8 @@
 """What an embedder is: the protocols, the card that describes one, and how a refused text is reported.
 
-Everything that turns text into vectors implements `Embedder`; models that run here also implement
-`TokenEmbedder`, whose token vectors come out of the same forward pass. Vectors are float32 arrays
-of unit length, so that a dot product is the cosine.
+Everything that turns text into vectors implements `Embedder`. Models that run here also implement `TokenEmbedder`,
+whose token vectors come from the same forward pass. Vectors are float32 arrays of unit length, so that a dot product is
+the cosine.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,10 +24,10 @@ MAX_DIMENSIONS = 4_000
 
 @dataclass(frozen=True, slots=True)
 class ModelCard:
-    """What is known of a model without loading it.
+    """What is known about a model without loading it.
 
-    `max_tokens` counts a text's own tokens, as `count_tokens` does: a text within it is read whole,
-    of a longer one the rest is cut off. `licence` is empty where it is not known.
+    `max_tokens` counts a text's own tokens, as `count_tokens` does: a text within it is read in full, a longer one is
+    cut off. `licence` is empty if it is not known.
     """
 
     provider: str
@@ -56,7 +56,7 @@ class TokenEmbedding:
 
     @classmethod
     def of_vector(cls, vector: Vector) -> "TokenEmbedding":
-        """A vector alone, of a model that gives no token vectors."""
+        """A vector alone, from a model without token vectors."""
         return cls(vector, np.zeros(0, dtype=np.int32), np.zeros((0, len(vector)), dtype=np.float32))
 
 
@@ -64,7 +64,7 @@ class TextsRefused(EmbeddingError):
     """Some texts of a batch could not be embedded; the others were."""
 
     def __init__(self, errors: dict[int, str], vectors: Vector) -> None:
-        """`errors`: reason by index; `vectors`: (n, dim), rows of zeros where a text was refused."""
+        """`errors`: reason by index; `vectors`: (n, dim), rows of zeros if a text was refused."""
         self.errors = errors
         self.vectors = vectors
         first = min(errors)
@@ -72,17 +72,17 @@ class TextsRefused(EmbeddingError):
 
 
 class Embedder(Protocol):
-    """Turns texts into vectors. Safe to use from several threads."""
+    """Turns texts into vectors. Thread-safe."""
 
     @property
     def card(self) -> ModelCard:
-        """What the model is. Reads small files at most."""
+        """The model's card. Reads at most small files."""
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """The number of tokens of each text, comparable with `card.max_tokens`."""
 
     def token_spans(self, text: str) -> list[Span]:
-        """Where each token of `text` stands, for cutting it to a token budget."""
+        """The span of each token of `text`, for cutting it to a token budget."""
 
     def embed_passages(self, texts: Sequence[str]) -> Vector:
         """Vectors (n, dim) in the order of `texts`.
@@ -110,17 +110,17 @@ class TokenEmbedder(Embedder, Protocol):
         """Which of these tokens (t,) are a word or a piece of one; the others are punctuation and symbols."""
 
     def embed_passages_with_tokens(self, texts: Sequence[str]) -> Iterator[TokenEmbedding]:
-        """One embedding a text, in order; some 65,000 token vectors are held at a time."""
+        """One embedding per text, in order; some 65,000 token vectors are in memory at a time."""
 
     def embed_query_tokens(self, text: str) -> TokenEmbedding:
         """A question's vector with its token vectors."""
 
 
 def embed_each(embedder: Embedder, texts: Sequence[str]) -> list[Vector | EmbeddingError]:
-    """A vector (dim,) or the error for each text, in order: one bad text costs the others nothing.
+    """A vector (dim,) or the error for each text, in order: one bad text does not affect the others.
 
     Raises:
-        EmbedderUnavailable: the model cannot be used now.
+        EmbedderUnavailable: the model is unavailable.
     """
     if not texts:
         return []
@@ -134,7 +134,7 @@ def embed_each(embedder: Embedder, texts: Sequence[str]) -> list[Vector | Embedd
 
 
 def unit_rows(vectors: Vector) -> Vector:
-    """`vectors` (..., dim) scaled to unit length; a row of zeros stays as it is."""
+    """`vectors` (..., dim) scaled to unit length; rows of zeros stay unchanged."""
     lengths = np.sqrt(np.einsum("...i,...i->...", vectors, vectors))[..., None]
     unit: Vector = vectors / np.maximum(lengths, np.finfo(np.float32).tiny)
     return unit

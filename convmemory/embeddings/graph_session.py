@@ -1,7 +1,7 @@
-"""An ONNX graph of a sentence model, run on ONNX Runtime: which inputs it wants, and which of its outputs is used.
+"""An ONNX graph of a sentence model, run on ONNX Runtime: which inputs it needs, and which of its outputs is used.
 
-Exporters agree on few names. Every input is filled by its name and type; what cannot be filled is refused with the
-reason when the model is opened, not at the first text.
+Exporters agree on few names. Every input is filled by its name and type; an unsupported one is refused with the reason
+when the model is opened, not at the first text.
 """
 
 from pathlib import Path
@@ -24,14 +24,14 @@ _FLOATS = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
 
 
 class Encoded(NamedTuple):
-    """What one pass gives: `states` (b, t, dim) or None, `sentences` (b, dim) or None; at least one of them."""
+    """The result of one pass: `states` (b, t, dim) or None, `sentences` (b, dim) or None; at least one of them."""
 
     states: Vector | None
     sentences: Vector | None
 
 
 class GraphSession:
-    """A loaded graph. Safe to use from several threads."""
+    """A loaded graph. Thread-safe."""
 
     def __init__(self, session: Any, *, where: str) -> None:
         """`where` names the file in messages.

@@ -1,8 +1,8 @@
-"""The embedders of models that run here, on ONNX Runtime, without PyTorch.
+"""Embedders for models that run here, on ONNX Runtime, without PyTorch.
 
-A model is a folder as sentence-transformers writes it, with a BERT's weights or an ONNX graph of any architecture; by
-default the one of all-MiniLM-L6-v2 inside its installed package. ONNX Runtime, onnx and tokenizers are imported at the
-first text, or when a folder with a graph is opened for the first time.
+A model is a folder as written by sentence-transformers, with a BERT's weights or an ONNX graph of any architecture; the
+default is all-MiniLM-L6-v2 inside its installed package. ONNX Runtime, onnx and tokenizers are imported at the first
+text, or when a folder with a graph is opened for the first time.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ _WINDOW_TOKENS = 65_536  # 100 MB of token vectors of 384 dimensions
 
 
 class LocalSentenceEmbedder:
-    """A model that gives texts vectors and no more. Loaded at the first text; safe to use from several threads."""
+    """A model that provides vectors of texts only. Loaded at the first text; thread-safe."""
 
     def __init__(self, model: SentenceModel, *, name: str, licence: str = "") -> None:
         self.model = model
@@ -60,7 +60,7 @@ class LocalSentenceEmbedder:
 
 
 class LocalEmbedder(LocalSentenceEmbedder):
-    """A model that also gives its token vectors."""
+    """A model that also provides its token vectors."""
 
     def tokenize(self, text: str) -> Tokens:
         return self.model.reader.tokens(text, self.model.recipe.passage_prompt)
@@ -106,7 +106,7 @@ def open_local(options: EmbeddingOptions) -> LocalSentenceEmbedder:
     """The model that the options name: the one in `model_path`, or else the default model.
 
     Raises:
-        EmbedderUnavailable: the model is not there or cannot be run.
+        EmbedderUnavailable: the model does not exist or cannot be run.
     """
     if options.model_path:
         return _open_folder(find_model(options.model_path), options)
@@ -122,10 +122,10 @@ def open_local(options: EmbeddingOptions) -> LocalSentenceEmbedder:
 
 
 def model_name(files: ModelFiles, recipe: SentenceRecipe, weights_sha256: str) -> str:
-    """What a folder's model is called: by the folder, and by the digest of all that makes its vectors what they are.
+    """The name of a folder's model: the folder's, with the digest of everything that affects its vectors.
 
-    So another model under the same name, or the same one with other prompts, is another space. A BERT's weights alone
-    decide where nothing stands before the texts and nothing follows the pooling.
+    Another model under the same name, or the same one with other prompts, is therefore another space. The digest covers
+    a BERT's weights alone if no prompt precedes the texts and nothing follows the pooling.
     """
     digest = weights_sha256
     if files.is_graph or not recipe.is_plain:

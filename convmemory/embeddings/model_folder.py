@@ -1,4 +1,4 @@
-"""A folder with a sentence model: which of its files is run, the digest of its weights, and the model that comes along.
+"""A folder with a sentence model: which of its files is run, the digest of its weights, and the bundled model.
 
 Two kinds can be run: a BERT's `model.safetensors`, from which a graph is written here, and an ONNX graph of any
 architecture (`model.onnx`, `onnx/model_quantized.onnx`). Both need `tokenizer.json` and `config.json` beside them.
@@ -33,7 +33,7 @@ _ASSUMED = {"hidden_act": "gelu", "position_embedding_type": "absolute"}
 
 @dataclass(frozen=True, slots=True)
 class ModelFiles:
-    """Where a model lies. `weights` is a BERT's `model.safetensors`, or a graph (`.onnx`) of any architecture."""
+    """The files of a model. `weights` is a BERT's `model.safetensors`, or a graph (`.onnx`) of any architecture."""
 
     folder: Path
     weights: Path
@@ -47,7 +47,7 @@ class ModelFiles:
         return self.weights.suffix == GRAPH_SUFFIX
 
     def all_weights(self) -> list[Path]:
-        """The weights with the files beside a graph that hold its larger tensors (`model.onnx_data`, …)."""
+        """The weights, with the files beside a graph that contain its larger tensors (`model.onnx_data`, …)."""
         if not self.is_graph:
             return [self.weights]
         beside = self.weights.parent.glob(f"{glob.escape(self.weights.name)}*")
@@ -73,7 +73,8 @@ def default_folder() -> Path:
 def find_model(path: Path) -> ModelFiles:
     """The model in a folder, or the one whose graph the path names.
 
-    A BERT's own weights go before a graph of it: what is written from them is as fast and gives the exact vectors.
+    A BERT's own weights take precedence over a graph of it: the graph written from them is as fast and gives the exact
+    vectors.
 
     Raises:
         EmbedderUnavailable: there is no model that can be run; the message says what is missing.
@@ -97,7 +98,7 @@ def find_model(path: Path) -> ModelFiles:
 
 
 def model_file(folder: Path, name: str) -> Path:
-    """The path of a file that the model cannot do without.
+    """The path of a file that the model requires.
 
     Raises:
         EmbedderUnavailable: there is no such file.
@@ -112,7 +113,7 @@ def model_file(folder: Path, name: str) -> Path:
 
 
 def bert_problems(folder: Path) -> list[str]:
-    """What keeps the weights of a folder from being run as a BERT's; nothing for a folder that has no weights.
+    """What prevents the weights of a folder from being run as a BERT's; nothing for a folder without weights.
 
     Raises:
         EmbedderUnavailable: `config.json` is missing or broken.
@@ -134,7 +135,7 @@ def weights_digest(files: ModelFiles, cache_folder: Path) -> str:
 
 
 def fresh_digest(paths: Sequence[Path]) -> str:
-    """SHA-256 of a file in hex; of several, that of their digests. Every byte is read."""
+    """SHA-256 of a file in hex; for several, of their digests. Reads every byte."""
     digests = []
     for path in paths:
         with path.open("rb") as file:
@@ -145,7 +146,7 @@ def fresh_digest(paths: Sequence[Path]) -> str:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The object in a file; empty where the file is missing.
+    """The object in a file; empty if the file is missing.
 
     Raises:
         EmbedderUnavailable: the file cannot be read, or holds something else.
@@ -157,7 +158,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def read_any_json(path: Path, otherwise: Any) -> Any:
-    """The value in a file; `otherwise` where the file is missing. Raises as `read_json` does."""
+    """The value in a file; `otherwise` if the file is missing. Raises as `read_json` does."""
     if not path.is_file():
         return otherwise
     try:
@@ -167,7 +168,7 @@ def read_any_json(path: Path, otherwise: Any) -> Any:
 
 
 def _graphs(folder: Path) -> list[Path]:
-    """The graphs that a folder offers, the one to take first.
+    """The graphs in a folder, the preferred one first.
 
     Raises:
         EmbedderUnavailable: there are several, and none has a name that exporters give.

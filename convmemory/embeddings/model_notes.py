@@ -1,4 +1,4 @@
-"""Stores what was learnt by reading a model's large files, so that each is read once and not at every start.
+"""Caches facts found by reading a model's large files, so that each is read once and not at every start.
 
 The notes are JSON files beside the built graphs. A note names its files with their sizes and times, and is valid as
 long as these stay the same; a damaged note is written again.
@@ -18,7 +18,7 @@ Note = dict[str, Any]
 
 
 def noted(cache_folder: Path, kind: str, files: Sequence[Path], make: Callable[[], Mapping[str, Any]]) -> Note:
-    """The note of this kind about these very files; made now where there is none.
+    """The note of this kind about exactly these files; written now if there is none.
 
     Raises:
         EmbedderUnavailable: a file or the note cannot be read or written.
@@ -43,7 +43,7 @@ def _fingerprint(path: Path) -> dict[str, Any]:
 
 
 def _read(place: Path, about: Note) -> Note | None:
-    """None where there is no note, or it is about other files, or it is damaged."""
+    """None if there is no note, or it is about other files, or it is damaged."""
     try:
         value = json.loads(place.read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -8,8 +8,8 @@ from django.db.models import Q
 class EmbeddingSpace(models.Model):
     """Vectors that may be compared with each other: one model, one length, one way to write texts for it.
 
-    The active space is searched. One other may be building: what arrives is embedded in both, until the
-    switch makes it the active one. A retired space keeps its rows until it is pruned.
+    The active space is searched. One other may be building: new content is embedded in both, until the switch makes it
+    the active one. A retired space keeps its rows until it is pruned.
     """
 
     provider = models.CharField(max_length=32)
@@ -45,8 +45,8 @@ class EmbeddingSpace(models.Model):
 class CachedVector(models.Model):
     """The vector of an owner's passage: float16, little endian, `2 * space.dimensions` bytes.
 
-    It holds no text: the hash of a text gives it back, nothing gives the text back. Two owners of the same text
-    have a vector each.
+    It contains no text: it is found by the hash of a text, which cannot be reversed. Two owners of the same text have a
+    vector each.
     """
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+", db_index=False)
@@ -64,9 +64,9 @@ class CachedVector(models.Model):
 
 
 class EmbeddingBatch(models.Model):
-    """Texts of one owner that a provider embeds in its own time. It holds no text and no hash.
+    """Texts of one owner that a provider embeds asynchronously. It contains no text and no hash.
 
-    `remote_id` is empty until the provider has taken it, `ended_at` until its vectors were taken in.
+    `remote_id` is empty until the provider has accepted it, `ended_at` until its vectors were stored.
     """
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")

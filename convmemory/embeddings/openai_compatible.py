@@ -1,8 +1,8 @@
-"""Embeddings from any server that speaks OpenAI's `POST /embeddings`.
+"""Embeddings from any server that implements OpenAI's `POST /embeddings`.
 
-Sends texts in batches limited by items and tokens. The `openai` client repeats what may pass (408,
-409, 429, 5xx, time-outs, lost connections) with back-off and honours Retry-After up to two minutes.
-A text that the server refuses is found by halving its batch, so that the others get their vectors.
+Sends texts in batches limited by items and tokens. The `openai` client retries temporary failures (408, 409, 429, 5xx,
+time-outs, lost connections) with back-off and honours Retry-After up to two minutes. A text that the server refuses is
+found by halving its batch, so that the others get their vectors.
 """
 
 import base64
@@ -48,11 +48,11 @@ _SETTINGS = SettingNames.with_prefix("EMBEDDING")
 
 
 class _Refusal(Exception):
-    """The server does not take this request as it is; repeating it would not help."""
+    """The server does not accept this request as it is; repeating it would not help."""
 
 
 class OpenAIEmbedder:
-    """A model behind an OpenAI-compatible endpoint. Safe to use from several threads."""
+    """A model behind an OpenAI-compatible endpoint. Thread-safe."""
 
     def __init__(self, options: EmbeddingOptions, *, max_retries: int = MAX_RETRIES) -> None:
         """Nothing is sent yet.
@@ -90,7 +90,7 @@ class OpenAIEmbedder:
         return _stack(results, self.card.dimensions)
 
     def embed_query(self, text: str) -> Vector:
-        """As in the protocol; a person waits for it, so it gives up sooner than `embed_passages`."""
+        """As in the protocol; it gives up sooner than `embed_passages`, because a person is waiting."""
         client = self._client().with_options(
             timeout=min(QUERY_TIMEOUT_S, self._options.timeout_s), max_retries=min(QUERY_RETRIES, self._max_retries)
         )
@@ -141,10 +141,10 @@ class OpenAIEmbedder:
             return self._embed_batch(client, texts[:half]) + self._embed_batch(client, texts[half:])
 
     def _shorten(self, client: "OpenAI", text: str, reason: str) -> Vector | str:
-        """Try a refused text by halves if its length may be the cause: token counts can be estimates.
+        """Try the halves of a refused text if its length may be the cause: token counts can be estimates.
 
         Raises:
-            EmbedderUnavailable: the endpoint has taken no text yet and does not take a plain sentence either.
+            EmbedderUnavailable: the endpoint has accepted no text yet and does not accept a plain sentence either.
         """
         if not self._answers:
             try:
@@ -239,7 +239,7 @@ def _is_about_the_text(status_code: int, parameter: str | None, said: str) -> bo
 
 
 def _parse(response: Any, count: int) -> Vector | None:
-    """Vectors (count, dim) in the order of the texts, or None where the answer has another form.
+    """Vectors (count, dim) in the order of the texts, or None if the answer has another form.
 
     The client checks no types, and a server may send floats where base64 was asked for.
     """

@@ -1,4 +1,4 @@
-"""What is known of OpenAI's embedding models, and the card of the model that the options name."""
+"""OpenAI's embedding models, and the card of the model that the options name."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ from convmemory.embeddings.options import OPENAI, EmbeddingOptions
 
 
 class KnownModel(NamedTuple):
-    """A model of OpenAI's. Source: https://platform.openai.com/docs/guides/embeddings"""
+    """One of OpenAI's models. Source: https://platform.openai.com/docs/guides/embeddings"""
 
     dimensions: int
     max_tokens: int

@@ -14,7 +14,7 @@ PROVIDERS = (LOCAL, OPENAI)
 class EmbeddingOptions:
     """Which model, from where, and how. 0 means "not set" for dimensions, max_tokens and threads.
 
-    `without_prompts` opens a folder's model as releases did that knew no prompts, for the spaces they have built.
+    `without_prompts` opens a folder's model as releases without prompts did, for the spaces that they built.
     """
 
     provider: str
@@ -31,7 +31,7 @@ class EmbeddingOptions:
 
     @classmethod
     def from_settings(cls) -> "EmbeddingOptions":
-        """What `convmemory.settings` says now."""
+        """The current values in `convmemory.settings`."""
         path: str = settings.EMBEDDING_MODEL_PATH
         return cls(
             provider=settings.EMBEDDING_PROVIDER,

@@ -1,7 +1,7 @@
-"""An int8 variant of a BERT model: a folder of its own with the weights at eight bits, a quarter of their size.
+"""An int8 variant of a BERT model: a separate folder with 8-bit weights, a quarter of their size.
 
-Weights are rounded by column, activations as they come (dynamic quantization). It is another model: vectors of the two
-must not meet, and a folder's name tells them apart.
+Weights are quantized by column, activations at run time (dynamic quantization). It is another model: vectors of the two
+must not be compared, and the folder's name distinguishes them.
 """
 
 import shutil
@@ -26,7 +26,7 @@ def write_int8(files: ModelFiles, target: Path, *, cache_folder: Path) -> None:
     """Write the int8 variant of a BERT's weights into the new folder `target`.
 
     Raises:
-        InvalidInput: the folder is there already, or the model is a graph.
+        InvalidInput: the folder already exists, or the model is a graph.
         EmbedderUnavailable: a file of the model is missing, or the folder cannot be written.
     """
     if files.is_graph:

@@ -1,7 +1,7 @@
-"""A sentence model in a folder, loaded at first use: tokenizer, graph and what comes after, run over many texts.
+"""A sentence model in a folder, loaded at first use: tokenizer, graph and post-processing, run over many texts.
 
-What only a run can tell of a graph (dimensions, whether there are token vectors) is learnt with one text and noted, so
-that the model's card needs no loading afterwards.
+Facts about a graph that only a run reveals (dimensions, whether there are token vectors) are determined with one text
+and cached, so that the model's card needs no loading afterwards.
 """
 
 import os
@@ -41,7 +41,7 @@ _POSITIONS_AFTER_PADDING = frozenset({"roberta", "xlm-roberta", "camembert", "mp
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """`dimensions` before they are cut; `overhead_tokens`: what special tokens and the longer prompt take."""
+    """`dimensions` before they are cut; `overhead_tokens` are those of special tokens and the longer prompt."""
 
     dimensions: int
     has_token_vectors: bool
@@ -50,7 +50,7 @@ class ModelFacts:
 
 @dataclass(frozen=True, slots=True)
 class ModelOptions:
-    """How a model is run. 0 means as its files say, and for `threads` one a core."""
+    """How a model is run. 0 means as its files say, and for `threads` one per core."""
 
     cache_folder: Path
     threads: int = 0
@@ -75,7 +75,7 @@ class _Runtime(NamedTuple):
 
 
 class SentenceModel:
-    """Safe to use from several threads."""
+    """Runs a model over texts. Thread-safe."""
 
     def __init__(self, files: ModelFiles, recipe: SentenceRecipe, options: ModelOptions) -> None:
         """Reads small files; of a graph that is new here it runs one text.
@@ -102,7 +102,7 @@ class SentenceModel:
         return self._runtime().reader
 
     def forward(self, sequences: Sequence[TokenSequence]) -> Iterator[Forwarded]:
-        """Run the model over all sequences, those of like length together so that little is padded."""
+        """Run the model over all sequences, grouping those of similar length so that little is padded."""
         session = self._runtime().session
         lengths = np.array([len(sequence.ids) for sequence in sequences])
         order = np.argsort(lengths, kind="stable")
@@ -228,9 +228,9 @@ class SentenceModel:
 
 
 def runs_of_like_length(lengths: Sequence[int], *, at_most: int = BATCH_SIZE) -> list[slice]:
-    """Runs over texts of ascending `lengths` that cost least, each padded to its longest.
+    """The cheapest runs over texts of ascending `lengths`, each padded to its longest.
 
-    A run has at most so many texts and `BATCH_TOKENS` tokens with the padding, but always one text.
+    A run has at most `at_most` texts and `BATCH_TOKENS` tokens with the padding, but always one text.
     """
     costs, starts = [0], [0]
     for end, longest in enumerate(lengths, 1):

@@ -1,8 +1,8 @@
-"""What a sentence model's folder says of the way from a text to its vector, around the network itself.
+"""How a sentence model's folder says to get from a text to its vector, around the network itself.
 
 Reads the files of sentence-transformers: `modules.json`, the folders of its Pooling and Dense modules,
-`config_sentence_transformers.json` (prompts) and `sentence_bert_config.json` (length).
-Source: https://sbert.net/docs/sentence_transformer/usage/custom_models.html
+`config_sentence_transformers.json` (prompts) and `sentence_bert_config.json` (length). Source:
+https://sbert.net/docs/sentence_transformer/usage/custom_models.html
 """
 
 from collections.abc import Mapping
@@ -37,10 +37,10 @@ class DenseFile:
 
 @dataclass(frozen=True, slots=True)
 class SentenceRecipe:
-    """How texts become vectors. `pooling` is None where no file says it, `max_sequence` 0 likewise.
+    """How texts become vectors. `pooling` is None if no file says it, `max_sequence` 0 likewise.
 
-    `max_sequence` counts special tokens and prompts, too. Where `pools_prompt` is False the mean leaves the tokens of
-    the prompt out.
+    `max_sequence` includes special tokens and prompts. If `pools_prompt` is False the mean excludes the tokens of the
+    prompt.
     """
 
     pooling: Pooling | None
@@ -52,24 +52,24 @@ class SentenceRecipe:
 
     @property
     def is_plain(self) -> bool:
-        """Nothing stands before the texts, and nothing comes after the pooling."""
+        """Whether there is no prompt before the texts, and nothing after the pooling."""
         return not (self.dense or self.query_prompt or self.passage_prompt)
 
     def without_prompts(self) -> "SentenceRecipe":
         return replace(self, query_prompt="", passage_prompt="")
 
     def digest(self) -> str:
-        """SHA-256 in hex of all that changes a vector, but for the length at which texts are cut."""
+        """SHA-256 in hex of everything that affects a vector, except the length at which texts are cut."""
         dense = [(fresh_digest([layer.weights]), layer.activation) for layer in self.dense]
         said = (self.pooling, self.pools_prompt, dense, self.query_prompt, self.passage_prompt)
         return sha256(repr(said).encode()).hexdigest()
 
 
 def read_recipe(folder: Path) -> SentenceRecipe:
-    """What the folder's files say.
+    """The recipe in the folder's files.
 
     Raises:
-        EmbedderUnavailable: a file is broken, or asks for something that cannot be done here.
+        EmbedderUnavailable: a file is broken, or requires something that is not supported.
     """
     modules = _modules(folder)
     pooling, pools_prompt = _pooling(folder / modules.get("Pooling", [POOLING_FOLDER])[0])
@@ -85,7 +85,7 @@ def read_recipe(folder: Path) -> SentenceRecipe:
 
 
 def _modules(folder: Path) -> dict[str, list[str]]:
-    """The folders of the modules by their kinds, in order."""
+    """The folders of the modules by kind, in order."""
     path = folder / "modules.json"
     found: dict[str, list[str]] = {}
     try:
@@ -102,7 +102,7 @@ def _modules(folder: Path) -> dict[str, list[str]]:
 
 
 def _pooling(folder: Path) -> tuple[Pooling | None, bool]:
-    """The pooling, None where nothing is said, and whether the prompt's tokens take part."""
+    """The pooling, None if nothing is said, and whether the prompt's tokens take part."""
     config = read_json(folder / "config.json")
     chosen = [name.removeprefix("pooling_mode_") for name, on in config.items() if on is True]
     modes = [name for name in chosen if f"pooling_mode_{name}" in config]
@@ -146,7 +146,7 @@ def _first(prompts: Mapping[str, str], names: tuple[str, ...], default: str) -> 
 
 
 def _max_sequence(folder: Path) -> int:
-    """The longest sequence that a file of sentence-transformers allows; 0 where none does."""
+    """The longest sequence that a file of sentence-transformers allows; 0 if none does."""
     for path in sorted(folder.glob("sentence_*_config.json")):
         length: Any = read_json(path).get("max_seq_length")
         if length is not None:

@@ -1,7 +1,7 @@
 """From the states of a text's tokens to its vector: pooling, Dense layers, cutting to the wanted dimensions.
 
-Pure NumPy. Every step but the pooling works on the last axis, so that token vectors go the same way as the pooled
-vector and can be compared with it.
+Pure NumPy. Every step except pooling works on the last axis, so that token vectors are processed like the pooled vector
+and can be compared with it.
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class DenseLayer:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """What is done with pooled vectors and with token vectors alike. `dimensions` 0 keeps all."""
+    """The steps applied to pooled vectors and token vectors alike. `dimensions` 0 keeps all."""
 
     dense: tuple[DenseLayer, ...]
     dimensions: int
@@ -46,9 +46,9 @@ class Finish:
 
 
 def pooled(states: Vector, mask: NDArray[np.integer], pooling: str) -> Vector:
-    """Vectors (b, dim) of states (b, t, dim), of the tokens where `mask` (b, t) is 1.
+    """Vectors (b, dim) from states (b, t, dim), over the tokens where `mask` (b, t) is 1.
 
-    `pooling` is "mean", "cls" (the first token) or "last" (the last one that the mask has).
+    `pooling` is "mean", "cls" (the first token) or "last" (the last token in the mask).
     """
     if pooling == "cls":
         first: Vector = states[:, 0]

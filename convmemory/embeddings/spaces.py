@@ -1,8 +1,8 @@
 """Which embedding spaces are active and building, and the embedder that belongs to a space.
 
-The table of spaces decides, not the settings: those name the model of a fresh database, the model that `manage.py
-reembed` builds by default, and how models are reached (docs/adr/0015). An embedder is made once in each process and
-kept; it holds threads and connections, so a forked child makes its own.
+The table of spaces decides, not the settings: those name the model of a new database, the model that `manage.py
+reembed` builds by default, and how models are reached (docs/adr/0015). An embedder is opened once in each process and
+kept; it has threads and connections, so a forked child opens its own.
 """
 
 import os
@@ -44,8 +44,8 @@ def default_embedder() -> Embedder:
     """The embedder that the settings name.
 
     Raises:
-        SettingError: the settings name no model that can be.
-        EmbedderUnavailable: the model is not there.
+        SettingError: the settings name no possible model.
+        EmbedderUnavailable: the model does not exist.
     """
     return open_embedder(EmbeddingOptions.from_settings())
 
@@ -62,7 +62,7 @@ def embedder_for(space: EmbeddingSpace) -> Embedder:
     """The embedder of a space, which need not be the one that the settings name.
 
     Raises:
-        EmbedderUnavailable: the space's model cannot be had with the present settings.
+        EmbedderUnavailable: the space's model is unavailable with the current settings.
     """
     led_to = []
     for options in _ways_to(space, EmbeddingOptions.from_settings()):
@@ -82,10 +82,10 @@ def embedder_for(space: EmbeddingSpace) -> Embedder:
 
 
 def active_space() -> EmbeddingSpace:
-    """The space that is searched and written; made from the settings' model when there is none yet.
+    """The space that is searched and written; created from the settings' model if there is none yet.
 
-    Asked of the database each time, so that a switch is seen by every process at once. Settings that
-    name another model change nothing here: `manage.py reembed` does.
+    Queried from the database each time, so that every process sees a switch at once. Settings that name another model
+    change nothing here: `manage.py reembed` does.
     """
     active = EmbeddingSpace.objects.filter(is_active=True).first()
     if active is not None:
@@ -100,7 +100,7 @@ def active_space() -> EmbeddingSpace:
 
 
 def building_space() -> EmbeddingSpace | None:
-    """The space that is being built beside the active one: what arrives is embedded in both."""
+    """The space being built beside the active one: new content is embedded in both."""
     return EmbeddingSpace.objects.filter(is_building=True).first()
 
 
@@ -110,9 +110,9 @@ def configured_space() -> EmbeddingSpace:
 
 
 def space_of(options: EmbeddingOptions) -> EmbeddingSpace:
-    """The space of the model that `options` name and of this version's text recipe; made if there is none.
+    """The space of the model that `options` name and of this version's text recipe; created if there is none.
 
-    Raises: as `open_embedder`.
+    Raises: like `open_embedder`.
     """
     location = str(options.model_path or "") if options.provider == LOCAL else options.base_url
     space, _ = EmbeddingSpace.objects.update_or_create(
@@ -122,7 +122,7 @@ def space_of(options: EmbeddingOptions) -> EmbeddingSpace:
 
 
 def start_building(space: EmbeddingSpace) -> None:
-    """From now on, what arrives is embedded in `space` too.
+    """From now on, new content is embedded in `space` too.
 
     Raises:
         InvalidInput: it is the active one, or another one is being built.
@@ -143,13 +143,13 @@ def start_building(space: EmbeddingSpace) -> None:
 
 
 def stop_building(space: EmbeddingSpace) -> None:
-    """What arrives is no longer embedded in `space`; what it holds stays until it is pruned."""
+    """New content is no longer embedded in `space`; its rows stay until it is pruned."""
     EmbeddingSpace.objects.filter(pk=space.pk, is_building=True).update(is_building=False, retired_at=timezone.now())
     space.is_building = False
 
 
 def activate_space(space: EmbeddingSpace) -> None:
-    """Make `space` the active one, in one transaction; the one before is retired."""
+    """Make `space` the active one, in one transaction; the previous one is retired."""
     with transaction.atomic():
         others = EmbeddingSpace.objects.filter(is_active=True).exclude(pk=space.pk)
         others.update(is_active=False, retired_at=timezone.now())
@@ -158,7 +158,7 @@ def activate_space(space: EmbeddingSpace) -> None:
 
 
 def space_key(card: ModelCard) -> dict[str, Any]:
-    """The fields that tell one space from another, for a model and this version's text recipe."""
+    """The fields that identify a space, for a model and this version's text recipe."""
     return {
         "provider": card.provider,
         "model": card.model,
@@ -180,9 +180,9 @@ def _make(options: EmbeddingOptions) -> Embedder:
 
 
 def _ways_to(space: EmbeddingSpace, options: EmbeddingOptions) -> Iterator[EmbeddingOptions]:
-    """The settings turned towards the model of `space`, then the place that the space was built from.
+    """The settings adapted to the model of `space`, then the place that the space was built from.
 
-    A key goes nowhere but to the address that it was set with.
+    A key is sent only to the address that it was configured with.
     """
     if space.provider == LOCAL:
         yield from _ways_to_local(space, replace(options, provider=LOCAL, model=DEFAULT_MODEL))

@@ -1,8 +1,7 @@
-"""Token vectors after binary quantization: one bit a dimension.
+"""Token vectors after binary quantization: one bit per dimension.
 
-A token of 384 dimensions takes 48 bytes. The query's side stays in full precision, so a score is
-the mean of its weights, each with the sign of the bit. What this keeps of the ranking:
-docs/adr/0008-late-interaction.md.
+A token of 384 dimensions takes 48 bytes. The query's side stays in full precision, so a score is the mean of its
+values, each with the sign of the bit. What this preserves of the ranking: docs/adr/0008-late-interaction.md.
 """
 
 import numpy as np
@@ -14,7 +13,7 @@ AT_ONCE = 1_024  # tokens whose decoded bits stay in the processor's cache
 
 
 def encode_vectors(vectors: Vector) -> bytes:
-    """Binary codes of `vectors` (t, dim), a bit 1 where positive: `dim / 8` bytes a vector, filled up to whole ones."""
+    """Binary codes of `vectors` (t, dim), a bit 1 where positive: `dim / 8` bytes per vector, padded to whole bytes."""
     return np.packbits(vectors > 0, axis=1).tobytes()
 
 

@@ -1,4 +1,4 @@
-"""A model's own tokenizer: texts to sequences of ids, with the special tokens and the prompt that the model wants."""
+"""A model's own tokenizer: turns texts into sequences of ids, with the model's special tokens and prompt."""
 
 import re
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ _PIECE_OF_WORD = re.compile("\\w|\ufffd")  # of a letter's bytes some tokens hol
 
 
 class TokenSequence(NamedTuple):
-    """A text as the model reads it: `ids` (t,), cut; its own tokens, not the prompt's, are `ids[start:stop]`."""
+    """A text as the model reads it: `ids` (t,), cut; its own tokens, without the prompt's, are `ids[start:stop]`."""
 
     ids: list[int]
     start: int
@@ -30,10 +30,10 @@ class TokenSequence(NamedTuple):
 
 
 class TokenReader:
-    """Reads texts for one model. Safe to use from several threads."""
+    """Tokenizes texts for one model. Thread-safe."""
 
     def __init__(self, tokenizer: "Tokenizer", *, max_sequence: int) -> None:
-        """`max_sequence` counts special tokens and prompts, too."""
+        """`max_sequence` includes special tokens and prompts."""
         tokenizer.no_truncation()
         tokenizer.no_padding()
         tokenizer.encode_special_tokens = True  # "[SEP]" in a text is text
@@ -45,7 +45,7 @@ class TokenReader:
 
     @property
     def special_tokens(self) -> int:
-        """How many special tokens stand around each text."""
+        """How many special tokens surround each text."""
         return self._before + self._after
 
     def prompt_tokens(self, prompt: str) -> int:
@@ -57,12 +57,12 @@ class TokenReader:
         return [self._cut(encoding.ids, self._own_start(encoding, prompt)) for encoding in self._encoded(texts, prompt)]
 
     def counts(self, texts: Sequence[str], prompt: str) -> list[int]:
-        """The number of each text's own tokens, of the whole text."""
+        """The number of each text's own tokens, without cutting it."""
         encodings = self._encoded(texts, prompt)
         return [len(encoding.ids) - self._after - self._own_start(encoding, prompt) for encoding in encodings]
 
     def tokens(self, text: str, prompt: str) -> Tokens:
-        """All tokens of a text, as it stands after the prompt, with their places in the text alone."""
+        """All tokens of a text that follows the prompt, with their places in the text alone."""
         encoding = self._tokenizer.encode(prompt + encodable(text))
         own = slice(self._own_start(encoding, prompt), len(encoding.ids) - self._after)
         return Tokens(
@@ -71,13 +71,13 @@ class TokenReader:
         )
 
     def are_words(self, token_ids: TokenIds) -> NDArray[np.bool_]:
-        """Which of these tokens (t,) are a word or a piece of one, as the words of a query are told."""
+        """Which of these tokens (t,) are a word or a piece of one."""
         found: NDArray[np.bool_] = self._words[token_ids]
         return found
 
     @cached_property
     def _words(self) -> NDArray[np.bool_]:
-        """Of each token of the vocabulary."""
+        """For each token of the vocabulary."""
         size = max(self._tokenizer.get_vocab().values()) + 1
         texts = self._tokenizer.decode_batch([[number] for number in range(size)], skip_special_tokens=False)
         return np.array([_PIECE_OF_WORD.search(text) is not None for text in texts], np.bool_)
@@ -119,7 +119,7 @@ def open_tokenizer(folder: Path) -> "Tokenizer":
 
 
 def encodable(text: str) -> str:
-    """`text` with lone surrogates replaced, which the tokenizer refuses; as long as before."""
+    """`text` with lone surrogates, which the tokenizer refuses, replaced; its length is unchanged."""
     return text if text.isascii() else _LONE_SURROGATE.sub("\ufffd", text)
 
 

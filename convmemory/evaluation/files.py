@@ -11,7 +11,7 @@ from convmemory.core.errors import InvalidInput
 
 
 def read_json(path: Path) -> Any:
-    """Raises: InvalidInput where the file cannot be read or is no JSON."""
+    """Raises: InvalidInput if the file cannot be read or is no JSON."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -30,7 +30,7 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def moment(text: str, *formats: str) -> datetime | None:
-    """`text` by the first format that fits, as UTC; None where none does."""
+    """`text` by the first format that fits, as UTC; None if none does."""
     for pattern in formats:
         try:
             return datetime.strptime(text.strip(), pattern).replace(tzinfo=UTC)

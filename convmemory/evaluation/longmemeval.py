@@ -1,7 +1,7 @@
 """LongMemEval: each question has a haystack of chat sessions of its own.
 
 Every question becomes one haystack, every session in it a conversation. The evidence are the messages
-marked `has_answer`, or all messages of the answer sessions where none is marked. Questions without an
+marked `has_answer`, or all messages of the answer sessions if none is marked. Questions without an
 answer (`..._abs`) are left out. Source: xiaowu0162/LongMemEval, `longmemeval_s.json` and its like.
 """
 

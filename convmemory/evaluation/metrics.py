@@ -26,12 +26,12 @@ def recall(relevant: Iterable[str], found: Sequence[str], k: int) -> float:
 
 
 def hit(relevant: Iterable[str], found: Sequence[str], k: int) -> float:
-    """1 where any relevant document is among the first k."""
+    """1 if any relevant document is among the first k."""
     return float(not set(relevant).isdisjoint(found[:k]))
 
 
 def reciprocal_rank(relevant: Iterable[str], found: Sequence[str]) -> float:
-    """1 over the rank of the first relevant document, 0 where none was found."""
+    """1 over the rank of the first relevant document, 0 if none was found."""
     wanted = set(relevant)
     return next((1 / rank for rank, document in enumerate(found, 1) if document in wanted), 0.0)
 

@@ -48,7 +48,7 @@ class _Passages:
     codes: list[bytes] = field(default_factory=list)
 
     def best_by_turn(self, query: Vector) -> Scores:
-        """The highest cosine (turns,); -1 where a turn has no passage."""
+        """The highest cosine (turns,); -1 if a turn has no passage."""
         cosines = self.vectors @ query
         best = np.full(len(self.starts) - 1, -1, np.float32)
         for turn, (start, stop) in enumerate(zip(self.starts, self.starts[1:], strict=False)):

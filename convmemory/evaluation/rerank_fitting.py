@@ -22,7 +22,7 @@ PATIENCE_S = 60.0  # nobody waits for the page
 
 
 def reranker_in_use() -> RerankOptions:
-    """The reranker that the settings name, with time to answer. Raises: InvalidInput where there is none."""
+    """The reranker that the settings name, with time to answer. Raises: InvalidInput if there is none."""
     options = RerankOptions.from_settings()
     if options is None:
         raise InvalidInput("No reranker is set up: set RERANK_URL.")

@@ -73,7 +73,7 @@ class Stored:
 
 
 def scratch_user(dataset: str, haystack: Haystack) -> User:
-    """The user that holds the haystack, made where it does not exist."""
+    """The user that holds the haystack, made if it does not exist."""
     return User.objects.get_or_create(username=f"{PREFIX}{dataset}-{haystack.name}"[:150])[0]
 
 

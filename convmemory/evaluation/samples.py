@@ -56,7 +56,7 @@ def _without_answer(folder: Path) -> tuple[Question, ...]:
 
 
 def _drafts(more: Path) -> Iterator[ConversationDraft]:
-    """The sample conversations, and those of the file `more` where there is one."""
+    """The sample conversations, and those of the file `more` if there is one."""
     if more.exists():
         yield from map(_draft, read_lines(more))
     with resources.as_file(SAMPLES) as folder:

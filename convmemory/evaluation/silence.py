@@ -37,7 +37,7 @@ Turns = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One question as it was asked: how likely an answer was, None where nobody can tell, and what spoke for it.
+    """One question as it was asked: how likely an answer was, None if nobody can tell, and what spoke for it.
 
     `kind` says of what and how it was asked, in words. `hits` are the evidence on the first hits, (n,) a name, and
     `right` (n,) says which of them answer.

@@ -164,6 +164,6 @@ def _enqueue_for_owner(row: Failure) -> None:
         enqueue_for(owners.pop(), row.func, *(row.args or ()), group=row.group or "")
 
 
-if admin.site.is_registered(OrmQ):  # it is not where the queue is on Redis
+if admin.site.is_registered(OrmQ):  # it is not if the queue is on Redis
     admin.site.unregister(OrmQ)
     admin.site.register(OrmQ, QueueAdmin)

@@ -34,7 +34,7 @@ NAMES = {
 
 
 class DeleteAccountForm(forms.Form):
-    """The password again, because a session left open must not be enough; the name where there is no password."""
+    """The password again, because a session left open must not be enough; the name if there is no password."""
 
     confirmation = forms.CharField(widget=forms.PasswordInput(attrs={"autocomplete": "current-password"}))
 

@@ -1,6 +1,6 @@
 """`convmemory-push --server URL`: send what the coding agents of this machine have written since the last time.
 
-The key stands in CONVMEMORY_KEY, or in the file that CONVMEMORY_KEY_FILE names. `--every` goes on until Ctrl-C.
+The key is in CONVMEMORY_KEY, or in the file that CONVMEMORY_KEY_FILE names. With `--every` it continues until Ctrl-C.
 """
 
 import argparse
@@ -20,7 +20,8 @@ OFFLINE_EXIT, ERROR_EXIT = 3, 2
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command; its exit code: 0 when all is sent, 3 when the server does not answer, 2 when it needs a hand."""
+    """Run the command. Exit code: 0 if everything was sent, 3 if the server does not answer, 2 if a person has to
+    act."""
     options = _parser().parse_args(arguments)
     while True:
         code = _run(options)
@@ -81,7 +82,7 @@ def _send_all(waiting: list[Item], server: Server, ledger: Ledger) -> int:
 
 
 def _send_batch(batch: list[Item], server: Server) -> Answer:
-    """Pack and send; a file that cannot be packed now is left. Raises: Offline, PushError."""
+    """Pack and send a batch, without the files that cannot be packed now. Raises: Offline, PushError."""
     with tempfile.TemporaryDirectory(prefix="convmemory-push-") as folder:
         archive = Path(folder) / "transcripts.zip"
         try:
@@ -92,7 +93,7 @@ def _send_batch(batch: list[Item], server: Server) -> Answer:
 
 
 def _key() -> str:
-    """Raises: PushError where there is none."""
+    """Raises: PushError if there is none."""
     path = os.environ.get("CONVMEMORY_KEY_FILE")
     try:
         key = Path(path).read_text(encoding="utf-8").strip() if path else os.environ.get("CONVMEMORY_KEY", "")

@@ -1,6 +1,7 @@
-"""What this machine has sent to which server: one small database, so that nothing is sent twice.
+"""What this machine has sent to which server: a small database, so that nothing is sent twice.
 
-A file is known by the digest of its bytes; its size and time of change spare computing that again.
+A file is known by the digest of its bytes; while its size and modification time are unchanged, the digest is not
+recomputed.
 """
 
 import sqlite3
@@ -17,7 +18,7 @@ CREATE TABLE IF NOT EXISTS digests (path TEXT PRIMARY KEY, size INTEGER, modifie
 
 
 class Ledger:
-    """The database at `path`, which is made where it is missing, readable for its owner alone."""
+    """The database at `path`, created if missing and readable by its owner alone."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -32,7 +33,7 @@ class Ledger:
         self._connection.close()
 
     def known_digest(self, path: str, *, size: int, modified_ns: int) -> str:
-        """The digest of a file that has not changed since it was noted; else an empty string."""
+        """The digest of a file that has not changed since it was recorded; else an empty string."""
         sql = "SELECT digest FROM digests WHERE path = ? AND size = ? AND modified_ns = ?"
         with closing(self._connection.execute(sql, (path, size, modified_ns))) as cursor:
             row = cursor.fetchone()

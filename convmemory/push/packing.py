@@ -1,6 +1,6 @@
-"""Packs files into archives that a server reads like the folders that they come from.
+"""Packs files into archives that the server reads like the folders they come from.
 
-Each file keeps the folders that its format needs, and takes along the small files beside it that say where it
+Each file keeps the folders that its format needs, and is packed with the small files beside it that say where it
 belongs. A database is copied consistently through SQLite, even while its program has it open.
 """
 
@@ -35,7 +35,7 @@ _COMPANIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A file to send: where it is, what it is called in the archive, and the digest of its bytes."""
+    """A file to send: its path, its name in the archive, and the digest of its bytes."""
 
     path: Path
     name: str
@@ -45,7 +45,7 @@ class Item:
 
 
 def unsent(places: Iterable[Place], *, server: str, ledger: Ledger) -> Iterator[Item]:
-    """The files whose bytes the server has not been sent. One that vanishes meanwhile is left out."""
+    """The files whose bytes were not sent to the server yet. Files that vanish meanwhile are left out."""
     for place in places:
         if place.path.name == "session":
             continue  # OpenCode's old folders: a session is hundreds of files there, which only `sync` reads together
@@ -61,7 +61,7 @@ def unsent(places: Iterable[Place], *, server: str, ledger: Ledger) -> Iterator[
 
 
 def batches(items: Iterable[Item]) -> Iterator[list[Item]]:
-    """The items in lists that make archives of a bearable size; a large file goes alone."""
+    """The items grouped into archives of a reasonable size; a large file gets its own."""
     batch: list[Item] = []
     for item in items:
         if batch and (len(batch) == MAX_FILES or sum(other.size for other in batch) + item.size > MAX_BYTES):

@@ -1,4 +1,4 @@
-"""Where coding agents keep their conversations on a machine. Reads the environment, and whether folders exist.
+"""Where coding agents keep their conversations on a machine. Reads the environment and which folders exist.
 
 Source: the agents' documentation and code, as the importers name them.
 """
@@ -12,14 +12,14 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A folder or file of one agent, and the ends of the names of those files in it that hold conversations."""
+    """A folder or file of one agent, and the name endings of the files in it that contain conversations."""
 
     agent: str
     path: Path
     endings: tuple[str, ...]
 
     def files(self) -> Iterator[Path]:
-        """The files that are there now, in a fixed order; none where the place has vanished."""
+        """The files that exist now, in a fixed order; none if the place has vanished."""
         if self.path.is_file():
             yield self.path
             return
@@ -41,7 +41,7 @@ _HISTORY = ("api_conversation_history.json",)
 
 
 def known_places(*, home: Path, environment: Mapping[str, str] = os.environ) -> list[Place]:
-    """Every place where an agent of this machine could keep conversations, whether it is there or not."""
+    """Every place where an agent on this machine could keep conversations, whether it exists or not."""
     data, config = _data_folder(home, environment), _config_folder(home, environment)
     claude = Path(environment.get("CLAUDE_CONFIG_DIR") or home / ".claude")
     codex = Path(environment.get("CODEX_HOME") or home / ".codex")
@@ -79,12 +79,12 @@ def known_places(*, home: Path, environment: Mapping[str, str] = os.environ) -> 
 
 
 def existing_places(*, home: Path, environment: Mapping[str, str] = os.environ) -> list[Place]:
-    """Those of the known places that are there."""
+    """The known places that exist."""
     return [place for place in known_places(home=home, environment=environment) if place.path.exists()]
 
 
 def is_of_chats(place: Place, path: Path) -> bool:
-    """Whether the file is a conversation, as far as its folder tells: editors keep much else in their storage."""
+    """Whether the file is a conversation, judging by its folder: editors store much else beside them."""
     if place.agent == "vscode-copilot":
         return path.parent.name in ("chatSessions", "emptyWindowChatSessions")
     if place.agent == "gemini-cli":
@@ -109,6 +109,6 @@ def _config_folder(home: Path, environment: Mapping[str, str]) -> Path:
 
 
 def _unix_data(home: Path, environment: Mapping[str, str], name: str) -> list[Path]:
-    """Folders of programs that use the Unix layout everywhere, and on some systems their own as well."""
+    """Folders of programs that use the Unix layout on every system, and on some systems a native one as well."""
     unix = Path(environment.get("XDG_DATA_HOME") or home / ".local" / "share") / name
     return list(dict.fromkeys([unix, _data_folder(home, environment) / name]))

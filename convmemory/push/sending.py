@@ -23,12 +23,12 @@ class PushError(Exception):
 
 
 class Offline(PushError):
-    """The server does not answer: what is not sent stays for the next run."""
+    """The server does not answer: unsent files stay for the next run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """Where to send to, and the key that may write there."""
+    """The server's address, and a key that may write there."""
 
     address: str
     key: str
@@ -41,7 +41,7 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of an archive: taken, refused for good, or left for another time; and why."""
+    """What became of an archive: accepted, refused for good, or postponed; and why."""
 
     taken: bool
     detail: str = ""
@@ -49,10 +49,10 @@ class Answer:
 
 
 def send(archive: Path, *, server: Server) -> Answer:
-    """Send one archive; where the server is busy, again, until it has answered.
+    """Send one archive, repeatedly while the server is busy, until it has answered.
 
-    One that the server has already, because the client was killed before it noted so, is not sent again.
-    Raises: Offline where it does not answer, PushError where the key is refused.
+    An archive that the server already has, because the client was killed before it recorded that, is not sent again.
+    Raises: Offline if it does not answer, PushError if the key is refused.
     """
     if _is_there(archive, server):
         return Answer(taken=True)
@@ -70,7 +70,7 @@ def send(archive: Path, *, server: Server) -> Answer:
 
 
 def _is_there(archive: Path, server: Server) -> bool:
-    """Whether the server took these very bytes before. One that does not know how to tell is sent them."""
+    """Whether the server already has exactly these bytes. A server that cannot tell is sent them."""
     with archive.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     status, body = _request(server, "GET", f"/imports?limit=1&digest={digest}")
@@ -100,7 +100,7 @@ def _post(archive: Path, server: Server) -> tuple[int, bytes]:
 def _request(
     server: Server, method: str, path: str, body: Iterable[bytes] = (), headers: Mapping[str, str] | None = None
 ) -> tuple[int, bytes]:
-    """Status and body of the answer. Raises: Offline."""
+    """Status and body of the response. Raises: Offline."""
     address = urlsplit(server.address)
     connection = _connection(address.scheme, address.netloc.rpartition("@")[2])
     try:
@@ -131,7 +131,7 @@ def _body(head: bytes, archive: Path, tail: bytes) -> Iterator[bytes]:
 
 
 def _detail(body: bytes) -> str:
-    """The reason in a problem document, or the beginning of whatever came."""
+    """The reason in a problem document, or the beginning of any other body."""
     try:
         value = json.loads(body)
     except ValueError:

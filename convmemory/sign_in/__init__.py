@@ -1,1 +1,1 @@
-"""Checking passwords: pauses after wrong ones, and a bounded share of the machine for their hashes."""
+"""Checks passwords, with pauses after wrong ones and a limited share of the machine for their hashes."""

@@ -1,9 +1,10 @@
 """Pauses after wrong passwords, stored in the database, so that all web processes share them.
 
-A password is counted before it is checked, so that many at once get no further than one after another. There are
-three counts, each with some free tries and then pauses that double: of a name from an address, of a name, and of an
-address. For an address from which the name's owner has signed in before, only the first counts: strangers cannot lock
-the owner out there, and elsewhere only for minutes at a time. Names that do not exist are counted like others.
+An attempt is counted before its password is checked, so that many parallel attempts get no further than successive
+ones. There are three counts, each with some free attempts and then pauses that double: for a name from an address, for
+a name, and for an address. For an address from which the name's owner has signed in before, only the first count
+applies: strangers cannot lock the owner out there, and elsewhere only for minutes at a time. Unknown names are counted
+like others.
 """
 
 from contextlib import AbstractContextManager
@@ -28,7 +29,7 @@ LEAK_S = 600  # one failure is forgiven for so many seconds without another
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How many tries are free, and how long a pause gets, in seconds."""
+    """The number of free attempts, and the longest pause in seconds."""
 
     free: int
     longest_s: int
@@ -42,7 +43,7 @@ RULES = (PAIR, NAME, ADDRESS)
 
 
 class PasswordsPaused(ConvMemoryError):
-    """Too many wrong passwords; `retry_after_s` is how long none is looked at, in seconds."""
+    """Too many wrong passwords; for the next `retry_after_s` seconds none is checked."""
 
     def __init__(self, retry_after_s: int) -> None:
         self.retry_after_s = retry_after_s
@@ -53,9 +54,9 @@ class PasswordsPaused(ConvMemoryError):
 
 
 class Attempt(AbstractContextManager["Attempt"]):
-    """One password that is going to be judged. It counts as wrong from the start of the block.
+    """One password to be checked. It counts as wrong from the start of the block.
 
-    In the block `succeeded` says that it was right. An error other than a wrong password takes the count back.
+    In the block, `succeeded` reports that it was right. An error other than a wrong password reverts the count.
     """
 
     def __init__(self, *, username: str, address: str, wrong: tuple[type[Exception], ...] = ()) -> None:
@@ -81,7 +82,7 @@ class Attempt(AbstractContextManager["Attempt"]):
             self._take_back(cleared=[])
 
     def succeeded(self, user: AbstractBaseUser) -> None:
-        """The password was right: forget the wrong ones before it, and remember the address."""
+        """The password was right: clear the wrong ones before it, and remember the address."""
         self._take_back(cleared=self._keys[:1])
         values = {"owner": user.pk, "address": self._address, "forget": FORGET_ADDRESSES}
         with acting_for(user.pk), connection.cursor() as cursor:
@@ -109,7 +110,7 @@ class Attempt(AbstractContextManager["Attempt"]):
 
 
 def is_password_of(*, user: AbstractBaseUser, password: str, address: str) -> bool:
-    """Whether it is the password of a person who is signed in. Raises: PasswordsPaused, HashingBusy."""
+    """Whether it is the password of a signed-in user. Raises: PasswordsPaused, HashingBusy."""
     with Attempt(username=user.get_username(), address=address) as attempt:
         is_right = user.check_password(password)
         if is_right:

@@ -10,7 +10,7 @@ from convmemory.sign_in.attempts import Attempt, is_password_of
 
 
 class SignInForm(AuthenticationForm):
-    """Name and password. Raises PasswordsPaused and HashingBusy, which the middleware answers."""
+    """Name and password. Raises PasswordsPaused and HashingBusy, which the middleware handles."""
 
     def clean(self) -> dict[str, Any]:
         username, password = self.cleaned_data.get("username"), self.cleaned_data.get("password")
@@ -26,7 +26,7 @@ class SignInForm(AuthenticationForm):
 
 
 class AdminSignInForm(SignInForm, AdminAuthenticationForm):
-    """The same for the administration, which lets staff in only."""
+    """The same for the administration, which admits staff only."""
 
 
 class ChangePasswordForm(PasswordChangeForm):

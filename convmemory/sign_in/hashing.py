@@ -1,8 +1,7 @@
 """One thread that hashes passwords at a low priority, with a short queue.
 
-Hashing takes a core for a third of a second on purpose. Without a bound, many wrong passwords at once would take
-every core from those who search. `hashlib` releases the interpreter's lock while it hashes, so one extra thread is
-enough.
+Hashing deliberately takes a core for a third of a second. Without a bound, many wrong passwords at once would take
+every core away from searches. `hashlib` releases the interpreter lock while it hashes, so one extra thread is enough.
 """
 
 import os
@@ -36,14 +35,14 @@ class HashingBusy(ConvMemoryError):
 
 
 class HashingPool:
-    """Runs functions in threads of their own, no more than `places` at once, waiting ones included."""
+    """Runs functions in its own threads; at most `places` run or wait at once."""
 
     def __init__(self, *, threads: int, places: int) -> None:
         self._places = threading.BoundedSemaphore(places)
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="hashing", initializer=_step_back)
 
     def run(self, function: Callable[[], T]) -> T:
-        """What the function returns. Raises: HashingBusy at once where all places are taken."""
+        """What the function returns. Raises: HashingBusy at once if all places are taken."""
         if not self._places.acquire(blocking=False):
             raise HashingBusy
         try:
@@ -65,7 +64,7 @@ os.register_at_fork(after_in_child=hashing_pool.cache_clear)  # a child has the 
 
 
 class PooledHasher(PBKDF2PasswordHasher):
-    """Django's hasher, whose work is done in the pool; what it writes is the same."""
+    """Django's hasher, run in the pool; the hashes are the same."""
 
     def encode(self, password: str, salt: str, iterations: int | None = None) -> str:
         """Raises: HashingBusy."""
@@ -73,7 +72,8 @@ class PooledHasher(PBKDF2PasswordHasher):
 
 
 def _step_back() -> None:
-    """Searches go first. Linux has a priority for each thread, and calls it one of a process."""
+    """Lower the thread's priority, so that searches go first. Linux has one per thread, and presents it as one per
+    process."""
     if sys.platform == "linux":
         thread = threading.get_native_id()
         os.setpriority(os.PRIO_PROCESS, thread, max(NICENESS, os.getpriority(os.PRIO_PROCESS, thread)))

@@ -11,7 +11,7 @@ from convmemory.sign_in.hashing import HashingBusy
 
 
 class UncheckedPasswordMiddleware(EitherMiddleware):
-    """Makes PasswordsPaused and HashingBusy, from whichever form they come, a 429 and a 503 with Retry-After."""
+    """Turns PasswordsPaused and HashingBusy, whichever form raises them, into a 429 and a 503 with Retry-After."""
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
         if isinstance(error, PasswordsPaused):

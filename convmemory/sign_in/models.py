@@ -5,7 +5,7 @@ from django.db import models
 
 
 class PasswordFailures(models.Model):
-    """How many wrong passwords came lately for a name, from an address, or for a name from an address."""
+    """The recent wrong passwords for a name, from an address, or for a name from an address."""
 
     key = models.BinaryField(max_length=32, unique=True)
     failures = models.PositiveIntegerField()

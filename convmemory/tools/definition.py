@@ -1,7 +1,7 @@
 """What a tool is: a name, a description for models, typed input and output, and one function.
 
-The JSON Schemas (2020-12) that programs and models see are generated from the types and kept short,
-because every client of every session pays for them in tokens.
+The JSON Schemas (2020-12) for programs and models are generated from the types and kept short, because every client of
+every session pays for them in tokens.
 """
 
 from collections.abc import Callable, Mapping
@@ -46,11 +46,11 @@ Output = TypeVar("Output", bound=ToolOutput)
 
 @dataclass(frozen=True, slots=True)
 class Tool(Generic[Input, Output]):
-    """One tool, the same for chat, API and MCP. All of them only read.
+    """One tool, the same for chat, API and MCP. All tools only read.
 
-    `refuse` makes an answer of the tool's own shape from arguments that it cannot take and the reason; without it
-    they are an error. `is_offered` is asked whenever tools are listed or called. One that `sees_documents` takes the
-    only documents that count, or None for all, as its third argument.
+    `refuse` turns invalid arguments and the reason into an answer of the tool's own shape; without it they are an
+    error. `is_offered` is called whenever tools are listed or called. A tool with `sees_documents` receives the only
+    documents that count, or None for all, as its third argument.
     """
 
     name: str
@@ -73,9 +73,9 @@ class Tool(Generic[Input, Output]):
     def run(
         self, arguments: Mapping[str, Any], caller: Caller, documents: frozenset[int] | None = None
     ) -> dict[str, Any]:
-        """The answer as JSON values. Raises: InvalidInput, and what the function raises.
+        """The answer as JSON values. Raises: InvalidInput, and whatever the function raises.
 
-        `documents` are the only ones that count, where the tool is called in a conversation.
+        `documents` are the only ones that count, if the tool is called in a conversation.
         """
         try:
             checked = self.input_model.model_validate(arguments)
@@ -89,7 +89,7 @@ class Tool(Generic[Input, Output]):
 
 
 def archive_owner(caller: Caller) -> AbstractBaseUser | None:
-    """The caller where there is one who can own an archive."""
+    """The caller, if it is one who can own an archive."""
     return caller if isinstance(caller, AbstractBaseUser) and caller.pk is not None and caller.is_active else None
 
 
@@ -108,7 +108,7 @@ def _schema(model: type[BaseModel], mode: JsonSchemaMode) -> dict[str, Any]:
 class _ShortSchema(GenerateJsonSchema):
     """Leaves out what no caller reads: titles, the models' docstrings, defaults that only say "none".
 
-    Of answers also what whoever reads one sees: which values there are in a result, and their types.
+    For answers, also what is visible in a result anyway: its values and their types.
     """
 
     def field_title_should_be_set(self, schema: Any) -> bool:
@@ -130,7 +130,8 @@ class _ShortSchema(GenerateJsonSchema):
 
 
 def _in_short(value: Any, *, is_nested: bool = False) -> Any:
-    """A schema in which only objects and arrays say what they are, and nested values only what their names do not."""
+    """A schema in which only objects and arrays are described, and nested values only if their names do not say
+    enough."""
     if not isinstance(value, dict):
         return value
     kind = value.get("type")
@@ -145,7 +146,7 @@ def _in_short(value: Any, *, is_nested: bool = False) -> Any:
 
 
 def _inline(value: Any, definitions: Mapping[str, Any]) -> Any:
-    """`value` with every reference replaced by what it names: each is used once here, and costs tokens."""
+    """`value` with every reference replaced by its target: each is used once here, and costs tokens."""
     if isinstance(value, list):
         return [_inline(item, definitions) for item in value]
     if not isinstance(value, dict):

@@ -41,7 +41,7 @@ class DocumentSearchOutput(ToolOutput):
 def document_search(
     caller: Caller, arguments: DocumentSearchInput, documents: Documents = None
 ) -> DocumentSearchOutput:
-    """The sections that answer the query, of `documents` alone where they are given. Raises: InvalidInput, NotFound."""
+    """The sections that answer the query; only of `documents` if they are given. Raises: InvalidInput, NotFound."""
     owner = archive_owner(caller)
     if owner is None:
         return DocumentSearchOutput(results=[], note=NO_CALLER)

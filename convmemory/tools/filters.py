@@ -1,4 +1,4 @@
-"""The filters of every search tool: whose words count, and which conversations.
+"""The filters of every search tool: which speakers, and which conversations.
 
 Each tool defines its own default scope; docs/adr/0038-default-scope-of-tools.md says why.
 """
@@ -15,7 +15,7 @@ ScopeName = Literal["user", "assistant", "thinking", "tool"]
 
 
 def _as_list(value: Any) -> Any:
-    """`user,thinking` as the API and the command take it; models write that, too."""
+    """Accepts `user,thinking`, as the API and the command do, because models write that too."""
     return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
 
 
@@ -41,10 +41,10 @@ class SearchInput(ToolInput):
 
     @property
     def kinds(self) -> frozenset[str]:
-        """The scope; where it is empty, the tool's own."""
+        """The scope; if it is empty, the tool's own."""
         return frozenset(self.scope or type(self).model_fields["scope"].default)
 
     @property
     def filters(self) -> Filters:
-        """Raises: InvalidInput where the dates are the wrong way round."""
+        """Raises: InvalidInput if the dates are the wrong way round."""
         return Filters(agent=self.agent, project=self.project, after=self.after, before=self.before, kinds=TURNS_ALONE)

@@ -10,7 +10,7 @@ from search.query import MAX_QUERY_CHARS, MIN_QUERY_CHARS
 
 
 class RecallForm(forms.Form):
-    """A question and what an agent may spend on its answer; what is left empty is as the agent's tool has it."""
+    """A question and an agent's budget for its answer; empty fields take the agent's defaults."""
 
     query = forms.CharField(
         label=_("Question"),

@@ -79,7 +79,7 @@ class ReadConversationOutput(ToolOutput):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a page begins: a message, and how many characters of it were shown before."""
+    """Where a page begins: a message, and how many of its characters were shown before."""
 
     position: int = 0
     offset: int = 0
@@ -126,9 +126,9 @@ def _messages(owner: AbstractBaseUser, arguments: ReadConversationInput, positio
 def _page(
     messages: Iterator[Message], start: Place, arguments: ReadConversationInput
 ) -> tuple[list[ReadMessage], Place | None]:
-    """As many messages as the budget holds, and where the next page begins.
+    """As many messages as the budget allows, and where the next page begins.
 
-    Only a message that is larger than a whole page is cut, and goes on where it was cut.
+    Only a message that is larger than a whole page is split, and continues on the next page.
     """
     page: list[ReadMessage] = []
     room = arguments.max_tokens
@@ -160,7 +160,7 @@ def _read(message: Message, text: str) -> ReadMessage:
 
 
 def shown_text(parts: tuple[Part, ...], arguments: ReadConversationInput) -> str:
-    """What a reader of a conversation sees of a message: no thinking and tools in short, unless asked for."""
+    """The text of a message for a reader of the conversation: no thinking, and tools in short, unless asked for."""
     return "\n\n".join(filter(None, (_shown_part(part, arguments) for part in parts)))
 
 

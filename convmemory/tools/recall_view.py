@@ -18,7 +18,7 @@ LABELS: Mapping[bool, Mapping[Part, str]] = {  # by whether the found message is
 
 @dataclass(frozen=True, slots=True)
 class PieceView:
-    """A passage of a group: came back, was there already, or did not fit."""
+    """A passage of a group: it came back, was already alive, or did not fit."""
 
     label: str
     text: str
@@ -30,7 +30,7 @@ class PieceView:
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """One found message with the openings of its turn. `untried` pieces fell with what they belong to."""
+    """One found message with the openings of its turn. `untried` pieces were dropped with the target."""
 
     number: int
     message: RecalledMessage
@@ -46,7 +46,7 @@ class GroupView:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A stretch of the budget bar, in percent of its width. `number` is the group's, 0 the fence's and links'."""
+    """A stretch of the budget bar, in percent of its width. `number` is the group's; 0 is the fence and links."""
 
     number: int
     start: float
@@ -55,7 +55,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class RecallView:
-    """The whole page; silent where nothing is likely to answer."""
+    """The whole page; silent if nothing is likely to answer."""
 
     groups: tuple[GroupView, ...]
     segments: tuple[Segment, ...]

@@ -1,4 +1,4 @@
-"""The tool that recalls old messages. It runs only when it is called: nothing is ever inserted unasked."""
+"""The tool that recalls old messages. It runs only when it is called: nothing is ever inserted unrequested."""
 
 from typing import Annotated
 
@@ -62,7 +62,7 @@ class ConversationRecallOutput(ToolOutput):
 def conversation_recall(
     caller: Caller, arguments: ConversationRecallInput, documents: Documents = None
 ) -> ConversationRecallOutput:
-    """What the caller's conversations, and where asked documents, say on the query, within the budget.
+    """What the caller's conversations and, if requested, documents say about the query, within the budget.
 
     Raises: InvalidInput, NotFound for a conversation that is not the caller's, SwitchedOff.
     """
@@ -96,7 +96,7 @@ def conversation_recall(
 def _add_sections(
     answer: ConversationRecallOutput, caller: Caller, arguments: ConversationRecallInput, documents: Documents
 ) -> None:
-    """The best passages of documents behind what was recalled, as many as fit."""
+    """Add the best passages of documents after the recalled messages, as many as fit."""
     wanted = DocumentSearchInput(query=arguments.query, limit=min(arguments.top_k, MAX_SECTIONS))
     said: list[str] = []
     block, tokens = "", 0

@@ -24,7 +24,8 @@ ALIVE = "alive_message_ids"  # an argument that chat fills in
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a chat's model sees: messages, by their ids, and the only documents that it may search, or None for all."""
+    """What a chat's model already sees: messages, by their ids, and the only documents that it may search, or None
+    for all."""
 
     messages: frozenset[int] = frozenset()
     documents: frozenset[int] | None = None
@@ -34,12 +35,12 @@ NOTHING_SEEN = Seen()
 
 
 def tool_definitions() -> tuple[Tool[Any, Any], ...]:
-    """Every tool that no setting turns off, in the order in which it is offered."""
+    """Every tool that no setting turns off, in the order in which tools are offered."""
     return tuple(tool for tool in TOOLS if tool.is_offered())
 
 
 def tool_named(name: str) -> Tool[Any, Any]:
-    """Raises: NotFound, naming the tools there are."""
+    """Raises: NotFound, which lists the available tools."""
     offered = tool_definitions()
     for tool in offered:
         if tool.name == name:
@@ -50,9 +51,9 @@ def tool_named(name: str) -> Tool[Any, Any]:
 def run_tool(name: str, arguments: Mapping[str, Any], caller: Caller, *, seen: Seen = NOTHING_SEEN) -> dict[str, Any]:
     """The tool's answer as JSON values; `caller` comes from the authenticated context, never from `arguments`.
 
-    So does `seen`: a tool that brings messages back leaves out those which the calling model sees already, and only
-    the documents that its conversation sees are searched.
-    Raises: NotFound for an unknown tool, InvalidInput for bad arguments, and what the tool raises.
+    So does `seen`: a tool that brings messages back leaves out those that the calling model already sees, and searches
+    only the documents that its conversation sees. Raises: NotFound for an unknown tool, InvalidInput for bad arguments,
+    and whatever the tool raises.
     """
     tool = tool_named(name)
     if seen.messages and ALIVE in tool.input_model.model_fields:
@@ -61,7 +62,8 @@ def run_tool(name: str, arguments: Mapping[str, Any], caller: Caller, *, seen: S
 
 
 def _joined(given: Any, alive: Collection[int]) -> Any:
-    """The model's own list and what its context holds, the newest; what is no list is left for the tool to refuse."""
+    """The model's own list with the newest messages of its context; anything but a list is left for the tool to
+    refuse."""
     if given and not isinstance(given, list):
         return given
     return [*(given or []), *sorted(alive, reverse=True)][:MAX_ALIVE]

@@ -109,7 +109,7 @@ class SearchChatHistoryOutput(ToolOutput):
 
 
 def search_chat_history(caller: Caller, arguments: SearchChatHistoryInput) -> SearchChatHistoryOutput:
-    """Snippets of the caller's turns, closest first; what goes wrong is said in `note`, never raised."""
+    """Snippets of the caller's turns, closest first; errors are reported in `note`, never raised."""
     if archive_owner(caller) is None:
         return _nothing(arguments.query, NO_CALLER)
     if not arguments.query.strip():
@@ -152,7 +152,7 @@ def _nothing(query: str, note: str) -> SearchChatHistoryOutput:
 
 
 def _refused(arguments: object, reason: str) -> SearchChatHistoryOutput:
-    """The answer to arguments that cannot be taken: nothing, and why."""
+    """The answer to invalid arguments: no results, and why."""
     query = arguments.get("query") if isinstance(arguments, dict) else None
     return _nothing(storable(query)[:MAX_QUERY_CHARS] if isinstance(query, str) else "", reason)
 

@@ -29,7 +29,7 @@ SAID = (
 @require_safe
 @signed_in
 def recall_page(request: PageRequest) -> HttpResponse:
-    """The form, and for `?query=` what the tool `conversation_recall` would answer."""
+    """The form, and for `?query=` the answer of the tool `conversation_recall`."""
     usual = RecallForm.defaults()
     given = {name: value for name, value in request.GET.items() if value}
     form = RecallForm(usual | given if "query" in request.GET else None, initial=usual)

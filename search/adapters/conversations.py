@@ -1,7 +1,7 @@
 """Conversations as sources of the index: turns are items, messages are elements.
 
-A message without a turn is read with the first or the last one, and a conversation without turns is one item.
-Registered, and connected to changes, in `search/apps.py`. Nothing else of the index knows what a conversation is.
+A message without a turn is read with the first or the last turn, and a conversation without turns is one item.
+Registered, and connected to signals, in `search/apps.py`. Nothing else in the index knows what a conversation is.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -76,7 +76,7 @@ class ConversationAdapter:
 
 
 def _read_with(**turns: object) -> Q:
-    """A condition that an index serves: messages of these turns, or of none."""
+    """A condition that an index supports: messages of these turns, or of none."""
     return Q(**turns) | Q(turn_number__isnull=True)
 
 
@@ -89,7 +89,7 @@ def source_of(*, owner_id: int, conversation_id: int) -> Source | None:
 
 
 def index_conversation(*, conversation_id: int, deadline: float = float("inf")) -> IndexResult:
-    """Bring one conversation's index up to date, as `index_source` does; also where no signal announced a change."""
+    """Bring one conversation's index up to date, as `index_source` does, even if no signal announced a change."""
     conversation = Conversation.objects.filter(pk=conversation_id).first()
     if conversation is None:
         return IndexResult()
@@ -101,7 +101,7 @@ def index_conversation(*, conversation_id: int, deadline: float = float("inf")) 
 
 
 def facts_of(conversation: Conversation) -> SourceFacts:
-    """What the index keeps of a conversation."""
+    """The conversation's facts in the index."""
     return SourceFacts(
         kind=KIND,
         owner_id=conversation.owner_id,

@@ -1,6 +1,6 @@
 """Documents as sources of the index: sections are items, and each is one element.
 
-Registered, and connected to changes, in `search/apps.py`. Nothing else of the index knows what a document is.
+Registered, and connected to signals, in `search/apps.py`. Nothing else in the index knows what a document is.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -80,9 +80,10 @@ def item_of(section: Section) -> ItemText:
 
 
 def element_of(section: Section) -> Element:
-    """A section as the index reads it. What is embedded holds its headings; the document's title is searched, too.
+    """A section as the index reads it. Its headings are embedded with it; the document's title is searched too.
 
-    A title alone is embedded where there are no headings: else a new one would have everything embedded again.
+    Without headings the title is embedded instead. With headings it is not, because a new title would mean embedding
+    everything again.
     """
     title = section.document.title
     part = ElementPart(0, "document", section.text, label=_joined([title, *section.path]))
@@ -90,7 +91,7 @@ def element_of(section: Section) -> Element:
 
 
 def _joined(headings: Sequence[str]) -> str:
-    """The headings as one line, of a long one its end."""
+    """The headings as one line; only the end of a long line."""
     return BETWEEN.join(dict.fromkeys(headings))[-PATH_CHARS:]
 
 
@@ -98,7 +99,7 @@ def _joined(headings: Sequence[str]) -> str:
 
 
 def facts_of(document: Document) -> SourceFacts:
-    """What the index keeps of a document."""
+    """The document's facts in the index."""
     return SourceFacts(
         kind=KIND,
         owner_id=document.owner_id,

@@ -1,4 +1,4 @@
-"""Messages as the index reads them: turns are items, messages are elements, their parts are parts."""
+"""Messages as the index reads them: turns are items, messages are elements, and message parts are element parts."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -23,7 +23,7 @@ HEADING_CHARS = 300
 
 
 def items_of(messages: Iterable[StoredMessage]) -> list[ItemText]:
-    """The turns that some messages make up; `messages` are in order."""
+    """The turns that the messages belong to; `messages` are in order."""
     return [_item(number, list(turn)) for number, turn in groupby(messages, key=lambda message: message.turn_number)]
 
 
@@ -45,9 +45,9 @@ def _texts(parts: Iterable[Part]) -> Iterator[str]:
 
 
 def element_of(message: StoredMessage) -> Element:
-    """A message as the index reads it. Text that nobody said (harness, reminders) is no part of it.
+    """A message as the index reads it, without text that nobody said (harness, reminders).
 
-    What belongs to no turn counts for no turn's vector, and no turn is ranked by it; a system message among it is a
+    A message without a turn contributes to no turn's vector and to no turn's rank; a system message without a turn is a
     system prompt.
     """
     is_spoken = message.is_real_user or message.role == "assistant"
@@ -93,5 +93,5 @@ def _kind(part: Part, said: Kind | None) -> Kind | None:
 
 
 def split_message(parts: Iterable[Part], *, is_real_user: bool, is_assistant: bool) -> list[PassageSpan]:
-    """The passages of one message, in order. Text that nobody said (harness, reminders) gives none."""
+    """The passages of one message, in order. Text that nobody said (harness, reminders) has none."""
     return split_parts(element_parts(parts, is_real_user=is_real_user, is_assistant=is_assistant))

@@ -2,7 +2,7 @@
 
 Reads items through the source's adapter, writes `Item`, passages, `ItemEmbedding` and `SourceIndex`. Unchanged items
 are recognised by content hash and space, and need no embedding. Work is stored batch by batch, so that a killed run
-loses one batch at most; an advisory lock, which dies with its connection, keeps two workers from indexing the same
+loses at most one batch. An advisory lock, which ends with its connection, keeps two workers from indexing the same
 source at once.
 """
 
@@ -37,7 +37,8 @@ Chunk = tuple[int, int, str]  # item number, number in the item, text
 
 @dataclass(slots=True)
 class IndexResult:
-    """What one run did. `finished` is False where time ran out or, if `busy`, another worker holds the source."""
+    """The outcome of one run. `finished` is False if time ran out or, if `busy`, another worker is indexing the
+    source."""
 
     finished: bool = True
     busy: bool = False
@@ -50,9 +51,9 @@ class IndexResult:
 def index_source(*, owner_id: int, source_id: int, deadline: float = float("inf")) -> IndexResult:
     """Index every item of the source that is new, changed or missing in the active space.
 
-    Does one batch at least, then stops once `time.monotonic()` passes `deadline`. Raises: EmbedderUnavailable after
-    the lexical documents are stored, so that full text search works without an embedder. A source that is deleted
-    meanwhile is finished.
+    Processes at least one batch, then stops once `time.monotonic()` passes `deadline`. Raises: EmbedderUnavailable
+    after the lexical documents are stored, so that full text search works without an embedder. A source that is deleted
+    meanwhile counts as finished.
     """
     result = IndexResult()
     with derivation_lock(source_id) as held, unless_deleted(owner_id, source_id):
@@ -71,7 +72,7 @@ def index_source(*, owner_id: int, source_id: int, deadline: float = float("inf"
 
 
 def state_of(source: Source, space: EmbeddingSpace) -> SourceIndex:
-    """How far the source is in this space; of one that is new there, all is to be done."""
+    """The state of the source in this space; in a new space everything is still to be done."""
     new = {"owner_id": source.owner_id, "noted_version": source.version, "dirty_from": 0}
     return SourceIndex.objects.get_or_create(source=source, space=space, defaults=new)[0]
 
@@ -79,7 +80,7 @@ def state_of(source: Source, space: EmbeddingSpace) -> SourceIndex:
 def _index_from(
     source: Source, state: SourceIndex, space: EmbeddingSpace, result: IndexResult, deadline: float
 ) -> bool:
-    """Index from the first item that can have changed; False where time ran out."""
+    """Index from the first item that may have changed; False if time ran out."""
     version = source.version
     # A change that is noted while this runs must not be overwritten: the next round sees to it.
     unchanged = SourceIndex.objects.filter(pk=state.pk, noted_version=state.noted_version)
@@ -116,7 +117,7 @@ def _index_from(
 
 
 def _drop_gone_items(source: Source, state: SourceIndex) -> None:
-    """Delete what is kept of items that the source had and has no more, in every space."""
+    """Delete the rows of items that the source no longer has, in every space."""
     first = source.item_count
     with transaction.atomic():
         gone, _ = Item.objects.filter(source=source, number__gte=first).delete()
@@ -153,9 +154,9 @@ def embed_missing(
     result: IndexResult,
     deadline: float = float("inf"),
 ) -> dict[int, str] | None:
-    """Embed those of `items` that the space lacks or holds with another content; why each failed, "" if it did not.
+    """Embed those of `items` that the space lacks or has with other content; returns the error of each, "" on success.
 
-    None where `deadline` passed within a long item: what is done of it is found again. Raises: EmbedderUnavailable.
+    None if `deadline` passed within a long item; the part already done is reused. Raises: EmbedderUnavailable.
     """
     embedded = ItemEmbedding.objects.filter(source=source, space=space, item_number__in=list(texts))
     current = {(n, bytes(digest)) for n, digest in embedded.values_list("item_number", "content_hash")}
@@ -192,7 +193,7 @@ def chunks_of(space: EmbeddingSpace, items: dict[int, ItemTexts]) -> list[Chunk]
 def _compute_ahead(
     source: Source, space: EmbeddingSpace, chunks: Sequence[Chunk], result: IndexResult, deadline: float
 ) -> bool:
-    """Put the vectors of all but the last chunks of long items into the cache; False where time ran out."""
+    """Compute the vectors of all but the last chunks of long items into the cache; False if time ran out."""
     for start in range(0, len(chunks) - CHUNKS_AHEAD, CHUNKS_AHEAD):
         texts = [chunk for _, _, chunk in chunks[start : start + CHUNKS_AHEAD]]
         computed = embed_cached(space, texts, owner_id=source.owner_id).computed
@@ -210,7 +211,7 @@ def _store_embeddings(
     errors: dict[int, str],
     result: IndexResult,
 ) -> dict[int, str]:
-    """Embed the items' chunks and replace their rows; `errors`, of their passages, are joined by those found here."""
+    """Embed the items' chunks and replace their rows; adds errors to `errors`, which holds those of their passages."""
     batch = embed_cached(space, [chunk for _, _, chunk in chunks], owner_id=source.owner_id)
     failed = errors | {chunks[index][0]: error for index, error in batch.errors.items()}
     token_counts = embedder_for(space).count_tokens([chunk for _, _, chunk in chunks])

@@ -1,7 +1,7 @@
 """Splits the items of a source into batches that take about a second each, however long the items are.
 
-Reads items through the source's adapter. A worker looks at the clock between two batches, so they bound how long it
-keeps others waiting.
+Reads items through the source's adapter. A worker checks the clock between two batches, so the size of a batch bounds
+how long it keeps others waiting.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ BATCH_CHARS = 32_000  # of what is embedded; an item that has more is a batch by
 
 @dataclass(frozen=True, slots=True)
 class ItemBatch:
-    """The items `first` to `last` that there are, in order."""
+    """The existing items from `first` to `last`, in order."""
 
     first: int
     last: int
@@ -25,7 +25,7 @@ class ItemBatch:
 
 
 def batches_of_items(source: Source, first: int) -> Iterator[ItemBatch]:
-    """The items from `first` on, in batches; they are read 64 at a time, and only when they are wanted."""
+    """The items from `first` on, in batches; they are read 64 at a time, when they are needed."""
     for start in range(first, source.item_count, ITEMS_PER_BATCH):
         end = min(start + ITEMS_PER_BATCH, source.item_count) - 1
         yield from _cut(start, end, read_items(source, start, end))
@@ -50,7 +50,7 @@ def _cut(first: int, last: int, items: Sequence[ItemText]) -> Iterator[ItemBatch
 
 
 def embedded_chars(element: Element) -> int:
-    """About how many characters of an element are embedded: of a tool's output a head and a tail alone."""
+    """The approximate number of characters of an element that are embedded: of tool output, only a head and a tail."""
     return sum(map(_part_chars, element.parts))
 
 

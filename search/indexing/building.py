@@ -1,8 +1,8 @@
 """Embeds sources in a space that is built beside the active one.
 
 Reads items, writes passages, `ItemEmbedding` and `SourceIndex`. Lexical documents belong to no space and are not
-changed. What the space holds already is found by content hash, so a build that was killed continues where it stopped.
-See docs/adr/0015-reembedding-beside-the-active-space.md.
+changed. Items already in the space are found by content hash, so that a killed build continues where it stopped. See
+docs/adr/0015-reembedding-beside-the-active-space.md.
 """
 
 import logging
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 
 def sources_to_build(space: EmbeddingSpace, scope: Q | None = None) -> QuerySet[Source]:
-    """The sources, among those in `scope`, that the space does not hold as they are now."""
+    """The sources in `scope` whose rows in the space are missing or out of date."""
     done = SourceIndex.objects.filter(space=space, source=OuterRef("pk"), indexed_version=OuterRef("version"), error="")
     return Source.objects.filter(scope or Q(), ~Exists(done), version__gt=0)
 
@@ -38,7 +38,7 @@ def build_source(
 ) -> IndexResult:
     """Embed every item that is missing or stale in `space`, which is not the active one.
 
-    Does one batch at least, then stops once `time.monotonic()` passes `deadline`. Raises: EmbedderUnavailable.
+    Processes at least one batch, then stops once `time.monotonic()` passes `deadline`. Raises: EmbedderUnavailable.
     """
     result = IndexResult()
     with derivation_lock(source_id, BUILD_LOCK_CLASS) as held, unless_deleted(owner_id, source_id):
@@ -55,9 +55,9 @@ def build_source(
 
 
 def build_beside(*, owner_id: int, source_id: int, deadline: float) -> IndexResult:
-    """Embed what has arrived in the space that is being built, if there is one, and if the build does not see to it.
+    """Embed new content in the space that is being built, if there is one and the build does not do so itself.
 
-    A failure is only noted there.
+    A failure is only recorded in the source's state.
     """
     space = building_space()
     source = Source.objects.filter(pk=source_id, owner_id=owner_id).first()
@@ -74,7 +74,7 @@ def build_beside(*, owner_id: int, source_id: int, deadline: float) -> IndexResu
 
 
 def _build(source: Source, state: SourceIndex, space: EmbeddingSpace, result: IndexResult, deadline: float) -> bool:
-    """Go through all items; False where time ran out."""
+    """Go through all items; False if time ran out."""
     version = source.version
     ItemEmbedding.objects.filter(source=source, space=space, item_number__gte=source.item_count).delete()
     drop_passages(source, first_item=source.item_count, spaces=[space])

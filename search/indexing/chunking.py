@@ -1,4 +1,4 @@
-"""Splitting a long turn into overlapping chunks that the embedding model can take whole. Pure."""
+"""Splits a long turn into overlapping chunks that fit the embedding model. Pure."""
 
 from collections.abc import Callable, Sequence
 
@@ -10,7 +10,7 @@ Offsets = Sequence[tuple[int, int]]
 
 
 def chunk_text(text: str, *, max_tokens: int, token_offsets: Callable[[str], Offsets]) -> list[str]:
-    """The text whole where it fits, else overlapping chunks of it, in order.
+    """The whole text if it fits, else overlapping chunks of it, in order.
 
     `token_offsets` gives the character span of every token of a text.
     """

@@ -9,7 +9,8 @@ from search.vectors.texts import item_texts
 
 
 def embedded_text(row: ItemEmbedding) -> tuple[str, str]:
-    """The text of the vector's chunk, and a note where it may not be that; the caller has checked the reader."""
+    """The text of the vector's chunk, and a note if it may differ from the embedded one; the caller has checked the
+    reader."""
     items = read_items(row.source, row.item_number, row.item_number)
     if not items:
         return "", "The turn is gone; the next sweep removes this vector."

@@ -1,8 +1,8 @@
-"""Derived data whose form changes between versions: postings, what asks, non-English words, and token vectors.
+"""Upgrades a source's derived data whose format changes between versions.
 
-Reads items through the source's adapter, writes blocks of postings, whether passages ask, the lexical documents of
-other languages than English, and the token vectors of words alone. A source with an older layout can still be
-searched; the sweep brings it up to the newest.
+These are postings, whether passages ask, the lexical documents of languages other than English, and the token vectors
+of words alone. Reads items through the source's adapter. A source with an older layout can still be searched; the sweep
+upgrades it to the newest.
 """
 
 from typing import Any
@@ -25,9 +25,9 @@ from search.vectors.token_vectors import drop_punctuation
 
 
 def bring_up_layout(source: Source) -> None:
-    """Make what the newest layout has and this source has not. By the one worker that indexes the source.
+    """Create what the source lacks of the newest layout. Called by the one worker that indexes the source.
 
-    Where the model of the active space cannot be used now, its token vectors stay as they are until the next time.
+    If the model of the active space is unavailable, token vectors stay as they are until the next run.
     """
     if source.layout < Source.IN_LANGUAGES:
         _bring_up_words(source)
@@ -36,7 +36,7 @@ def bring_up_layout(source: Source) -> None:
 
 
 def _bring_up_words(source: Source) -> None:
-    """Postings, what asks, and the words of other languages."""
+    """Postings, whether passages ask, and the words of other languages."""
     for batch in batches_of_items(source, 0):
         # Index the words again of items that are not in English alone. Nothing is embedded for it.
         texts = {item.number: item_texts(item) for item in batch.items}
@@ -52,7 +52,7 @@ def _bring_up_words(source: Source) -> None:
 
 
 def _keep_words_alone(source: Source) -> bool:
-    """Drop the token vectors of punctuation in the active space; False where its model cannot be used now."""
+    """Delete the token vectors of punctuation in the active space; False if its model is unavailable."""
     try:
         space = active_space()
         embedder = embedder_for(space)
@@ -93,7 +93,7 @@ def _mark_asking(source: Source, items: list[ItemText]) -> None:
 
 
 def find_lost_postings() -> list[int]:
-    """Sources whose blocks of postings are not what their items ask for. Reads every item and every block."""
+    """Sources whose blocks of postings do not match their items. Reads every item and every block."""
     parameters = {
         "items": ITEMS_PER_BLOCK,
         "item_bytes": ITEM.itemsize,
@@ -106,5 +106,5 @@ def find_lost_postings() -> list[int]:
 
 
 def pack_again(source_ids: list[int]) -> int:
-    """Let the sweep have the postings of these sources packed anew; how many."""
+    """Mark these sources so that the sweep repacks their postings; returns how many."""
     return Source.objects.filter(pk__in=source_ids).update(layout=0)

@@ -11,7 +11,7 @@ from search.sources import SourceFacts
 
 
 def put_source(facts: SourceFacts, *, first_changed: int | None) -> None:
-    """Store what the index keeps of a source; with `first_changed`, its items from there on count as behind."""
+    """Store a source's facts; with `first_changed`, mark its items from that one on as behind."""
     with connection.cursor() as cursor:
         cursor.execute(load_sql("search", "put_source"), asdict(facts))
         (source_id,) = cursor.fetchone()
@@ -21,13 +21,13 @@ def put_source(facts: SourceFacts, *, first_changed: int | None) -> None:
 
 
 def drop_source(*, owner_id: int, kind: str, object_id: int) -> None:
-    """Delete a source and all that was derived from it."""
+    """Delete a source and everything derived from it."""
     delete_sources(
         Source.objects.filter(owner_id=owner_id, kind=kind, object_id=object_id).values_list("pk", flat=True)
     )
 
 
 def delete_sources(source_ids: Collection[int]) -> int:
-    """Delete sources with their derived rows; how many rows."""
+    """Delete sources with their derived rows; returns the number of rows."""
     deleted, _ = Source.objects.filter(pk__in=list(source_ids)).delete()
     return deleted

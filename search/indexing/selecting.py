@@ -1,4 +1,4 @@
-"""Which sources are not in a space as they should be: missing, stale or failed.
+"""Selects the sources whose rows in a space have defects: missing, stale or failed.
 
 The recorded index states are compared with the rows themselves, so that damage is found too.
 """
@@ -24,7 +24,7 @@ DEFECTS: tuple[Defect, ...] = get_args(Defect)
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Whose and which sources; None means any."""
+    """Which sources, and of which owners; None means any."""
 
     owner_id: int | None = None
     source_id: int | None = None
@@ -43,7 +43,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Items of a source whose vectors are not what its documents ask for, the first of them, and how many."""
+    """Items of a source whose vectors do not match its lexical documents: the first of them, and how many."""
 
     source_id: int
     first_item: int
@@ -53,7 +53,7 @@ class Damage:
 def find_damage(
     space: EmbeddingSpace, defects: tuple[Defect, ...], selection: Selection | None = None, *, limit: int | None = None
 ) -> list[Damage]:
-    """Sources that count as indexed in the active space and have items of these defects. Reads every item."""
+    """Sources that count as indexed in the active space but have items with these defects. Reads every item."""
     selection = selection or Selection()
     parameters: dict[str, Any] = {
         "space": space.pk,
@@ -70,7 +70,7 @@ def find_damage(
 
 
 def mark_damage(damages: list[Damage], space: EmbeddingSpace) -> int:
-    """Let the index states say that these sources are behind, from their first damaged item on; how many."""
+    """Mark these sources as behind from their first damaged item on; returns how many."""
     rows = SourceIndex.objects.filter(space=space, source_id__in=[damage.source_id for damage in damages])
     states = {state.source_id: state for state in rows}
     for damage in damages:
@@ -84,7 +84,7 @@ def mark_damage(damages: list[Damage], space: EmbeddingSpace) -> int:
 def select_active(
     space: EmbeddingSpace, selection: Selection, defects: tuple[Defect, ...], *, mark: bool = True
 ) -> dict[int, int]:
-    """Sources to index again in the active space, with their numbers of items; damage is marked if asked."""
+    """Sources to index again in the active space, with their numbers of items; with `mark`, damage is recorded."""
     damages = find_damage(space, defects, selection)
     if mark:
         mark_damage(damages, space)
@@ -93,7 +93,7 @@ def select_active(
 
 
 def select_building(space: EmbeddingSpace, selection: Selection, defects: tuple[Defect, ...]) -> dict[int, int]:
-    """Sources that a space which is being built does not hold as they are, with their numbers of items."""
+    """Sources whose rows in a space that is being built are not up to date, with their numbers of items."""
     if defects == DEFECTS:
         return dict(sources_to_build(space, selection.condition).values_list("pk", "item_count"))
     refused = Q(state__isnull=False) & ~Q(state__refused={}) if "failed" in defects else Q(pk__in=[])

@@ -25,8 +25,7 @@ class IndexStatus:
 @dataclass(frozen=True, slots=True)
 class IndexCounts:
     """Counts over one owner or over everybody. Of the items, `pending` wait for a worker, `given_up` belong to
-    sources whose attempts are used up, and `failed` were refused one by one.
-    """
+    sources without attempts left, and `failed` were refused individually."""
 
     sources: int
     items: int
@@ -52,7 +51,7 @@ def index_status(*, owner: AbstractBaseUser) -> IndexStatus:
 
 
 def count_index(*, owner_id: int | None) -> IndexCounts:
-    """The counts of one owner, or of the whole installation where it is None. One query."""
+    """The counts of one owner, or of the whole installation if it is None. One query."""
     parameters = {"owner": owner_id, "space": active_space().pk, "max_attempts": EMBEDDING.max_attempts}
     with connection.cursor() as cursor:
         cursor.execute(load_sql("search", "index_status"), parameters)

@@ -1,7 +1,7 @@
-"""Finds work that was missed, and rows that belong to nothing any more.
+"""Finds work that was missed, and orphaned rows.
 
-Missed: a lost task, a killed worker, an endpoint that was down. Orphaned: rows of items that no longer exist, and
-rows whose owner is not their source's, which nobody must find.
+Missed: because of a lost task, a killed worker, or an endpoint that was down. Orphaned: rows of items that no longer
+exist, and rows whose owner is not their source's, which nobody may find.
 """
 
 from itertools import islice
@@ -35,21 +35,21 @@ def with_state(space: EmbeddingSpace) -> QuerySet[Any, Any]:
 
 
 def is_behind() -> Q:
-    """The condition, on sources with their state, that their index does not show them as they are."""
+    """The condition, on sources with their state, that their index is out of date."""
     return Q(state__isnull=True) | ~Q(state__indexed_version=F("version"))
 
 
 def sources_behind() -> QuerySet[Any, Any]:
-    """Sources whose index in the active space is behind or of an older layout, those that wait longest first."""
+    """Sources whose index in the active space is behind or has an older layout, those waiting longest first."""
     behind = is_behind() | Q(layout__lt=Source.LAYOUT)
     return with_state(active_space()).filter(behind, version__gt=0).order_by("updated_at")
 
 
 def sources_to_index(*, limit: int) -> list[int]:
-    """Ids of sources whose index is behind and that no task in the queue is about, those that wait longest first.
+    """Ids of sources whose index is behind and that have no task in the queue, those waiting longest first.
 
-    A source that failed is tried again with growing pauses, as `EMBEDDING` has it;
-    `manage.py reembed --only failed` tries it again after that.
+    A source that failed is retried with growing pauses, as set by `EMBEDDING`; after that, `manage.py reembed --only
+    failed` retries it.
     """
     due = Q(state__isnull=True) | Q(state__error="") | EMBEDDING.due(timezone.now(), prefix="state__")
     numbers = sources_behind().filter(due).values_list("pk", flat=True).iterator(chunk_size=LOOKED_UP)
@@ -60,19 +60,19 @@ def sources_to_index(*, limit: int) -> list[int]:
 
 
 def _not_in_hand(source_ids: list[int]) -> list[int]:
-    """Those that no task is about. Asked for apart: the queue may lie on another server than the sources."""
+    """Those without a task. A query of its own, because the queue may lie on another server than the sources."""
     keys = {f"{INDEX}:{number}": number for number in source_ids}
     in_hand = set(OwnerTask.objects.filter(key__in=keys).values_list("key", flat=True))
     return [number for key, number in keys.items() if key not in in_hand]
 
 
 def reconcile_sources() -> int:
-    """Put right the sources that do not say what their objects do, of every kind; how many."""
+    """Correct the sources of every kind whose facts differ from their objects'; returns how many."""
     return sum(adapter.reconcile() for adapter in registered().values())
 
 
 def count_orphans() -> dict[str, int]:
-    """Orphaned rows by table, only tables that have any. Reads every derived row."""
+    """Orphaned rows by table, for tables that have any. Reads every derived row."""
     counts = {}
     with connection.cursor() as cursor:
         for table, number in DERIVED_TABLES.items():
@@ -82,7 +82,8 @@ def count_orphans() -> dict[str, int]:
 
 
 def delete_orphans() -> int:
-    """Delete orphaned rows; how many. What is missing then is found as damage and made again, postings by the sweep."""
+    """Delete orphaned rows; returns how many. Anything missing afterwards is found as damage and recreated; postings
+    by the sweep."""
     deleted = sum(_delete_orphans(table, number) for table, number in DERIVED_TABLES.items())
     if deleted:
         pack_again(find_lost_postings())
@@ -90,7 +91,7 @@ def delete_orphans() -> int:
 
 
 def _delete_orphans(table: str, number: str) -> int:
-    """From one table; token vectors go with their passages."""
+    """Delete those of one table; passages take their token vectors along."""
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(_statement("orphans", table, number), {"space": active_space().pk})
         numbers = {"numbers": [row[0] for row in cursor.fetchall()]}

@@ -20,7 +20,7 @@ LOCK_TIMEOUT_S = 5
 
 
 class NotBuilt(ConvMemoryError):
-    """Sources that can be found now are not yet in the new space, or somebody works on them this moment."""
+    """Searchable sources are not yet in the new space, or are being indexed at this moment."""
 
     def __init__(self, source_ids: list[int]) -> None:
         self.source_ids = source_ids
@@ -28,9 +28,10 @@ class NotBuilt(ConvMemoryError):
 
 
 def build_vector_index(space: EmbeddingSpace, *, like: EmbeddingSpace) -> bool:
-    """Build the index of `space`, concurrently, in the groups where `like` has one or needs one; whether one was built.
+    """Build the index of `space`, concurrently, in the groups where `like` has one or needs one; returns whether one
+    was built.
 
-    Passages are cut the same way in every space, so the number that an owner has in `like` decides.
+    Passages are split the same way in every space, so an owner's number of passages in `like` decides.
     """
     built = False
     for group in every_group():
@@ -48,7 +49,7 @@ def switch_to(space: EmbeddingSpace) -> None:
 
     Raises:
         InvalidInput: it is not being built.
-        NotBuilt: something that can be found in the active space would be lost; nothing was changed.
+        NotBuilt: something searchable in the active space would be lost; nothing was changed.
     """
     try:
         with transaction.atomic():

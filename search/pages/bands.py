@@ -1,6 +1,6 @@
 """How likely a hit answers, as three words instead of a number. Pure.
 
-Decided by the calibrated relevance if there is one, otherwise by score, similarity and matching words of the hit.
+Decided by the calibrated relevance if there is one, otherwise by the hit's score, similarity and matching words.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ STRONG_COSINE, RELATED_COSINE = 0.45, 0.30
 
 
 class Scored(Protocol):
-    """What of a hit is looked at."""
+    """The values of a hit that decide its band."""
 
     @property
     def relevance(self) -> float | None: ...
@@ -28,7 +28,7 @@ class Scored(Protocol):
 
 
 def band_of(hit: Scored, best_score: float) -> Band:
-    """By relevance. Without one: strong where score and meaning, or score and words, are near the best."""
+    """By relevance. Without one: strong if score and meaning, or score and words, are near the best."""
     if hit.relevance is None:
         return _guessed_band(hit, best_score)
     if hit.relevance >= STRONG_RELEVANCE:

@@ -27,7 +27,7 @@ MODE_NAMES = {"semantic": _("by meaning"), "full_text": _("by words")}
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """One chip: `clear` is the query of the address without what it filters by, `cleared` the form's fields then."""
+    """One chip. `clear` is the address's query without its filter, `cleared` the form's fields for that."""
 
     name: str
     label: str
@@ -39,7 +39,7 @@ class Chip:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A value that a chip can be set to; `count` of conversations with it, among those that the other chips leave."""
+    """A value for a chip; `count` is the number of conversations with it that pass the other chips."""
 
     value: str
     label: str
@@ -49,7 +49,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What the chips can be set to."""
+    """The values that the chips offer."""
 
     agents: tuple[Choice, ...]
     projects: tuple[Choice, ...]
@@ -58,7 +58,7 @@ class Choices:
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """A stretch of time to choose; `query` is that of the address with it, `values` the form's fields."""
+    """A period to choose; `query` is the address's query with it, `values` the form's fields."""
 
     label: str
     query: str
@@ -66,7 +66,7 @@ class Preset:
 
 
 def chips_of(box: SearchBox) -> list[Chip]:
-    """The chips in order; one that filters says by what."""
+    """The chips in order; an active one shows its filter."""
     spoken = ",".join(SPOKEN)
     return [
         _chip(box, "agent", gettext("Agent"), box.agent, {"agent": ""}),
@@ -107,7 +107,7 @@ def _listed(*words: "StrOrPromise") -> str:
 
 
 def time_label(box: SearchBox) -> str:
-    """The stretch of time that the box is limited to, in words."""
+    """The box's period, in words."""
     if box.after and box.before:
         return (
             box.after
@@ -120,7 +120,7 @@ def time_label(box: SearchBox) -> str:
 
 
 def presets_of(box: SearchBox, today: date) -> list[Preset]:
-    """Stretches of time that end today."""
+    """Periods that end today."""
     starts = (
         (gettext("Today"), today),
         (gettext("Past 7 days"), today - timedelta(days=6)),
@@ -154,7 +154,8 @@ def choices_of(owner: User, box: SearchBox) -> Choices:
 
 
 def _counted(rows: Iterable[tuple[tuple[str, ...], int]], place: int, chosen: tuple[str, ...]) -> Counter[str]:
-    """How many conversations have each value at `place`, among those that have what is chosen at the other places."""
+    """How many conversations have each value in column `place`, among those that match the choices in the other
+    columns."""
     others = [at for at, wanted in enumerate(chosen) if wanted and at != place]
     counts: Counter[str] = Counter()
     for values, count in rows:
@@ -163,7 +164,7 @@ def _counted(rows: Iterable[tuple[tuple[str, ...], int]], place: int, chosen: tu
 
 
 def _choices(counts: Counter[str], chosen: str, label: Callable[[str], str]) -> tuple[Choice, ...]:
-    """The values that any conversation has, most first; the chosen one in any case."""
+    """The values that conversations have, most frequent first, and always the chosen one."""
     values = {value: count for value, count in counts.items() if value and (count or value == chosen)}
     if chosen:
         values.setdefault(chosen, 0)
@@ -172,7 +173,8 @@ def _choices(counts: Counter[str], chosen: str, label: Callable[[str], str]) -> 
 
 
 def with_full_names(box: SearchBox, choices: Choices) -> SearchBox:
-    """The box with agent, project and source as people type them: in any case, a project by its last part."""
+    """The box with the full names of agent, project and source; people may type them in any case, a project by its
+    last part."""
     found: dict[str, Any] = {
         name: full
         for name, known in (("agent", choices.agents), ("project", choices.projects), ("source", choices.sources))
@@ -182,7 +184,7 @@ def with_full_names(box: SearchBox, choices: Choices) -> SearchBox:
 
 
 def _full_name(typed: str, known: Iterable[Choice]) -> str:
-    """The known value that is meant; "" where none is."""
+    """The known value that was meant; "" if there is none."""
     wanted = typed.lower()
     values = [choice for choice in known if choice.count or not choice.is_chosen]
     for matches in (

@@ -34,7 +34,7 @@ REASONS = {
 class HitView:
     """A hit as the list shows it: `key` names it in the page's address, `heading` is its question or its headings.
 
-    `percent` is its similarity, `likelihood` in how many of 100 searches such a hit answers, where that is known.
+    `percent` is its similarity; `likelihood` is how many of 100 such hits answer, if that is known.
     """
 
     key: str
@@ -56,7 +56,7 @@ class HitView:
 
 @dataclass(frozen=True, slots=True)
 class HitGroup:
-    """The hits in one conversation or document, best first: `shown` at once, `more` unfolded."""
+    """The hits in one conversation or document, best first: `shown` at once, `more` when unfolded."""
 
     key: str
     title: str
@@ -74,7 +74,8 @@ class HitGroup:
 
 
 def group_hits(hits: Sequence[Hit | SectionHit], box: SearchBox) -> list[HitGroup]:
-    """The hits by what they stand in; a band never falls from one group to the next but where the best hits do."""
+    """The hits by conversation or document, in the order of each one's best hit, with bands that never rise down the
+    page."""
     best = max((hit.score for hit in hits), default=0.0)
     by_home: dict[str, list[Hit | SectionHit]] = {}
     for hit in hits:
@@ -86,7 +87,7 @@ def group_hits(hits: Sequence[Hit | SectionHit], box: SearchBox) -> list[HitGrou
 
 
 def by_band(groups: Iterable[HitGroup]) -> tuple[list[HitGroup], list[HitGroup]]:
-    """The groups to show first, and those that are less likely, each in their order."""
+    """The groups to show first, and the less likely ones, each in their order."""
     groups = list(groups)
     unlikely = [group for group in groups if group.band == "less likely"]
     return [group for group in groups if group.band != "less likely"], unlikely
@@ -145,7 +146,7 @@ def view_hit(hit: Hit | SectionHit, box: SearchBox, best: float) -> HitView:
 
 
 def _place_of(hit: Hit | SectionHit) -> str:
-    """Where in its conversation or document a hit stands, counted as people count."""
+    """The hit's place in its conversation or document, counted from one."""
     if isinstance(hit, Hit):
         return gettext("turn %(number)s") % {"number": hit.turn_number + 1}
     if hit.page:
@@ -154,7 +155,7 @@ def _place_of(hit: Hit | SectionHit) -> str:
 
 
 def _preview_url(url: str, *, is_section: bool, object_id: int) -> str:
-    """The address of the hit's preview: that of the hit itself, with its query."""
+    """The address of the hit's preview: the hit's own, with its query."""
     query = url.partition("?")[2].partition("#")[0]
     name = "preview-section" if is_section else "preview-turn"
     return f"{reverse(name, args=[object_id])}?{query}"

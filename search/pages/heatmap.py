@@ -1,6 +1,6 @@
-"""The days of the last year as the home page draws them: how much was said on each, in words, and where it is found.
+"""The days of the last year as the home page draws them: how much was said on each, in words, with a link to it.
 
-Each day's words are put together here, once: a template would take longer for them than for all the rest of the page.
+Each day's words are assembled here, once: a template would take longer for them than for the rest of the page.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,7 +16,7 @@ from convmemory.conversations.statistics import Day
 
 @dataclass(frozen=True, slots=True)
 class HeatmapDay:
-    """A day; `said` and `address` are "" where nothing was said on it."""
+    """A day; `said` and `address` are "" if nothing was said on it."""
 
     level: int
     said: str = ""

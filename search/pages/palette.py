@@ -1,4 +1,4 @@
-"""What the palette offers for a typed text: conversations and documents by title, projects, searches, commands."""
+"""The entries of the palette for a typed text: conversations and documents by title, projects, searches, commands."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -51,7 +51,7 @@ class Section:
 
 
 def palette_sections(*, owner: User, text: str) -> list[Section]:
-    """The sections that hold anything, those of the archive first. At most four queries."""
+    """The sections that have entries, those of the archive first. At most four queries."""
     words = text[:MAX_TEXT_CHARS].split()
     found = (
         Section(gettext("Search"), tuple(_search_entry(text.strip()) if words else ())),
@@ -71,7 +71,7 @@ def _search_entry(text: str) -> Iterator[Entry]:
 
 
 def _conversations(owner: User, words: Iterable[str]) -> Iterator[Entry]:
-    """By words of the title; the newest where nothing is typed."""
+    """By words of the title; the newest if nothing is typed."""
     rows = Conversation.objects.filter(owner_id=owner.pk, archived_at=None)
     for word in words:
         rows = rows.filter(title__icontains=word)

@@ -16,7 +16,7 @@ MAX_ADDRESS_CHARS = 1_000
 
 
 def remember_search(*, owner: User, box: SearchBox) -> None:
-    """Note that the owner searched for this; the oldest that are not saved are forgotten. Two queries."""
+    """Store this search of the owner's, and delete the oldest unsaved ones. Two queries."""
     address = box.query_string
     if not box.q or len(address) > MAX_ADDRESS_CHARS:
         return
@@ -29,7 +29,7 @@ def remember_search(*, owner: User, box: SearchBox) -> None:
 
 
 def save_search(*, owner: User, box: SearchBox) -> PastSearch:
-    """Keep this search on the owner's list. Raises: InvalidInput where there is nothing to keep, or no room."""
+    """Save this search to the owner's list. Raises: InvalidInput if it is empty, or the list is full."""
     address = box.query_string
     if not address or len(address) > MAX_ADDRESS_CHARS:
         raise InvalidInput(f"A search to save has a query or filters, and at most {MAX_ADDRESS_CHARS} characters.")
@@ -43,7 +43,7 @@ def save_search(*, owner: User, box: SearchBox) -> PastSearch:
 
 
 def forget_search(*, owner: User, search_id: int) -> None:
-    """Take a search off both lists. Raises: NotFound."""
+    """Delete a search from both lists. Raises: NotFound."""
     gone, _ = PastSearch.objects.filter(owner_id=owner.pk, pk=search_id).delete()
     if not gone:
         raise NotFound(f"There is no search {search_id}.")

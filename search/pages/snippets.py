@@ -1,7 +1,7 @@
 """Passages as a list shows them: on one line, without markup, with the query's words marked. Pure.
 
-Markdown loses its markup, tables their bars, terminal output its colour codes. Removing text moves no mark: a mark is
-given as characters of the passage, and the text is split at marks before anything is removed.
+Markdown loses its markup, tables their bars, terminal output its colour codes. Removing text moves no mark: marks are
+character offsets in the passage, and the text is split at marks before anything is removed.
 """
 
 import re
@@ -38,14 +38,14 @@ _UNMARKED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A stretch of a passage; `is_match` where it is a word of the query."""
+    """A stretch of a passage; `is_match` if it is a word of the query."""
 
     text: str
     is_match: bool
 
 
 def show_marks(text: str, marks: Sequence[tuple[int, int]]) -> tuple[Piece, ...]:
-    """A passage in pieces as it reads, those at `marks` (start, end; in order) marked."""
+    """A passage in pieces for display, with those at `marks` (start, end; in order) marked."""
     cuts, pieces, end = _cuts(text), [], 0
     for start, stop in marks:
         pieces += [Piece(_without(text, cuts, end, start), is_match=False)]
@@ -56,12 +56,12 @@ def show_marks(text: str, marks: Sequence[tuple[int, int]]) -> tuple[Piece, ...]
 
 
 def without_markup(text: str) -> str:
-    """The text as it reads."""
+    """The text as a person reads it."""
     return _without(text, _cuts(text), 0, len(text))
 
 
 def _cuts(text: str) -> list[tuple[int, int, str]]:
-    """What of the text is markup: from, to, and what is put in. Bars are markup where lines begin with them."""
+    """The markup of the text: from, to, and the replacement. Bars are markup if lines begin with them."""
     found = _MARKUP.finditer(text)
     if not _TABLE_ROW.search(text):
         found = (match for match in found if match.lastgroup not in _OF_TABLES)
@@ -69,7 +69,7 @@ def _cuts(text: str) -> list[tuple[int, int, str]]:
 
 
 def _without(text: str, cuts: Sequence[tuple[int, int, str]], start: int, stop: int) -> str:
-    """`text[start:stop]` without what the cuts take out, each with what is put in where it begins."""
+    """`text[start:stop]` with the cuts made, each replaced where it begins."""
     kept, place = [], start
     within = (cut for cut in cuts if cut[1] > start and cut[0] < stop)
     for cut_start, cut_end, put_in in within:
@@ -79,9 +79,9 @@ def _without(text: str, cuts: Sequence[tuple[int, int, str]], start: int, stop: 
 
 
 def mark_words(text: str, query: str) -> tuple[Piece, ...]:
-    """`text` in pieces, those that are words of the query marked; words that stand everywhere are not.
+    """`text` in pieces, with words of the query marked, except very common words.
 
-    Where the query quotes phrases and the text holds one, the phrases alone are marked.
+    If the query quotes phrases and the text contains one, only the phrases are marked.
     """
     pattern = _phrases_in(text, query) or _words_of(query)
     if pattern is None or not text:
@@ -102,7 +102,7 @@ def _words_of(query: str) -> re.Pattern[str] | None:
 
 
 def _whole(wanted: Collection[str]) -> re.Pattern[str]:
-    """Finds any of what is wanted, the longest first, where no word that is cut would be left beside it."""
+    """A pattern for any of `wanted`, the longest first, that matches only whole words."""
     patterns = (
         f"{f'(?<!{_LETTER})' if _OPENS.search(text) else ''}{re.escape(text)}"
         f"{f'(?!{_LETTER})' if _CLOSES.search(text) else ''}"

@@ -157,7 +157,7 @@ def send_digest_query(owner_id: int, home: int) -> PendingQuery:
 
 
 def current_postings(owner_id: int, home: int, digest: Digest) -> Postings | None:
-    """The owner's postings as they are now, None where there are none. No query where the held ones are those."""
+    """The owner's postings as they are now, None if there are none. No query where the held ones are those."""
     if digest == NO_BLOCKS:
         HOLDER.drop(owner_id, home)
         return None

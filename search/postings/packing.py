@@ -1,8 +1,8 @@
-"""Packing the postings of items: which word stands in which item, how often, and who said it.
+"""Packing the postings of items: which word occurs in which item, how often, and who said it.
 
-A block holds the postings of some items that follow each other (`PostingBlock`), made from their lexical documents in
-the transaction that stores or deletes those. It is never changed but packed anew and replaced, under another id, by
-which a process that holds the block sees that it is old (`search/postings/held.py`).
+A block contains the postings of some consecutive items (`PostingBlock`), made from their lexical documents in the
+transaction that stores or deletes those. It is never changed: repacking replaces it by a block with another id, by
+which a process that has cached the block notices (`search/postings/held.py`).
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,7 +24,7 @@ HOMES: Sequence[tuple[int, str]] = ((PostingBlock.Home.SPOKEN, "spoken"), (Posti
 
 
 def pack_postings(source: Source, items: Iterable[int]) -> None:
-    """Pack the blocks that hold these items anew. Within the transaction that changes their lexical documents."""
+    """Repack the blocks of these items. Within the transaction that changes their lexical documents."""
     numbers = sorted({item // ITEMS_PER_BLOCK for item in items})
     if not numbers:
         return
@@ -45,6 +45,6 @@ def pack_postings(source: Source, items: Iterable[int]) -> None:
 
 
 def drop_postings(source: Source, first_item: int) -> None:
-    """Let go of this item and later ones, which are gone. Within the transaction that deletes them."""
+    """Delete the postings of this item and all later ones. Within the transaction that deletes those items."""
     PostingBlock.objects.filter(source=source, number__gt=first_item // ITEMS_PER_BLOCK).delete()
     pack_postings(source, [first_item])

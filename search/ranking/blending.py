@@ -1,7 +1,7 @@
 """How much a reranker counts beside the fused score: never alone. Pure.
 
-Its weight is found by trying some on labelled questions. A reranker whose gain is not certain gets none, so that a bad
-one does no harm; a weight has a limit, so that the best of them is not obeyed either.
+Its weight is fitted on labelled questions. A reranker whose gain is not significant gets weight 0, so that a bad one
+does no harm; the weight is also capped, so that even the best does not decide alone.
 """
 
 from collections.abc import Sequence
@@ -26,9 +26,9 @@ LARGEST = 1e30
 
 @dataclass(frozen=True, slots=True)
 class Reranked:
-    """A question's best hits in the fused order: their fused and the reranker's scores, and which of them are right.
+    """A question's best hits in the fused order: their fused and reranker scores, and which of them are right.
 
-    `fold` names what must not be torn apart when questions are left out.
+    `fold` names the group of questions that is left out together.
     """
 
     fold: str
@@ -39,10 +39,10 @@ class Reranked:
 
 @dataclass(frozen=True, slots=True)
 class WeightFit:
-    """The weight to use, how many questions it was found on, and what it gains in mean reciprocal rank.
+    """The weight to use, the number of questions it was fitted on, and its gain in mean reciprocal rank.
 
-    `before` is without the reranker, `after` with weights that were found without the question's fold; `low` to `high`
-    is the 95 % interval of the difference.
+    `before` is without the reranker, `after` with weights fitted without the question's fold; `low` to `high` is the 95
+    % interval of the difference.
     """
 
     weight: float
@@ -54,21 +54,21 @@ class WeightFit:
 
 
 def as_scores(scores: Sequence[float]) -> Scores:
-    """What a reranker gave, within what can be added up: it may be on any scale."""
+    """A reranker's scores, clipped to finite numbers: they may be on any scale."""
     return np.asarray(scores, np.float64).clip(-LARGEST, LARGEST).astype(np.float32)
 
 
 def blended_order(fused: Scores, reranked: Scores, weight: float) -> NDArray[np.int64]:
-    """Indices, best first, of hits that stand in the fused order; with weight 0 that order itself.
+    """Indices, best first, of hits in the fused order; with weight 0 that order itself.
 
-    Both scores are scaled to 0..1 among these hits. A hit that was put first for diversity keeps its place.
+    Both scores are scaled to 0..1 among these hits. A hit that diversity moved to the front keeps its place.
     """
     total = scale(np.minimum.accumulate(fused)) + np.float32(weight) * scale(reranked)
     return np.argsort(-total, kind="stable")
 
 
 def fit_weight(questions: Sequence[Reranked]) -> WeightFit:
-    """The weight with the best mean reciprocal rank, 0 where the gain on folds left out may be chance."""
+    """The weight with the best mean reciprocal rank; 0 if the gain on left-out folds may be chance."""
     values = np.array([[_reciprocal_rank(question, weight) for weight in WEIGHTS] for question in questions])
     folds = _fold_numbers(questions)
     honest = np.zeros(len(questions))
@@ -87,14 +87,14 @@ def _reciprocal_rank(question: Reranked, weight: float) -> float:
 
 
 def _fold_numbers(questions: Sequence[Reranked]) -> NDArray[np.int64]:
-    """The part that each question is left out with; of a single fold, questions by turns."""
+    """The fold in which each question is left out; with a single group, questions take turns."""
     names = sorted({question.fold for question in questions})
     places = range(len(questions)) if len(names) == 1 else [names.index(question.fold) for question in questions]
     return np.array(places) % FOLDS
 
 
 def _interval(differences: NDArray[np.float64]) -> tuple[float, float]:
-    """The 95 % bootstrap interval of their mean; the same at every call."""
+    """The 95 % bootstrap interval of the mean; the same at every call."""
     chosen = np.random.default_rng(0).integers(0, len(differences), (RESAMPLES, len(differences)))
     low, high = np.quantile(differences[chosen].mean(axis=1), [0.025, 0.975])
     return float(low), float(high)

@@ -1,7 +1,7 @@
-"""The calibration of relevance: what makes a probability of evidence, read from `relevance.json` and checked.
+"""The calibration of relevance: turns evidence into a probability; read from `relevance.json` and checked.
 
-A model of vectors has calibrations of its own, by the mode of the search; a search by words has one for all. What comes
-without a calibration has no relevance, and nothing is silenced for it. Source: docs/adr/0058-calibrated-relevance.md.
+An embedding model has its own calibrations, one per search mode; search by words has one for all. Results without a
+calibration have no relevance, and are never silenced. Source: docs/adr/0058-calibrated-relevance.md.
 """
 
 import json
@@ -23,7 +23,7 @@ WORDS = "words"
 
 
 class CalibrationError(ConvMemoryError):
-    """The file of calibrations is not what this version reads."""
+    """The file of calibrations is not valid for this version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Odds:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """How likely anything answers, and if so, how likely each candidate does."""
+    """The probability that anything answers, and given that, the probability for each candidate."""
 
     anything: Odds
     candidate: Odds
@@ -55,7 +55,7 @@ class Calibration:
 
 
 def calibration_of(model: str, mode: str) -> Calibration | None:
-    """That of a model and a mode, None where there is none. Raises: CalibrationError."""
+    """The calibration for a model and a mode, None if there is none. Raises: CalibrationError."""
     return _calibrations().get(WORDS if mode == "full_text" else model, {}).get(mode)
 
 

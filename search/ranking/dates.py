@@ -51,7 +51,7 @@ _LEADS_TO_DATE = re.compile(r"\b(?:on|since|until|till|by|from|before|after|of|t
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """A day, a month or a year; without a year, the same time of every year, the `likely` one above all."""
+    """A day, a month or a year; without a year, the same time of every year, preferably the `likely` one."""
 
     year: int | None
     month: int | None
@@ -60,7 +60,7 @@ class Period:
 
     @property
     def label(self) -> str:
-        """As people write it: "13 October 2023", "October 2023", "2023"."""
+        """For people: "13 October 2023", "October 2023", "2023"."""
         year = self.year or self.likely
         words = [self.day, self.month and _NAMES[self.month - 1].capitalize(), year]
         return " ".join(str(word) for word in words if word)
@@ -90,11 +90,11 @@ class Period:
 
 
 class Days(Protocol):
-    """Some days, and what is near to them."""
+    """A range of days, and what is near to it."""
 
     @property
     def softness(self) -> float:
-        """In how many days outside of them what a turn counts for falls to 1/e."""
+        """The distance in days at which a turn's share falls to 1/e."""
 
     def days_from(self, moment: date) -> int:
         """How many days `moment` lies outside, 0 inside."""
@@ -105,13 +105,13 @@ def _distance(moment: date, first: date, last: date) -> int:
 
 
 def named_period(text: str) -> Period | None:
-    """The first date that `text` names, the most exact kind first; None where it names none."""
+    """The first date that `text` names, the most precise kind first; None if it names none."""
     found = _find_date(text)
     return found[1] if found else None
 
 
 def named_date(text: str, today: date) -> tuple[str, Period] | None:
-    """The same with the words that name it, and with the year that is meant by "in March" on that day."""
+    """The same with the words that name it, and with the year that "in March" means on that day."""
     found = _find_date(text)
     if found is None:
         return None
@@ -128,7 +128,7 @@ def _find_date(text: str) -> tuple[str, Period] | None:
 
 
 def _is_other_word(match: re.Match[str]) -> bool:
-    """Whether "may" is the verb, "march" the walk, "dec" or "sep" short for anything else."""
+    """Whether "may" is the verb, "march" the walk, "dec" or "sep" an abbreviation of anything else."""
     found = match.groupdict()
     month = found.get("month") or ""
     if month.lower() not in _AMBIGUOUS or found.get("year"):

@@ -1,4 +1,4 @@
-"""The best items made diverse: one that is like a better one comes later. Reads the vectors of items."""
+"""Makes the best items diverse: an item similar to a better one comes later. Reads the vectors of items."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ HALF = np.dtype(">f2")  # as PostgreSQL sends half precision
 
 
 class PendingItemVectors:
-    """The statement that reads the vectors of the items `keys` on its way."""
+    """The query for the vectors of the items `keys`, already sent."""
 
     def __init__(self, query: PreparedQuery, keys: ItemKeys) -> None:
         sources, items = split_keys(keys)
@@ -27,7 +27,7 @@ class PendingItemVectors:
         self._shape = len(keys), query.active_space.dimensions
 
     def read(self) -> Vector:
-        """(n, dim), unit length, in the order of the keys; zeros where there is none."""
+        """(n, dim), unit length, in the order of the keys; zeros for an item without one."""
         ((places, data),) = self._pending.rows()
         vectors = np.zeros(self._shape, np.float32)
         if places:
@@ -36,9 +36,9 @@ class PendingItemVectors:
 
 
 def with_diverse_top(order: Order, scores: Scores, best: Order, vectors: Vector, *, relevance: float) -> Order:
-    """`order` with its first items made diverse; `relevance` is what their scores weigh, 0 to 1.
+    """`order` with its first items made diverse; `relevance` is the weight of their scores, 0 to 1.
 
-    `vectors` (n, dim) are those of the items at `best` (sorted); another item of the top is like none.
+    `vectors` (n, dim) belong to the items at `best` (sorted); any other item counts as similar to none.
     """
     top = order[:TOP_K]
     places = np.searchsorted(best, top).clip(max=len(best) - 1)

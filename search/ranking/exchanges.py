@@ -1,8 +1,8 @@
-"""The question before: people ask, and the answer is what the other says next.
+"""The preceding question: people ask, and the answer is what the other says next.
 
-The question holds the words that a later query uses, and the answer often does not. So an item counts for what was
-asked just before it, the named speaker's words count by themselves, and an item that asks and does not answer counts
-less. Source: docs/adr/0045-the-question-before.md.
+The question contains the words that a later query uses, and the answer often does not. An item therefore also counts
+for the question just before it, the named speaker's words count separately, and an item that asks without answering
+counts less. Source: docs/adr/0045-the-question-before.md.
 """
 
 import re
@@ -36,7 +36,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Spoken:
-    """Who said each of some passages (p,): `places` number its element, -1 where nobody knows."""
+    """The speaker of each passage (p,): `places` number its element, -1 if nobody knows."""
 
     places: Ints
     by_named: NDArray[np.bool_]
@@ -45,7 +45,7 @@ class Spoken:
 
     @classmethod
     def of(cls, utterances: Iterable[Utterance], named: Collection[str]) -> "Spoken":
-        """`named` are the names that stand in the query; where it is not exactly one, everybody counts as named."""
+        """`named` are the names in the query; unless it is exactly one, everybody counts as named."""
         known = list(utterances)
         one = next(iter(named)) if len(named) == 1 else None
         return cls(
@@ -57,19 +57,20 @@ class Spoken:
 
 
 def names_in(text: str, names: Iterable[str]) -> frozenset[str]:
-    """Those of the names of which a word stands in the text."""
+    """The names of which a word occurs in the text."""
     words = set(_WORD.findall(text.lower()))
     return frozenset(name for name in names if not words.isdisjoint(_WORD.findall(name.lower())))
 
 
 def is_question(text: str) -> bool:
-    """Whether a query is put as a question."""
+    """Whether a query is phrased as a question."""
     first_word = _WORD.search(text)
     return text.rstrip().endswith("?") or (first_word is not None and first_word[0].lower() in _OPEN_QUESTIONS)
 
 
 def named_share(utterances: Iterable[Utterance]) -> float:
-    """How far these are people with names, 0 to 1 without a step: 0 where all have one name or hardly any has one."""
+    """To what degree these are people with names, 0 to 1 without a step: 0 if all have the same name or hardly any
+    has one."""
     by_name = Counter(said.name for said in utterances)
     counts = sorted((count for name, count in by_name.items() if name), reverse=True)
     if len(counts) < 2:
@@ -81,7 +82,7 @@ def named_share(utterances: Iterable[Utterance]) -> float:
 def exchange_features(
     keys: ItemKeys, wide_keys: ItemKeys, matches: PassageMatches, utterances: Mapping[int, Utterance], text: str
 ) -> dict[str, Scores]:
-    """Features of the items `keys`; the passages are of `wide_keys`, which are these and the items before them."""
+    """Features of the items `keys`; the passages belong to `wide_keys`, which are these and the items before them."""
     named = names_in(text, {said.name for said in utterances.values() if said.name})
     said = Spoken.of((utterances.get(element, NOBODY) for element in matches.elements.tolist()), named)
     homes = wide_keys[matches.items]
@@ -103,26 +104,26 @@ def exchange_features(
 
 
 def _scores(matches: PassageMatches, chosen: NDArray[np.bool_], places: Ints, size: int) -> Scores:
-    """MaxSim at each of `size` places, by those passages alone."""
+    """MaxSim at each of `size` places, by these passages alone."""
     scores: Scores = matches.weights @ matches.of(chosen).best_of(places[chosen], size)
     return scores
 
 
 def _asked_before(keys: ItemKeys, homes: ItemKeys, matches: PassageMatches, said: Spoken) -> Scores:
-    """MaxSim of what is asked at the very end of the item before, where the named speaker is to answer."""
+    """MaxSim of the question at the very end of the preceding item, if the named speaker is to answer it."""
     after = homes + 1
     chosen = matches.asks & said.ends_item & said.next_by_named & np.isin(after, keys)
     return _scores(matches, chosen, np.searchsorted(keys, after), len(keys))
 
 
 def _strictly(asked: Scores, own: Scores, spread: float) -> Scores:
-    """What stands out from nearly all items, so that a question which many items resemble says nothing."""
+    """Only what stands out from nearly all items, so that a question that resembles many items counts for nothing."""
     found: Scores = np.maximum(0, asked - np.quantile(own, STRICT_QUANTILE)).astype(np.float32) / spread
     return found
 
 
 def _of_speaker(keys: ItemKeys, homes: ItemKeys, matches: PassageMatches, said: Spoken) -> Scores:
-    """The best MaxSim of an element of the named speaker, taken with what it was asked just before."""
+    """The best MaxSim of an element of the named speaker, together with the question just before it."""
     tells = said.by_named & ~matches.asks
     asked = matches.asks & said.next_by_named
     items = np.where(asked & said.ends_item, homes + 1, homes)
@@ -141,7 +142,7 @@ def _of_speaker(keys: ItemKeys, homes: ItemKeys, matches: PassageMatches, said: 
 def _settled(
     keys: ItemKeys, homes: ItemKeys, inside: NDArray[np.bool_], own: Scores, matches: PassageMatches, said: Spoken
 ) -> Scores:
-    """1 where the item's score does not rest on a question that it leaves to the next one, down to 0."""
+    """1 if the item's score does not rest on a question that it leaves to the next item, down to 0."""
     kept = inside & ~(matches.asks & said.ends_item)
     loss = own - _scores(matches, kept, np.searchsorted(keys, homes), len(keys))
     most = float(loss.max())

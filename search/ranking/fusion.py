@@ -1,7 +1,7 @@
-"""How features become one score, and scores one order. Pure: arrays in, arrays out.
+"""Combines features into one score, and scores into one order. Pure: arrays in, arrays out.
 
 Each feature is scaled to 0..1 within the query, then added with its weight: scaled scores keep the margins that
-reciprocal rank fusion throws away. Source: docs/adr/0007-fusion.md.
+reciprocal rank fusion discards. Source: docs/adr/0007-fusion.md.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ def scale(scores: Scores) -> Scores:
 
 
 def fuse(features: Mapping[str, Scores], weights: Mapping[str, float]) -> Scores:
-    """The weighted sum of the scaled features; those without a weight do not count."""
+    """The weighted sum of the scaled features; features without a weight do not count."""
     size = len(next(iter(features.values())))
     total = np.zeros(size, dtype=np.float32)
     for name, scores in features.items():
@@ -37,7 +37,7 @@ def fuse(features: Mapping[str, Scores], weights: Mapping[str, float]) -> Scores
 
 
 def scaled(name: str, scores: Scores) -> Scores:
-    """A feature as it is added up: scaled to 0..1, but for those that need no scaling; unseen items get 0."""
+    """A feature as it enters the sum: scaled to 0..1 unless it needs no scaling; unseen items get 0."""
     return np.nan_to_num(scores).astype(np.float32) if name in UNSCALED else scale(scores)
 
 
@@ -50,7 +50,7 @@ def best_first(scores: Scores, keys: ItemKeys) -> Order:
 
 
 def best_few(scores: Scores, keys: ItemKeys, count: int) -> Order:
-    """The first `count` of these, without ordering the others."""
+    """The first `count` of `best_first`, without ordering the others."""
     if len(scores) <= count:
         return best_first(scores, keys)
     least = np.partition(scores, len(scores) - count)[len(scores) - count]

@@ -1,6 +1,6 @@
-"""What a question says about when, applied to candidates: how near each is to the time, and which comes first.
+"""Applies the time in a question to candidates: how near each is to that time, and which comes first.
 
-Reads when items were written. Recency counts only where the question asks for the first or the latest time.
+Reads when items were written. Recency counts only if the question asks for the first or the latest.
 """
 
 from dataclasses import dataclass, replace
@@ -44,9 +44,9 @@ class Moments:
 
 
 def read_moments(query: PreparedQuery, keys: ItemKeys, *, item_count: int, of_all: Columns | None = None) -> Moments:
-    """When these items (keys sorted) of the `item_count` that the owner has were written.
+    """When these items (keys sorted) of the owner's `item_count` items were written.
 
-    One query, none where those `of_all` items have been read ahead.
+    One query, none if those `of_all` items have been read ahead.
     """
     if of_all is None and len(keys) > item_count * MANY_SHARE:
         (of_all,) = send_moments_query(query.owner_id).rows()
@@ -59,7 +59,7 @@ def read_moments(query: PreparedQuery, keys: ItemKeys, *, item_count: int, of_al
 
 
 def _moments_of_items(owner_id: int, keys: ItemKeys) -> tuple[ItemKeys, Ints, Ints]:
-    """Keys, days and seconds of those of the items that there are."""
+    """Keys, days and seconds of those of the items that exist."""
     sources, items = split_keys(keys)
     zone = timezone.get_current_timezone_name()
     parameters: dict[str, Any] = {"owner": owner_id, "sources": sources, "items": items, "zone": zone}
@@ -75,7 +75,7 @@ def _moments_in(columns: Columns) -> tuple[ItemKeys, Ints, Ints]:
 
 
 def date_features(query: PreparedQuery, keys: ItemKeys, moments: Moments | None) -> dict[str, Scores]:
-    """Where the query names days, how near to them each item was written."""
+    """How near to the days named in the query each item was written, if it names any."""
     if query.time is None or moments is None or not isinstance(query.time.meaning, (Period, Span)):
         return {}
     return {Feature.DATE: closeness(query.time.meaning, moments.days)}
@@ -84,7 +84,7 @@ def date_features(query: PreparedQuery, keys: ItemKeys, moments: Moments | None)
 def closeness(period: Days, days: NDArray[np.int64]) -> Scores:
     """For days, counted from 1970: 1 inside the period, falling to 0 outside it; 0 for all if none is within a week.
 
-    In the likely year of a period without a year it is twice that.
+    In the likely year of a period without a year the value is doubled.
     """
     distinct, places = np.unique(days, return_inverse=True)
     outside = [period.days_from(EPOCH + timedelta(days=day)) for day in distinct.tolist()]
@@ -98,7 +98,7 @@ def closeness(period: Days, days: NDArray[np.int64]) -> Scores:
 
 
 def in_order_of_time(query: PreparedQuery, scores: Scores, keys: ItemKeys, moments: Moments | None) -> Scores:
-    """The scores, where the query asks for the first or the latest answer, or for one before or after an event."""
+    """The scores for a query that asks for the first or the latest answer, or for one before or after an event."""
     if query.time is None or moments is None:
         return scores
     meaning = query.time.meaning
@@ -123,7 +123,7 @@ def earliness(scores: Scores, seconds: NDArray[np.int64], *, order: Order) -> Sc
 
 
 def beside(event: Beside, keys: ItemKeys, seconds: NDArray[np.int64]) -> Scores:
-    """0 to 1: 1 just before (after) the event, less the further away; 1 for the item that tells it; else 0."""
+    """0 to 1: 1 just before (after) the event and less further away; 1 for the item that tells of it; else 0."""
     key, sign = event.place.key, -1 if event.is_before else 1
     later = (seconds - event.place.second) * sign
     same = (later == 0) & ((keys - key) * sign > 0)
@@ -133,7 +133,7 @@ def beside(event: Beside, keys: ItemKeys, seconds: NDArray[np.int64]) -> Scores:
 
 
 def place_of_best(keys: ItemKeys, query: PreparedQuery) -> Place | None:
-    """Where and when the first of these items was written; None where there is none. One query."""
+    """Where and when the first of these items was written; None if there is none. One query."""
     moments = read_moments(query, keys[:1], item_count=len(keys))
     if not len(keys) or moments.seconds[0] == MISSING:
         return None

@@ -1,4 +1,4 @@
-"""What late interaction tells of the best items, and of what was asked just before them, as features.
+"""Late interaction features of the best items and of the questions just before them.
 
 Reads the passages of these items and of the items before them, and who said them.
 """
@@ -36,5 +36,5 @@ def with_late_features(retrieved: Retrieved, table: FeatureTable, best: Order) -
 
 
 def _send_utterances_queries(owner_id: int, near: NearPassages) -> list[Callable[[], dict[int, Utterance]]]:
-    """Send what finds who said the elements of the passages. One query for each kind of source."""
+    """Send the queries for the speakers of the passages' elements, one for each kind of source."""
     return [adapter_of(kind).send_utterances_query(owner_id, ids) for kind, ids in near.elements_by_kind().items()]

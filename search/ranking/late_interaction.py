@@ -29,10 +29,10 @@ _WORD = re.compile(r"\w+")
 
 @dataclass(frozen=True, slots=True)
 class PassageMatches:
-    """How well the query's tokens match some passages: `best` (q, p) cosines, and what the tokens weigh, (q,).
+    """How well the query's tokens match some passages: `best` (q, p) cosines, and the weights of the tokens, (q,).
 
-    `items` (p,) are places among the keys that were asked for, `elements` (p,) what holds the passages, of sources of
-    these `kinds` (p,), `asks` (p,) whether they are questions.
+    `items` (p,) are places among the requested keys, `elements` (p,) the elements of the passages, in sources of these
+    `kinds` (p,); `asks` (p,) says which passages are questions.
     """
 
     best: NDArray[np.float32]
@@ -54,7 +54,8 @@ class PassageMatches:
         asks: Sequence[bool],
         kinds: Sequence[str],
     ) -> "PassageMatches":
-        """Of the coded token vectors of each passage, in the same order as the rest; those without any are left out."""
+        """From the coded token vectors of each passage, in the same order as the rest; passages without any are left
+        out."""
         token_counts = np.array([len(data) * 8 // question.shape[1] for data in coded], np.int64)
         filled = token_counts > 0
         starts = np.concatenate([[0], np.cumsum(token_counts)[:-1]])[filled]
@@ -82,7 +83,7 @@ class PassageMatches:
         return best
 
     def max_sim(self, size: int) -> Scores:
-        """MaxSim of each item, 0 where it has no passage."""
+        """MaxSim of each item, 0 if it has no passage."""
         scores: Scores = self.weights @ self.best_of(self.items, size)
         return scores
 
@@ -104,9 +105,9 @@ class MaxSim:
 
 @dataclass(frozen=True, slots=True)
 class NearPassages:
-    """Passages near the query as they are stored, in rows of an item each, and the query's tokens with their weights.
+    """Passages near the query as stored, one row per item, and the query's tokens with their weights.
 
-    Comparing them takes a while, in which PostgreSQL can be asked about their elements.
+    Comparing them takes a while, during which PostgreSQL can look up their elements.
     """
 
     rows: Sequence[tuple[Any, ...]]
@@ -114,7 +115,7 @@ class NearPassages:
     weights: Scores
 
     def elements_by_kind(self) -> dict[str, set[int]]:
-        """The elements that hold the passages, by the kind of their sources."""
+        """The elements of the passages, by the kind of their sources."""
         found: dict[str, set[int]] = {}
         for row in self.rows:
             found.setdefault(row[5], set()).update(row[3])
@@ -136,9 +137,9 @@ class NearPassages:
 def find_passages(
     query: PreparedQuery, keys: ItemKeys, for_questions: NDArray[np.bool_], word_weights: Mapping[str, float]
 ) -> NearPassages | None:
-    """The nearest passages of the items `keys`, of some only those that ask. One query.
+    """The nearest passages of the items `keys`; for some items, only those that ask. One query.
 
-    None where the space has no token vectors.
+    None if the space has no token vectors.
     """
     if query.embedding is None or not len(query.embedding.token_ids) or not len(keys):
         return None
@@ -161,7 +162,7 @@ def _cut(data: bytes, sizes: Iterable[int]) -> Iterator[bytes]:
 
 
 def weighted_query_tokens(query: PreparedQuery, word_weights: Mapping[str, float]) -> tuple[Vector, Scores]:
-    """The query's weightiest token vectors (q, dim) and their weights (q,), which sum to 1."""
+    """The query's token vectors with the largest weights (q, dim) and these weights (q,), which sum to 1."""
     embedder = embedder_for(query.active_space)
     assert isinstance(embedder, TokenEmbedder)
     assert query.embedding is not None
@@ -173,7 +174,7 @@ def weighted_query_tokens(query: PreparedQuery, word_weights: Mapping[str, float
 
 
 def token_weights(text: str, spans: Sequence[Span], word_weights: Mapping[str, float]) -> Scores:
-    """The idf of the word that each token is a piece of; punctuation weighs nothing."""
+    """The idf of the word that each token belongs to; punctuation has weight 0."""
     words: dict[int, str] = {}
     for match in _WORD.finditer(text):
         words |= dict.fromkeys(range(*match.span()), match.group().lower())
@@ -194,16 +195,16 @@ def max_sim_features(keys: ItemKeys, matches: PassageMatches) -> dict[str, Score
 
 
 def max_sim(keys: ItemKeys, matches: PassageMatches) -> MaxSim:
-    """MaxSim of the items, or messages, `keys` (sorted), to which the `items` of the passages refer.
+    """MaxSim of the items, or messages, `keys` (sorted), which the `items` of the passages refer to.
 
-    Neighbours are those whose keys follow each other.
+    Neighbours have consecutive keys.
     """
     best = matches.best_of(matches.items, len(keys))
     return MaxSim(matches.weights @ best, matches.weights @ _with_neighbours(keys, best), matches.single(len(keys)))
 
 
 def _with_neighbours(keys: ItemKeys, best: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Each token's best cosine in the item or in the items beside it, as far as those are among the keys."""
+    """Each token's best cosine in the item or in its neighbours, as far as those are among the keys."""
     wide = best.copy()
     adjacent = np.flatnonzero(np.diff(keys) == 1)
     wide[:, adjacent] = np.maximum(wide[:, adjacent], best[:, adjacent + 1])

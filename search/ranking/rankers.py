@@ -35,7 +35,7 @@ class Ranker(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LinearRanker:
-    """The weighted sum of scaled features; what this query has not got counts as 0."""
+    """The weighted sum of scaled features; features unavailable for this query count as 0."""
 
     weights: Weights
 
@@ -50,9 +50,9 @@ class LinearRanker:
 
 @dataclass(frozen=True, slots=True)
 class BlendedRanker:
-    """Between tables of weights by what the archive is like, without a step.
+    """Blends tables of weights by the nature of the archive, without a step.
 
-    `short` and `long` are for items of few and of many words; `people` is for what people with names say to each other.
+    `short` and `long` are for items of few and of many words; `people` is for conversations between people with names.
     """
 
     short: Weights
@@ -67,19 +67,19 @@ class BlendedRanker:
         return LinearRanker(self.blended(table.mean_item_length, table.named_share)).score(table)
 
     def blended(self, mean_item_length: float, named_share: float) -> Weights:
-        """The weights for items of this mean length, in words, and for speech of which so much is named."""
+        """The weights for items of this mean length, in words, with this share of named speech."""
         by_length = blend(self.short, self.long, long_share(mean_item_length))
         return blend(by_length, self.people, named_share)
 
 
 def blend(first: Weights, second: Weights, share: float) -> Weights:
-    """So much of the second table, and of the first what is left."""
+    """The second table with weight `share`, and the first with the rest."""
     names = sorted(first.keys() | second.keys())
     return {name: (1 - share) * first.get(name, 0.0) + share * second.get(name, 0.0) for name in names}
 
 
 def long_share(mean_item_length: float) -> float:
-    """How far items of this mean length, in words, count as long: 0 to 1, without a step.
+    """To what degree items of this mean length, in words, count as long: 0 to 1, without a step.
 
     Chats of 60 words a turn have .001, questions to an assistant with 140 .02, agents' runs with 760 .96.
     """
@@ -88,6 +88,6 @@ def long_share(mean_item_length: float) -> float:
 
 
 def require_features(table: FeatureTable, features: Collection[str]) -> None:
-    """Raises: MissingFeature where one is neither a column nor known to be unavailable."""
+    """Raises: MissingFeature if one is neither a column nor known to be unavailable."""
     if missing := set(features) - table.columns.keys() - table.unavailable:
         raise MissingFeature(f"Nothing has made {', '.join(sorted(missing))} for this ranking.")

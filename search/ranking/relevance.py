@@ -1,8 +1,7 @@
-"""How likely anything that was found answers, and each candidate, as calibrated probabilities.
+"""The calibrated probability that anything found answers the query, and the probability for each candidate.
 
-Reads the features of the ranked candidates as they are, not scaled within the query: what a ranker scales away, the
-height of the best, is what tells an answer from what merely comes nearest.
-Source: docs/adr/0058-calibrated-relevance.md.
+Reads the features of the ranked candidates as they are, not scaled within the query: scaling removes the level of the
+best value, which distinguishes an answer from what merely comes nearest. Source: docs/adr/0058-calibrated-relevance.md.
 """
 
 from collections.abc import Mapping
@@ -35,7 +34,7 @@ WHOLE = 0.999  # of the query's words, as a share of their idf
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What speaks for an answer: numbers of the query, and of the candidates in their `order` what to tell of each."""
+    """The evidence for an answer: numbers of the query, and for the candidates in their `order` the features to use."""
 
     query: Mapping[str, float]
     table: FeatureTable
@@ -43,7 +42,7 @@ class Evidence:
     order: Order
 
     def of_candidates(self, indices: Order) -> dict[str, Scores]:
-        """Columns (n,) over some candidates: where each stands beside the best one, and how well it matches."""
+        """Columns (n,) over some candidates: how each compares with the best one, and how well it matches."""
         best = float(self.scores[self.order[0]])
         places = np.empty(len(self.order), np.float32)
         places[self.order] = np.arange(len(self.order), dtype=np.float32)
@@ -58,13 +57,14 @@ class Evidence:
 
     @property
     def is_held_whole(self) -> bool:
-        """Whether one candidate holds every word of the query."""
+        """Whether one candidate contains every word of the query."""
         return self.query[Feature.COVERAGE] >= WHOLE
 
 
 @dataclass(frozen=True, slots=True)
 class Relevance:
-    """The probability that anything found answers, None without a calibration, and what that of a candidate takes."""
+    """The probability that anything found answers, None without a calibration, and the inputs for that of a
+    candidate."""
 
     answerable: float | None = None
     evidence: Evidence | None = None
@@ -81,7 +81,7 @@ class Relevance:
 def relevance_of(
     query: PreparedQuery, table: FeatureTable, scores: Scores, order: Order, word_weights: Mapping[str, float]
 ) -> Relevance:
-    """Of the candidates of a table, ranked by `order`. Arithmetic on what is there already."""
+    """The relevance of a table's candidates, ranked by `order`. Computed from data already read."""
     evidence = gather_evidence(query, table, scores, order, word_weights)
     mode = _mode(query, table)
     calibration = calibration_of(query.space.model if query.space else "", mode) if mode else None
@@ -91,7 +91,7 @@ def relevance_of(
 
 
 def _mode(query: PreparedQuery, table: FeatureTable) -> str:
-    """What the calibration is of; "" for documents alone, and without the late interaction that it was fitted with."""
+    """The calibration to use; "" for documents alone, and without the late interaction that it was fitted with."""
     if query.is_of_documents_alone:
         return ""
     if query.space is None:
@@ -104,7 +104,7 @@ def _mode(query: PreparedQuery, table: FeatureTable) -> str:
 def gather_evidence(
     query: PreparedQuery, table: FeatureTable, scores: Scores, order: Order, word_weights: Mapping[str, float]
 ) -> Evidence:
-    """The same names whatever the mode; what a mode does not make counts 0."""
+    """The same names for every mode; what a mode lacks is 0."""
     found = _of_words(query, table, word_weights)
     first = int(order[0])
     for name in HIGHEST:
@@ -119,7 +119,7 @@ def gather_evidence(
 
 
 def _height(column: Scores | None, first: int) -> tuple[float, float, float]:
-    """The best value, what is seen in the middle, and that of the first hit; 0 where nothing is known."""
+    """The best value, its margin over the middle, and the value of the first hit; 0 if nothing is known."""
     if column is None:
         return 0.0, 0.0, 0.0
     seen = column[~np.isnan(column)]
@@ -131,9 +131,8 @@ def _height(column: Scores | None, first: int) -> tuple[float, float, float]:
 
 
 def _of_words(query: PreparedQuery, table: FeatureTable, word_weights: Mapping[str, float]) -> dict[str, float]:
-    """How many words the query has beside stop words, how rare they are, what share of them nothing holds, and whether
-    that is all of several words.
-    """
+    """How many words the query has besides stop words, how rare they are, what share of them no item contains, and
+    whether that is all of several words."""
     words = {word.written for word in query.words if not word.is_stop_word}
     weights = np.array([word_weights.get(word, 0.0) for word in sorted(words)], np.float32)
     unseen = float(inverse_document_frequency(np.zeros(1, np.int64), table.item_count)[0])
@@ -150,7 +149,7 @@ def _of_words(query: PreparedQuery, table: FeatureTable, word_weights: Mapping[s
 
 
 def _said_by_another(table: FeatureTable) -> float:
-    """By how much the best stands above the best that the speaker says whom the query names; 0 where it names none."""
+    """The margin of the best value over the best value by the speaker named in the query; 0 if it names none."""
     named = _height(table.columns.get(Feature.NAMED_SPEAKER), 0)[0]
     seen = table.columns.get(Feature.MAX_SIM)
     if named <= 0 or seen is None:
@@ -160,7 +159,7 @@ def _said_by_another(table: FeatureTable) -> float:
 
 
 def _column(table: FeatureTable, name: str, indices: Order) -> Scores:
-    """A feature of some candidates, 0 where nothing is known."""
+    """A feature of some candidates, 0 if nothing is known."""
     column = table.columns.get(name)
     if column is None:
         return np.zeros(len(indices), np.float32)

@@ -1,8 +1,8 @@
-"""Scores of texts from any server with a `/rerank` route.
+"""Scores texts with any server that has a `/rerank` route.
 
-Two shapes of request are known: Cohere's, which Jina, vLLM, llama.cpp and LiteLLM share, and that of Text Embeddings
-Inference (TEI). Nothing that an endpoint says about an error is repeated: it may quote the key, or people's texts.
-Source: https://docs.cohere.com/reference/rerank, https://huggingface.github.io/text-embeddings-inference/
+It knows two request formats: Cohere's, which Jina, vLLM, llama.cpp and LiteLLM share, and that of Text Embeddings
+Inference (TEI). An endpoint's error messages are never repeated: they may quote the key, or people's texts. Source:
+https://docs.cohere.com/reference/rerank, https://huggingface.github.io/text-embeddings-inference/
 """
 
 import asyncio
@@ -38,7 +38,7 @@ _REMEDIES: Mapping[int, str] = {
 
 @dataclass(frozen=True, slots=True)
 class RerankOptions:
-    """Which endpoint, how it is asked, how long it may take in all, and how many of the best turns it is sent."""
+    """The endpoint, its request format, its total time limit, and how many of the best turns it receives."""
 
     url: str
     api_key: str = field(repr=False)
@@ -49,7 +49,7 @@ class RerankOptions:
 
     @classmethod
     def from_settings(cls) -> "RerankOptions | None":
-        """What `convmemory.settings` says now; None where no endpoint is set up."""
+        """The current values in `convmemory.settings`; None if no endpoint is set up."""
         found = RerankSettings.from_settings()
         if not found.rerank_url:
             return None
@@ -64,12 +64,12 @@ class RerankOptions:
 
     @property
     def name(self) -> str:
-        """What tells this reranker from others: its model, or its address without what may be secret."""
+        """Identifies this reranker: its model, or its address without secrets."""
         return (self.model or masked(self.url))[:NAME_CHARS]
 
     @property
     def where(self) -> str:
-        """The endpoint for people to read, without what may be secret in its address."""
+        """The endpoint for people to read, without secrets in its address."""
         model = f" (model {self.model})" if self.model else ""
         return f"The rerank endpoint {masked(self.url)}{model}"
 
@@ -117,7 +117,7 @@ def _request(options: RerankOptions, query: str, documents: list[str]) -> dict[s
 
 
 def _scores(content: bytes, count: int) -> list[float] | None:
-    """As the texts were sent; None where not each of `count` texts has one score."""
+    """In the order of the texts; None unless each of the `count` texts has one score."""
     try:
         answer = json.loads(content)
     except (ValueError, RecursionError):
@@ -132,7 +132,7 @@ def _scores(content: bytes, count: int) -> list[float] | None:
 
 
 def _scored(row: object) -> tuple[int, float]:
-    """Index and score of one result; an index of -1 or a score that is no number where it has another form."""
+    """Index and score of one result; for a malformed one, an index of -1 or a score that is not a number."""
     if not isinstance(row, dict):
         return -1, math.nan
     index, score = row.get("index"), row.get("relevance_score", row.get("score"))
@@ -149,17 +149,17 @@ def _scored(row: object) -> tuple[int, float]:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """`content` is read only where the status is 200."""
+    """`content` is read only if the status is 200."""
 
     status: int
     content: bytes = b""
 
 
 class _Asker:
-    """One HTTP client in an event loop of its own thread.
+    """One HTTP client in the event loop of its own thread.
 
-    Time limits of a client hold for one read, so that an endpoint which sends a byte now and then is never too slow;
-    a coroutine can be cancelled wherever it waits.
+    A client's time limit applies to each read, so that an endpoint which sends a byte now and then is never too slow; a
+    coroutine can be cancelled wherever it waits.
     """
 
     def __init__(self) -> None:
@@ -209,7 +209,7 @@ _opened: list[_Asker] = []
 
 
 def _open_asker() -> _Asker:
-    """The one of this process, made with the first question: loading the certificates takes a while."""
+    """The client of this process, created at the first request: loading the certificates takes a while."""
     with _opening:
         if not _opened or not _opened[-1].is_alive:
             _opened[:] = [_Asker()]
@@ -217,7 +217,7 @@ def _open_asker() -> _Asker:
 
 
 def close_connections() -> None:
-    """Close what this process has open; the next question opens it again."""
+    """Close this process's connections; the next request opens them again."""
     with _opening:
         while _opened:
             _opened.pop().close()

@@ -1,4 +1,5 @@
-"""What each reranker counts, as `manage.py evaluate --fit-reranker` found it: one row a model, for the installation."""
+"""The weight of each reranker, as fitted by `manage.py evaluate --fit-reranker`: one row per model, for the
+installation."""
 
 from search.models import RerankerWeight
 from search.ranking.blending import UNFITTED_WEIGHT, WeightFit
@@ -6,12 +7,12 @@ from search.ranking.rerank_endpoint import RerankOptions
 
 
 def weight_of(options: RerankOptions) -> float:
-    """The weight of this reranker; that of any other where nobody has measured it. One query."""
+    """The fitted weight of this reranker, or the default weight if it was never fitted. One query."""
     found = RerankerWeight.objects.filter(name=options.name).values_list("weight", flat=True).first()
     return UNFITTED_WEIGHT if found is None else found
 
 
 def keep_weight(options: RerankOptions, fit: WeightFit) -> None:
-    """Let searches count this reranker as it was found to be worth."""
+    """Store the fitted weight of this reranker for all searches."""
     values = {"weight": fit.weight, "questions": fit.questions, "gain": fit.after - fit.before}
     RerankerWeight.objects.update_or_create(name=options.name, defaults=values)

@@ -1,9 +1,9 @@
-"""The optional last stage of a search: a reranker reads the question and the best turns, and has a say in their order.
+"""The optional last stage of a search: a reranker reads the question and the best turns, and influences their order.
 
-Its score is added to the fused one with a weight that is its own (`blending.py`); with weight 0 it is not asked.
+Its score is added to the fused one with the reranker's own weight (`blending.py`); with weight 0 it is not called.
 
-Only a first page asks it. Its order travels in the cursor, so that the pages that follow neither ask again nor repeat
-or lose a hit, whatever has become of the endpoint. Where it gives no order, the fused one stays, and a note says so.
+Only the first page calls it. Its order travels in the cursor, so that later pages neither call it again nor repeat or
+lose a hit, whatever happens to the endpoint. If it gives no order, the fused one stays, and a note says so.
 """
 
 import logging
@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Placing:
-    """Keys of the items that the reranker placed, best first; none where it gave no order, and then why."""
+    """Keys of the items that the reranker placed, best first; if none, why."""
 
     keys: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
@@ -53,13 +53,13 @@ def place_hits(query: SearchQuery, hits: Sequence[Hit], options: RerankOptions) 
 
 
 def document_of(hit: Hit) -> str:
-    """What the reranker reads of a turn: its question and its best passage, cut to a bounded length."""
+    """The text of a turn for the reranker: its question and its best passage, cut to a bounded length."""
     question = one_line(hit.user_question, QUESTION_CHARS)
     passage = one_line(hit.passage, PASSAGE_CHARS)
     return question if passage in question else f"{question}\n{passage}"
 
 
 def mark_reranked(hits: Sequence[Hit], placed: Sequence[int]) -> list[Hit]:
-    """The hits, those that the reranker placed naming it among what matched."""
+    """The hits; those that the reranker placed list it among their matches."""
     known = set(placed)
     return [replace(hit, matched=(*hit.matched, NAME)) if hit.key in known else hit for hit in hits]

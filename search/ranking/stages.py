@@ -27,7 +27,7 @@ RESCORED = 80  # how many of the best items by the first score get late interact
 
 @dataclass(frozen=True, slots=True)
 class Rankers:
-    """Which ranker scores when. Late interaction's features are there for `hybrid` and `semantic` alone."""
+    """The ranker of each stage. Late interaction's features exist for `hybrid` and `semantic` only."""
 
     first_stage: Ranker
     hybrid: Ranker
@@ -69,9 +69,9 @@ class RankedItems:
     relevance: Relevance = field(default_factory=Relevance)
 
     def is_answered(self, bar: float) -> bool | None:
-        """Whether it is likely, by at least `bar`, that anything found answers; None where nobody can tell.
+        """Whether anything found answers with at least the probability `bar`; None if that is unknown.
 
-        What holds a phrase that somebody quoted, or every word of the query, is what they looked for.
+        An item that contains a quoted phrase, or every word of the query, counts as an answer.
         """
         if not len(self.order):
             return False
@@ -123,7 +123,7 @@ def _rank(retrieved: Retrieved, rankers: Rankers, options: SearchOptions) -> Ran
 
 
 def second_ranker(query: PreparedQuery, rankers: Rankers) -> Ranker:
-    """The ranker of the best candidates, once late interaction has seen them."""
+    """The ranker for the best candidates, after late interaction."""
     if query.mode != "hybrid":
         return rankers.semantic
     return rankers.sections if query.is_of_documents_alone else rankers.hybrid

@@ -1,6 +1,6 @@
 """The weights of the linear rankers, read from `weights.json` and checked: a table names exactly its stage's features.
 
-A weight of 0 is written down, so that a feature which is forgotten cannot be taken for one that does not count.
+A weight of 0 is written down, so that a forgotten feature cannot be mistaken for one that does not count.
 """
 
 import json

@@ -30,11 +30,11 @@ NAMED_SHARE = 0.5  # a feature is named where the hit has at least this share of
 class Hit:
     """One ranked turn. `similarity` is a cosine from 0 to 1, `score` the fused score within this query.
 
-    `relevance` is the probability that it answers, None where there is no calibration for this search.
+    `relevance` is the probability that it answers, None if there is no calibration for this search.
 
-    `marks` are the places in `passage` where words of the query stand; the passage itself stands in
-    part `passage_part` of message `passage_message_id`, from `passage_start` to `passage_end`.
-    `further` are other passages of the item that answer, where it is a document's.
+    `marks` are the places of the query's words in `passage`; the passage is in part `passage_part` of message
+    `passage_message_id`, from `passage_start` to `passage_end`. `further` are other passages of a document's item that
+    answer.
     """
 
     conversation_id: int
@@ -61,7 +61,7 @@ class Hit:
 
     @property
     def key(self) -> int:
-        """Of its item, as in `search.retrieval.candidates`."""
+        """The key of its item, see `search.retrieval.candidates`."""
         return int(item_keys([self.source_id], [self.turn_number])[0])
 
     @property
@@ -138,7 +138,7 @@ def _hit(
 
 
 def _coverage(ranked: RankedItems, page: NDArray[np.int64]) -> dict[tuple[int, int], float]:
-    """Which share of the query each item of the page holds."""
+    """The share of the query that each item of the page contains."""
     coverage = ranked.table.columns.get(Feature.COVERAGE)
     if coverage is None:
         return {}

@@ -1,4 +1,4 @@
-"""Which words and phrases of a query a text holds, and where: to choose a hit's passage and to mark it.
+"""Which words and phrases of a query a text contains, and where: to choose a hit's passage and to mark it.
 
 Words are compared by rough stems, so that endings may differ; a phrase is its words in sequence. In scripts without
 spaces, pairs of characters are compared as well.
@@ -20,7 +20,7 @@ Span = tuple[int, int]
 
 
 class QueryStems:
-    """The words of a query by their rough stems and what they weigh, and its quoted phrases."""
+    """The words of a query by their rough stems with their weights, and its quoted phrases."""
 
     def __init__(self, weights: Mapping[str, float], phrases: Collection[str] = ()) -> None:
         rarest = max(weights.values(), default=0.0)
@@ -30,9 +30,9 @@ class QueryStems:
         self._phrases = [found for phrase in phrases if (found := [stem for stem, _ in _stems_with_places(phrase)])]
 
     def places_in(self, text: str) -> list[Span]:
-        """Where the phrases of the query stand, and its other words; those that weigh little are left out.
+        """The places of the query's phrases and of its other words, except those of little weight.
 
-        A word of a phrase that the text holds is marked within the phrase alone.
+        If the text contains a phrase, the phrase's words are marked only there.
         """
         words = list(_stems_with_places(text))
         held = [(phrase, found) for phrase in self._phrases if (found := _phrase_places(words, phrase))]
@@ -42,7 +42,7 @@ class QueryStems:
         return _without_overlaps([*places, *(place for _, found in held for place in found)])
 
     def share_in(self, text: str) -> float:
-        """The share of the query's weight that the text's words have."""
+        """The share of the query's weight that the text contains."""
         lower = text.lower()
         if not any(word in lower for word in self._telling):
             return 0.0  # a stem is how its word begins, and most texts hold none
@@ -50,14 +50,14 @@ class QueryStems:
         return sum(weight for word, weight in self._telling.items() if word in held) / self._total
 
     def phrases_in(self, text: str) -> int:
-        """How many of the phrases the text holds."""
+        """How many of the phrases the text contains."""
         if not self._phrases:
             return 0
         words = list(_stems_with_places(text))
         return sum(bool(_phrase_places(words, phrase)) for phrase in self._phrases)
 
     def anchor_in(self, text: str) -> int:
-        """Where the first phrase begins, else the first of the weightiest words, else the text."""
+        """Where the first phrase begins, else the first of the words with most weight, else the text."""
         words = list(_stems_with_places(text))
         phrases = [place[0] for phrase in self._phrases for place in _phrase_places(words, phrase)]
         if phrases:
@@ -66,7 +66,8 @@ class QueryStems:
         return min(telling, default=(0.0, 0))[1]
 
     def gain_over(self, text: str, coverage: float) -> float:
-        """What a text that covers this share of the query holds beyond `text`, 1 for a word as rare as the rarest."""
+        """How much more of the query than `text` a text with this coverage contains; 1 for a word as rare as the
+        rarest."""
         total, rarest = sum(self._telling.values()), max(self._telling.values(), default=0.0)
         return (coverage * total - self.share_in(text) * self._total) / rarest if rarest else 0.0
 
@@ -80,7 +81,7 @@ def _stems_with_places(text: str) -> Iterator[tuple[str, Span]]:
 
 
 def _phrase_places(words: Sequence[tuple[str, Span]], phrase: Sequence[str]) -> list[Span]:
-    """Where the stems of the phrase follow each other, from the first letter to the last. Linear: a phrase is short."""
+    """Where the stems of the phrase occur in sequence, from the first letter to the last. Linear: a phrase is short."""
     size = len(phrase)
     starts = (at for at, (word, _) in enumerate(words) if word == phrase[0])
     found = (words[at : at + size] for at in starts)
@@ -88,7 +89,7 @@ def _phrase_places(words: Sequence[tuple[str, Span]], phrase: Sequence[str]) -> 
 
 
 def _joined(places: Iterable[Span]) -> list[Span]:
-    """Of places in order those that overlap as one."""
+    """The places, in order, with overlapping ones merged."""
     joined: list[Span] = []
     for start, end in places:
         if joined and start < joined[-1][1]:
@@ -108,12 +109,12 @@ def _without_overlaps(places: Sequence[Span]) -> list[Span]:
 
 
 def stems_of(text: str) -> Counter[str]:
-    """How often each rough stem, and each pair of characters of scripts without spaces, stands in `text`."""
+    """How often each rough stem, and each pair of characters of scripts without spaces, occurs in `text`."""
     return Counter(chain((stem(match.group()) for match in _WORD.finditer(text.lower())), pairs_of(text)))
 
 
 def stem(word: str) -> str:
-    """A rough stem of a lower-case word, of a long one's beginning: for marking, and for comparing messages."""
+    """A rough stem of a lower-case word, of at most its beginning: for marking, and for comparing messages."""
     return _stem(word[:MAX_WORD_CHARS])
 
 

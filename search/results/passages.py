@@ -1,4 +1,4 @@
-"""The passage of a turn that a hit shows: its position, its text, and which words of the query it holds."""
+"""The passage of a turn that a hit shows: its place, its text, and which words of the query it contains."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -41,7 +41,7 @@ class ShownPassage:
 
 
 def send_nearest_query(query: PreparedQuery, items: Mapping[str, Any]) -> PendingQuery:
-    """Send what finds the passages of some items (`sources` and `items`) that are nearest to the query."""
+    """Send the query for the passages of some items (`sources` and `items`) that are nearest to the query."""
     parameters = {
         **items,
         "owner": query.owner_id,
@@ -54,7 +54,7 @@ def send_nearest_query(query: PreparedQuery, items: Mapping[str, Any]) -> Pendin
 
 
 def places_of(pending: PendingQuery) -> dict[Turn, list[PassagePlace]]:
-    """By turn, the places of the passages that were found, nearest first."""
+    """The places of the passages that were found, by turn, nearest first."""
     found: dict[Turn, list[PassagePlace]] = {}
     for conversation, turn, *place in pending.rows():
         found.setdefault((conversation, turn), []).append(tuple(place))
@@ -69,11 +69,11 @@ def best_passages(
     weights: Mapping[str, float],
     coverage: Mapping[Turn, float],
 ) -> dict[Turn, tuple[ShownPassage, ...]]:
-    """For each (source, item) of the owner, the passage that answers best; one with a quoted phrase before all others.
+    """For each (source, item) of the owner, the passage that answers best; one with a quoted phrase comes first.
 
-    It is one of the item's candidates; where none of them holds what the item holds (`coverage` is the share of the
-    query's weight) one of all its passages. Behind it stand further passages of the item, where it is a document's.
-    One query for each kind of source, and two more where candidates lack something.
+    It is one of the item's candidates, or, if none of them contains what the item contains (`coverage` is the share of
+    the query's weight), one of all its passages. It is followed by further passages if the item belongs to a document.
+    One query for each kind of source, and two more if candidates lack something.
     """
     known = {turn: candidates[turn] for turn in turns if turn in candidates}
     bare = {turn: home for turn, home in turns.items() if turn not in known}
@@ -99,7 +99,7 @@ def best_passages(
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """A passage, how many of the query's phrases and which share of its words it holds, and its score."""
+    """A passage, how many of the query's phrases and what share of its words it contains, and its score."""
 
     place: PassagePlace
     text: str
@@ -112,7 +112,7 @@ class _Judged:
         return self.phrases, self.score, self.place[-1]
 
     def by_words(self) -> "_Judged":
-        """With what it holds as its score, whatever it means."""
+        """The same with its words as its score, regardless of meaning."""
         return replace(self, score=self.share)
 
 
@@ -128,7 +128,7 @@ def _judged(places: Iterable[PassagePlace], texts: Mapping[int, Element], words:
 
 
 def _lacks(judged: Sequence[_Judged], words: QueryStems, coverage: float) -> bool:
-    """Whether the item holds a phrase, or a word as rare as the rarest, that none of these passages holds."""
+    """Whether the item contains a phrase, or a word as rare as the rarest, that none of these passages contains."""
     if not judged:
         return False
     if words.lacks_phrase(max(judged, key=lambda passage: passage.phrases).text):
@@ -137,7 +137,7 @@ def _lacks(judged: Sequence[_Judged], words: QueryStems, coverage: float) -> boo
 
 
 def _all_places(query: PreparedQuery, turns: Sequence[Turn]) -> dict[Turn, list[PassagePlace]]:
-    """The places of all passages of some items, so many an item at most. One query, or none for no items."""
+    """The places of all passages of some items, a limited number per item. One query, or none for no items."""
     if not turns or query.space is None:
         return {}
     parameters = {
@@ -155,7 +155,7 @@ def _all_places(query: PreparedQuery, turns: Sequence[Turn]) -> dict[Turn, list[
 
 
 def _chosen(judged: Sequence[_Judged], texts: Mapping[int, Element], room: int) -> list[PassagePlace]:
-    """The places that are shown, best first: one, or of a document runs of neighbours."""
+    """The places to show, best first: one, or in a document runs of neighbours."""
     if _is_of_document(texts[judged[0].place[0]]):
         return marked_runs([(passage.phrases + passage.score, passage.place) for passage in judged], room=room)
     return [max(judged, key=lambda passage: passage.rank).place]
@@ -171,7 +171,7 @@ def _elements(
     homes: Mapping[Turn, Home],
     known: Mapping[Turn, Mapping[int, Element]] = MappingProxyType({}),
 ) -> dict[Turn, dict[int, Element]]:
-    """The elements that hold the passages of each item, by id; those that are `known` are not read again."""
+    """The elements of the passages of each item, by id; `known` ones are not read again."""
     ids = {turn: {place[0] for place in of_turn} for turn, of_turn in places.items()}
     wanted: dict[str, set[int]] = {}
     for turn, of_turn in ids.items():
@@ -197,7 +197,7 @@ def _whole_items(owner_id: int, homes: Mapping[Turn, Home]) -> dict[Turn, dict[i
 
 
 def _split(elements: Iterable[Element], query: PreparedQuery) -> list[PassagePlace]:
-    """Passages cut on the spot, where none are stored or no vector is at hand."""
+    """Passages split on the spot, if none are stored or no vector is available."""
     kinds = shown_kinds_in(query.scope)
     return [
         (element.element_id, span.part_index, span.start, span.end, 0.0)
@@ -220,7 +220,7 @@ def _shown(text: str, place: PassagePlace, words: QueryStems) -> ShownPassage:
 
 
 def shortened(passage: ShownPassage, *, anchor: int) -> ShownPassage:
-    """A long passage cut to what a hit shows, beginning shortly before the character `anchor`."""
+    """A long passage cut to what a hit shows, starting shortly before the character `anchor`."""
     if len(passage.text) <= MAX_CHARS:
         return passage
     cut_at = min(max(0, anchor - LEAD_CHARS), len(passage.text) - MAX_CHARS)

@@ -1,6 +1,6 @@
 """Which sentences of a document's section a hit marks: those that answer best, as runs of neighbours. Pure.
 
-The first hits of a page get most space: they are most likely to answer, and can then be read in place. Other
+The first hits of a page get the most space: they are most likely to answer, and can then be read in place. Other
 sentences of a section that answer are marked as further passages.
 """
 
@@ -19,12 +19,13 @@ MAX_GAP = 40  # characters between neighbours: white space, a rule, the mark of 
 
 
 def room_at(place: int) -> int:
-    """The room of the hit at this place of the page, from 0."""
+    """The space, in characters, for the hit at this place of the page, from 0."""
     return ROOM[place] if place < len(ROOM) else ROOM_BELOW
 
 
 def marked_runs(scored: Sequence[Scored], *, room: int) -> list[PassagePlace]:
-    """The best run of sentences in `room` characters, then up to `FURTHER` of the rest; each sentence counts once."""
+    """The best run of sentences that fits `room` characters, then up to `FURTHER` of the rest; each sentence counts
+    once."""
     distinct = {passage[1][:4]: passage for passage in scored}
     left = sorted(distinct.values(), key=lambda passage: passage[1][:3])
     least, most = min(left)[0], max(left)[0]
@@ -35,7 +36,7 @@ def marked_runs(scored: Sequence[Scored], *, room: int) -> list[PassagePlace]:
 
 
 def _take_best(left: list[Scored], room: int, least: float) -> PassagePlace:
-    """Takes the best sentence out of `left` with neighbours of at least this score, the better ones first."""
+    """Takes the best sentence out of `left`, with neighbours of at least score `least`, better ones first."""
     first = last = max(range(len(left)), key=lambda index: left[index][0])
     similarity = left[first][1][4]
     while True:
@@ -55,7 +56,7 @@ def _take_best(left: list[Scored], room: int, least: float) -> PassagePlace:
 
 
 def _joins(left: Sequence[Scored], first: int, last: int, room: int) -> bool:
-    """Whether these stand in one part, one after the other, within the room."""
+    """Whether these are consecutive in one part and fit the space."""
     places = [place for _, place in left[first : last + 1]]
     is_one_part = all(place[:2] == places[0][:2] for place in places)
     gaps = (after[2] - before[3] for before, after in pairwise(places))

@@ -1,4 +1,4 @@
-"""Items as array keys, one 64-bit number for (source, item), and scores laid out over such keys. Pure."""
+"""Items as array keys, one 64-bit number for (source, item), and scores aligned with such keys. Pure."""
 
 from collections.abc import Mapping, Sequence
 
@@ -25,19 +25,19 @@ def split_keys(keys: ItemKeys) -> tuple[list[int], list[int]]:
 
 
 def distinct(keys: ItemKeys) -> ItemKeys:
-    """The keys, each once, sorted: by sorting alone, which takes less than numpy's table of hashes."""
+    """The distinct keys, sorted: by sorting alone, which is faster than numpy's hash table."""
     ordered = np.sort(keys)
     kept: ItemKeys = np.concatenate([ordered[:1], ordered[1:][ordered[1:] != ordered[:-1]]])
     return kept
 
 
 def spread(keys: ItemKeys, found: ItemKeys, scores: Scores) -> Scores:
-    """`scores` of the items `found`, laid out over `keys` (sorted); NaN where a key was not found."""
+    """`scores` of the items `found`, aligned with `keys` (sorted); NaN for keys that were not found."""
     return spread_all(keys, found, {"": scores})[""]
 
 
 def spread_all(keys: ItemKeys, found: ItemKeys, features: Mapping[str, Scores]) -> dict[str, Scores]:
-    """The same for several features of the items `found`, which are looked up once."""
+    """The same for several features of the items `found`, with one lookup."""
     if len(keys) == len(found) and np.array_equal(keys, found):
         return {name: scores.astype(np.float32) for name, scores in features.items()}
     columns = {name: np.full(len(keys), np.nan, dtype=np.float32) for name in features}
@@ -66,7 +66,7 @@ def best_of_source(keys: ItemKeys, scores: Scores) -> Scores:
 
 
 def put_first(order: NDArray[np.int64], keys: ItemKeys, placed: Sequence[int]) -> NDArray[np.int64]:
-    """`order` (indices into the sorted `keys`) with the distinct items `placed` first; unknown ones do not count."""
+    """`order` (indices into the sorted `keys`) with the distinct items `placed` first; unknown ones are ignored."""
     wanted = np.array([key for key in placed if key <= MAX_KEY], dtype=np.int64)
     if not len(wanted) or not len(keys):
         return order

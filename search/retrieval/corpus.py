@@ -1,6 +1,6 @@
-"""How much an owner has: what document frequencies, mean lengths and the choice of a vector plan rest on.
+"""The size of an owner's corpus: the basis of document frequencies, mean lengths and the choice of a vector plan.
 
-And when each item of it was written, for a query that is going to ask that of nearly all.
+Also when each of its items was written, for a query that needs this of nearly all.
 """
 
 from collections.abc import Collection
@@ -18,7 +18,7 @@ from search.retrieval.candidates import Scores
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """The owner's sources: ids (sorted), number of items, words spoken, passages, and their own numbers."""
+    """The owner's sources: ids (sorted), number of items, words spoken, passages, and object ids."""
 
     sources: NDArray[np.int64]
     item_counts: NDArray[np.int64]
@@ -47,16 +47,16 @@ def inverse_document_frequency(found_in: NDArray[np.int64], documents: int) -> S
 
 
 def send_moments_query(owner_id: int) -> PendingQuery:
-    """Send what reads when all items were written, from an index alone: several times as fast where many are wanted."""
+    """Send the query for when all items were written, an index-only scan: several times as fast if many are needed."""
     parameters: dict[str, Any] = {"owner": owner_id, "zone": timezone.get_current_timezone_name()}
     return PendingQuery(load_sql("search", "owner_moments"), parameters)
 
 
 class PendingCorpus:
-    """The statement over the owner's sources on its way; what it brings is read once and kept.
+    """The query over the owner's sources, already sent; its result is read once and kept.
 
-    Of `kinds` alone where some are given: what else the owner has changes nothing in what is found of them. Behind it
-    goes the statement that reads when all items were written, if they are wanted `with_moments`.
+    With `kinds` only sources of these kinds count: the owner's others do not affect the results. If the items' times
+    are wanted (`with_moments`), their query is sent after it.
     """
 
     def __init__(self, owner_id: int, kinds: Collection[str] = (), *, with_moments: bool = False) -> None:
@@ -73,5 +73,5 @@ class PendingCorpus:
 
     @cached_property
     def moments(self) -> tuple[Any, ...] | None:
-        """Waits for the row; None where they are not wanted."""
+        """Waits for the row; None if they are not wanted."""
         return self._pending_moments.rows()[0] if self._pending_moments is not None else None

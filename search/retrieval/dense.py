@@ -1,4 +1,4 @@
-"""The dense retrievers: cosine similarity of passages and of whole items to the query, filters inside the statement.
+"""The dense retrievers: cosine similarity of passages and of whole items to the query, filtered inside the statement.
 
 They need the query's vectors, which `embed_query` adds.
 """
@@ -31,7 +31,7 @@ SPOKEN = frozenset({"user", "assistant"})
 
 
 def embed_query(prepared: PreparedQuery) -> PreparedQuery:
-    """The query with its vectors; without a space, and with a note, where the model cannot be used now."""
+    """The query with its vectors; without a space, and with a note, if the model is unavailable."""
     if prepared.space is None:
         return prepared
     try:
@@ -57,7 +57,7 @@ class PassageRetriever:
 
 @dataclass(frozen=True, slots=True)
 class PendingPassages:
-    """The statement that looks for passages."""
+    """The query for passages, already sent."""
 
     pending: PendingQuery
 
@@ -68,7 +68,7 @@ class PendingPassages:
 
 
 class ItemRetriever:
-    """Finds the items whose own vector is nearest to the query; such a vector is of all that was said."""
+    """Finds the items whose own vector is nearest to the query; such a vector covers everything that was said."""
 
     features = (Feature.ITEM_COSINE,)
     needs_vector = True
@@ -83,7 +83,7 @@ class ItemRetriever:
 
 @dataclass(frozen=True, slots=True)
 class PendingItems:
-    """The statement that looks for items by their own vectors."""
+    """The query for items by their own vectors, already sent."""
 
     pending: PendingQuery
 
@@ -93,7 +93,7 @@ class PendingItems:
 
 
 def passages_statement(name: str, query: PreparedQuery) -> tuple[str, dict[str, Any]]:
-    """The SQL over passages and its parameters; the ids that it names, if any, are looked for here."""
+    """The SQL over passages and its parameters; the ids that it names, if any, are looked up here."""
     statement, parameters = dense_statement(name, query)
     if name == "passages_indexed":
         vector_index.scan_widely()

@@ -1,7 +1,7 @@
-"""Which of an owner's items pass the filters of a query, for retrievers that work on what this process holds.
+"""Which of an owner's items pass the filters of a query, for retrievers that search in this process's memory.
 
-What PostgreSQL is asked for is little: the sources that the filters leave out, and where filters look at single items,
-the items that pass them.
+PostgreSQL is asked for little: the sources that the filters exclude, and if filters concern single items, the items
+that pass them.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Eligibility:
-    """What the filters ask of an item; None where they ask nothing of the kind."""
+    """The filters' requirements on an item; None where they have none."""
 
     left_out: NDArray[np.int64]
     turns: tuple[int, int] | None
@@ -32,7 +32,7 @@ class Eligibility:
         return not len(self.left_out) and self.turns is None and self.matching is None and self.excepted is None
 
     def without(self, sources: Sequence[int]) -> "Eligibility":
-        """The same, with further sources left out."""
+        """The same, with further sources excluded."""
         return replace(self, left_out=np.concatenate([self.left_out, np.asarray(sources, np.int64)]))
 
     def admitted(self, keys: ItemKeys) -> Mask:
@@ -51,7 +51,7 @@ class Eligibility:
 
 
 class PendingEligibility:
-    """The statements that the filters need, on their way: three at most, often one."""
+    """The queries that the filters need, already sent: at most three, often one."""
 
     def __init__(self, query: PreparedQuery) -> None:
         self._turns = query.filters.turns
@@ -74,7 +74,7 @@ def _keys(pending: PendingQuery | None) -> ItemKeys | None:
 
 
 def _send_others_query(query: PreparedQuery) -> PendingQuery | None:
-    """Send what finds the sources that do not pass the filters; None where there are no such filters."""
+    """Send the query for the sources that do not pass the filters; None if there are no such filters."""
     conditions, parameters = source_conditions(query.filters, "e")
     if not conditions:
         return None
@@ -83,7 +83,7 @@ def _send_others_query(query: PreparedQuery) -> PendingQuery | None:
 
 
 def _send_matching_query(query: PreparedQuery) -> PendingQuery | None:
-    """Send what finds the items that pass the filters of single items; None where there are no such filters."""
+    """Send the query for the items that pass the filters on single items; None if there are no such filters."""
     conditions, parameters = item_conditions(query.filters, query.text, query.languages)
     if not conditions:
         return None
@@ -92,7 +92,7 @@ def _send_matching_query(query: PreparedQuery) -> PendingQuery | None:
 
 
 def _send_excepted_query(query: PreparedQuery) -> PendingQuery | None:
-    """Send what finds the items that the filters name as not wanted; None where there are none."""
+    """Send the query for the items that the filters exclude one by one; None if there are none."""
     if not query.filters.except_turns:
         return None
     statement = load_sql("search", "excepted_items").replace("{excepted}", excepted_sql())

@@ -1,7 +1,7 @@
-"""The features of a candidate: what retrievers and rescoring tell of it, and the table that holds them. Pure.
+"""The features of a candidate, made by retrievers and rescoring, and the table that holds them. Pure.
 
-A feature is one number a candidate. Its name stands here, its maker names it, and `search/ranking/weights.json`
-says what it weighs; a ranker refuses a table that lacks a feature which it weighs.
+A feature is one number per candidate. Its name is defined here, its maker fills it in, and
+`search/ranking/weights.json` gives its weight; a ranker refuses a table that lacks a feature which it weighs.
 """
 
 from collections.abc import Collection, Mapping
@@ -79,11 +79,11 @@ UNSCALED = frozenset({Feature.ANSWERS, Feature.ANSWERS_QUESTION, Feature.NAMED_S
 
 @dataclass(frozen=True, slots=True)
 class FeatureTable:
-    """Candidates, keys sorted (n,), and a column (n,) a feature, NaN where the feature's maker did not see the item.
+    """Candidates, keys sorted (n,), and a column (n,) per feature, NaN where the feature's maker did not see the item.
 
-    `unavailable` names the features that this query has not got at all, such as a date that it does not name.
-    `mean_item_length`, in words, is that of everything the owner has, `item_count` how much that is; `named_share`,
-    0 to 1, says how far the best candidates are what people with names say to each other.
+    `unavailable` names the features that this query does not have at all, such as a date that it does not name.
+    `mean_item_length`, in words, covers everything the owner has, `item_count` says how much that is; `named_share`, 0
+    to 1, is the degree to which the best candidates are conversations between people with names.
     """
 
     keys: ItemKeys = field(default_factory=lambda: NO_ITEMS)
@@ -94,13 +94,13 @@ class FeatureTable:
     named_share: float = 0.0
 
     def with_columns(self, columns: Mapping[str, Scores], *, of: Collection[str]) -> "FeatureTable":
-        """The table with further columns; those features `of` a maker that it did not make are unavailable."""
+        """The table with further columns; features `of` a maker that are missing from them become unavailable."""
         missing = frozenset(of) - columns.keys()
         return replace(self, columns={**self.columns, **columns}, unavailable=self.unavailable | missing)
 
     @property
     def similarities(self) -> Scores:
-        """(n,) 0 to 1: the better cosine of the item and its nearest passage, 0 where no vector was compared."""
+        """(n,) 0 to 1: the better cosine of the item and its nearest passage, 0 if no vector was compared."""
         nothing = np.zeros(len(self.keys), np.float32)
         cosines = [self.columns[name] for name in (Feature.PASSAGE_COSINE, Feature.ITEM_COSINE) if name in self.columns]
         best: Scores = np.fmax.reduce([nothing, *cosines]).clip(max=1)

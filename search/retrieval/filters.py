@@ -22,7 +22,7 @@ def filter_sql(
 ) -> tuple[str, dict[str, Any]]:
     """A condition and its parameters, for a query whose parameters hold `owner`.
 
-    `document` is the alias of the item's lexical document in the query, or None where the query reads
+    `document` is the alias of the item's lexical document in the query, or None if the query reads
     vectors `e` and the document must be looked up.
     """
     row = document or "e"
@@ -42,12 +42,12 @@ def filter_sql(
 
 
 def excepted_sql() -> str:
-    """A query for the turns that the filters leave out one by one."""
+    """A query for the turns that the filters exclude one by one."""
     return load_sql("search", "excepted_turns")
 
 
 def excepted_parameters(filters: Filters) -> dict[str, Any]:
-    """What `excepted_sql` is filled in with, beside the owner."""
+    """The parameters of `excepted_sql` besides the owner."""
     conversations, numbers = zip(*filters.except_turns, strict=True)
     return {"excepted_conversations": list(conversations), "excepted_numbers": list(numbers)}
 
@@ -55,7 +55,7 @@ def excepted_parameters(filters: Filters) -> dict[str, Any]:
 def source_conditions(filters: Filters, row: str) -> tuple[list[str], dict[str, Any]]:
     """Conditions on the source of `row`, and their parameters.
 
-    Sources are named by what is left out where that is what few are, so that the common case costs nothing a row.
+    Where few sources are excluded, those are named instead of the rest, so that the common case costs nothing per row.
     """
     conditions: list[str] = []
     left_out, parameters = _left_out(filters)
@@ -79,7 +79,7 @@ def _sources_where(condition: str) -> str:
 
 
 def _left_out(filters: Filters) -> tuple[list[str], dict[str, Any]]:
-    """Conditions on the sources that do not count, of which few people have many, and their parameters."""
+    """Conditions on the excluded sources, of which few people have many, and their parameters."""
     conditions: list[str] = []
     parameters: dict[str, Any] = {}
     if filters.archived is False:
@@ -94,7 +94,7 @@ def _left_out(filters: Filters) -> tuple[list[str], dict[str, Any]]:
 
 
 def phrase_sql(phrase: str, languages: Sequence[str]) -> str:
-    """What looks for the phrase, an expression of SQL, in texts in English and in these languages."""
+    """An SQL expression that matches the phrase in texts in English and in these languages."""
     configurations = map(configuration_of, ("", *languages))
     return " || ".join(f"phraseto_tsquery('{configuration}', {phrase})" for configuration in configurations)
 

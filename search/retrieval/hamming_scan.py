@@ -1,4 +1,4 @@
-"""The passages of a large owner nearest to a query by binary quantization, compared in this process (Hamming scan).
+"""The passages of a large owner nearest to a query by binary codes, compared in this process (Hamming scan).
 
 Why not in SQL: docs/adr/0010-exact-scan-or-index.md.
 """
@@ -14,10 +14,10 @@ from search.vectors.blocks import Codes, current_blocks, send_digest_query
 
 
 def nearest_by_hamming_distance(query: PreparedQuery, *, limit: int) -> list[int]:
-    """Ids of the owner's passages whose binary codes differ least from the query's, in no order of nearness.
+    """Ids of the owner's passages whose binary codes differ least from the query's, in no particular order.
 
-    `limit` at most: of those that are equally far, the newest. Asks for the digest, for what the filters leave out,
-    and, where something changed since this process looked last, for that.
+    At most `limit`: among equally distant ones, the newest. Queries the digest, the sources that the filters exclude,
+    and, if something changed since this process last looked, the changes.
     """
     pending_digest = send_digest_query(query.owner_id, query.active_space)
     pending_eligibility = PendingEligibility(query)
@@ -35,7 +35,7 @@ def nearest_by_hamming_distance(query: PreparedQuery, *, limit: int) -> list[int
 
 
 def _least(distances: NDArray[np.uint16], ids: NDArray[np.int64], limit: int) -> NDArray[np.int64]:
-    """Where the `limit` least distances stand; of those that are as far as the last of them, the highest ids."""
+    """The places of the `limit` smallest distances; among ties for the last, the highest ids."""
     cutoff = int(np.searchsorted(np.cumsum(np.bincount(distances)), limit))
     nearer, as_far = np.flatnonzero(distances < cutoff), np.flatnonzero(distances == cutoff)
     newest = as_far[np.argsort(-ids[as_far], kind="stable")]

@@ -1,7 +1,7 @@
-"""The lexical retriever: which items hold which words of the query, weighed by how rare the words are.
+"""The lexical retriever: which items contain which words of the query, weighted by how rare the words are.
 
-The items and how often each holds a word come from postings that this process holds (`search/postings`), whatever the
-items' lengths; what BM25 and its like make of that stands in `word_scores.py`. Source: docs/adr/0005-lexical-score.md,
+The items and word counts come from postings cached in this process (`search/postings`), however long the items are;
+BM25 and its variants are computed in `word_scores.py`. Source: docs/adr/0005-lexical-score.md,
 0044-postings-in-memory.md.
 """
 
@@ -40,7 +40,7 @@ EVERYWHERE: frozenset[str] = frozenset()
 
 
 class LexicalRetriever:
-    """Finds the items that hold any term of the query in scope."""
+    """Finds the items that contain any term of the query in scope."""
 
     features = LEXICAL
     needs_vector = False
@@ -64,9 +64,8 @@ class LexicalRetriever:
 
 @dataclass(frozen=True, slots=True)
 class PendingWords:
-    """The forms of each term, the digests of the owner's postings by column, the filters, and which sources hold texts
-    of which language: None where all are in English.
-    """
+    """The forms of each term, the digests of the owner's postings by column, the filters, and which sources contain
+    texts in which language: None if all are in English."""
 
     terms: Mapping[str, Forms]
     digests: Mapping[str, PendingQuery]
@@ -74,7 +73,7 @@ class PendingWords:
     sources_by_language: PendingQuery | None
 
     def read(self, query: PreparedQuery, corpus: Corpus) -> Candidates:
-        """Of a search by meaning the weights of the words alone."""
+        """For a search by meaning, only the weights of the words."""
         found = self._counts(query)
         weights = inverse_document_frequency(found.items_by_term, max(corpus.items, len(found.keys)))
         idf = dict(zip(self.terms, weights.tolist(), strict=True))
@@ -88,7 +87,7 @@ class PendingWords:
         return Candidates(found.keys, wide_keys, features, unseen=0.0, word_weights=word_weights)
 
     def _counts(self, query: PreparedQuery) -> WordCounts:
-        """How often each eligible item holds each term; of sources that are not packed yet by another statement."""
+        """How often each eligible item contains each term; sources that are not packed yet take another statement."""
         answers = {column: pending.rows()[0] for column, pending in self.digests.items()}
         eligibility = self.eligibility.read()
         spoken_in = dict(self.sources_by_language.rows()) if self.sources_by_language else {}
@@ -110,9 +109,9 @@ def _letters(column: str, scope: frozenset[str]) -> str:
 
 
 def _terms(words: Sequence[QueryWord]) -> dict[str, Forms]:
-    """Distinct lexemes of the words that are no stop words, of all words where all are, each with its forms.
+    """Distinct lexemes of the words without stop words (with them if there are no others), each with its forms.
 
-    What "longest" is to German, "long", counts in German sources alone: in an English one it is another word.
+    What "longest" is in German, "long", counts in German sources only: in an English one it is another word.
     """
     terms: dict[str, dict[str, frozenset[str]]] = {}
     for word in [word for word in words if not word.is_stop_word] or words:
@@ -124,7 +123,7 @@ def _terms(words: Sequence[QueryWord]) -> dict[str, Forms]:
 
 
 def _word_weights(words: Sequence[QueryWord], idf: Mapping[str, float], items: int) -> dict[str, float]:
-    """The idf of each word; a stop word counts as one that stands in nearly every item."""
+    """The idf of each word; a stop word counts as if nearly every item contained it."""
     common = float(inverse_document_frequency(np.array([int(items * 0.7)]), items)[0])
     return {word.written: idf.get(word.lexeme, common) for word in words}
 
@@ -139,7 +138,7 @@ def _packed_counts(
     letters: str,
     eligibility: Eligibility,
 ) -> WordCounts:
-    """What the postings say of the terms, each the sum of its forms, as far as the items are eligible."""
+    """The terms' counts from the postings, each the sum of its forms, for eligible items."""
     if not postings.segments:
         return WordCounts.nothing()
     stands = postings.occurrences([lexeme for forms in terms for lexeme in forms])
@@ -163,7 +162,7 @@ def _packed_counts(
 def _in_their_languages(
     stands: Occurrences, languages: Sequence[frozenset[str]], sources: Ints, spoken_in: Mapping[str, Sequence[int]]
 ) -> Mask:
-    """Which of the occurrences stand in a source of a language of their lexeme; `sources` (n,) are the items'."""
+    """Which of the occurrences are in a source in their lexeme's language; `sources` (n,) are the items'."""
     counted = np.ones(len(stands.words), np.bool_)
     for group in {group for group in languages if group}:
         numbers = [number for number, of_lexeme in enumerate(languages) if of_lexeme == group]
@@ -179,7 +178,7 @@ def _in_their_languages(
 def unpacked_statement(
     column: str, terms: Sequence[str], query: PreparedQuery, sources: Sequence[int]
 ) -> tuple[str, dict[str, Any]]:
-    """The SQL that finds the items which hold the terms in one column of `sources`, whose postings are not packed."""
+    """The SQL that finds the items of `sources` with the terms in one column, where postings are not packed yet."""
     letters = _letters(column, query.scope)
     mask = "" if len(letters) == 2 else f":{letters}"
     return load_sql("search", "lexical_matches").replace("{column}", column), {
@@ -191,13 +190,13 @@ def unpacked_statement(
 
 
 def _quoted(lexeme: str) -> str:
-    """The lexeme as a literal in tsquery's own syntax."""
+    """The lexeme as a literal in tsquery syntax."""
     escaped = lexeme.replace("\\", "\\\\").replace("'", "''")
     return f"'{escaped}'"
 
 
 def _ranked_counts(rows: Sequence[tuple[Any, ...]], eligibility: Eligibility) -> WordCounts:
-    """Counts read off `ts_rank`: of a word that stands n times it is the sum over 1/i**2, scaled."""
+    """Counts recovered from `ts_rank`: for a word that occurs n times it is the sum over 1/i**2, scaled."""
     if not rows:
         return WordCounts.nothing()
     keys: list[ItemKeys] = [item_keys(row[1], row[2]) for row in rows]

@@ -1,7 +1,7 @@
-"""The plans of the queries that every search runs, and the indexes that they must use.
+"""Checks that the plans of every search's queries use the indexes they need.
 
-The planner may rightly scan a small table as a whole, so the plans are asked for without sequential scans:
-a query that then still reads a whole table has lost its index. They are asked for as searches run, under policies.
+The planner may rightly scan a small table as a whole, so the plans are requested without sequential scans: a query that
+then still reads a whole table has lost its index. They are requested as searches run, under policies.
 """
 
 from collections.abc import Sequence
@@ -31,12 +31,12 @@ DENSE_PLANS: dict[str, tuple[str, ...]] = {  # any of them
 POSTINGS_INDEX = "posting_block_owner"
 MOMENTS_INDEX = "item_moments"
 CODES_INDEX = "code_block_owner"
-VACUUMED_SHARE = 0.9  # of a table's pages; where fewer are, reading an index alone spares nothing yet
+VACUUMED_SHARE = 0.9  # of a table's pages; if fewer are, reading an index alone spares nothing yet
 TEXT = QueryText("some words")
 
 
 def queries_without_index(space: EmbeddingSpace) -> dict[str, str]:
-    """The queries that do not use the index they should, with that index. Raises: EmbedderUnavailable."""
+    """The queries that do not use their index, with that index. Raises: EmbedderUnavailable."""
     statements = _statements_in_use(space)
     bad = {
         name: expected_plans(name, space)[0]
@@ -58,9 +58,9 @@ def _is_well_planned(name: str, owner_id: int, space: EmbeddingSpace) -> bool:
 
 
 def _statements_in_use(space: EmbeddingSpace) -> dict[str, int]:
-    """The dense statements that searches run here, each with the owner who has most of what it looks through.
+    """The dense statements that searches run here, each with the owner of the most rows that it searches.
 
-    What goes by binary codes is run for large owners alone: for a small one the planner rightly goes another way.
+    Binary codes are used for large owners only: for a small one the planner rightly chooses another way.
     """
     found: dict[str, int] = {}
     states = SourceIndex.objects.filter(space=space)
@@ -77,7 +77,7 @@ def _by_size(rows: QuerySet[Any]) -> list[tuple[int, int]]:
 
 
 def expected_plans(name: str, space: EmbeddingSpace) -> tuple[str, ...]:
-    """What the plan of this dense retriever has to hold, one of them."""
+    """The alternatives of which the plan of this dense retriever must contain one."""
     if name == "passages_indexed":
         return (vector_index.index_name(space),)
     if name == "items_by_code" and not is_vacuumed(ItemEmbedding._meta.db_table):
@@ -86,7 +86,7 @@ def expected_plans(name: str, space: EmbeddingSpace) -> tuple[str, ...]:
 
 
 def is_vacuumed(table: str) -> bool:
-    """Whether most pages of the table are known to hold no dead row, so that an index can answer by itself."""
+    """Whether most pages of the table are known to contain no dead rows, so that an index-only scan is possible."""
     with connection.cursor() as cursor:
         cursor.execute(load_sql("search", "is_vacuumed"), {"share": VACUUMED_SHARE, "table": table})
         row = cursor.fetchone()
@@ -112,7 +112,7 @@ def dense_plan(name: str, owner_id: int, space: EmbeddingSpace, filters: Filters
 
 
 def postings_plan(owner_id: int) -> str:
-    """The plan of what asks for the digest of an owner's blocks of postings."""
+    """The plan of the query for the digest of an owner's blocks of postings."""
     parameters: dict[str, object] = {"owner": owner_id, "home": PostingBlock.Home.SPOKEN, "layout": Source.PACKED}
     return plan_of(
         load_sql("search", "posting_digest"), parameters, ["enable_seqscan", "enable_bitmapscan"], owner_id=owner_id
@@ -120,14 +120,14 @@ def postings_plan(owner_id: int) -> str:
 
 
 def moments_plan(owner_id: int) -> str:
-    """The plan of what reads when all of an owner's items were written."""
+    """The plan of the query for when all of an owner's items were written."""
     parameters: dict[str, object] = {"owner": owner_id, "zone": "UTC"}
     forbidden = ["enable_seqscan", "enable_bitmapscan"]
     return plan_of(load_sql("search", "owner_moments"), parameters, forbidden, owner_id=owner_id)
 
 
 def codes_plan(owner_id: int, space: EmbeddingSpace) -> str:
-    """The plan of what asks for the digest of an owner's blocks of binary codes."""
+    """The plan of the query for the digest of an owner's blocks of binary codes."""
     parameters: dict[str, object] = {"owner": owner_id, "space": space.pk}
     return plan_of(
         load_sql("search", "code_digest"), parameters, ["enable_seqscan", "enable_bitmapscan"], owner_id=owner_id
@@ -135,7 +135,7 @@ def codes_plan(owner_id: int, space: EmbeddingSpace) -> str:
 
 
 def plan_of(statement: str, parameters: object, forbidden: Sequence[str], *, owner_id: int) -> str:
-    """The plan of a statement as the application runs it for this owner, without these ways of the planner."""
+    """The plan of a statement as the application runs it for this owner, with these planner methods disabled."""
     with acting_for(owner_id), transaction.atomic(), connection.cursor() as cursor:
         for setting in forbidden:
             cursor.execute(f"SET LOCAL {setting} = off")

@@ -1,6 +1,7 @@
-"""A query made ready once, for every stage of a search: whose it is, its words, its filters, its vectors.
+"""A query prepared once for every stage of a search: its owner, its words, its filters, its vectors.
 
-The vectors are added once its words have been sent (`dense.py`): PostgreSQL looks for them while the query is embedded.
+The vectors are added after the query for its words has been sent (`dense.py`): PostgreSQL works on that while the query
+is embedded.
 """
 
 import logging
@@ -33,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class QueryWord:
-    """A word of the query as it is written, and its lexeme in the index; `also` says it by language for other texts."""
+    """A word of the query as written, and its lexeme in the index; `also` gives it by language for other texts."""
 
     written: str
     lexeme: str
@@ -43,9 +44,9 @@ class QueryWord:
 
 @dataclass(frozen=True, slots=True)
 class PreparedQuery:
-    """What every stage reads. `space` is None where no vectors are compared, and then so is `embedding`.
+    """The input of every stage. `space` is None if no vectors are compared, and then so is `embedding`.
 
-    `notes` say to the caller what could not be done as asked for. `time` is what the text says about when.
+    `notes` tell the caller what could not be done as requested. `time` is what the text says about when.
     """
 
     owner_id: int
@@ -64,18 +65,18 @@ class PreparedQuery:
 
     @property
     def passage_kinds(self) -> list[int]:
-        """The kinds of passages in scope, as they are stored; of sources that are searched alone."""
+        """The kinds of passages in scope, as stored; only those of the sources that are searched."""
         wanted = self.filters.kinds
         held = [adapter.passage_kinds for kind, adapter in registered().items() if not wanted or kind in wanted]
         return [KINDS[kind] for kind in kinds_in(self.scope) if any(kind in kinds for kinds in held)]
 
     @property
     def is_of_documents_alone(self) -> bool:
-        """Whether nothing that anybody said is searched."""
+        """Whether only documents are searched."""
         return self.passage_kinds == [KINDS["document"]]
 
     def nearest_passages_of(self, keys: ItemKeys) -> dict[str, Any]:
-        """Parameters of a statement that looks for the passages of some items which are nearest to the query."""
+        """Parameters of a statement that finds the passages of some items nearest to the query."""
         sources, items = split_keys(keys)
         return {
             "owner": self.owner_id,
@@ -88,7 +89,7 @@ class PreparedQuery:
 
     @property
     def shown_kinds(self) -> list[int]:
-        """The kinds of passages that are shown and recalled, as they are stored."""
+        """The kinds of passages that are shown and recalled, as stored."""
         return [KINDS[kind] for kind in shown_kinds_in(self.scope)]
 
     @property
@@ -98,7 +99,7 @@ class PreparedQuery:
         return self.embedding.vector
 
     def with_embedding(self, embedding: TokenEmbedding) -> "PreparedQuery":
-        """The query with its vectors, which are of its space."""
+        """The query with its vectors, which belong to its space."""
         return replace(self, embedding=embedding, vector_text=vector_text(embedding.vector))
 
     def by_words_only(self, error: EmbedderUnavailable) -> "PreparedQuery":
@@ -137,7 +138,7 @@ def prepare_query(*, owner_id: int, query: SearchQuery) -> PreparedQuery:
 
 
 def _look_up_words(owner_id: int, text: str, kinds: Collection[str]) -> tuple[tuple[QueryWord, ...], tuple[str, ...]]:
-    """The words in the order of the query, and the languages beside English of what the owner has of these kinds."""
+    """The words in the order of the query, and the languages besides English of the owner's sources of these kinds."""
     with connection.cursor() as cursor:
         parameters: dict[str, Any] = {
             "owner": owner_id,
@@ -155,7 +156,7 @@ def _look_up_words(owner_id: int, text: str, kinds: Collection[str]) -> tuple[tu
 
 
 def _language_of_query(stop_word_in: Sequence[Sequence[str]], *, in_english: int) -> str:
-    """The language that has most of the words as stop words, "" where it is English or one word alone decides."""
+    """The language in which most of the words are stop words; "" if that is English or a single word would decide."""
     counts = Counter(language for languages in stop_word_in for language in languages)
     (language, count), *_ = counts.most_common(1) or [("", 0)]
     return language if count >= MIN_STOP_WORDS and count > in_english else ""

@@ -1,7 +1,7 @@
-"""What a retriever is: it finds candidates for a query, and tells of each by features.
+"""What a retriever is: it finds candidates for a query and describes them by features.
 
-A retriever is sent off before it is read: PostgreSQL works on one while another is computed. To add one, write a class
-with `features`, `needs_vector`, `applies` and `send`, and name it in `search/pipeline.py`.
+A retriever's queries are sent before they are read: PostgreSQL works on one while another is computed. To add one,
+write a class with `features`, `needs_vector`, `applies` and `send`, and name it in `search/pipeline.py`.
 """
 
 from collections.abc import Collection, Mapping
@@ -16,11 +16,11 @@ from search.retrieval.prepared import PreparedQuery
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """What one retriever found.
+    """The result of one retriever.
 
-    `found` are the items that become candidates; `keys` (sorted) are those that `features`, arrays over them, tell of:
-    they may be more. An item that is not among them gets the value `unseen`. `word_weights` gives the idf of words of
-    the query, where the retriever knows it.
+    `found` are the items that become candidates; `keys` (sorted) are those that `features`, arrays over them, describe,
+    which may be more. Other items get the value `unseen`. `word_weights` gives the idf of the query's words, if the
+    retriever knows it.
     """
 
     found: ItemKeys = field(default_factory=lambda: NO_ITEMS)
@@ -31,14 +31,14 @@ class Candidates:
 
 
 class PendingCandidates(Protocol):
-    """A retriever's statements on their way."""
+    """A retriever's queries, already sent."""
 
     def read(self, query: PreparedQuery, corpus: Corpus) -> Candidates:
-        """Waits for the rows; `query` has been embedded by now, where it could be."""
+        """Waits for the rows; `query` has been embedded by now, if possible."""
 
 
 class Retriever(Protocol):
-    """Finds candidates for a query and tells of each by features."""
+    """Finds candidates for a query and describes them by features."""
 
     @property
     def features(self) -> Collection[str]:
@@ -46,20 +46,20 @@ class Retriever(Protocol):
 
     @property
     def needs_vector(self) -> bool:
-        """Whether it is sent after the query has been embedded, and not at all where it could not be."""
+        """Whether it is sent after the query has been embedded, and not at all without a vector."""
 
     def applies(self, query: PreparedQuery) -> bool:
-        """Whether the query's scope and mode let it find anything."""
+        """Whether it can find anything in the query's scope and mode."""
 
     def send(self, query: PreparedQuery, corpus: PendingCorpus) -> PendingCandidates:
-        """Send its statements. Only a retriever that needs the vector may read `corpus` here."""
+        """Send its queries. Only a retriever that needs the vector may read `corpus` here."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retrieved:
     """All candidates in one table, the idf of the query's words, and the query as it was searched for.
 
-    `moments` says when all of the owner's items were written, where that was read ahead (`search/ranking/in_time.py`).
+    `moments` says when all of the owner's items were written, if that was read ahead (`search/ranking/in_time.py`).
     """
 
     query: PreparedQuery

@@ -1,6 +1,6 @@
-"""What the words that items hold are worth: BM25 of items, of items with their neighbours, of whole sources.
+"""Scores items by the words they contain: BM25 of items, of items with their neighbours, of whole sources.
 
-Counts come as one number for each term that an item holds, so that the work is that of the words found, not of all
+Counts come as one number for each term in an item, so that the work is proportional to the words found, not to all
 items times all terms. Source: docs/adr/0005-lexical-score.md.
 """
 
@@ -35,7 +35,7 @@ T = TypeVar("T", bound=np.generic)
 
 @dataclass(frozen=True, slots=True)
 class WordCounts:
-    """Items (n,), keys sorted, with their lengths; and (c,) which term stands in which of them how often."""
+    """Items (n,), keys sorted, with their lengths; and (c,) which term occurs in which of them how often."""
 
     keys: ItemKeys
     lengths: Scores
@@ -46,7 +46,7 @@ class WordCounts:
 
     @property
     def items_by_term(self) -> Ints:
-        """How many items hold each term."""
+        """How many items contain each term."""
         return np.bincount(self.terms, minlength=self.term_count)
 
     @classmethod
@@ -56,7 +56,7 @@ class WordCounts:
 
     @classmethod
     def of_matrix(cls, keys: ItemKeys, lengths: Scores, counts: Scores) -> "WordCounts":
-        """`counts` (terms, n) over sorted keys; items that hold no term are left out."""
+        """`counts` (terms, n) over sorted keys; items without any term are left out."""
         filled = counts != 0
         cells = np.flatnonzero(filled)
         terms = np.repeat(np.arange(len(counts)), np.count_nonzero(filled, axis=1))
@@ -83,7 +83,7 @@ class WordCounts:
 
 
 def joined_counts(found: Sequence[WordCounts], term_count: int) -> WordCounts:
-    """The sum of what several columns hold."""
+    """The sum over several columns."""
     filled = [one for one in found if len(one.keys)]
     if len(filled) == 1:
         one = filled[0]
@@ -103,7 +103,7 @@ def joined_counts(found: Sequence[WordCounts], term_count: int) -> WordCounts:
 
 
 def word_features(found: WordCounts, weights: Scores, corpus: Corpus) -> tuple[ItemKeys, dict[str, Scores]]:
-    """Features of the items found and of those beside them, and the keys of all these; `weights` are the terms'."""
+    """Features of the items found and of their neighbours, and the keys of all these; `weights` are the terms'."""
     keys = _with_neighbours(found.keys, corpus)
     at = np.searchsorted(keys, found.keys)
     places, weight = at[found.places], weights[found.terms]
@@ -124,7 +124,7 @@ def word_features(found: WordCounts, weights: Scores, corpus: Corpus) -> tuple[I
 
 
 def _saturated(counts: Scores, norms: Scores) -> Scores:
-    """BM25's share of a word that stands so often."""
+    """BM25's share of a word that occurs this often."""
     return counts * (K1 + 1) / (counts + norms)
 
 
@@ -134,7 +134,7 @@ def _summed(places: Ints, values: NDArray[np.floating[Any]], size: int) -> Score
 
 
 def _with_neighbours(keys: ItemKeys, corpus: Corpus) -> ItemKeys:
-    """The keys and those of the items just before and after them, as far as there are such."""
+    """The keys and those of the items just before and after them, as far as these exist."""
     starts = source_starts(keys)
     sources = keys[starts] >> ITEM_BITS
     place = np.searchsorted(corpus.sources, sources).clip(max=len(corpus.sources) - 1)
@@ -147,7 +147,7 @@ def _with_neighbours(keys: ItemKeys, corpus: Corpus) -> ItemKeys:
 
 
 def _held_nearby(keys: ItemKeys, held: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Which terms (terms, n) each item holds, or the item before or after it."""
+    """Which terms (terms, n) each item, or the item before or after it, contains."""
     wide = held.copy()
     adjacent = np.diff(keys) == 1
     wide[:, 1:] |= held[:, :-1] & adjacent
@@ -156,7 +156,7 @@ def _held_nearby(keys: ItemKeys, held: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def _shifted(keys: ItemKeys, values: NDArray[T]) -> tuple[NDArray[T], NDArray[T]]:
-    """The values (..., n) of the item before and of the item after, zero where there is none."""
+    """The values (..., n) of the item before and of the item after, zero if there is none."""
     before, after = np.zeros_like(values), np.zeros_like(values)
     adjacent = np.diff(keys) == 1
     before[..., 1:] = values[..., :-1] * adjacent
@@ -165,7 +165,7 @@ def _shifted(keys: ItemKeys, values: NDArray[T]) -> tuple[NDArray[T], NDArray[T]
 
 
 def _source_features(keys: ItemKeys, places: Ints, found: WordCounts, corpus: Corpus) -> dict[str, Scores]:
-    """BM25 of each item's whole source, and that with idf squared: a long source holds every common word."""
+    """BM25 of each item's whole source, and the same with idf squared: a long source contains every common word."""
     starts = source_starts(keys)
     sizes = np.diff(starts, append=len(keys))
     source = np.repeat(np.arange(len(starts)), sizes)

@@ -1,4 +1,4 @@
-"""The chips of the search box, which stands on every page, whatever its view knows of searching."""
+"""The chips of the search box, which is on every page, whether or not its view deals with searching."""
 
 from typing import Any
 
@@ -12,5 +12,5 @@ register = template.Library()
 
 @register.simple_tag
 def chips_in(box: Any) -> list[Chip]:
-    """The chips of a box; of the empty one where a page has none. No query."""
+    """The chips of a box; those of an empty box if the page has none. No query."""
     return chips_of(box if isinstance(box, SearchBox) else SearchBox())

@@ -1,6 +1,6 @@
 """Whether a passage is a question to the other speaker. Pure.
 
-The answer is what follows a question, so the question tells what the next message is about.
+The answer follows a question, so the question tells what the next message is about.
 """
 
 from search.sources import Kind

@@ -1,7 +1,7 @@
-"""The blocks of binary codes of large owners (`search/vectors/codes.py`) that this process has read, as arrays.
+"""The blocks of binary codes of large owners (`search/vectors/codes.py`) that this process has cached, as arrays.
 
-Each search asks PostgreSQL for a digest of the owner's present blocks; if it differs from that of the blocks held
-here, the missing ones are sent. Nothing can be outdated: a block that changed has another id.
+Each search asks PostgreSQL for a digest of the owner's current blocks; if it differs from that of the cached ones, the
+missing blocks are fetched. Nothing can be outdated: a block that changed has another id.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ _WORD_SIZES: Sequence[type[np.unsignedinteger[Any]]] = (np.uint64, np.uint32, np
 
 @dataclass(frozen=True, slots=True)
 class Codes:
-    """Passages (n,) by id, item and kind, and their binary codes (words, n), cut into machine words."""
+    """Passages (n,) by id, item and kind, and their binary codes (words, n), as machine words."""
 
     ids: NDArray[np.int64]
     items: NDArray[np.int32]
@@ -34,7 +34,7 @@ class Codes:
 
     @classmethod
     def unpacked(cls, entries: bytes, codes: bytes) -> "Codes":
-        """What blocks hold, whose contents are joined."""
+        """The contents of blocks, concatenated."""
         entry = np.frombuffer(entries, ENTRY)
         rows = np.frombuffer(codes, np.uint8).reshape(len(entry), -1)
         return cls(
@@ -99,12 +99,12 @@ HOLDER: Holder[Blocks] = Holder(max_bytes=256 * 2**20)  # 100,000 passages take 
 
 
 def send_digest_query(owner_id: int, space: EmbeddingSpace) -> PendingQuery:
-    """Send what asks for the digest of the owner's blocks."""
+    """Send the query for the digest of the owner's blocks."""
     return PendingQuery(load_sql("search", "code_digest"), {"owner": owner_id, "space": space.pk})
 
 
 def current_blocks(owner_id: int, space: EmbeddingSpace, pending_digest: PendingQuery) -> Blocks | None:
-    """The owner's blocks as they are now, None where there are none. No query where the held ones are those."""
+    """The owner's current blocks, None if there are none. No query if the cached ones are current."""
     (digest,) = pending_digest.rows()
     if digest == NO_BLOCKS:
         HOLDER.drop(owner_id, space.pk)
@@ -118,7 +118,7 @@ def current_blocks(owner_id: int, space: EmbeddingSpace, pending_digest: Pending
 
 
 def _renewed(owner_id: int, space: EmbeddingSpace, held: Blocks | None) -> Blocks | None:
-    """The blocks as they are now, those that are held not read again."""
+    """The current blocks, without reading cached ones again."""
     known = [] if held is None else held.ids.tolist()
     parameters = {"owner": owner_id, "space": space.pk, "held": known}
     ((count, digest, ids, *fresh),) = PendingQuery(load_sql("search", "code_blocks"), parameters).rows()

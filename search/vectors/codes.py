@@ -1,8 +1,8 @@
-"""Packs the binary codes of passages' vectors, one bit a dimension, so that a search reads few large rows.
+"""Packs the binary codes of passages' vectors, one bit per dimension, so that a search reads few large rows.
 
-A block holds the passages of some consecutive items (`BinaryCodeBlock`). It is made in the transaction that stores or
-deletes the passages, and never changed: a new block with another id replaces it, by which a process that holds the
-old one notices (`search/vectors/blocks.py`).
+A block contains the passages of some consecutive items (`BinaryCodeBlock`). It is created in the transaction that
+stores or deletes the passages, and never changed: a new block with another id replaces it, by which a process that has
+cached the old one notices (`search/vectors/blocks.py`).
 """
 
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ ENTRY = np.dtype([("id", ">i8"), ("item", ">i4"), ("kind", ">i2")])
 
 
 def pack_codes(source: Source, space: EmbeddingSpace, items: Iterable[int]) -> None:
-    """Pack the blocks that hold these items anew. Within the transaction that changes their passages."""
+    """Repack the blocks of these items. Within the transaction that changes their passages."""
     numbers = sorted({item // ITEMS_PER_BLOCK for item in items})
     if not numbers:
         return
@@ -40,7 +40,8 @@ def pack_codes(source: Source, space: EmbeddingSpace, items: Iterable[int]) -> N
 
 
 def drop_codes(source: Source, space: EmbeddingSpace, first_item: int) -> None:
-    """Let go of the passages of this item and later ones, which are gone. Within the transaction that deletes them."""
+    """Delete the codes of the passages of this item and all later ones. Within the transaction that deletes those
+    passages."""
     blocks = BinaryCodeBlock.objects.filter(source=source, space=space)
     blocks.filter(number__gt=first_item // ITEMS_PER_BLOCK).delete()
     pack_codes(source, space, [first_item])

@@ -43,7 +43,7 @@ def draft_passages(elements: Iterable[Element]) -> Iterator[Draft]:
 
 
 def passage_texts(elements: Iterable[Element]) -> dict[UUID, str]:
-    """What is embedded of the passages of some elements, by its hash."""
+    """The embedded texts of the passages of some elements, by hash."""
     return {draft.digest: draft.text for draft in draft_passages(elements)}
 
 

@@ -16,7 +16,8 @@ VECTORS_LOCK_CLASS = 1_000_000  # of those for the vectors in one space, whose n
 
 @contextmanager
 def derivation_lock(source_id: int, lock_class: int = LOCK_CLASS) -> Iterator[bool]:
-    """Whether the lock is held, at once. It dies with its connection, so that a killed worker leaves none."""
+    """Try to take the lock, without waiting. It ends with its connection, so that a killed worker leaves none
+    behind."""
     keys = [lock_class, source_id % 2**31]
     with connection.cursor() as cursor:
         cursor.execute(load_sql("search", "try_lock"), keys)
@@ -29,7 +30,7 @@ def derivation_lock(source_id: int, lock_class: int = LOCK_CLASS) -> Iterator[bo
 
 
 def lock_vectors(source_id: int, space_id: int) -> None:
-    """Wait until nobody else replaces vectors of this source in this space; held until the transaction ends.
+    """Wait until nobody else replaces vectors of this source in this space; the lock lasts until the transaction ends.
 
     A task that still builds a space when it becomes the active one can meet another that indexes.
     """
@@ -39,15 +40,16 @@ def lock_vectors(source_id: int, space_id: int) -> None:
 
 
 def lock_for_writing(source_id: int) -> None:
-    """Before the first row is written: wait while the source is being deleted; held until the transaction ends."""
+    """Before writing the first row: wait while the source is being deleted; the lock lasts until the transaction
+    ends."""
     with connection.cursor() as cursor:
         cursor.execute(load_sql("search", "lock_with_others"), [WRITING_LOCK_CLASS, source_id % 2**31])
 
 
 def lock_for_deletion(source_id: int) -> None:
-    """Before any row is locked: wait for those who are writing, and let nobody else write until the transaction ends.
+    """Before locking any row: wait for writers, and keep out others until the transaction ends.
 
-    Without it rows that a worker adds behind the deletion's back would make the deletion fail.
+    Otherwise rows added during the deletion would make it fail.
     """
     with connection.cursor() as cursor:
         cursor.execute(load_sql("search", "lock_vectors"), [WRITING_LOCK_CLASS, source_id % 2**31])
@@ -55,7 +57,7 @@ def lock_for_deletion(source_id: int) -> None:
 
 @contextmanager
 def unless_deleted(owner_id: int, source_id: int) -> Iterator[None]:
-    """End the block quietly where its rows are refused because the source was deleted meanwhile."""
+    """End the block quietly if its rows are refused because the source was deleted meanwhile."""
     try:
         yield
     except IntegrityError:

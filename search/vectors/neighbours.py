@@ -23,7 +23,7 @@ class Neighbour:
 
     @property
     def item(self) -> tuple[str, int, int]:
-        """What it belongs to: kind, object and number."""
+        """Its item: kind, object and number."""
         return self.kind, self.object_id, self.item_number
 
 
@@ -33,7 +33,7 @@ def passage_neighbours(passage_id: int) -> tuple[float, list[Neighbour]]:
 
 
 def item_neighbours(embedding_id: int) -> tuple[float, list[Neighbour]]:
-    """The same of an item's vector."""
+    """The same for an item's vector."""
     return _nearest(embedding_id, table="search_itemembedding", number="chunk_number")
 
 

@@ -1,8 +1,7 @@
-"""Makes and stores the passages of items: splits them, looks up equal texts, embeds the rest.
+"""Creates and stores the passages of items: splits them, looks up equal texts, embeds the rest.
 
 Writes `Passage` and `TokenVectors`. If another passage of the same owner and space has the same text, its vector and
-token vectors are copied, so that the same text is embedded once. Vectors and token vectors come from one forward
-pass.
+token vectors are copied, so that the same text is embedded once. Vectors and token vectors come from one forward pass.
 """
 
 from collections import Counter
@@ -55,7 +54,7 @@ class Embedded:
 
 @dataclass(frozen=True, slots=True)
 class StoredPassages:
-    """How many passages the items have now, how many were computed, and which items failed and why."""
+    """How many passages the items now have, how many were computed, and which items failed and why."""
 
     passages: int
     computed: int
@@ -64,16 +63,16 @@ class StoredPassages:
 
 @dataclass(frozen=True, slots=True)
 class StoredAhead:
-    """Whether all was done that can be done ahead, and how many passages were computed."""
+    """Whether everything that can be done ahead is done, and how many passages were computed."""
 
     finished: bool
     computed: int
 
 
 def store_passages(source: Source, space: EmbeddingSpace, items: Sequence[ItemText]) -> StoredPassages:
-    """Replace the passages of these items and tell how each element ended, in one transaction.
+    """Replace the passages of these items and announce the outcome for each element, in one transaction.
 
-    Raises: EmbedderUnavailable where texts must be computed and the model cannot be used now; that is announced, too.
+    Raises: EmbedderUnavailable if texts must be computed and the model is unavailable; that is announced too.
     """
     elements = [element for item in items for element in item.elements]
     stale = Q(item_number__in=[item.number for item in items])
@@ -83,7 +82,7 @@ def store_passages(source: Source, space: EmbeddingSpace, items: Sequence[ItemTe
 
 
 def store_element_passages(source: Source, space: EmbeddingSpace, elements: Sequence[Element]) -> dict[int, str]:
-    """Replace the passages of these elements alone, as `store_passages` does; which failed, and why."""
+    """Replace the passages of these elements alone, like `store_passages`; returns which failed, and why."""
     stale = Q(element_id__in=[element.element_id for element in elements])
     return _replace(source, space, elements, stale)[2]
 
@@ -91,9 +90,9 @@ def store_element_passages(source: Source, space: EmbeddingSpace, elements: Sequ
 def store_ahead(
     source: Source, space: EmbeddingSpace, elements: Sequence[Element], *, out_of_time: Callable[[], bool]
 ) -> StoredAhead:
-    """Where `elements` have many new passages, store all but the last of them, some at a time, beside what there is.
+    """If `elements` have many new passages, store all but the last of them, some at a time, beside the existing ones.
 
-    `store_passages` finds their vectors then, so that even one huge element can be embedded in several goes. Raises:
+    `store_passages` then finds their vectors, so that even one huge element can be embedded in several runs. Raises:
     EmbedderUnavailable.
     """
     drafts = {draft.digest: draft for draft in draft_passages(elements)}
@@ -124,9 +123,9 @@ def drop_passages(source: Source, *, first_item: int, spaces: Iterable[Embedding
 
 
 def move_passages(source: Source, moved: Mapping[int, int]) -> None:
-    """Give the passages of items that only got other numbers these (old: new), so that nothing is embedded again.
+    """Renumber the passages of items that only got other numbers (old: new), so that nothing is embedded again.
 
-    Those of other items stay behind until theirs are stored. Within the transaction that renumbers the items.
+    Passages of other items stay until theirs are stored. Within the transaction that renumbers the items.
     """
     changed = {old: new for old, new in moved.items() if old != new}
     if not changed:
@@ -190,7 +189,7 @@ def _tell(
 def _embedded(
     owner_id: int, space: EmbeddingSpace, drafts: Sequence[Draft]
 ) -> tuple[dict[UUID, Embedded], dict[UUID, str], int]:
-    """The drafts' texts as they are embedded, the reasons of those that were refused, and how many were computed."""
+    """The embeddings of the drafts' texts, the errors of those that were refused, and how many were computed."""
     texts = {draft.digest: draft.text for draft in drafts}
     known = _look_up(owner_id, space, list(texts))
     missing = {digest: text for digest, text in texts.items() if digest not in known}
@@ -201,7 +200,7 @@ def _embedded(
 def _compute(
     owner_id: int, space: EmbeddingSpace, missing: dict[UUID, str], known: dict[UUID, Embedded]
 ) -> dict[UUID, str]:
-    """Embed `missing` and add it to `known`; why not, for those that failed."""
+    """Embed `missing` and add it to `known`; returns the errors of those that failed."""
     if not missing:
         return {}
     errors: dict[UUID, str] = {}
@@ -239,14 +238,14 @@ def _insert(source: Source, space: EmbeddingSpace, drafts: Sequence[Draft], know
 
 
 def new_passage_texts(owner_id: int, space: EmbeddingSpace, elements: Iterable[Element]) -> list[str]:
-    """What is embedded of the elements' passages, but for what the owner has in this space. One query."""
+    """The texts of the elements' passages that the owner does not have in this space yet. One query."""
     texts = passage_texts(elements)
     known = _look_up(owner_id, space, list(texts))
     return [text for digest, text in texts.items() if digest not in known]
 
 
 def _look_up(owner_id: int, space: EmbeddingSpace, digests: list[UUID]) -> dict[UUID, Embedded]:
-    """Equal texts of the owner that are embedded already; those of others would show in the time that it takes."""
+    """Embeddings of the owner's equal texts; using those of others would reveal them by the time it takes."""
     with connection.cursor() as cursor:
         cursor.execute(load_sql("search", "equal_passages"), [digests, owner_id, space.pk])
         return {
@@ -256,7 +255,7 @@ def _look_up(owner_id: int, space: EmbeddingSpace, digests: list[UUID]) -> dict[
 
 
 def _embed(owner_id: int, space: EmbeddingSpace, texts: Sequence[str]) -> Iterator[Embedded | EmbeddingError]:
-    """In the order of the texts; vectors that a provider made beforehand are taken from the cache."""
+    """In the order of the texts; vectors that a provider computed beforehand come from the cache."""
     embedder = embedder_for(space)
     if isinstance(embedder, TokenEmbedder):
         for embedding in embedder.embed_passages_with_tokens(texts):

@@ -67,7 +67,7 @@ def _split_part(part: ElementPart) -> Iterator[tuple[int, int]]:
 
 
 def _trimmed(text: str, spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Spans without surrounding white space; those without a letter or digit are left out."""
+    """Spans without surrounding white space, and without those that have no letter or digit."""
     for start, end in spans:
         piece = text[start:end]
         if _WORD.search(piece):
@@ -92,9 +92,9 @@ def _prose(text: str, start: int, end: int, language: str) -> Iterator[tuple[int
 
 
 def _sentences(text: str, start: int, end: int, language: str) -> Iterator[tuple[int, int]]:
-    """The sentences of a block. The library's time grows with the square of what it is given: a window is the most.
+    """The sentences of a block. The library takes quadratic time, so it gets one bounded window at a time.
 
-    A window's last sentence may go on behind its end and is read again with the next one.
+    A window's last sentence may continue beyond its end and is read again with the next one.
     """
     while start < end:
         window_end = min(start + WINDOW_CHARS, end)
@@ -154,7 +154,7 @@ def _tool_output(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _merge_tiny(text: str, spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Neighbours joined while one of them is tiny and both together stay sentence-sized."""
+    """Neighbours merged while one of them is tiny and both together stay sentence-sized."""
     merged: list[tuple[int, int]] = []
     for start, end in spans:
         if merged:
@@ -172,7 +172,7 @@ def _size(text: str, start: int, end: int) -> int:
 
 
 def guess_language(text: str) -> str:
-    """An ISO 639-1 code, by script and function words; English where nothing speaks against it."""
+    """An ISO 639-1 code, by script and function words; English if nothing speaks against it."""
     sample = text[:2_000]
     for code, pattern in _SCRIPTS:
         if len(pattern.findall(sample)) * 4 > len(sample):

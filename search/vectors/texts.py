@@ -1,7 +1,7 @@
 """The texts of an item that are embedded and indexed. Pure: elements in, strings out.
 
-Text recipe 1: what user and assistant said with their speakers, and tool calls as name and
-parameters cut at 250 characters each; no thinking, no tool results.
+Text recipe 1: what user and assistant said, with their speakers, and tool calls as name and parameters cut at 250
+characters each; no thinking, no tool results.
 """
 
 import re
@@ -67,7 +67,7 @@ class ItemTexts:
 
     @property
     def languages(self) -> dict[str, str]:
-        """By weight the language of the text, where it is another than English."""
+        """By weight the language of the text, if it is not English."""
         return languages_of({weight: text for weight, text in self.lexical.items() if weight != IN_ENGLISH})
 
     @property
@@ -83,7 +83,7 @@ class ItemTexts:
 
 def item_texts(item: ItemText) -> ItemTexts:
     """The texts of one item."""
-    lexical: dict[str, list[str]] = {"A": [], "B": [], "C": [], "D": []}  # and S, where there is a system prompt
+    lexical: dict[str, list[str]] = {"A": [], "B": [], "C": [], "D": []}  # and S, if there is a system prompt
     for element in item.elements:
         for weights, text in _lexical_texts(element):
             for weight in weights:
@@ -117,7 +117,7 @@ def _embedded_text(element: Element) -> str:
 
 
 def _lexical_texts(element: Element) -> Iterator[tuple[str, str]]:
-    """(weights, text) of each part, and the speaker's name where the source gives one."""
+    """(weights, text) of each part, and the speaker's name if the source gives one."""
     if element.name and element.parts:
         yield _name_weight(element.parts), element.name
     for part in element.parts:
@@ -126,16 +126,16 @@ def _lexical_texts(element: Element) -> Iterator[tuple[str, str]]:
 
 
 def _name_weight(parts: Sequence[ElementPart]) -> str:
-    """Under a user's words where one speaks, else under an assistant's; with what stands outside of turns, as that."""
+    """The weight of a user's words if one speaks, else of an assistant's; for messages without a turn, theirs."""
     if any(part.kind == "outside" for part in parts):
         return WEIGHTS["outside"]
     return "A" if any(part.kind == "user" for part in parts) else "B"
 
 
 def words_of_tools(texts: Sequence[str]) -> str:
-    """What tools took and put out, as it is searched: heads and tails as they stand, and every other word once.
+    """The searchable text of tools' input and output: heads and tails unchanged, and every other word once.
 
-    Where a word stands in the middle of a long log does not matter, and a log says the same over and over.
+    The position of a word in the middle of a long log does not matter, and logs repeat themselves.
     """
     whole: list[str] = []
     room = LEXICAL_CHARS // 2
@@ -150,7 +150,7 @@ def words_of_tools(texts: Sequence[str]) -> str:
 
 
 def _other_words(texts: Iterable[str], *, known: set[str], max_chars: int) -> str:
-    """The words of the texts, each once, but for those that are known."""
+    """The distinct words of the texts that are not already known."""
     others: dict[str, None] = {}
     for text in texts:
         for match in _UNSPACED_RUN.finditer(text):
@@ -165,7 +165,7 @@ def _other_words(texts: Iterable[str], *, known: set[str], max_chars: int) -> st
 
 
 def head_and_tail(text: str, max_chars: int) -> str:
-    """The first two thirds and the last third of what is allowed, cut at lines where that is possible."""
+    """The first two thirds and the last third of what is allowed, cut at line ends if possible."""
     if len(text) <= max_chars:
         return text
     head, tail = text[: max_chars * 2 // 3], text[-(max_chars // 3) :]
@@ -173,10 +173,8 @@ def head_and_tail(text: str, max_chars: int) -> str:
 
 
 def searchable(text: str, language: str = "") -> str:
-    """`text` with what full text search needs beside it: the parts of identifiers, paths and codes, pairs of
-    characters for scripts that put no space between words, stems of Arabic words, and the parts of compounds where
-    `language` has them.
-    """
+    """`text` with additions for full text search: the parts of identifiers, paths and codes, pairs of characters for
+    scripts without spaces between words, stems of Arabic words, and the parts of compounds if `language` has them."""
     extra: dict[str, None] = {}
     for match in _IDENTIFIER.finditer(text):
         for piece in _SEPARATORS.split(match[1] or match[2]):
@@ -191,7 +189,8 @@ def searchable(text: str, language: str = "") -> str:
 
 
 def parseable(text: str) -> str:
-    """`text` without what PostgreSQL's parser reads again and again: long tokens are cut up, no comment stays open."""
+    """`text` without what makes PostgreSQL's parser read it repeatedly: long tokens are split, no comment stays
+    open."""
     text = _LONG_TOKEN.sub(_cut_up, text)
     closed = text.rfind(_COMMENT_END) + 1
     return text[:closed] + text[closed:].replace(_COMMENT_START, " ")

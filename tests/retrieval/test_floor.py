@@ -5,46 +5,17 @@ measured when they were set; the misses are printed.
 """
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
-from django_q.models import OrmQ
-from pytest_django import DjangoDbBlocker
 
-from convmemory.conversations.models import Conversation
-from convmemory.conversations.samples_loader import load_samples
-from search.adapters.conversations import index_conversation
 from search.searching import SearchQuery, search
-from tests.factories import make_user
+from tests.retrieval.conftest import Archive
 
 FLOOR = {"hit@1": 0.857, "hit@5": 0.966, "mrr": 0.897}
 ANSWERED_SILENCED, UNANSWERED_SILENCED = 0.06, 0.55
 FILES = sorted(Path(__file__).parent.glob("questions_*.jsonl"))
-
-
-@dataclass(frozen=True, slots=True)
-class Archive:
-    """The sample conversations of one owner, and their source ids by number."""
-
-    owner: User
-    names: dict[int, str]
-
-
-@pytest.fixture(scope="module")
-def archive(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[Archive]:
-    """Indexed once for all tests here."""
-    with django_db_blocker.unblock():
-        owner = make_user()
-        load_samples(owner)
-        for conversation in Conversation.objects.filter(owner=owner):
-            index_conversation(conversation_id=conversation.pk)
-        yield Archive(owner, dict(Conversation.objects.filter(owner=owner).values_list("pk", "source_id")))
-        owner.delete()
-        OrmQ.objects.all().delete()  # the tickets of what was to be indexed: no test's transaction takes them back
 
 
 def questions() -> list[dict[str, Any]]:

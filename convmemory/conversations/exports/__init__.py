@@ -1,1 +1,1 @@
-"""Conversations as files for people and programs: Markdown, JSON that can be imported again, one HTML page."""
+"""Exports conversations as files for people and programs: Markdown, JSON that can be imported again, one HTML page."""

@@ -17,7 +17,7 @@ PIECE_CHARS = 64 * 1024
 
 
 class Writer(Protocol):
-    """What a format makes of conversations, in the order of these calls."""
+    """Turns conversations into text of one format; its methods are called in this order."""
 
     def begin(self) -> str: ...
 
@@ -32,7 +32,7 @@ class Writer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format: the ending of its files, their media type, and a writer for one export."""
+    """A format: the suffix of its files, their media type, and a writer for one export."""
 
     suffix: str
     media_type: str
@@ -47,7 +47,7 @@ FORMATS: Mapping[str, Format] = {
 
 
 def require_format(name: str) -> Format:
-    """Raises: InvalidInput where there is no such format."""
+    """Raises: InvalidInput if there is no such format."""
     if name not in FORMATS:
         raise InvalidInput(f"Unknown format {name[:40]!r}: give one of {', '.join(FORMATS)}.")
     return FORMATS[name]

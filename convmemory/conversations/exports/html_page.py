@@ -1,7 +1,7 @@
 """Conversations as one self-contained HTML page that runs no script and loads nothing.
 
-Messages pass the same sanitiser as on the conversation page; text that would take too much work to render is shown as
-it is.
+Messages pass through the same sanitiser as on the conversation page; text that would take too much work to render is
+shown as plain text.
 """
 
 from html import escape

@@ -43,7 +43,8 @@ class MarkdownWriter:
 
 
 def part_as_markdown(part: Part) -> str:
-    """A part; text that was said stands as it is, everything else where it cannot change the document around it."""
+    """A part as Markdown: text that was said stays unchanged, everything else is fenced off from the rest of the
+    document."""
     if isinstance(part, TextPart):
         return part.text.strip("\n")
     if isinstance(part, ThinkingPart):

@@ -18,7 +18,7 @@ MAX_NAMED = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What to export: the conversations with these ids, or all that pass the filters where none is given."""
+    """What to export: the conversations with these ids, or all that pass the filters if none is given."""
 
     ids: tuple[int, ...] = ()
     filters: Filters = EVERYTHING
@@ -26,7 +26,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class ExportedMessage:
-    """A message as a file shows it: keys that were stored as they came stand masked in `parts`."""
+    """A message as a file shows it: `parts` mask keys that were stored unhidden."""
 
     row: Message
     parts: tuple[Part, ...]
@@ -44,7 +44,7 @@ def chosen(*, owner: AbstractBaseUser, selection: Selection) -> Iterator[Convers
 
 
 def messages_of(conversation: Conversation) -> Iterator[ExportedMessage]:
-    """Its messages in order, keys masked."""
+    """Its messages in order, with keys masked."""
     position = -1
     while True:
         rows = list(conversation.messages.filter(position__gt=position).order_by("position")[:MESSAGES_AT_ONCE])

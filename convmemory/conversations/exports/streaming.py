@@ -1,4 +1,4 @@
-"""An export as the response to a request: sent while it is being made, so that its size costs no memory."""
+"""An export as the response to a request: sent while it is produced, so that its size takes no memory."""
 
 import re
 from collections.abc import AsyncIterator, Iterator
@@ -32,13 +32,13 @@ def export_response(
 
 
 async def _in_threads(pieces: Iterator[str]) -> AsyncIterator[str]:
-    """Each piece is made in a thread that gives its database connection back."""
+    """Each piece is produced in a thread that returns its database connection."""
     while (piece := await in_thread(next, pieces, None)) is not None:
         yield piece
 
 
 def _file_name(owner: AbstractBaseUser, selection: Selection) -> str:
-    """What the file is saved as: after the only conversation's title, as far as plain letters go."""
+    """The name of the download: the title of the only conversation, as far as it consists of plain letters."""
     if len(selection.ids) != 1:
         return "conversations"
     row = Conversation.objects.filter(owner_id=owner.pk, pk=selection.ids[0]).values_list("title", flat=True).first()

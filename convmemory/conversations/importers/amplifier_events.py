@@ -24,12 +24,12 @@ _MAX_DEPTH = 6
 
 
 def events_path(folder: Path) -> Path | None:
-    """The session's event log, where there is one."""
+    """The session's event log, if there is one."""
     return next((path for path in (folder / name for name in EVENT_FILES) if path.is_file()), None)
 
 
 def read_events(folder: Path, report: FileReport) -> Iterator[EventDraft]:
-    """The events in order; line numbers rise strictly. Raises: InvalidInput where the file cannot be read."""
+    """The events in order; line numbers rise strictly. Raises: InvalidInput if the file cannot be read."""
     path = events_path(folder)
     if path is None:
         return

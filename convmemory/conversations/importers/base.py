@@ -112,7 +112,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """A place that could not be read as it stands; `kept` where it was repaired instead of skipped."""
+    """A place that could not be read as it stands; `kept` if it was repaired instead of skipped."""
 
     place: str
     reason: str
@@ -180,7 +180,7 @@ class FileReport:
             self.warnings.append(text)
 
     def written_by(self, version: str, checked: Checked) -> None:
-        """Warn where a newer version wrote the source than the importer was checked against."""
+        """Warn if a newer version wrote the source than the importer was checked against."""
         if is_newer(version, checked.version):
             self.warn(
                 f"Written by {checked.program} {version[:40]}, which is newer than this importer knows "
@@ -217,7 +217,7 @@ class Importer(Protocol):
     def sniff(self, source: Source) -> int | None:
         """How sure the importer is that it can read the source, up to 100; None declines.
 
-        Raises: InvalidInput where the source cannot be opened.
+        Raises: InvalidInput if the source cannot be opened.
         """
 
     def parse(self, source: Source, report: FileReport) -> Iterator[ConversationDraft]:

@@ -27,7 +27,7 @@ _KNOWN_WITHOUT_TEXT = frozenset({"model_editable_context", "app_pairing_content"
 
 
 def node_drafts(node: Mapping[str, Any], *, model: str, unknown: Callable[[str], None]) -> Iterator[MessageDraft]:
-    """The node's message; none where it has no content. `model` is the conversation's."""
+    """The node's message; none if it has no content. `model` is the conversation's."""
     message = mapping_of(node.get("message"))
     author, metadata = mapping_of(message.get("author")), mapping_of(message.get("metadata"))
     role = _ROLES.get(text_of(author.get("role")))

@@ -103,7 +103,7 @@ class ClaudeCodeImporter:
 
 
 def _session_id(path: Path, session_id: str) -> str:
-    """The file's name; with the session's id behind it where the name is not itself such an id."""
+    """The file's name; with the session's id behind it if the name is not itself such an id."""
     if _UUID.fullmatch(path.stem) or session_id in ("", path.stem):
         return _bounded(path.stem)
     return _bounded(f"{path.stem}:{session_id}")

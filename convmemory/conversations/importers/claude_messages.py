@@ -166,7 +166,7 @@ class MessageReader:
     def _prompts(
         self, place: Place, typed: str, files: tuple[Part, ...], draft: MessageDraft
     ) -> Iterator[MessageDraft]:
-        """What a person typed, parted where several queued prompts came back as one."""
+        """What a person typed, parted if several queued prompts came back as one."""
         segments = self.plan.get(place) or [("", typed)]
         if len(segments) == 1:
             segments = [(segments[0][0], typed)]
@@ -189,7 +189,7 @@ class MessageReader:
         return list(self._prompts(item.place, segments[0][1], files, self._base(item)))
 
     def _fresh_content(self, item: JsonObject) -> str | list[Any] | None:
-        """The line's content where it has any and the file has not had the line before."""
+        """The line's content if it has any and the file has not had the line before."""
         content = mapping_of(item.value.get("message")).get("content")
         if content is None:
             self.report.skip(item.number, f"a line of type {item.value.get('type')} without message content")

@@ -78,7 +78,7 @@ def is_queued_prompt(text: str) -> bool:
 
 
 def _written_by_person(line: Mapping[str, Any], *, has_results: bool) -> bool | None:
-    """True or False where the line says so, None where only the text can tell."""
+    """True or False where the line says so, None if only the text can tell."""
     if any(line.get(mark) is True for mark in ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly")):
         return False
     if "toolUseResult" in line and not has_results:
@@ -122,7 +122,7 @@ def _without_wrappers(text: str) -> tuple[str, str]:
 
 
 def _wrapper_end(text: str, start: int) -> int:
-    """Where the reminder element that begins at `start` ends; 0 where none does."""
+    """Where the reminder element that begins at `start` ends; 0 if none does."""
     opened = _WRAPPER.match(text, start)
     if not opened:
         return 0
@@ -144,7 +144,7 @@ def _skip_space_back(text: str, end: int, first: int) -> int:
 
 
 def _typed_command(text: str) -> str:
-    """`/name words` where a person gave words to a command that prompts the model, else nothing."""
+    """`/name words` if a person gave words to a command that prompts the model, else nothing."""
     head = text[:_COMMAND_HEAD_CHARS]
     name, arguments = _element(head, "command-name"), _element(text, "command-args")
     if not head.startswith("<command-message>") or name is None or not arguments:
@@ -153,7 +153,7 @@ def _typed_command(text: str) -> str:
 
 
 def _element(text: str, tag: str) -> str | None:
-    """What the first element of this name holds, without space around it; None where there is no whole one."""
+    """What the first element of this name holds, without space around it; None if there is no whole one."""
     start = text.find(f"<{tag}>") + len(tag) + 2
     end = text.find(f"</{tag}>", start)
     return text[start:end].strip() if start > len(tag) + 1 and end >= 0 else None

@@ -42,7 +42,7 @@ class QueueTracker:
     _counts: Counter[str] = field(default_factory=Counter)
 
     def enqueue(self, place: Place, text: str) -> str:
-        """An entry came into the queue; the key of its message, "" where it is no prompt."""
+        """An entry came into the queue; the key of its message, "" if it is no prompt."""
         text = _normal(text)
         if len(self._waiting) >= MAX_OPEN:
             self._waiting.pop(0)

@@ -61,7 +61,7 @@ class RewindTracker:
         return found
 
     def _rivals(self) -> list[list[int]]:
-        """Prompts that stand behind the same message, where there are several."""
+        """Prompts that stand behind the same message, if there are several."""
         before: list[int] = []  # the nearest message above each line
         behind: defaultdict[int, list[int]] = defaultdict(list)
         for number, parent in enumerate(self._parents):

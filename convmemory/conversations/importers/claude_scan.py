@@ -104,7 +104,7 @@ def scan_file(path: Path, report: FileReport, *, subagent: bool) -> Scan:
 
 
 def sidechains(scan: Scan) -> list[Sidechain]:
-    """The scan's sidechains in file order; one for each agent id, or each root where there are no ids."""
+    """The scan's sidechains in file order; one for each agent id, or each root if there are no ids."""
     parents = {line.uuid: line.parent for line in scan.side_lines if line.uuid}
     roots: dict[str, str] = {}
     found: dict[str, Sidechain] = {}

@@ -157,7 +157,7 @@ def content_parts(content: object, *, unknown: OnUnknown = refuse_unknown) -> li
 
 
 def kept_as_text(value: object) -> list[TextPart]:
-    """A value that no reader knows, as JSON; nothing where there is nothing in it."""
+    """A value that no reader knows, as JSON; nothing if there is nothing in it."""
     if value is None or value in ("", [], {}):
         return []
     text = (
@@ -174,7 +174,7 @@ def _kind_of(block: Mapping[str, Any]) -> str:
 
 
 def block_parts(block: Mapping[str, Any]) -> Sequence[Part] | None:
-    """The parts that one block stands for: usually one, none where it holds nothing to keep; None for a new type."""
+    """The parts that one block stands for: usually one, none if it holds nothing to keep; None for a new type."""
     kind = _kind_of(block)
     if kind in TEXT_TYPES:
         return _text(_text_value(block, kind))

@@ -82,7 +82,7 @@ class Found:
 
 
 def require_format(format: str) -> None:
-    """Raises: InvalidInput where there is no such format."""
+    """Raises: InvalidInput if there is no such format."""
     if format not in FORMATS:
         raise InvalidInput(f"Unknown format {format[:40]!r}: give one of {', '.join(FORMATS)}.")
 
@@ -213,7 +213,7 @@ def _reads_kind(importer: Importer, source: Source) -> bool:
 
 
 def _best(importers: Iterable[Importer], source: Source) -> Importer | None:
-    """The importer that is surest of the source; None where none takes it."""
+    """The importer that is surest of the source; None if none takes it."""
     scored = [(score, importer) for importer in importers if (score := _score(importer, source))]
     return max(scored, key=lambda found: found[0])[1] if scored else None
 

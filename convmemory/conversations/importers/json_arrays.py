@@ -91,7 +91,7 @@ class _Text:
                 return ""
 
     def end_of_value(self) -> int | None:
-        """Where the value at `at` ends, by its brackets alone; None where it does not end, or is too long."""
+        """Where the value at `at` ends, by its brackets alone; None if it does not end, or is too long."""
         depth, position = 0, self.at
         while True:
             for match in _MARK.finditer(self.text, position):
@@ -189,7 +189,7 @@ class _Document:
         return near_end and len(text.text) - text.at <= MAX_ELEMENT_CHARS and text.more()
 
     def _by_its_brackets(self, number: int, place: str, problem: str) -> Element | None:
-        """Find the value's end without parsing it; parse it by itself where only the text around it was too much."""
+        """Find the value's end without parsing it; parse it by itself if only the text around it was too much."""
         text = self._text
         end = text.end_of_value()
         if end is None:
@@ -214,7 +214,7 @@ class _Document:
 
 
 def _member(text: str, at: int) -> tuple[str, int] | None:
-    """Name of the member that follows, and where its value starts; None where none does."""
+    """Name of the member that follows, and where its value starts; None if none does."""
     match = _BETWEEN.match(text, at)
     at = match.end() if match else at
     if not text.startswith('"', at):

@@ -64,7 +64,7 @@ def read_objects(
     """The objects of the file in order, up to byte `until`. Holds one line in memory.
 
     Lines in whose first `LINE_HEAD_BYTES` the pattern `passing_over` is found are neither parsed nor reported, however
-    long they are. Raises: InvalidInput where the file cannot be read.
+    long they are. Raises: InvalidInput if the file cannot be read.
     """
     try:
         with open_transcript(path) as file:
@@ -89,7 +89,7 @@ def read_objects_at(path: Path, places: Iterable[tuple[int, int, int]], *, until
 
 
 def unreadable(path: Path, error: OSError) -> InvalidInput:
-    """The error to raise where the file system refuses."""
+    """The error to raise if the file system refuses."""
     return InvalidInput(f"{path.name} cannot be read: {error.strerror or error}.")
 
 
@@ -165,7 +165,7 @@ def _decoded(line: bytes) -> tuple[str, str]:
 
 
 def _decode_at(text: str, at: int) -> tuple[Any, int, str]:
-    """The JSON value at `at`, where it ends, and a problem where there is none."""
+    """The JSON value at `at`, where it ends, and a problem if there is none."""
     try:
         value, end = _DECODER.raw_decode(text, at)
     except json.JSONDecodeError as error:

@@ -127,7 +127,7 @@ def _read_all(paths: list[Path], folder: Path, report: FileReport) -> Iterator[M
 
 
 def _read(path: Path, folder: Path, report: FileReport) -> Mapping[str, Any]:
-    """The object of one file; an empty one, with the reason reported, where there is none."""
+    """The object of one file; an empty one, with the reason reported, if there is none."""
     place = path.relative_to(folder).as_posix()
     try:
         value = load_json(path, max_bytes=MAX_FILE_BYTES)

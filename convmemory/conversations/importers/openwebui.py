@@ -77,7 +77,7 @@ def _conversation(
 
 
 def _nodes(tree: object, listed: object) -> Iterator[Node[Message]]:
-    """The messages of the tree; where there is none, those of the list, each behind the one before it."""
+    """The messages of the tree; if there is none, those of the list, each behind the one before it."""
     if mapping_of(tree):
         for key, item in mapping_of(tree).items():
             if isinstance(item, Mapping):

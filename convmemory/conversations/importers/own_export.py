@@ -93,7 +93,7 @@ class _Archive:
             return _loaded(file.read(MAX_MANIFEST_BYTES), MANIFEST)
 
     def rows(self, table: str) -> Iterator[Row]:
-        """The rows of a table in order; none where the archive has no such table."""
+        """The rows of a table in order; none if the archive has no such table."""
         name = table_file(table)
         if not self._has(name):
             return

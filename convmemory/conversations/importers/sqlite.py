@@ -25,7 +25,7 @@ MAX_COPY_BYTES = 4 * 1024**3
 LOCK_WAIT_S = 2.0
 COPY_ATTEMPTS = 3
 
-_WRITE_VERSION_AT = 18  # of the header: 2 where the database keeps a write-ahead log
+_WRITE_VERSION_AT = 18  # of the header: 2 if the database keeps a write-ahead log
 _STEPS_PER_CHECK = 1_000_000
 _MAX_CHECKS = 20_000
 _SIDE_FILES = ("-wal", "-journal")
@@ -52,14 +52,14 @@ class Database:
 
 
 def tables_of(source: Source) -> Mapping[str, frozenset[str]]:
-    """The database's tables with their columns. Raises: InvalidInput where it cannot be opened."""
+    """The database's tables with their columns. Raises: InvalidInput if it cannot be opened."""
     with open_database(source.path) as database:
         return database.tables
 
 
 @contextmanager
 def open_database(path: Path) -> Iterator[Database]:
-    """The database for reading. Raises: InvalidInput where it is damaged, locked for good, or cannot be read."""
+    """The database for reading. Raises: InvalidInput if it is damaged, locked for good, or cannot be read."""
     try:
         with _opened(path) as connection:
             yield Database(connection, _tables(connection))

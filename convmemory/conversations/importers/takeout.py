@@ -1,6 +1,6 @@
 """Google Takeout's "My Activity" of the Gemini apps: what was asked, day by day; the answers where they stand there.
 
-Takeout knows no conversations, so the prompts of a day are one. It comes as HTML, or as JSON where that was chosen.
+Takeout knows no conversations, so the prompts of a day are one. It comes as HTML, or as JSON if that was chosen.
 Source: the archives themselves; there is no published schema.
 """
 
@@ -36,7 +36,7 @@ _JSON_MARK = re.compile(rb'"(?:header|products)"\s*:\s*\[?\s*"(?:Gemini Apps|Gem
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """One entry: what was asked, what was answered ("" where it is not said), when."""
+    """One entry: what was asked, what was answered ("" if it is not said), when."""
 
     prompt: str
     answer: str

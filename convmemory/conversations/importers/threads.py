@@ -28,7 +28,7 @@ class Node(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Placed(Generic[T]):
-    """A node's value in the thread's order; `superseded` where it is not on the current branch."""
+    """A node's value in the thread's order; `superseded` if it is not on the current branch."""
 
     value: T
     superseded: bool
@@ -158,7 +158,7 @@ class Timeline:
         self._opens_turn[key] = opens_turn
 
     def rewind_to(self, key: str) -> int:
-        """Take back this message and what follows it, everything where it is not known; how many."""
+        """Take back this message and what follows it, everything if it is not known; how many."""
         found = key in self._opens_turn
         taken = 0
         while self._current:
@@ -192,7 +192,7 @@ class MessageKeys:
     _counts: Counter[str] = field(default_factory=Counter)
 
     def key(self, role: str, text: str, *, scope: str = "") -> str:
-        """`scope:role:hash`, numbered where the same was said before. `scope`: a turn's id, where there is one."""
+        """`scope:role:hash`, numbered where the same was said before. `scope`: a turn's id, if there is one."""
         name = key_of(":".join(filter(None, (scope, role, short_hash(text, 16)))))
         self._counts[name] += 1
         count = self._counts[name]

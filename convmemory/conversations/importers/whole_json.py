@@ -41,7 +41,7 @@ def parse_json(text: str) -> Any:
 
 
 def column_json(text: object) -> Any:
-    """The value in a column of a database, None where it holds none that can be read."""
+    """The value in a column of a database, None if it holds none that can be read."""
     if not isinstance(text, str) or has_too_many_values(text):
         return None
     try:

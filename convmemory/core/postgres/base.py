@@ -1,13 +1,13 @@
 """Django's PostgreSQL backend, which also runs the embedded server when `EMBEDDED_PATH` is set.
 
-The first connection of a process joins the server (`convmemory.core.embedded`) and talks to its socket.
-A database that cannot be reached raises `DatabaseUnreachable`, which says what to do. Pools of
-connections are left behind in a forked child, which must not talk over its parent's sockets.
+The first connection of a process joins the server (`convmemory.core.embedded`) and uses its socket. A database that
+cannot be reached raises `DatabaseUnreachable`, which says what to do. A forked child abandons its parent's connection
+pools, because both would use the same sockets.
 
-Each connection does as `core/acting.py` says: it logs in as the part of the program that asks, and names the owner to
-the server before the first statement for that owner, and the owner's group with it, where there are several
-(`layout.py`); nodes that hold groups are told the owner in each transaction. Handed back to its pool, it has forgotten
-whom it worked for.
+Each connection obeys `core/acting.py`: it logs in as the part of the program that uses it, and before the first
+statement for an owner it tells the server that owner and, with several owner groups, the group (`layout.py`); if groups
+lie on other servers, these are told the owner in each transaction. A connection returned to its pool no longer carries
+an owner.
 """
 
 import os
@@ -53,7 +53,7 @@ class DatabaseUnreachable(DatabaseUnavailable, OperationalError):
 
 
 class ChangedInTransaction(DatabaseError):
-    """Work for somebody else began inside a transaction, whose connection is logged in for whom it began."""
+    """The identity changed inside a transaction, whose connection is logged in with the identity it began with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,18 +72,18 @@ FRESH_SESSION = _SessionState()
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a connection leads: as whom it is logged in, and to which replica, "" for the primary."""
+    """What a connection is connected to: the log-in, and the replica, "" for the primary."""
 
     login: Login = Login.SCHEMA
     replica: str = ""
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
-    """A connection to the embedded server or to the one that DATABASE_URL names.
+    """A connection to the embedded server or to the one in DATABASE_URL.
 
-    `LOGINS` in its settings holds the parameters of each log-in that differs from the usual one, which owns the schema.
-    With `ASSUME_ROLES` the usual one takes on the role of each, as tests do inside the transaction that they share.
-    `REPLICAS` holds the parameters of read replicas by their names, see `core/replicas.py`.
+    `LOGINS` in its settings holds the parameters of each log-in that differs from the default one, which owns the
+    schema. With `ASSUME_ROLES` the default log-in assumes the role of each instead, for tests inside one shared
+    transaction. `REPLICAS` holds the parameters of read replicas by name, see `core/replicas.py`.
     """
 
     client_class: type[DatabaseClient] = EmbeddedDatabaseClient
@@ -115,7 +115,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         return self._parameters_of(self._place)
 
     def replica_parameters(self, name: str) -> dict[str, Any]:
-        """How the application logs in to a replica."""
+        """The parameters with which the application logs in to a replica."""
         return self._parameters_of(self._place_of(Login.APP, name))
 
     def _parameters_of(self, place: _Place) -> dict[str, Any]:
@@ -130,7 +130,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     @property
     def layout(self) -> Layout:
-        """How owners are spread in the database that this connection leads to."""
+        """How owners are spread over groups in this connection's database."""
         self.ensure_connection()
         return layout_of(self.connection)
 
@@ -148,7 +148,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
     # --- as whom ------------------------------------------------------------------------------------
 
     def ensure_connection(self) -> None:
-        """Comes before each cursor and each transaction; so a transaction begins as whoever runs it."""
+        """Runs before each cursor and each transaction, so that a transaction begins with the current identity."""
         wanted = self._wanted_place()
         if wanted != self._place:
             if self.connection is not None:
@@ -187,7 +187,8 @@ class DatabaseWrapper(base.DatabaseWrapper):
         return super().create_cursor(name)
 
     def _set_owner(self, who: acting.Identity) -> None:
-        """By SET, not by a query: a transaction that has yet to say how it is isolated takes no query before that."""
+        """Uses SET rather than a query: a transaction whose isolation level is still to be set must not begin with a
+        query."""
         session, owner = self._session, str(who.owner_id or "")
         found = layout_of(self.connection) if self.alias != NO_DB_ALIAS else ONE_GROUP
         tells_nodes = found.has_nodes and self._begins_transaction()
@@ -197,10 +198,12 @@ class DatabaseWrapper(base.DatabaseWrapper):
             self.connection.execute(f"SET {OWNER_SETTING} = '{owner}'{setting_path}")
             self._session = replace(session or FRESH_SESSION, owner=owner, path=path)
             if found.has_nodes and owner and not self.connection.autocommit:
-                self.connection.execute(f"SET LOCAL {OWNER_SETTING} = '{owner}'")  # apart: it is handed on as it stands
+                self.connection.execute(
+                    f"SET LOCAL {OWNER_SETTING} = '{owner}'"
+                )  # by itself: nodes get the text as it is
 
     def _in_transaction(self, execute: Callable[..., Any], sql: Any, params: Any, many: bool, context: Any) -> Any:
-        """Around each statement, where there are nodes: settings reach them only within a transaction."""
+        """Wraps each statement if groups lie on nodes: a setting reaches them only within a transaction."""
         who = acting.current()
         if who.owner_id is None or not self.connection.autocommit:
             return execute(sql, params, many, context)
@@ -214,7 +217,8 @@ class DatabaseWrapper(base.DatabaseWrapper):
         return is_idle and not self.connection.autocommit
 
     def _search_path(self, who: acting.Identity, found: Layout) -> str:
-        """Without a group the application finds no tables of owners, and others those over all groups."""
+        """Without a group, the application finds no tables of owners, and other log-ins find the tables over all
+        groups."""
         if who.group is not None:
             return found.path_to(who.group)
         if who.neighbour is not None:
@@ -234,7 +238,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     @contextmanager
     def _outside_new_transactions(self) -> Iterator[None]:
-        """A transaction that has not begun yet does not begin in the block."""
+        """A transaction that has not begun yet does not begin inside the block."""
         link, is_new = self.connection, self._begins_transaction()
         if is_new:
             link.autocommit = True
@@ -252,7 +256,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
     # --- who has written --------------------------------------------------------------------------------
 
     def _note_write(self, execute: Callable[..., Any], sql: Any, params: Any, many: bool, context: Any) -> Any:
-        """Around each statement, where there are replicas: who wrote is noted behind the transaction, once."""
+        """Wraps each statement if there are replicas: after the transaction, records once who wrote."""
         result = execute(sql, params, many, context)
         owner_id = acting.current().owner_id
         if owner_id is not None and owner_id not in self._writers and _may_write(sql):
@@ -311,7 +315,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         return connection
 
     def _probe(self, conn_params: dict[str, Any]) -> None:
-        """Fails at once and with the reason, where a pool would keep trying and then say `timeout`."""
+        """Fails at once and with the reason, whereas a pool would keep trying and then report a timeout."""
         psycopg.connect(**conn_params).close()
 
     def _revive(self) -> bool:
@@ -319,7 +323,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         return bool(folder and embedded.revive(folder, self.settings_dict.get("EMBEDDED_OPTIONS")))
 
     def _connect_again(self, conn_params: dict[str, Any], error: psycopg.OperationalError) -> Any:
-        """A second try after the embedded server was found dead and started again; else the clear message."""
+        """Try a second time if the embedded server was dead and was restarted; otherwise raise the clear message."""
         try:
             if self._revive():
                 return super().get_new_connection(conn_params)
@@ -346,7 +350,7 @@ def unreachable_message(conn_params: dict[str, Any], reason: psycopg.Operational
 
 
 def _forget_owner(connection: psycopg.Connection) -> None:
-    """For a connection on its way to its pool, which throws away what is closed."""
+    """Clears the owner of a connection before it returns to its pool, which discards closed connections."""
     try:
         connection.rollback()
         connection.autocommit = True

@@ -11,7 +11,7 @@ from convmemory.core.postgres import configuration, programs
 
 
 class EmbeddedDatabaseClient(DatabaseClient):
-    """Finds the embedded server's socket and `psql`; an external database is Django's business."""
+    """Finds the embedded server's socket and `psql`; Django itself handles an external database."""
 
     @classmethod
     def settings_to_cmd_args_env(

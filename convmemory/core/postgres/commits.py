@@ -1,4 +1,4 @@
-"""What nodes say when a transaction ends, when they look at deferred constraints: the coordinator tells no cause."""
+"""Names the cause of a failed commit: nodes check deferred constraints then, and the coordinator does not say so."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,12 +8,12 @@ from django.db.utils import IntegrityError, InternalError
 from psycopg.errors import Diagnostic
 
 VIOLATION = "23"
-"""How the codes of errors about constraints begin."""
+"""The first digits of the codes of constraint violations."""
 
 
 @contextmanager
 def named_as_they_are(connection: psycopg.Connection) -> Iterator[None]:
-    """Within the block a commit that fails since a node saw a constraint violated raises IntegrityError."""
+    """In this block, a commit that fails because a node found a constraint violated raises IntegrityError."""
     violations: list[str] = []
 
     def note(said: Diagnostic) -> None:

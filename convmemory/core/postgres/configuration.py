@@ -1,4 +1,4 @@
-"""What stands in the configuration of the embedded PostgreSQL: written anew at each start."""
+"""The configuration files of the embedded PostgreSQL, rewritten at each start."""
 
 import contextlib
 import os
@@ -42,10 +42,11 @@ def write_configuration(folder: Path, sockets: Path, options: Mapping[str, str])
 
 
 def write_access(folder: Path) -> None:
-    """Lets the folder's owner and root log in, as every role; the kernel says who they are, so nobody sends a password.
+    """Lets the folder's owner and root log in with every role. The kernel vouches for them, so that no password is
+    sent.
 
-    Not each with one role: a process of theirs could read the data without the server. What keeps the program's parts
-    apart is that a connection cannot become another role's.
+    Separate system users per role would gain nothing: any process of these users could read the data without the
+    server. The parts of the program stay apart because a connection cannot switch to another role.
     """
     names = set()
     for user_id in (folder.stat().st_uid, os.geteuid(), 0):
@@ -85,7 +86,7 @@ def _tuning() -> dict[str, str]:
 
 
 def was_discreet(folder: Path) -> bool:
-    """Whether the server ran with `DISCREET` before; versions without it logged statements with their values."""
+    """Whether the server last ran with `DISCREET`; versions without it logged statements with their values."""
     with contextlib.suppress(FileNotFoundError):
         return "log_error_verbosity" in (folder / "convmemory.conf").read_text(encoding="utf-8")
     return False

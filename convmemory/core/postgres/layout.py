@@ -1,8 +1,9 @@
-"""How owners are spread over the schemas of a database, as each connection finds it when it is made.
+"""How owners are spread over the schemas of a database, as read when a connection is opened.
 
-One group, the usual case: their tables stand beside all others. Several: each group has a schema with all tables of
-owners, and the schema `every_group` has a table over each of them, which reads, changes and deletes rows of all groups
-and takes none. The accounts and what else is shared stay where they were. Reasons: docs/adr/0072-owner-groups.md.
+With one group, the usual case, the tables of owners are in the same schema as all others. With several, each group has
+a schema with all tables of owners, and the schema `every_group` has one table over each of them, which reads, changes
+and deletes rows of all groups and accepts no inserts. Accounts and other shared tables stay where they were. Reasons:
+docs/adr/0072-owner-groups.md.
 """
 
 from collections.abc import MutableMapping
@@ -19,10 +20,10 @@ OVER_ALL = "every_group"
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The numbers of the groups, none where there is one; the schema of shared tables; the search path to that.
+    """The numbers of the groups, none with a single group; the schema of shared tables; and the search path to it.
 
-    With `has_nodes` this server hands statements on to those that hold the groups, see `ops/groups/nodes.py`. `known`
-    holds the groups of owners that this connection has asked for: they stay while anybody is connected.
+    `has_nodes` says that this server is a coordinator whose nodes hold the groups, see `ops/groups/nodes.py`. `known`
+    caches the groups of owners that this connection has looked up: nobody is moved while anybody is connected.
     """
 
     groups: tuple[int, ...] = ()
@@ -32,7 +33,7 @@ class Layout:
     known: dict[int, int] = field(default_factory=dict)
 
     def path_to(self, group: int | None) -> str:
-        """The search path to a group; None, of an owner who belongs to none, or 0 leads to no owner's tables."""
+        """The search path to a group; None (an owner without a group) and 0 lead to no owner's tables."""
         return f'"{schema_of(group)}", {self.home_path}' if group else self.home_path
 
     @property
@@ -66,7 +67,7 @@ def group_named(schema: str) -> int | None:
 
 
 def note_layout(connection: psycopg.Connection[Any]) -> Layout:
-    """Ask the server of a new connection how its owners are spread."""
+    """Query the server of a new connection for the distribution of its owners."""
     row = connection.execute(load_sql("convmemory.core", "layout").encode()).fetchone()
     assert row is not None
     numbers, home, home_path, is_coordinator = row

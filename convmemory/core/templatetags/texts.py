@@ -1,4 +1,5 @@
-"""Texts of people inside of sentences of the page: each runs in its own direction, and turns nothing around it."""
+"""Foreign texts inside sentences of a page: each keeps its own writing direction and leaves the sentence's
+unchanged."""
 
 from django import template
 from django.utils.html import format_html

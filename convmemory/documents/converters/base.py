@@ -25,7 +25,7 @@ class Unreadable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ConvertLimits:
-    """How much of a document is taken, whether pictures of text are read, and whether keys are hidden."""
+    """How much of a document is converted, whether scanned text is recognised (OCR), and whether keys are hidden."""
 
     max_pages: int = 10_000
     max_chars: int = 20_000_000
@@ -38,7 +38,7 @@ class ConvertLimits:
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """The stored file, and the name that it came with."""
+    """The stored file, and its original name."""
 
     path: Path
     name: str
@@ -46,22 +46,22 @@ class SourceFile:
 
     @property
     def suffix(self) -> str:
-        """The ending of its name in lower case, with the dot."""
+        """The suffix of its name in lower case, with the dot."""
         return Path(self.name).suffix.lower()
 
     @property
     def stem(self) -> str:
-        """The name without its ending: what a document without a title is called."""
+        """The name without its suffix, which serves as the title of a document without one."""
         return Path(self.name).stem
 
     def text(self) -> str:
-        """The file as text, whatever its encoding; its line ends stay as they are."""
+        """The file as text, whatever its encoding; line endings are unchanged."""
         return decode(self.path.read_bytes())
 
 
 @dataclass(slots=True)
 class Converted:
-    """What a converter gives. `pages` is None where the format has none; `notes` say what was left out."""
+    """A converter's result. `pages` is None for formats without pages; `notes` say what was left out."""
 
     blocks: Iterable[Block]
     title: str = ""

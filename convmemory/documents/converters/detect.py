@@ -1,4 +1,4 @@
-"""Chooses the converter for a file by its content; the name decides only between formats of plain text."""
+"""Chooses the converter for a file by its content; the name only distinguishes formats of plain text."""
 
 from convmemory.documents.converters import office, packed, pdf, plain, web
 from convmemory.documents.converters.base import Converter, SourceFile, Unreadable
@@ -29,7 +29,7 @@ SUFFIXES = {".html": "html", ".htm": "html", ".xhtml": "html", ".eml": "email", 
 
 
 def format_of(file: SourceFile) -> str:
-    """The format's name. Raises: Unreadable, with what to do, for what none of the converters reads."""
+    """The format's name. Raises: Unreadable, with what to do, if no converter reads it."""
     with file.path.open("rb") as stream:
         head = stream.read(HEAD_BYTES)
     if not head:

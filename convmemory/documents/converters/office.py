@@ -1,4 +1,4 @@
-"""Office files: paragraphs and tables of DOCX, slides of PPTX, sheets of workbooks. Macros are never looked at.
+"""Office files: paragraphs and tables of DOCX, slides of PPTX, sheets of workbooks. Macros are never read.
 
 Read by python-docx, python-pptx and calamine.
 """
@@ -51,7 +51,7 @@ def _docx_blocks(document: Any) -> Iterator[Block]:
 
 
 def _docx_rows(table: Any) -> Iterator[str]:
-    """The rows without asking python-docx for each cell: its grid takes time with the square of a table's size."""
+    """The rows, without asking python-docx for each cell: its grid takes quadratic time in a table's size."""
     for row in table._tbl.tr_lst:
         yield joined_row("".join(node.text or "" for node in cell.iter("{*}t")) for cell in row.tc_lst)
 
@@ -64,7 +64,7 @@ def _heading_level(style: str) -> int:
 
 
 def convert_pptx(file: SourceFile) -> Converted:
-    """A slide is a page; its notes stand below it. Raises: Unreadable."""
+    """A slide is a page; its notes follow it. Raises: Unreadable."""
     open_packed(file).close()
     from pptx import Presentation
 
@@ -98,7 +98,7 @@ def _slide_blocks(slide: Any, number: int) -> Iterator[Block]:
 
 
 def _shapes(shapes: Iterable[Any]) -> Iterator[Any]:
-    """The shapes, those in groups too."""
+    """The shapes, including those in groups."""
     waiting = list(reversed(list(shapes)))
     while waiting:
         shape = waiting.pop()
@@ -109,7 +109,8 @@ def _shapes(shapes: Iterable[Any]) -> Iterator[Any]:
 
 
 def convert_sheets(file: SourceFile) -> Converted:
-    """A sheet is a page; its first row, the names of the columns, belongs to the heading of all. Raises: Unreadable."""
+    """A sheet is a page; its first row, the names of the columns, is part of the heading of all sections. Raises:
+    Unreadable."""
     import python_calamine
 
     try:
@@ -152,7 +153,7 @@ def _sheet_blocks(name: str, sheet: Any, number: int) -> Iterator[Block]:
 
 
 def joined_row(cells: Iterable[str]) -> str:
-    """A row as one line, its empty cells at the end left out."""
+    """A row as one line, without empty cells at the end."""
     kept = [" ".join(cell[:CELL_CHARS].split()) for cell in cells]
     while kept and not kept[-1]:
         kept.pop()

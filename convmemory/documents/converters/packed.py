@@ -1,4 +1,4 @@
-"""Examines zip files before anything unpacks them: how large they become, and which kind of document they are."""
+"""Examines zip files before anything unpacks them: their unpacked size, and which kind of document they are."""
 
 import zipfile
 from contextlib import suppress
@@ -11,9 +11,9 @@ _BROKEN = "The file is damaged and cannot be unpacked: save it again from the pr
 
 
 def open_packed(file: SourceFile) -> zipfile.ZipFile:
-    """The archive, which unpacks to no more than the limits allow. Raises: Unreadable.
+    """The archive, whose unpacked size is within the limits. Raises: Unreadable.
 
-    `zipfile` reads no more of an entry than the archive says that it has, so the sums can be trusted.
+    `zipfile` reads no more of an entry than the archive declares, so the declared sizes can be trusted.
     """
     try:
         archive = zipfile.ZipFile(file.path)
@@ -35,7 +35,7 @@ def open_packed(file: SourceFile) -> zipfile.ZipFile:
 
 
 def kind_of_packed(file: SourceFile) -> str:
-    """docx, pptx, xlsx, epub or "" by what the archive holds. Raises: Unreadable."""
+    """docx, pptx, xlsx, epub or "", by the contents of the archive. Raises: Unreadable."""
     with open_packed(file) as archive:
         names = set(archive.namelist())
         with suppress(KeyError, zipfile.BadZipFile, NotImplementedError):

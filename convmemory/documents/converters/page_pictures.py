@@ -64,7 +64,7 @@ def _lines(textpage: Any, places: Any) -> Iterator[list[Word]]:
 
 
 def _words(textpage: Any, places: Any) -> Iterator[tuple[bool, Word | None]]:
-    """Words, each with whether its line ends behind it; between words also line ends alone."""
+    """Words, each with whether its line ends after it; between words there are also bare line ends."""
     from pypdfium2 import raw
 
     held: list[tuple[str, int]] = []

@@ -1,4 +1,4 @@
-"""PDF through PDFium: the text of each page, with headings from the outline or from the size of the type.
+"""PDF through PDFium: the text of each page, with headings from the outline or from the font size.
 
 Scanned pages have no text; if no page has any, the file is unreadable unless OCR is switched on.
 """
@@ -29,14 +29,14 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f]")
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of a page and the height of its type, 0 where that is unknown."""
+    """A line of a page and its font size, 0 if that is unknown."""
 
     text: str
     height: float
 
 
 def convert(file: SourceFile) -> Converted:
-    """Raises: Unreadable for what is encrypted, broken, too long or without text."""
+    """Raises: Unreadable if it is encrypted, broken, too long or without text."""
     import pypdfium2
 
     pdf = open_pdf(pypdfium2, file)
@@ -59,7 +59,7 @@ def convert(file: SourceFile) -> Converted:
 
 
 def open_pdf(pypdfium2: Any, file: SourceFile) -> Any:
-    """The file as PDFium reads it. Raises: Unreadable where it is encrypted or broken."""
+    """The file as PDFium reads it. Raises: Unreadable if it is encrypted or broken."""
     try:
         return pypdfium2.PdfDocument(file.path)
     except pypdfium2.PdfiumError as error:
@@ -92,7 +92,7 @@ def _lines_of(page: Any) -> list[Line]:
 
 
 def lines_of_text(text: str) -> Iterator[tuple[int, str]]:
-    """Where each line begins in the page's characters, and its text with words that a hyphen parted made whole."""
+    """Where each line begins in the page's characters, and its text with hyphenated words joined."""
     begun: tuple[int, str] | None = None
     position = 0
     for raw in text.splitlines(keepends=True):
@@ -109,7 +109,7 @@ def lines_of_text(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _height(textpage: Any, index: int) -> float:
-    """The height of the type at a character, in points, rounded so that equal type counts as equal."""
+    """The font size at a character, in points, rounded so that equal sizes compare as equal."""
     _, bottom, _, top = textpage.get_charbox(index, loose=True)
     return round(float(top - bottom) * 2) / 2
 
@@ -126,7 +126,7 @@ def _blocks(pages: Sequence[Sequence[Line]], outline: Mapping[int, Sequence[tupl
 def _page_blocks(
     lines: Sequence[Line], number: int, waiting: list[tuple[int, str]], levels: Mapping[float, int]
 ) -> Iterator[Block]:
-    """Headings and paragraphs; a page without text gives a line end, so that it counts."""
+    """Headings and paragraphs; a page without text gives a line end, so that it is counted."""
     widest = max((len(line.text) for line in lines), default=0)
     paragraph: list[str] = []
     if not lines:
@@ -151,7 +151,7 @@ def _paragraph(lines: Sequence[str], page: int) -> Block:
 
 
 def _level_in_outline(line: Line, waiting: list[tuple[int, str]]) -> int:
-    """The level of the outline's entry that this line is the heading of; the entry is then done."""
+    """The level of the outline's entry for this line, which is removed from `waiting`."""
     said = _squeezed(line.text)
     for place, (level, title) in enumerate(waiting[:8]):
         wanted = _squeezed(title)
@@ -167,7 +167,7 @@ def _squeezed(text: str) -> str:
 
 
 def _levels_by_height(pages: Sequence[Sequence[Line]]) -> dict[float, int]:
-    """Levels 1 to 3 of the heights that are larger than the body's, which most characters have."""
+    """Levels 1 to 3 for the font sizes larger than the body's, which most characters have."""
     chars: Counter[float] = Counter()
     for page in pages:
         for line in page:

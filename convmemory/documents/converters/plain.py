@@ -1,4 +1,4 @@
-"""Formats whose text is used as it is: Markdown, plain text, code, comma-separated values.
+"""Formats whose text is used unchanged: Markdown, plain text, code, comma-separated values.
 
 The document's text is the file's own, so that offsets into it are offsets into the file. Every line is read once.
 """
@@ -33,19 +33,19 @@ _DEFINITION = re.compile(
 
 
 def convert_markdown(file: SourceFile) -> Converted:
-    """Headings are `#` lines and underlined ones; what stands in fences is none."""
+    """Headings are `#` lines and underlined lines, but not inside code fences."""
     text = file.text()
     found = next(_markdown_headings(text), None)
     return Converted(list(markdown_blocks(text)), title=found[3][:TITLE_CHARS] if found else "")
 
 
 def convert_text(file: SourceFile) -> Converted:
-    """Plain text has no headings; paragraphs are where it is cut."""
+    """Plain text has no headings; it is split at paragraphs."""
     return Converted([Block(file.text())])
 
 
 def convert_code(file: SourceFile) -> Converted:
-    """A section for each class and function, by the lines that open them."""
+    """A section for each class and function, recognised by their first lines."""
     return Converted(list(code_blocks(file.text())))
 
 
@@ -55,14 +55,15 @@ def markdown_blocks(text: str) -> Iterator[Block]:
 
 
 def end_of_fields(text: str) -> int:
-    """Where the fields end that Markdown of a notebook or a website begins with, between rules; 0 without any."""
+    """Where the front matter ends that Markdown of a notebook or a website begins with, between rules; 0 without
+    any."""
     opens = _FIELDS.match(text)
     closes = _END_OF_FIELDS.search(text, opens.end(), MAX_FIELDS_CHARS) if opens else None
     return closes.end() if closes else 0
 
 
 def code_blocks(text: str) -> Iterator[Block]:
-    """The text between definitions; what is indented further is inside."""
+    """The text between definitions; lines that are indented further belong to the definition."""
     headings: list[tuple[int, int, int, str]] = []
     indents: list[int] = []
     position = 0

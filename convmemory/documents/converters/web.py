@@ -1,4 +1,4 @@
-"""HTML, EPUB and e-mail: the text that a person sees. Scripts, styles and hidden elements are left out."""
+"""HTML, EPUB and e-mail: the visible text. Scripts, styles and hidden elements are left out."""
 
 import posixpath
 import zipfile
@@ -46,7 +46,7 @@ def convert_epub(file: SourceFile) -> Converted:
 
 
 def convert_email(file: SourceFile) -> Converted:
-    """Subject and senders, then the text; attachments are named and not opened."""
+    """Subject and senders, then the text; attachments are listed and not opened."""
     message = message_from_bytes(file.path.read_bytes(), policy=policy.default)
     assert isinstance(message, EmailMessage)
     subject = " ".join(str(message.get("Subject", "")).split())
@@ -85,7 +85,7 @@ def _flushed(words: list[str], level: int) -> Iterator[Block]:
 
 
 def _events(root: Any) -> Iterator[tuple[str, str, str]]:
-    """start, end and text of what is read, in the order of the page."""
+    """start, end and text of everything that is read, in page order."""
     waiting: list[tuple[str, Any]] = [("start", root)]
     while waiting:
         event, node = waiting.pop()

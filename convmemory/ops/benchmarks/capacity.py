@@ -63,7 +63,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a load comes to. Memory: the HNSW index, where there is one, must be in it, the working set should be."""
+    """What a load comes to. Memory: the HNSW index, if there is one, must be in it, the working set should be."""
 
     lines: tuple[Line, ...]
     hnsw_bytes: int
@@ -182,6 +182,6 @@ def measured_costs(load: Load) -> dict[str, Cost]:
 
 
 def with_measured(load: Load) -> tuple[Estimate, list[str]]:
-    """The estimate with this installation's own bytes per row where they are known, and for which tables."""
+    """The estimate with this installation's own bytes per row if they are known, and for which tables."""
     own = measured_costs(load)
     return estimate(load, {**MEASURED, **own}), sorted(own)

@@ -156,7 +156,7 @@ def _weights() -> Iterator[tuple[EmbeddingSpace, ModelFiles]]:
 
 
 def _expected(space: EmbeddingSpace, files: ModelFiles, digest: str) -> str:
-    """Empty where the model is what the space was embedded with; otherwise what its name should have been."""
+    """Empty if the model is what the space was embedded with; otherwise what its name should have been."""
     if space.model == DEFAULT_MODEL:
         return "" if digest == model_folder.DEFAULT_SHA256 else model_folder.DEFAULT_SHA256
     recipe = read_recipe(files.folder)

@@ -2,8 +2,8 @@
 
 While everything is copied, the tables of owners can be read and not written. Each group is made in a transaction of
 its own under another name; the last transaction gives the groups their names and drops the tables that they were
-copied from. A run that is killed before leaves the database as it was, and the next one begins anew. Where there are
-nodes, each group is then given to one (`nodes.py`); what of that a killed run has not done, the next one does.
+copied from. A run that is killed before leaves the database as it was, and the next one begins anew. If there are
+nodes, each group then moves to one (`nodes.py`); the next run finishes what a killed one left undone.
 """
 
 import heapq
@@ -20,7 +20,7 @@ from convmemory.core.postgres.layout import OVER_ALL, Layout, schema_of
 from convmemory.core.sql import load_sql
 from convmemory.ops.groups.in_use import refuse_while_in_use
 from convmemory.ops.groups.links import own_link
-from convmemory.ops.groups.nodes import give_to_nodes, has_nodes, schemas_beside_nodes
+from convmemory.ops.groups.nodes import has_nodes, move_to_nodes, refuse_older_tables, schemas_beside_nodes
 from convmemory.ops.groups.schemas import choose_path, columns_of, make_group, make_tables_over_all, run
 
 MOST_GROUPS = 64
@@ -55,13 +55,14 @@ def distribute(*, groups: int, tell: Tell = lambda line: None) -> Distribution:
         if not least <= groups <= MOST_GROUPS:
             raise InvalidInput(f"Name {least} to {MOST_GROUPS} groups: there are {len(found.groups) or 'none'} yet.")
         refuse_while_in_use(guard)
+        refuse_older_tables(guard)
         _drop_drafts(guard)
         if found.groups:
             done = _add_groups(guard, found, range(first, groups + 1))
         else:
             done = _spread_or_undo(guard, found, groups, tell)
         if has_nodes(guard):
-            give_to_nodes(guard, tell)
+            move_to_nodes(guard, tell)
     return done
 
 

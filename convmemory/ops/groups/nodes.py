@@ -1,7 +1,7 @@
-"""Groups on several servers: with Citus each group lies whole on one node, the shared tables on the coordinator.
+"""Moves groups to the nodes of a Citus cluster: each group lies on one node, the shared tables on the coordinator.
 
-A node has no shared tables, so that no foreign key leads there. It has what was made while the extension was there,
-text search configurations among it, but no marks of functions.
+A node has no shared tables, so foreign keys to them are dropped. It has whatever was created after the extension,
+including text search configurations, but functions are not marked as leakproof there.
 """
 
 import json
@@ -20,14 +20,14 @@ Link = psycopg.Connection
 
 
 class NodeRefused(ConvMemoryError):
-    """A node does not do what it was asked. Groups that it has not got yet are where they were."""
+    """A node refused a statement, or cannot work with these tables. Groups that were not moved are where they were."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupOnNode:
-    """A group and the node that holds it, as host:port; its passages by the planner's count, and its bytes.
+    """A group and its node, as host:port; its passages as the planner estimates them, and its bytes.
 
-    Where the node does not answer both are 0, and `trouble` says why.
+    If the node does not answer, both are 0 and `trouble` says why.
     """
 
     number: int
@@ -38,37 +38,36 @@ class GroupOnNode:
 
 
 def has_nodes(link: Link) -> bool:
-    """Whether this server hands tables on to others."""
+    """Whether this server is the coordinator of a cluster."""
     row = link.execute(load_sql("convmemory.ops", "is_coordinator").encode()).fetchone()
     return bool(row and row[0])
 
 
 def schemas_beside_nodes(link: Link) -> list[str]:
-    """The schemas of groups that still lie on the coordinator; none where there are no nodes."""
+    """The schemas of groups that still lie on the coordinator; none if there are no nodes."""
     if not has_nodes(link):
         return []
     return [name for (name,) in link.execute(load_sql("convmemory.ops", "groups_beside_nodes").encode()).fetchall()]
 
 
-def give_to_nodes(link: Link, tell: Callable[[str], None]) -> None:
-    """Give each group that has no node to one; Citus chooses which. A run that was killed goes on.
+def move_to_nodes(link: Link, tell: Callable[[str], None]) -> None:
+    """Move each group that still lies on the coordinator to a node, which Citus chooses.
 
     Raises: NodeRefused.
     """
     schemas = schemas_beside_nodes(link)
     if schemas:
-        _refuse_unsent_configurations(link)
         _mark_functions(link)
     for schema in schemas:
         with link.transaction():
-            _give(link, schema)
+            _move(link, schema)
         tell(f"{schema} is on a node.")
     with link.transaction():
         make_tables_over_all(link)
 
 
 def groups_on_nodes(numbers: Sequence[int]) -> list[GroupOnNode]:
-    """Where these groups lie."""
+    """Where each of these groups lies."""
     with connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.ops", "group_nodes"), [list(numbers)])
         return [_on_node(*row) for row in cursor.fetchall()]
@@ -78,18 +77,19 @@ def _on_node(number: int, node: str, answered: bool, answer: str) -> GroupOnNode
     return GroupOnNode(number, node, *json.loads(answer)) if answered else GroupOnNode(number, node, trouble=answer)
 
 
-def _give(link: Link, schema: str) -> None:
+def _move(link: Link, schema: str) -> None:
     dropping = sql.SQL(load_sql("convmemory.ops", "drop_keys_to_shared"))
     link.execute(dropping.format(schema=sql.Literal(schema)))
     for step in ("give_to_node", "let_go_of_copies"):
         run(link, load_sql("convmemory.ops", step), [schema])
 
 
-def _refuse_unsent_configurations(link: Link) -> None:
-    if link.execute(load_sql("convmemory.ops", "unsent_configurations").encode()).fetchone():
+def refuse_older_tables(link: Link) -> None:
+    """Raises: NodeRefused if the database was migrated before Citus came into it."""
+    if has_nodes(link) and link.execute(load_sql("convmemory.ops", "unsent_configurations").encode()).fetchone():
         raise NodeRefused(
-            "The tables here are older than Citus, which sends nodes only what was made beside it. Make a database "
-            "with the extension and its nodes, run `manage.py migrate` there, and copy the rows into it."
+            "The tables here are older than the extension Citus, which sends nodes only what is made after it. Make a "
+            "database with the extension and its nodes, run `manage.py migrate` there, and copy the rows into it."
         )
 
 

@@ -17,7 +17,7 @@ from convmemory.ops.groups.nodes import GroupOnNode, groups_on_nodes
 class GroupReport:
     """One group. `passages` is the planner's estimate; `size` is bytes; `problems` is empty where all is well.
 
-    `node` is the host and port of the server that holds it, where that is another than the shared tables'.
+    `node` is the host and port of the node that holds the group; empty if there are no nodes.
     """
 
     number: int
@@ -48,7 +48,7 @@ def group_reports() -> list[GroupReport]:
 
 
 def _at(place: GroupOnNode, report: GroupReport) -> GroupReport:
-    """What the coordinator says of a group, and what the node that holds it says."""
+    """The coordinator's report, completed by what the group's node says."""
     trouble = (f"its node does not answer: {place.trouble}",) if place.trouble else ()
     return replace(
         report, passages=place.passages, size=place.size, node=place.node, problems=(*report.problems, *trouble)

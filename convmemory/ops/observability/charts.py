@@ -64,7 +64,7 @@ class Bar:
 
 
 def line_chart(series: Sequence[Series], *, x_text: Callable[[float], str]) -> LineChart | None:
-    """Lines from zero up; None where no series has a point."""
+    """Lines from zero up; None if no series has a point."""
     points = [point for one in series for point in one.points]
     if not points:
         return None

@@ -45,7 +45,7 @@ def measure_now(request: HttpRequest) -> HttpResponse:
 
 
 def turn_map(request: HttpRequest) -> HttpResponse:
-    """The map of the turns of `?owner=`, who is the reader where none is named."""
+    """The map of the turns of `?owner=`, who is the reader if none is named."""
     name = request.GET.get("owner", "").strip() or request.user.get_username()
     owner = User.objects.filter(username=name).first()
     if owner is None:

@@ -89,7 +89,7 @@ def on_measured(sender: Any, *, measurement: Measurement, **kwargs: Any) -> None
 
 
 def flush() -> None:
-    """Add what this process has counted to the database; kept for later where that fails."""
+    """Add what this process has counted to the database; kept for later if that fails."""
     taken = _pending.take()
     if not taken:
         return
@@ -112,7 +112,7 @@ def hourly(name: str, *, since: datetime, label: str | None = None) -> list[Meas
 
 
 def quantile_s(buckets: Sequence[int], share: float) -> float | None:
-    """The duration that `share` of the counted ones did not exceed, interpolated; None where there are none."""
+    """The duration that `share` of the counted ones did not exceed, interpolated; None if there are none."""
     wanted = sum(buckets) * share
     if not wanted:
         return None

@@ -19,7 +19,7 @@ DIGITS = 4
 
 
 def compute_map(*, owner_id: int) -> TurnMap | None:
-    """The owner's map in the active space, from a sample of `MAX_POINTS` turns; None where there are no turns."""
+    """The owner's map in the active space, from a sample of `MAX_POINTS` turns; None if there are no turns."""
     space = active_space()
     with connection.cursor() as cursor:
         parameters = {"owner": owner_id, "space": space.pk, "limit": MAX_POINTS}

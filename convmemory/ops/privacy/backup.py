@@ -52,7 +52,7 @@ class BackupReport:
 def back_up(*, path: Path) -> BackupReport:
     """Write a backup to `path`, for its owner alone; it appears there when it is whole. The product may run meanwhile.
 
-    Raises: InvalidInput where the file exists or the database is not the embedded one, BackupFailed.
+    Raises: InvalidInput if the file exists or the database is not the embedded one, BackupFailed.
     """
     target = embedded_target()
     if path.exists():

@@ -160,7 +160,7 @@ def _drop_person(person: OwnedTable, owner_id: int) -> int:
 
 
 def _refuse_rows_left(tables: list[OwnedTable], owner_id: int) -> None:
-    """What a foreign key does where there is one: from tables on nodes none leads to the accounts.
+    """Does what a foreign key does elsewhere: tables on nodes have none to the accounts.
 
     Raises: IntegrityError.
     """

@@ -57,7 +57,7 @@ class ExportReport:
 def export_user(*, user: AbstractBaseUser, path: Path) -> ExportReport:
     """Write the person's archive to `path`, for its owner alone. It appears there when it is whole.
 
-    Raises: InvalidInput where the file exists or cannot be written.
+    Raises: InvalidInput if the file exists or cannot be written.
     """
     if path.exists():
         raise InvalidInput(f"{path} exists already: name another file.")

@@ -36,7 +36,7 @@ def add_files(archive: zipfile.ZipFile, places: Iterable[str]) -> int:
 
 
 def verify_files(archive: zipfile.ZipFile) -> None:
-    """Raises: InvalidInput where a file is nobody's, or does not have the digest that it is named after."""
+    """Raises: InvalidInput if a file is nobody's, or does not have the digest that it is named after."""
     for place, entry in _files_of(archive):
         digest = hashlib.sha256()
         with archive.open(entry) as file:

@@ -45,7 +45,7 @@ def get_archive(*, owner: User, archive_id: int) -> OwnArchive:
 
 
 def write_archive(*, owner_id: int, archive_id: int) -> str:
-    """Write the archive; its state afterwards, "" where somebody else has written or removed it."""
+    """Write the archive; its state afterwards, "" if somebody else has written or removed it."""
     row = OwnArchive.objects.select_related("owner").filter(owner_id=owner_id, pk=archive_id, state__in=WORKING).first()
     if row is None:
         return ""

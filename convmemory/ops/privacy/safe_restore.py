@@ -38,7 +38,7 @@ _BEFORE_PARENTHESIS = re.compile(r'(?<![\w".])([\w".]++)\s*+\(')
 
 
 def entries_to_restore(listing: str) -> str:
-    """The lines of `pg_restore --list` that are restored. Raises: InvalidInput where one is of another kind."""
+    """The lines of `pg_restore --list` that are restored. Raises: InvalidInput if one is of another kind."""
     kept = []
     for line in listing.splitlines():
         if not line.strip() or line.startswith(";"):
@@ -73,7 +73,7 @@ def new_database(admin: psycopg.Connection, target: Mapping[str, Any], name: str
 
 
 def take_over(target: Mapping[str, Any], role: str) -> None:
-    """Make the restored database the program's own. Raises: InvalidInput where it holds what could run code."""
+    """Make the restored database the program's own. Raises: InvalidInput if it holds what could run code."""
     with psycopg.connect(**target, options="-c search_path=pg_catalog,public") as inside:
         foreign = inside.execute(sql.SQL(load_sql("convmemory.ops", "foreign_objects"))).fetchall()
         expressions = inside.execute(sql.SQL(load_sql("convmemory.ops", "expressions"))).fetchall()

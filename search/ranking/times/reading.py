@@ -1,6 +1,6 @@
-"""What a question says about when: a date, a stretch of time, an event, or the first or the latest time. Pure, English.
+"""Reads what a question says about when: a date, a period, an event, or the first or the latest. Pure, English.
 
-Nothing is read where the words do not ask for a time: "how long before slicing" and "who asked first" do not.
+Nothing is read if the words do not ask for a time: "how long before slicing" and "who asked first" do not.
 """
 
 import re
@@ -18,7 +18,7 @@ WORDS_SHOWN = 60
 
 
 class Order(StrEnum):
-    """Which of several answers is asked for."""
+    """Which of several answers the question asks for."""
 
     FIRST = "first"
     LATEST = "latest"
@@ -26,21 +26,22 @@ class Order(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """A time by an event that has to be found: so far before or after it, or, without `distance`, any time there."""
+    """A time relative to an event that has to be found: so far before or after it or, without `distance`, any time
+    there."""
 
     event: str
     is_before: bool
     distance: tuple[tuple[str, str | None], ...] = ()
 
     def span_at(self, day: date) -> Span | None:
-        """The stretch of days where the event was on that day; None where any time before or after is meant."""
+        """The days meant if the event was on that day; None if any time before or after is meant."""
         found: Found = dict(self.distance)
         return moved_by(day, found, -1 if self.is_before else 1) if found else None
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """An item, by its key, and when it was written: the day, and the second from 1970."""
+    """An item, by its key, and when it was written: the day, and the second since 1970."""
 
     key: int
     day: date
@@ -60,9 +61,9 @@ Meaning = Span | Period | Anchor | Beside | Order
 
 @dataclass(frozen=True, slots=True)
 class TimeReading:
-    """The `words` of the question that say when, as they are written, and what they mean.
+    """The `words` of the question that say when, as written, and what they mean.
 
-    Where they name days, `rest` is the question without them.
+    If they name days, `rest` is the question without them.
     """
 
     words: str
@@ -71,7 +72,7 @@ class TimeReading:
 
     @property
     def label(self) -> str:
-        """What they mean, for people: "October 2026", "the latest first"; nothing of an event that was not found."""
+        """Their meaning, for people: "October 2026", "the latest first"; nothing for an event that was not found."""
         match self.meaning:
             case Order():
                 return f"the {'oldest' if self.meaning is Order.FIRST else 'latest'} first"
@@ -84,12 +85,12 @@ class TimeReading:
 
     @property
     def note(self) -> str:
-        """What a caller should know of it; nothing where the words say it themselves, as a date with its year does."""
+        """What a caller should know about it; nothing if the words are unambiguous, like a date with its year."""
         is_plain = isinstance(self.meaning, Period) and self.meaning.year is not None
         return "" if is_plain or not self.label else f"Read “{self.words}” as {self.label}."
 
     def at(self, place: Place) -> "TimeReading":
-        """The reading where the event that it hangs on is found."""
+        """The reading once its event is found."""
         anchor = self.meaning
         if not isinstance(anchor, Anchor):
             return self
@@ -97,7 +98,7 @@ class TimeReading:
 
 
 def read_time(text: str, today: date) -> TimeReading | None:
-    """What `text` says about when, seen from `today`; a written date counts before everything else."""
+    """What `text` says about when, relative to `today`; a written date takes precedence."""
     plain = " ".join(text[:MAX_CHARS].split())
     if quarter := quarter_span(plain, today):
         return TimeReading(*quarter, _without(plain, quarter[0]))
@@ -122,7 +123,8 @@ def _distant_anchor(text: str) -> TimeReading | None:
 
 
 def _open_anchor(text: str) -> TimeReading | None:
-    """ "before we moved to Postgres"; what holds at all times is none: "what must be done before the deploy"."""
+    """The event in "before we moved to Postgres", but not in general statements: "what must be done before the
+    deploy"."""
     match = _OPEN.search(text)
     if match is None or _WISHES.search(text, 0, match.start()):
         return None
@@ -133,7 +135,7 @@ def _open_anchor(text: str) -> TimeReading | None:
 
 
 def _without(text: str, words: str) -> str:
-    """The text without the words; the whole text where hardly anything is left."""
+    """The text without the words; the whole text if hardly anything would be left."""
     before, _, after = text.partition(words)
     rest = " ".join([before.rstrip(), after.removeprefix("'s").removeprefix("\u2019s").lstrip()]).strip()
     return rest if rest.count(" ") and _LETTER.search(rest) else text

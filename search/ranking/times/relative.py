@@ -1,4 +1,4 @@
-"""Words that name a stretch of time as seen from a day: "last month", "two weeks ago", "on Tuesday". Pure, English."""
+"""Words that name a period relative to a day: "last month", "two weeks ago", "on Tuesday". Pure, English."""
 
 import re
 from collections.abc import Callable
@@ -30,7 +30,7 @@ _QUARTER = re.compile(
 
 
 def relative_span(text: str, today: date) -> tuple[str, Span] | None:
-    """The first such words in `text`, those that say most first, and what they mean; what lies ahead does not count."""
+    """The first such words in `text`, the most specific first, and their meaning; the future does not count."""
     for pattern, resolve in _READERS:
         for match in pattern.finditer(text):
             span = resolve({name: value and value.lower() for name, value in match.groupdict().items()}, today)
@@ -59,7 +59,7 @@ def number_of(found: Found) -> int:
 
 
 def moved_by(day: date, found: Found, sign: int) -> Span:
-    """The stretch of days that lies so many units before or after the day: the longer ago, the less exactly."""
+    """The days that lie this many units before or after the day: the longer ago, the less precise."""
     count, unit = number_of(found), found["unit"] or "day"
     if unit in DAYS_IN:
         days = count * DAYS_IN[unit]

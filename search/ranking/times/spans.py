@@ -1,4 +1,4 @@
-"""Stretches of days, how far a day lies outside of them, and what people call them. Pure."""
+"""Ranges of days, how far a day lies outside them, and their names for people. Pure."""
 
 import calendar
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ class Span:
 
     @property
     def softness(self) -> float:
-        """In how many days outside of it a turn's share falls to 1/e."""
+        """The distance in days at which a turn's share falls to 1/e."""
         least, most = SOFT_DAYS
         return min(least + (self.last - self.first).days, most)
 
     @property
     def label(self) -> str:
-        """As people write it: "October 2026", "9 to 15 November 2026"."""
+        """For people: "October 2026", "9 to 15 November 2026"."""
         first, last = self.first, self.last
         if first == last:
             return _day(first)
@@ -52,12 +52,12 @@ def _day(moment: date) -> str:
 
 
 def around(day: date, days: int) -> Span:
-    """The day, with so many before and after it."""
+    """The day, extended by this many days before and after."""
     return Span(shifted(day, days=-days), shifted(day, days=days))
 
 
 def shifted(day: date, *, days: int = 0, months: int = 0) -> date:
-    """The day so much later, as near to it as the calendar goes; of a shorter month the last day."""
+    """The day this much later; in a shorter month the last day."""
     month = day.year * 12 + day.month - 1 + months
     year = month // 12
     if not date.min.year < year < date.max.year:
@@ -70,7 +70,7 @@ def shifted(day: date, *, days: int = 0, months: int = 0) -> date:
 
 
 def month_of(day: date, months: int = 1) -> Span:
-    """The month that holds the day; with 3, the quarter, with 12, the year."""
+    """The month of the day; with 3, the quarter, with 12, the year."""
     first = date(day.year, (day.month - 1) // months * months + 1, 1)
     last_month = first.month + months - 1
     return Span(first, date(day.year, last_month, calendar.monthrange(day.year, last_month)[1]))

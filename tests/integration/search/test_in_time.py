@@ -1,5 +1,7 @@
 """What a question says about when, over stored turns: days, events, the first and the latest, and who may see them."""
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -9,6 +11,8 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
+from django_q.models import OrmQ
+from pytest_django import DjangoDbBlocker
 
 from convmemory.conversations import ingest
 from convmemory.conversations.drafts import ConversationDraft
@@ -28,6 +32,7 @@ from tests.factories import exchange, make_user
 pytestmark = pytest.mark.django_db
 
 TODAY = date(2026, 11, 18)
+LAUNCH = (date(2026, 9, 12), "the launch of Harbour is today", "Congratulations to all who built Harbour!")
 OTHERS = (
     ("how long do I boil an egg", "Seven minutes."),
     ("which knife for bread", "A serrated one."),
@@ -46,18 +51,44 @@ def talk(owner: User, day: date, question: str, answer: str) -> int:
     return conversation.pk
 
 
-@pytest.fixture
-def retros(owner: User) -> dict[str, int]:
-    """Talks that differ in little but their days, among others."""
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """Talks of one person that differ in little but their days, by the names of their months, among others."""
+
+    owner: User
+    retros: dict[str, int]
+
+
+def make_archive(*more: tuple[date, str, str]) -> Archive:
+    owner = make_user()
     for number, (question, answer) in enumerate(OTHERS):
         talk(owner, date(2026, 7, 1 + number), question, answer)
     days = {"august": date(2026, 8, 28), "september": date(2026, 9, 25), "october": date(2026, 10, 30)}
-    return {name: talk(owner, days[name], "summarise our retro", f"The team talked about {name}.") for name in days}
+    retros = {name: talk(owner, days[name], "summarise our retro", f"The team talked about {name}.") for name in days}
+    for day, question, answer in more:
+        talk(owner, day, question, answer)
+    return Archive(owner, retros)
+
+
+@pytest.fixture(scope="module")
+def archives(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[tuple[Archive, Archive]]:
+    """Indexed once for all tests here: one archive without the launch of Harbour, and one with it."""
+    with django_db_blocker.unblock():
+        archives = make_archive(), make_archive(LAUNCH)
+        yield archives
+        for archive in archives:
+            archive.owner.delete()
+        OrmQ.objects.all().delete()  # the tickets of what was to be indexed: no test's transaction takes them back
 
 
 @pytest.fixture
-def owner() -> User:
-    return make_user()
+def owner(archives: tuple[Archive, Archive]) -> User:
+    return archives[0].owner
+
+
+@pytest.fixture
+def retros(archives: tuple[Archive, Archive]) -> dict[str, int]:
+    return archives[0].retros
 
 
 def find(owner: Any, text: str, **values: Any) -> SearchResults:
@@ -90,34 +121,33 @@ def test_turns_of_the_time_come_first(
         ("before the launch of Harbour", {"august"}), ("after the launch of Harbour", {"september", "october"}),
     ],
 )  # fmt: skip
-def test_an_event_is_looked_for_first(owner: User, retros: dict[str, int], words: str, expected: set[str]) -> None:
-    talk(owner, date(2026, 9, 12), "the launch of Harbour is today", "Congratulations to all who built Harbour!")
-    found = find(owner, f"what did the retro say {words}")
-    names = {conversation_id: name for name, conversation_id in retros.items()}
+def test_an_event_is_looked_for_first(archives: tuple[Archive, Archive], words: str, expected: set[str]) -> None:
+    launched = archives[1]
+    found = find(launched.owner, f"what did the retro say {words}")
+    names = {conversation_id: name for name, conversation_id in launched.retros.items()}
     assert next(names[hit.conversation_id] for hit in found.hits if hit.conversation_id in names) in expected
     assert found.time is not None
     assert "2026" in found.time.label
 
 
-def test_an_event_of_somebody_else_is_not_found(owner: User, retros: dict[str, int]) -> None:
-    talk(make_user(), date(2026, 9, 12), "the launch of Harbour is today", "Congratulations!")
+def test_an_event_of_somebody_else_is_not_found(owner: User) -> None:
     labels = {find(owner, "the retro before the launch of Harbour").time for _ in range(2)}
     assert all(label is None or "12 September" not in label.label for label in labels)
 
 
-def test_without_a_word_of_time_the_day_does_not_matter(owner: User, retros: dict[str, int]) -> None:
+def test_without_a_word_of_time_the_day_does_not_matter(owner: User) -> None:
     found = find(owner, "our retro of august")
     assert find(owner, "what the team talked about").time is None
     assert found.hits
 
 
-def test_words_of_time_can_be_plain_words(owner: User, retros: dict[str, int]) -> None:
+def test_words_of_time_can_be_plain_words(owner: User) -> None:
     read, plain = find(owner, "our retro last month"), find(owner, "our retro last month", is_timeless=True)
     assert read.notes == ("Read “last month” as October 2026.",)
     assert (plain.notes, plain.time) == ((), None)
 
 
-def test_a_cursor_belongs_to_one_reading(owner: User, retros: dict[str, int]) -> None:
+def test_a_cursor_belongs_to_one_reading(owner: User) -> None:
     query = SearchQuery(text="our retro last month", today=TODAY, limit=1)
     cursor = search(caller=owner, query=query).next_cursor
     assert cursor
@@ -125,21 +155,22 @@ def test_a_cursor_belongs_to_one_reading(owner: User, retros: dict[str, int]) ->
     assert query.identity != SearchQuery(text="our retro last month", limit=1, is_timeless=True).identity
 
 
-def test_nothing_of_the_time_leaves_the_order_as_it_is(owner: User, retros: dict[str, int]) -> None:
+def test_nothing_of_the_time_leaves_the_order_as_it_is(owner: User) -> None:
     query = "the retro of september in March 2020"
     assert [hit.conversation_id for hit in find(owner, query).hits] == [
         hit.conversation_id for hit in find(owner, query, is_timeless=True).hits
     ]
 
 
-def test_tools_and_recall_read_it_too(owner: User) -> None:
+def test_tools_and_recall_read_it_too() -> None:
+    owner = make_user()
     talk(owner, date(2020, 1, 1), "summarise our retro", "The team talked about the old year.")
     found: Any = run_tool("ConversationSearch", caller=owner, arguments={"query": "our latest retro"})
     assert found["note"] == "Read “latest” as the latest first."
     assert recall(owner=owner, query="our latest retro").notes == ("Read “latest” as the latest first.",)
 
 
-def test_a_time_costs_one_query_and_an_event_a_search(owner: User, retros: dict[str, int]) -> None:
+def test_a_time_costs_one_query_and_an_event_a_search(owner: User) -> None:
     def queries(text: str, **values: Any) -> int:
         find(owner, text, **values)
         with CaptureQueriesContext(connection) as caught:
@@ -153,9 +184,7 @@ def test_a_time_costs_one_query_and_an_event_a_search(owner: User, retros: dict[
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo"])
-def test_moments_are_the_same_whether_all_or_some_items_are_read(
-    retros: dict[str, int], owner: User, zone: str
-) -> None:
+def test_moments_are_the_same_whether_all_or_some_items_are_read(owner: User, zone: str) -> None:
     query = PreparedQuery(owner.pk, QueryText("retro"))
     sources = Source.objects.filter(owner=owner).order_by("pk").values_list("pk", flat=True)
     keys = item_keys([*sources, max(sources) + 1], [0] * (len(sources) + 1))  # the last is not there
@@ -168,7 +197,7 @@ def test_moments_are_the_same_whether_all_or_some_items_are_read(
     np.testing.assert_array_equal(part.seconds, whole.seconds[2:4])
 
 
-def test_the_moments_of_another_owner_are_not_read(retros: dict[str, int]) -> None:
+def test_the_moments_of_another_owner_are_not_read(archives: tuple[Archive, Archive]) -> None:
     sources = list(Source.objects.order_by("pk").values_list("pk", flat=True))
     stranger = PreparedQuery(make_user().pk, QueryText("retro"))
     for count in (len(sources), 1000):
@@ -177,7 +206,7 @@ def test_the_moments_of_another_owner_are_not_read(retros: dict[str, int]) -> No
 
 
 def test_what_is_read_ahead_for_a_long_question_is_what_is_read_later(
-    owner: User, retros: dict[str, int], monkeypatch: pytest.MonkeyPatch
+    owner: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = f"what did the team talk about in the retro of October 2026, and {'what else was said there, ' * 5}"
     assert len(text) >= LONG_CHARS

@@ -152,6 +152,23 @@ def test_beside_others_a_caller_who_has_used_little_has_as_many_at_once_as_alone
     run(scenario)
 
 
+def test_beside_others_a_flood_has_fewer_at_once_from_its_first_request_in_line_on() -> None:
+    async def scenario() -> None:
+        site = Site(at_once=3, beside=1, waiting=9)
+        await site.answer("bob", "/bob", seconds=0.1)
+        flood = [site.ask("ada", f"/{number}") for number in range(6)]
+        await settle()
+        assert site.running == ["/0", "/1", "/2"]
+        await site.let_go_on("/0", "/1")
+        assert site.running == ["/2"], "the line waits until one is under way"
+        await site.let_go_on("/2")
+        assert site.running == ["/3"]
+        await site.let_go_on(*(f"/{number}" for number in range(6)))
+        assert [asked.status for asked in flood] == [200] * 6
+
+    run(scenario)
+
+
 def test_who_keeps_the_process_busy_pauses_and_others_do_not() -> None:
     async def scenario() -> None:
         site = Site(at_once=1, waiting=9)

@@ -1,4 +1,4 @@
-"""Who has used the most pauses."""
+"""Who uses much pauses."""
 
 import pytest
 
@@ -33,21 +33,28 @@ def test_what_was_used_counts_less_and_less(used: UsedTime, clock: Clock) -> Non
 
 def test_little_is_free(used: UsedTime) -> None:
     used.add("ada", SPAN_S * FREE_SHARE / 2)
-    assert used.pause_after("ada", 0.2) == 0
+    assert used.pause_after("ada", 0.2, beside=["bob"]) == 0
 
 
-def test_only_who_has_used_the_most_pauses(used: UsedTime) -> None:
+def test_among_floods_only_who_has_used_the_most_pauses(used: UsedTime) -> None:
     used.add("ada", MUCH)
     used.add("bob", MUCH + 1)
-    assert used.pause_after("ada", 0.2) == 0
-    assert used.pause_after("bob", 0.2) == PAUSE_BY_REQUEST * 0.2
+    assert used.pause_after("ada", 0.2, beside=["bob"]) == 0
+    assert used.pause_after("bob", 0.2, beside=["ada"]) == PAUSE_BY_REQUEST * 0.2
+
+
+def test_beside_a_person_every_flood_pauses(used: UsedTime) -> None:
+    used.add("ada", MUCH)
+    used.add("bob", MUCH + 1)
+    assert used.pause_after("ada", 0.2, beside=["bob", "person"]) == PAUSE_BY_REQUEST * 0.2
+    assert used.pause_after("bob", 0.2, beside=["ada", "person"]) == PAUSE_BY_REQUEST * 0.2
 
 
 def test_waiting_in_line_tells_a_flood_from_a_person_who_uses_as_much(used: UsedTime) -> None:
     used.add("person", SPAN_S * FREE_SHARE + 1)
     used.add("flood", SPAN_S * FREE_SHARE + 0.5, waited_s=SPAN_S)
-    assert used.pause_after("person", 0.2) == 0
-    assert used.pause_after("flood", 0.2) == PAUSE_BY_REQUEST * 0.2
+    assert used.pause_after("person", 0.2, beside=["flood"]) == 0
+    assert used.pause_after("flood", 0.2, beside=["person"]) == PAUSE_BY_REQUEST * 0.2
 
 
 def test_waiting_alone_is_not_using(used: UsedTime) -> None:
@@ -57,7 +64,7 @@ def test_waiting_alone_is_not_using(used: UsedTime) -> None:
 
 def test_a_pause_has_an_end(used: UsedTime) -> None:
     used.add("ada", 60.0)
-    assert used.pause_after("ada", 60.0) == LONGEST_PAUSE_S
+    assert used.pause_after("ada", 60.0, beside=["bob"]) == LONGEST_PAUSE_S
 
 
 def test_somebody_always_at_work_comes_to_the_whole_span(used: UsedTime, clock: Clock) -> None:

@@ -1,6 +1,6 @@
 """`manage.py create_user NAME [--admin]`: make an account that can sign in.
 
-The password is asked for, or read from the first line of standard input where that is no terminal.
+Asks for the password, or reads it from the first line of standard input if that is not a terminal.
 """
 
 import getpass
@@ -31,7 +31,7 @@ class Command(BaseCommand):
 
 
 def _asked() -> str:
-    """Raises: CommandError where the second time differs."""
+    """Raises: CommandError if the second entry differs."""
     password = getpass.getpass("Password: ")
     if getpass.getpass("Password, again: ") != password:
         raise CommandError("The two passwords differ: nobody was made.")

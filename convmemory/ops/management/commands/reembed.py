@@ -35,7 +35,7 @@ from search.adapters.conversations import KIND
 from search.indexing.selecting import DEFECTS, Defect, Selection, select_active, select_building
 from search.models import Source
 
-QUIET_S = 10  # between two lines of progress where nobody watches a terminal
+QUIET_S = 10  # between two lines of progress if nobody watches a terminal
 INTERRUPTED = 130
 
 

@@ -137,7 +137,7 @@ def require_free_port(host: str, port: int) -> None:
 class StopSignals:
     """Until the supervisor takes over, the first stop signal ends the start; later ones change nothing.
 
-    Set also where a shell started this process with the signal ignored, but a `nohup` is respected.
+    Set also if a shell started this process with the signal ignored, but a `nohup` is respected.
     """
 
     def __init__(self) -> None:

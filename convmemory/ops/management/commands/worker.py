@@ -40,7 +40,7 @@ class Command(BaseCommand):
 
 
 def prepare_model() -> None:
-    """Builds the local model's graph, where it is not built yet, before several processes want it."""
+    """Builds the local model's graph, if it is not built yet, before several processes want it."""
     from convmemory.embeddings.spaces import active_space, embedder_for
 
     logger.info("The embedding model is ready: %s", embedder_for(active_space()).card.model)

@@ -1,0 +1,35 @@
+"""The sample conversations, which the floors under retrieval are measured on."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from django.contrib.auth.models import User
+from django_q.models import OrmQ
+from pytest_django import DjangoDbBlocker
+
+from convmemory.conversations.models import Conversation
+from convmemory.evaluation.running import load_haystack
+from convmemory.evaluation.samples import read
+from tests.factories import make_user
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """The sample conversations of one owner, and their source ids by number."""
+
+    owner: User
+    names: dict[int, str]
+
+
+@pytest.fixture(scope="session")
+def archive(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[Archive]:
+    """Indexed once for all tests here: most of their time is embedding."""
+    with django_db_blocker.unblock():
+        owner = make_user()
+        [samples] = read(Path(__file__).parent)
+        load_haystack(owner, samples, lambda *_: None)
+        yield Archive(owner, dict(Conversation.objects.filter(owner=owner).values_list("pk", "source_id")))
+        owner.delete()
+        OrmQ.objects.all().delete()  # the tickets of what was to be indexed: no test's transaction takes them back
