@@ -15,7 +15,7 @@ SCRATCH := env -u DATABASE_URL -u DATABASE_URL_FILE CONVMEMORY_VAR=$(CURDIR)/var
 export PIP_ROOT_USER_ACTION := ignore
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-units test-surfaces isolation lint fmt lock audit bench scoreboard pages messages setup clean
+.PHONY: help run test test-units test-surfaces test-browser isolation lint fmt lock audit bench scoreboard pages messages setup clean
 
 help: ## Show this list
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,14 +23,17 @@ help: ## Show this list
 run: setup ## Start everything: database, web server, worker. Ctrl-C stops it. PORT sets the port
 	@exec $(BIN)/python manage.py up
 
-test: lint ## Check style, types and layers, then run all tests, in two halves side by side
-	@$(MAKE) --no-print-directory --jobs 2 test-units test-surfaces
+test: $(READY_DEV) ## Check style, types and layers, and run all tests, in three parts side by side
+	@$(MAKE) --no-print-directory --jobs 4 test-surfaces test-units test-browser lint
 
 test-units:
 	$(BIN)/pytest tests/unit tests/contracts tests/architecture tests/retrieval tests/integration
 
 test-surfaces:
-	$(BIN)/pytest tests/surfaces
+	$(BIN)/pytest tests/surfaces -m "not browser"
+
+test-browser:
+	$(BIN)/pytest tests/surfaces -m browser
 
 isolation: $(READY_DEV) ## Ask 10,000 random questions of every surface: nobody gets what is another's
 	ISOLATION_CASES=10000 $(BIN)/pytest tests/surfaces/test_isolation.py

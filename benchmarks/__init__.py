@@ -1,6 +1,6 @@
-"""Benchmarks that anybody can repeat: no part of the running program.
+"""Benchmarks that anybody can repeat; not part of the running program.
 
-`python -m benchmarks scoreboard` measures search beside other systems, `ablation` without one of its parts, `protocols`
-as others count, `sizes` by the size of the archive; each writes `benchmarks/results/*.json`, and `page` brings
-docs/benchmarks.md up to date with them.
+`python -m benchmarks scoreboard` compares search with other systems, `ablation` leaves out its parts, `protocols`
+counts as others do, `sizes` varies the size of the archive; each writes `benchmarks/results/*.json`, and `page` updates
+docs/benchmarks.md with them.
 """

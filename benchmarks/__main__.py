@@ -1,4 +1,4 @@
-"""`python -m benchmarks NAME …`: one of the benchmarks, on a database of its own under var/benchmarks."""
+"""`python -m benchmarks NAME …`: run one of the benchmarks, on a database of its own under var/benchmarks."""
 
 import os
 import sys
@@ -23,7 +23,7 @@ def main() -> None:
 
 
 def use_scratch_database(benchmark: str) -> None:
-    """Nothing here may touch a database that somebody uses, nor one benchmark that of another."""
+    """No benchmark may touch a database in use, or that of another benchmark."""
     os.environ["DJANGO_SETTINGS_MODULE"] = "convmemory.settings"
     os.environ["CONVMEMORY_VAR"] = str(VAR / "own" / benchmark)
     for name in ("DATABASE_URL", "DATABASE_URL_FILE"):

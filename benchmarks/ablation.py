@@ -1,7 +1,7 @@
 """`python -m benchmarks ablation --data locomo=FILE`: search without one of its parts at a time.
 
-In process, with the machinery of `manage.py evaluate`: a set is loaded and indexed once, then asked anew for every part
-that is left out. Beside that the figures with weights fitted anew, each conversation's without its own questions.
+In process, with the machinery of `manage.py evaluate`: a set is loaded and indexed once, then queried again for every
+part that is left out. Also the figures with newly fitted weights, each conversation's without its own questions.
 Writes `benchmarks/results/ablation-SET.json`.
 """
 
@@ -42,7 +42,7 @@ def main(arguments: list[str]) -> None:
 
 
 def load(dataset: str, haystacks: Sequence[Haystack]) -> Loaded:
-    """Each haystack stored and indexed; what is there from an earlier run costs no embedding."""
+    """Each haystack stored and indexed; content from an earlier run is not embedded again."""
     loaded = [(scratch_user(f"ablation-{dataset}", haystack), haystack) for haystack in haystacks]
     for owner, haystack in loaded:
         load_haystack(owner, haystack, _quiet)
@@ -59,11 +59,11 @@ def report(loaded: Loaded, parts: Sequence[Part], dataset: str) -> dict[str, Any
         own = _values(observe(loaded, part))
         rows.append({"without": part.title, "quality": quality(own), "change": differences(own, values)})
         say(f"without {part.title}")
-    weights = _fitted_anew(complete, dataset)
+    weights = _newly_fitted(complete, dataset)
     return {"questions": len(complete), "complete": quality(values), "without": rows, "weights": weights}
 
 
-def _fitted_anew(complete: Sequence[Observation], dataset: str) -> dict[str, Figures]:
+def _newly_fitted(complete: Sequence[Observation], dataset: str) -> dict[str, Figures]:
     """Figures with weights fitted on all questions, and with each fold's left out; nothing for a small set."""
     table = FITTED.get(dataset)
     fitted = fit_tables({dataset: list(complete)}, {table: TABLES[table]}) if table else {}
@@ -71,7 +71,7 @@ def _fitted_anew(complete: Sequence[Observation], dataset: str) -> dict[str, Fig
 
 
 def observe(loaded: Loaded, part: Part) -> list[Observation]:
-    """Every question, searched for without the part."""
+    """Search for every question without the part."""
     with override_settings(**part.settings):
         return [
             observation
@@ -93,12 +93,12 @@ def _values(observations: Sequence[Observation]) -> dict[str, Any]:
 
 
 def _quiet(done: str, number: int, count: int) -> None:
-    """Progress by haystack is enough."""
+    """Reports progress by haystack only."""
 
 
 def _options(arguments: list[str]) -> Namespace:
     parser = ArgumentParser(prog="benchmarks ablation")
     parser.add_argument("--data", nargs="+", default=[], metavar="SET=PATH", help="default: our own three sets")
     parser.add_argument("--each-feature", action="store_true", help="leave each single feature out, too")
-    parser.add_argument("--again", action="store_true", help="measure anew what was measured at this commit")
+    parser.add_argument("--again", action="store_true", help="repeat what was already measured at this commit")
     return parser.parse_args(arguments)

@@ -1,7 +1,8 @@
-"""Evaluation sets as every system gets them: archives of turns with an id and a text, and questions with the right ids.
+"""Evaluation sets in the form that every system gets: archives of turns with an id and a text, and questions with the
+right ids.
 
-A turn's text is what each message says after its speaker's name, calls of tools with their name and what they were
-given. Turns are numbered by the product's own rule, so the right answer is the same for all.
+A turn's text is what each message says after its speaker's name, and tool calls with their name and parameters. Turns
+are numbered by the product's own rule, so the right answer is the same for all.
 """
 
 import json
@@ -26,7 +27,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """What one person has, and what is asked of it. `turns` are pairs of id and text."""
+    """One person's archive, and the questions about it. `turns` are pairs of id and text."""
 
     name: str
     turns: tuple[tuple[str, str], ...]
@@ -38,12 +39,12 @@ class Archive:
 
 
 def turn_id(conversation: str, number: int) -> str:
-    """How a turn is named between the runner and the adapters."""
+    """The name of a turn between the runner and the adapters."""
     return f"{conversation}#{number}"
 
 
 def archive_of(haystack: Haystack) -> Archive:
-    """The haystack's turns; questions that no turn answers are left out, as everywhere in the evaluation."""
+    """The haystack's turns; questions that no turn answers are left out, as in the rest of the evaluation."""
     turns: dict[str, str] = {}
     homes: dict[MessageRef, str] = {}
     for draft in haystack.drafts():
@@ -52,7 +53,7 @@ def archive_of(haystack: Haystack) -> Archive:
         for message, number in zip(messages, _numbers(messages), strict=True):
             if number is not None:
                 home = homes[draft.source_id, message.source_key] = turn_id(draft.source_id, number)
-                spoken.setdefault(home, []).extend(_said(message))
+                spoken.setdefault(home, []).extend(_spoken_lines(message))
         turns |= {home: "\n".join(lines) for home, lines in spoken.items()}
     asked = (Asked(question.text, _right(question, homes, turns)) for question in haystack.questions)
     return Archive(haystack.name, tuple(turns.items()), tuple(one for one in asked if one.right))
@@ -69,14 +70,14 @@ def _numbers(messages: Sequence[MessageDraft]) -> list[int | None]:
     )
 
 
-def _said(message: MessageDraft) -> Iterable[str]:
+def _spoken_lines(message: MessageDraft) -> Iterable[str]:
     lines = [line for part in message.parts if (line := _line(part))]
     speaker = message.name or SPEAKERS.get(message.role, "")
     return [f"{speaker}: {lines[0]}", *lines[1:]] if speaker and lines else lines
 
 
 def _line(part: Part) -> str:
-    """A part in words; thinking and what tools put out are no part of a turn's text, as in the papers."""
+    """A part in words; thinking and tool output are not part of a turn's text, as in the papers."""
     if isinstance(part, TextPart):
         return part.text.strip()
     if isinstance(part, ToolCallPart):

@@ -1,8 +1,8 @@
-"""How others count: LMEB's messages, sessions of LoCoMo and LongMemEval, turns. Pure.
+"""Counts as others do: LMEB's messages, sessions of LoCoMo and LongMemEval, turns. Pure.
 
-A session counts where its best turn stands. `any@k`: one of the right ones is among the first k; `all@k`: all of them
-are. Sources: LMEB, arXiv 2603.12572 (the mean of five tasks, each query within its own conversation); LongMemEval,
-arXiv 2410.10813, `recall_any@k` and `recall_all@k`.
+A session has the rank of its best turn. `any@k`: one of the right ones is among the first k; `all@k`: all of them are.
+Sources: LMEB, arXiv 2603.12572 (the mean of five tasks, each query within its own conversation); LongMemEval, arXiv
+2410.10813, `recall_any@k` and `recall_all@k`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,7 +26,7 @@ Figures = dict[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """What was found for a question, best first, and what is right; at least one thing is."""
+    """The results for a question, best first, and the right ones, at least one."""
 
     category: str
     right: frozenset[str]
@@ -34,7 +34,7 @@ class Ranked:
 
 
 def lmeb_figures(rows: Sequence[Ranked]) -> dict[str, Figures]:
-    """nDCG@10 and recall@10 of each task, and the mean over the tasks as LMEB gives it."""
+    """nDCG@10 and recall@10 of each task, and the mean over the tasks as LMEB computes it."""
     tasks = {LMEB_TASKS[row.category] for row in rows}
     found = {task: _message_figures(row for row in rows if LMEB_TASKS[row.category] == task) for task in sorted(tasks)}
     means = {name: round(fmean(figures[name] for figures in found.values()), 4) for name in ("ndcg@10", "recall@10")}

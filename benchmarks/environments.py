@@ -1,6 +1,6 @@
-"""An environment of its own for each system, made from its pinned requirements: never the project's.
+"""A separate environment for each system, created from its pinned requirements: never the project's own.
 
-It is made once; another version in the file makes it anew. pip takes packages from wherever the machine says.
+It is created once, and again if the file names another version. pip uses its configured index.
 """
 
 import hashlib
@@ -37,7 +37,7 @@ def python_of(system: System, folder: Path) -> Path:
 
 
 def install(python: Path, requirements: Path) -> None:
-    """Raises: NotInstalled with what pip says."""
+    """Raises: NotInstalled with pip's output."""
     command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", str(requirements)]
     try:
         found = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_TIMEOUT_S, check=False)  # noqa: S603

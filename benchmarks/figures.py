@@ -1,7 +1,7 @@
 """The figures of a ranking with intervals, and the differences between two rankings of the same questions. Pure.
 
-Questions are drawn again, with replacement, so an interval says how far other questions of the same kind would move
-the figure, not how far other archives would. Source: Efron and Tibshirani, 1993, An Introduction to the Bootstrap.
+Questions are resampled with replacement, so an interval says how far other questions of the same kind would move the
+figure, not how far other archives would. Source: Efron and Tibshirani, 1993, An Introduction to the Bootstrap.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ Figures = dict[str, dict[str, float]]
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A mean, and between which figures it lies at the level of 95 %."""
+    """A mean with its 95 % interval."""
 
     mean: float
     low: float
@@ -35,7 +35,7 @@ class Interval:
 
 
 def values_of(questions: Sequence[Asked], found: Sequence[Sequence[str]]) -> dict[str, Values]:
-    """Each measure of each question, over the first twenty turns found."""
+    """The measures of each question, over the first twenty turns found."""
     pairs = [(asked.right, ids[:DEPTH]) for asked, ids in zip(questions, found, strict=True)]
     measures = {
         "hit@1": [hit(right, ids, 1) for right, ids in pairs],
@@ -53,12 +53,12 @@ def quality(values: Mapping[str, Values], *, seed: int = 0) -> Figures:
 
 
 def differences(this: Mapping[str, Values], other: Mapping[str, Values], *, seed: int = 0) -> Figures:
-    """How much more `this` has than `other`, question by question, for each measure."""
+    """By how much `this` exceeds `other`, question by question, for each measure."""
     return {name: mean_interval(this[name] - other[name], seed=seed).rounded() for name in this}
 
 
 def mean_interval(values: Values, *, seed: int = 0) -> Interval:
-    """The mean of the values, and the interval of the means of values drawn again."""
+    """The mean of the values, and the interval of the means of resampled values."""
     drawn = np.random.default_rng(seed).integers(0, len(values), (SAMPLES, len(values)))
     means = values[drawn].mean(axis=1)
     low, high = np.percentile(means, [(100 - LEVEL) / 2, (100 + LEVEL) / 2])

@@ -1,4 +1,4 @@
-"""What a run says of itself: the commit it measured, and the machine without its name."""
+"""The facts about a run: the measured commit, and the machine without its name."""
 
 import os
 import platform
@@ -27,7 +27,7 @@ def run_facts() -> dict[str, Any]:
 
 
 def commit() -> str:
-    """The short hash of what is checked out, marked if something tracked was changed since."""
+    """The short hash of the checked-out commit, marked if a tracked file differs from it."""
     shown = _git("rev-parse", "--short=10", "HEAD")
     changed = _git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!benchmarks/results", ":!docs")
     return f"{shown}{CHANGED}" if changed else shown

@@ -1,7 +1,7 @@
 """Peak memory of a system: the proportional set sizes of all its processes, sampled while it works.
 
-Memory that processes share counts once, as PostgreSQL's buffers must. Read from Linux's /proc; elsewhere it is not
-measured.
+Memory shared between processes is counted once, which matters for PostgreSQL's buffers. Read from Linux's /proc;
+elsewhere it is not measured.
 """
 
 import threading
@@ -17,7 +17,7 @@ PSS = "Pss:"
 
 
 class PeakMemory:
-    """Samples on a thread from entering to leaving. `watch` adds the process trees of servers."""
+    """Samples on a thread inside its `with` block. `watch` adds the process trees of servers."""
 
     def __init__(self, process: int) -> None:
         self._roots = [process]
@@ -47,7 +47,7 @@ class PeakMemory:
 
 
 def tree_bytes(root: int) -> int:
-    """Of a process and everything below it; 0 if it has ended."""
+    """The memory of a process and all its descendants; 0 if it has ended."""
     try:
         process = psutil.Process(root)
         numbers = [root, *(child.pid for child in process.children(recursive=True))]

@@ -1,7 +1,7 @@
-"""`python -m benchmarks page`: bring docs/benchmarks.md and its plots up to date with the results.
+"""`python -m benchmarks page`: update docs/benchmarks.md and its plots with the results.
 
-The page is prose with marked places: what stands between `<!-- NAME -->` and `<!-- end of NAME -->` is written here,
-the rest by people. A test holds that page and results agree.
+The page is prose with marked places: what is between `<!-- NAME -->` and `<!-- end of NAME -->` is generated, the rest
+is written by people. A test checks that page and results agree.
 """
 
 import re
@@ -32,7 +32,7 @@ def main(arguments: list[str]) -> None:
 
 
 def up_to_date(page: str, blocks: Mapping[str, str]) -> str:
-    """The page with its marked places filled; one that nothing was measured for says so."""
+    """The page with its marked places filled; a place without results says so."""
 
     def filled(match: re.Match[str]) -> str:
         name = match["name"]
@@ -42,7 +42,7 @@ def up_to_date(page: str, blocks: Mapping[str, str]) -> str:
 
 
 def written_blocks() -> dict[str, str]:
-    """What results there are, in words and tables: `scoreboard-locomo`, `sizes`, `versions`."""
+    """The results, in words and tables: `scoreboard-locomo`, `sizes`, `versions`."""
     blocks = {}
     for kind, write in WRITERS.items():
         for name, result in read_results(kind).items():
@@ -53,7 +53,7 @@ def written_blocks() -> dict[str, str]:
 
 
 def plots() -> dict[str, str]:
-    """The pictures by file name; none if no sizes were measured."""
+    """The plots by file name; none if no sizes were measured."""
     found = read_results("sizes").get("")
     if not found:
         return {}

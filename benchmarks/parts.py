@@ -1,7 +1,7 @@
 """The parts of search that an ablation leaves out, one at a time: retrievers, features, whole stages.
 
-What is left keeps its weights: nothing is fitted again, so a row says what the product would do without the part, not
-how good a product built without it could be.
+The remaining parts keep their weights: nothing is refitted, so a row says what the product would do without the part,
+not how good a product built without it could be.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -18,29 +18,29 @@ from search.retrieval.retriever import Retriever
 
 
 def whole() -> Pipeline:
-    """The product's own."""
+    """The complete search."""
     return PIPELINE
 
 
 def without_features(features: Collection[str]) -> Pipeline:
-    """Nothing weighs these features."""
+    """Search without weights for these features."""
     return replace(PIPELINE, rankers=_rankers(partial(_weights, features)))
 
 
 def without_retriever(retriever: type[Retriever], features: Collection[str]) -> Pipeline:
-    """A retriever is not asked, so it finds no candidates, and its features are not weighed."""
+    """Search without a retriever: it finds no candidates, and its features have no weight."""
     kept = tuple(one for one in PIPELINE.retrievers if not isinstance(one, retriever))
     return Pipeline(kept, _rankers(partial(_weights, features)))
 
 
 def without_late_interaction() -> Pipeline:
-    """The order of the first stage is the last."""
+    """Search in which the order of the first stage is final."""
     rankers = PIPELINE.rankers
     return replace(PIPELINE, rankers=replace(rankers, hybrid=rankers.first_stage))
 
 
 def without_weights_for_people() -> Pipeline:
-    """Speech of named people is weighed as any other."""
+    """Search that weighs conversations of named people like any other."""
     short, long = weights_of("hybrid"), weights_of("hybrid_long_items")
     return replace(PIPELINE, rankers=replace(PIPELINE.rankers, hybrid=BlendedRanker(short, long, short)))
 
@@ -63,7 +63,7 @@ def _rankers(weights: Callable[[str], Weights]) -> Rankers:
 class Part:
     """What is left out, in words; the search without it, as a pipeline, a mode and settings.
 
-    A search that `is_timeless` reads nothing of what a question says about when.
+    A search that `is_timeless` ignores what a question says about when.
     """
 
     title: str
@@ -103,7 +103,7 @@ PARTS = (
 
 
 def single_features() -> tuple[Part, ...]:
-    """Each feature that any table of turns weighs, as a part of its own."""
+    """A part for each feature that has a weight in any table for turns."""
     tables = ("hybrid", "hybrid_long_items", "hybrid_people", "first_stage")
     weighed = {name for table in tables for name, weight in weights_of(table).items() if weight}
     return tuple(Part(f"`{name}`", partial(without_features, {name})) for name in sorted(weighed))

@@ -1,4 +1,4 @@
-"""Where things are, and results as files: small JSON documents that the page is written from."""
+"""Paths, and results as files: small JSON documents that the page is generated from."""
 
 import json
 import sys
@@ -27,13 +27,13 @@ def write_result(name: str, result: Mapping[str, Any]) -> None:
 
 
 def read_results(kind: str) -> dict[str, Any]:
-    """The results of a kind by what follows it in their names, or by nothing: `scoreboard-locomo` is `locomo`."""
+    """The results of a kind, by the rest of their names: `scoreboard-locomo` is `locomo`."""
     found = {path.stem.removeprefix(kind).removeprefix("-"): path for path in sorted(RESULTS.glob(f"{kind}*.json"))}
     return {name: json.loads(path.read_text(encoding="utf-8")) for name, path in found.items()}
 
 
 def is_measured(name: str, commit: str) -> bool:
-    """Whether a result is of this very commit, with nothing changed since."""
+    """Whether a result was measured at exactly this commit."""
     path = RESULTS / f"{name}.json"
     if not path.exists() or commit.endswith(CHANGED):
         return False
@@ -41,7 +41,7 @@ def is_measured(name: str, commit: str) -> bool:
 
 
 def named_paths(arguments: list[str]) -> list[tuple[str, Path]]:
-    """`SET=PATH` arguments; our own questions, which lie in the repository, where there is none."""
+    """`SET=PATH` arguments; without any, our own questions in the repository."""
     pairs = [one.partition("=") for one in arguments]
     return [(name, Path(path)) for name, _, path in pairs] or [("samples", OWN_QUESTIONS)]
 

@@ -1,6 +1,6 @@
 """A plot as SVG, readable on a light and on a dark page. Pure.
 
-One line a series over a logarithmic axis of sizes; each point is labelled with its value, so that nobody has to guess.
+One line per series over a logarithmic axis of sizes; each point is labelled with its value.
 """
 
 import math
@@ -19,7 +19,7 @@ Series = Mapping[int, float]
 
 @dataclass(frozen=True, slots=True)
 class Axes:
-    """What is drawn over which sizes; `unit` follows the values of the vertical axis."""
+    """The title and the label of the horizontal axis; `unit` follows the values of the vertical axis."""
 
     title: str
     horizontal: str

@@ -1,7 +1,7 @@
 """`python -m benchmarks protocols --data locomo=FILE longmemeval=FILE beam=FOLDER`: figures as others count them.
 
-The files are those that the authors publish, read by the readers of `manage.py evaluate`. What is counted, and over
-what, stands in `counting.py`. Writes `benchmarks/results/protocols-SET.json`.
+The files are those published by the authors, read by the readers of `manage.py evaluate`. `counting.py` defines what is
+counted, and over what. Writes `benchmarks/results/protocols-SET.json`.
 """
 
 from argparse import ArgumentParser, Namespace
@@ -39,7 +39,7 @@ def main(arguments: list[str]) -> None:
 
 
 def report(dataset: str, path: Path, *, limit: int | None = None) -> dict[str, Any]:
-    """Sessions and turns of every set; of LoCoMo messages, too. Raises: InvalidInput."""
+    """Sessions and turns of every set; for LoCoMo also messages. Raises: InvalidInput."""
     turns: list[Observation] = []
     messages: list[Observation] = []
     for haystack in read_dataset(dataset, path, limit=limit):
@@ -56,7 +56,7 @@ def report(dataset: str, path: Path, *, limit: int | None = None) -> dict[str, A
 
 
 def _messages(owner: User, haystack: Haystack) -> Iterable[Observation]:
-    """LMEB asks what has no answer, too: the messages that such a question is about are to be found."""
+    """LMEB also asks questions without an answer: the messages that such a question is about have to be found."""
     questions = [one for one in (*haystack.questions, *haystack.without_answer) if one.category in LMEB_TASKS]
     everything = replace(haystack, questions=tuple(questions), without_answer=())
     return observe_messages(owner, everything, mode="hybrid", budget=BUDGET, progress=_quiet)
@@ -80,12 +80,12 @@ def _sessions(observations: Sequence[Observation]) -> list[Ranked]:
 
 
 def _quiet(done: str, number: int, count: int) -> None:
-    """Progress by haystack is enough."""
+    """Reports progress by haystack only."""
 
 
 def _options(arguments: list[str]) -> Namespace:
     parser = ArgumentParser(prog="benchmarks protocols")
     parser.add_argument("--data", nargs="+", required=True, metavar="SET=PATH", help=", ".join(KNOWN))
     parser.add_argument("--limit", type=int, help="only so many archives of each set")
-    parser.add_argument("--again", action="store_true", help="measure anew what was measured at this commit")
+    parser.add_argument("--again", action="store_true", help="repeat what was already measured at this commit")
     return parser.parse_args(arguments)

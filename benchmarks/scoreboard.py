@@ -1,8 +1,8 @@
-"""`python -m benchmarks scoreboard --data locomo=FILE`: search beside other systems, in one run on one machine.
+"""`python -m benchmarks scoreboard --data locomo=FILE`: compare search with other systems, in one run on one machine.
 
-Every system gets the same turns, questions and model in a process of its own, one after the other. What a system gave
-is kept under var/benchmarks, so that a run that was cut short goes on where it was; another commit or file begins anew.
-Writes `benchmarks/results/scoreboard-SET.json`.
+Every system gets the same turns, questions and model in a process of its own, one after the other. Its results are kept
+under var/benchmarks, so that an interrupted run continues where it was; another commit or file starts over. Writes
+`benchmarks/results/scoreboard-SET.json`.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ WARM_UPS = 10
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is measured: a set by name, where it lies, and its archives."""
+    """What is measured: a set by name, its path, and its archives."""
 
     dataset: str
     data: Path
@@ -44,7 +44,7 @@ class Subject:
 
     @property
     def digest(self) -> str:
-        """Of turns and questions as the systems get them."""
+        """The digest of turns and questions as the systems get them."""
         asked = [(one.text, sorted(one.right)) for archive in self.archives for one in archive.questions]
         turns = [(archive.name, archive.turns) for archive in self.archives]
         return hashlib.sha256(json.dumps([turns, asked]).encode()).hexdigest()
@@ -52,7 +52,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What a system gave: the ids found and the time for each question in order, and what it took."""
+    """The results of a system: the ids found and the time for each question in order, and its costs."""
 
     key: str
     found: list[list[str]] = field(default_factory=list)
@@ -84,7 +84,7 @@ def run(subject: Subject, *, only: Sequence[str] = (), again: bool = False) -> N
 
 
 def report(subject: Subject, measured: Mapping[str, Measured]) -> dict[str, Any]:
-    """The figures of every system, and how far convmemory's lie above each other's."""
+    """The figures of every system, and convmemory's lead over each of them."""
     questions = [asked for archive in subject.archives for asked in archive.questions]
     values = {name: values_of(questions, one.found) for name, one in measured.items() if not one.trouble}
     rows = []
@@ -111,7 +111,7 @@ def report(subject: Subject, measured: Mapping[str, Measured]) -> dict[str, Any]
 
 
 def _measured_once(system: System, subject: Subject, key: str, *, again: bool) -> Measured:
-    """What an earlier run with this key gave, or what the system gives now."""
+    """The results of an earlier run with this key, or new ones."""
     kept = VAR / "runs" / subject.dataset / f"{system.name}.json"
     if kept.exists() and not again:
         earlier = Measured(**json.loads(kept.read_text(encoding="utf-8")))
@@ -176,7 +176,7 @@ def _index(adapter: AdapterProcess, archive: Archive) -> float:
 
 
 def _warm_up(adapter: AdapterProcess, subject: Subject) -> None:
-    """Questions that nobody counts, so that a process's first search does not."""
+    """Search for uncounted questions, so that a process's slow first search does not count."""
     for archive in subject.archives:
         for number in range(WARM_UPS):
             adapter.ask("search", archive=archive.name, question=f"warm up number {number}", limit=DEPTH)
@@ -186,5 +186,5 @@ def _options(arguments: list[str]) -> Namespace:
     parser = ArgumentParser(prog="benchmarks scoreboard")
     parser.add_argument("--data", nargs="+", default=[], metavar="SET=PATH", help="default: our own questions")
     parser.add_argument("--systems", nargs="+", default=[], choices=[system.name for system in SYSTEMS])
-    parser.add_argument("--again", action="store_true", help="measure anew what an earlier run has measured")
+    parser.add_argument("--again", action="store_true", help="repeat what an earlier run has measured")
     return parser.parse_args(arguments)

@@ -42,7 +42,7 @@ def main(arguments: list[str]) -> None:
 
 
 def measure(passages: int) -> dict[str, Any]:
-    """Make an archive of this size and search it. `bytes` is what the database has grown by."""
+    """Create an archive of this size and search it. `bytes` is the growth of the database."""
     before, started = _database_bytes(), time.perf_counter()
     space, maker = active_space(), TextMaker(seed=passages)
     owner = scratch_user(f"bench-size-{passages}")
@@ -68,5 +68,5 @@ def _database_bytes() -> int:
 def _options(arguments: list[str]) -> Namespace:
     parser = ArgumentParser(prog="benchmarks sizes")
     parser.add_argument("--up-to", type=int, default=SIZES[-1], help="the largest archive, in passages")
-    parser.add_argument("--again", action="store_true", help="measure anew what an earlier run has measured")
+    parser.add_argument("--again", action="store_true", help="repeat what an earlier run has measured")
     return parser.parse_args(arguments)

@@ -8,7 +8,8 @@ PEERS = Path(__file__).parent / "peers"
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """`adapter` is a module of `benchmarks.peers`; `requirements` a file there, none for what runs in ours."""
+    """`adapter` is a module of `benchmarks.peers`; `requirements` a file there, none for systems that run in our
+    environment."""
 
     name: str
     title: str
@@ -18,7 +19,7 @@ class System:
 
     @property
     def key(self) -> str:
-        """What its results depend on, but for the set and the commit."""
+        """What its results depend on, except the set and the commit."""
         pinned = self.requirements_file.read_text(encoding="utf-8") if self.requirements else ""
         return f"{self.adapter} {self.variant} {pinned}"
 

@@ -1,7 +1,7 @@
 """The tables of docs/benchmarks.md, as Markdown, from results. Pure.
 
-Every table says which commit and which machine it is of. Costs stand beside their ratio to convmemory's, because
-milliseconds are of one machine and ratios nearly of any.
+Every table names its commit and machine. Costs are given with their ratio to convmemory's, because milliseconds depend
+on the machine and ratios hardly do.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ SIZE_PLOTS = """![p50 and p95 of a search by size](images/benchmarks-search.svg)
 
 
 def run_line(result: Result) -> str:
-    """What the figures below it were measured on."""
+    """Where the figures below it were measured."""
     load = result["load_before"]
     quiet = "" if load <= QUIET_LOAD else f" **The machine was busy** (load {load:g} before the run): read no times."
     return (
@@ -43,7 +43,7 @@ def scoreboard(result: Result) -> str:
 
 
 def quality_table(rows: Sequence[Result]) -> str:
-    """Each measure with its interval, and how far convmemory lies above, question by question, in points."""
+    """Each measure with its interval, and convmemory's lead, question by question, in points."""
     lines = [
         [_titled(row), *(_interval(row["quality"][name]) for name in QUALITY), _above(row, "hit@1"), _above(row, "mrr")]
         for row in rows
@@ -53,14 +53,14 @@ def quality_table(rows: Sequence[Result]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a system takes: how it is read from a row of results, and how it is written."""
+    """A cost of a system: how to read it from a row of results, and how to format it."""
 
     name: str
     read: Callable[[Result], float | None]
     write: Callable[[float], str]
 
     def beside(self, row: Result, ours: Result | None) -> str:
-        """The value, and how many times as much as convmemory's it is."""
+        """The value, and its ratio to convmemory's."""
         value, own = self.read(row), self.read(ours) if ours else None
         if value is None:
             return "not measured"
@@ -81,14 +81,14 @@ COSTS = (
 
 
 def cost_table(rows: Sequence[Result]) -> str:
-    """What each takes, and times as much as convmemory if that was measured."""
+    """The costs of each system, with ratios to convmemory's if that was measured."""
     ours = _ours(rows)
     lines = [[_titled(row), *(cost.beside(row, ours) for cost in COSTS)] for row in rows]
     return table(["system", *(cost.name for cost in COSTS)], lines)
 
 
 def losses(rows: Sequence[Result]) -> str:
-    """Who is ahead of convmemory, measure by measure; nothing where convmemory was not measured."""
+    """Who is ahead of convmemory, measure by measure; nothing if convmemory was not measured."""
     ours = _ours(rows)
     if ours is None:
         return ""
@@ -112,7 +112,7 @@ def _ours(rows: Sequence[Result]) -> Result | None:
 
 
 def _minus(name: str) -> Callable[[Result], float]:
-    """The negative of a figure of quality, so that less is better, as of costs."""
+    """A figure of quality, negated, so that less is better, as for costs."""
     return lambda row: -float(row["quality"][name]["mean"])
 
 
@@ -128,7 +128,7 @@ def ablation(result: Result) -> str:
     blocks = [f"{run_line(result)} {result['questions']:,} questions.", table(["left out", *names], rows)]
     if weights := result["weights"]:
         lines = [[title, *(f"{weights[how][name]:.3f}" for name in names)] for how, title in FITTED.items()]
-        note = "Weights fitted anew, before the best hits are made diverse:"
+        note = "Newly fitted weights, before the best hits are made diverse:"
         blocks += [note, table(["fitted", *names], lines)]
     return "\n\n".join(blocks)
 

@@ -1,6 +1,6 @@
-"""Every error under /api/ as problem JSON, also those that no route has a say in: unknown paths, methods, bad ids.
+"""Turns every error under /api/ into problem JSON, including those outside of routes: unknown paths, methods, bad ids.
 
-Django and django-ninja answer these with a page or a line of text; the status and its headers stay as they are.
+Django and django-ninja answer these with a page or a line of text; the status and its headers stay unchanged.
 """
 
 from collections.abc import Awaitable
@@ -23,7 +23,7 @@ DETAILS = {
 
 
 class ProblemJsonMiddleware(EitherMiddleware):
-    """Turns what is no problem document yet into one."""
+    """Converts errors that are not problem documents yet."""
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
         response = self.get_response(request)
@@ -37,7 +37,7 @@ class ProblemJsonMiddleware(EitherMiddleware):
 
 
 def as_problem(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
-    """The response itself, or the problem document that stands for it."""
+    """The response itself, or the problem document that replaces it."""
     is_error = response.status_code >= HTTPStatus.BAD_REQUEST
     if not is_error or not request.path.startswith(PREFIX) or "json" in response.headers.get("Content-Type", ""):
         return response

@@ -1,9 +1,8 @@
 """The ASGI application: Django and MCP for HTTP behind the limits of `edge`, and the server's start and end (lifespan).
 
-Started by `manage.py up`, or by any ASGI server as `convmemory.asgi:application`. While it runs it takes back
-conversations from processes that died. At the end it stores the replies that are being written and
-what was measured, closes the database pools and leaves the embedded server, because uvicorn ends its process
-without exit handlers.
+Started by `manage.py up`, or by any ASGI server as `convmemory.asgi:application`. While it runs it releases
+conversations of dead processes. At the end it stores replies in progress and measurements, closes the database pools
+and leaves the embedded server, because uvicorn ends its process without exit handlers.
 """
 
 import asyncio
@@ -65,7 +64,7 @@ async def _lifespan(receive: Receive, send: Send) -> None:
 
 def _leave_database() -> None:
     from convmemory.core import embedded
-    from convmemory.core.postgres.base import close_pools
+    from convmemory.core.postgres.pools import close_pools
     from convmemory.ops.observability.measures import flush
 
     flush()

@@ -50,7 +50,7 @@ def status_of(error: errors.ConvMemoryError) -> HTTPStatus:
 
 
 def problem_of(error: errors.ConvMemoryError) -> JsonResponse:
-    """The problem document of a domain error; it says when to try again where that is known."""
+    """The problem document for a domain error; it says when to try again if that is known."""
     response = problem(status_of(error), str(error), **error.details)
     if isinstance(error, (errors.EndpointBusy, errors.QuotaUsedUp)) and error.retry_after_s is not None:
         response.headers["Retry-After"] = str(math.ceil(error.retry_after_s))
@@ -68,7 +68,7 @@ def on_validation_error(request: HttpRequest, error: ValidationError) -> HttpRes
 
 
 def key_needed() -> HttpResponse:
-    """The answer to everybody who sends no right key."""
+    """The response to a request without a valid key."""
     return problem(
         HTTPStatus.UNAUTHORIZED,
         "The key is missing, wrong, expired or revoked: send `Authorization: Bearer KEY` with a key made by "
@@ -97,7 +97,7 @@ def on_request_too_big(request: HttpRequest, error: RequestDataTooBig) -> HttpRe
 
 
 def database_silent(path: str, error: Exception) -> HttpResponse:
-    """The answer when the database failed while a request to `path` was served."""
+    """The response if the database failed while a request to `path` was served."""
     logger.error("Database error while answering %s: %s", path, error)
     return problem(HTTPStatus.SERVICE_UNAVAILABLE, "The database does not answer: try again in a moment.")
 
@@ -107,7 +107,7 @@ def on_database_error(request: HttpRequest, error: Exception) -> HttpResponse:
 
 
 def on_unstorable_value(request: HttpRequest, error: DataError) -> HttpResponse:
-    """A value of the caller's that the database cannot hold, and that nothing before has refused."""
+    """A value from the caller that the database cannot store and that was not refused before."""
     logger.warning("A request to %s had a value that the database refuses", request.path, exc_info=error)
     detail = "The request has a value that cannot be stored or compared: a NUL character, or a number out of range."
     return problem(HTTPStatus.UNPROCESSABLE_ENTITY, detail)

@@ -1,7 +1,7 @@
-"""Query parameters that a route does not have are refused by name: a misspelt filter would change what is found.
+"""Refuses unknown query parameters by name: a misspelt filter would change what is found.
 
-django-ninja reads the parameters that a route declares and passes over the rest; here the readers of every route are
-made to look at all of them. It happens after authentication, with everything else that is checked.
+django-ninja reads the parameters that a route declares and ignores the rest; here the readers of every route check all
+of them. This happens after authentication, with the other checks.
 """
 
 from typing import Any
@@ -37,7 +37,7 @@ def _strict(model: type[QueryModel]) -> type[ParamModel]:
 
 
 class _NoParameters(QueryModel):
-    """Of a route that takes none."""
+    """For a route without parameters."""
 
     __ninja_param_source__ = "query"  # type: ignore[assignment]
     __ninja_flatten_map__: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""What one caller may have under way at once, from the settings: put round the whole application in `asgi.py`."""
+"""Limits the concurrent requests of one caller, according to the settings; wraps the whole application in `asgi.py`."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ FREE = ("/static/", "/health")  # answered from memory
 
 
 def limited(application: Application) -> FairRequests:
-    """The application with the limits of `REQUESTS_PER_USER` and its neighbours among the settings."""
+    """The application with the limits of `REQUESTS_PER_USER` and the settings beside it."""
     options = CallerOptions.from_settings()
     limits = Limits(
         at_once=options.requests_per_user,
@@ -34,7 +34,7 @@ def limited(application: Application) -> FairRequests:
 
 
 def waits_for_others(path: str) -> bool:
-    """Whether an answer from this address mostly waits, for a model or a worker, and costs this process little."""
+    """Whether a response from this address mostly waits, for a model or a worker, and costs this process little."""
     return path.startswith(PROXY) or path.endswith(WAITING_FOR_A_MODEL) or path == WAITING_FOR_A_WORKER
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import dj_database_url
 
 from convmemory.core import conf, logins
-from convmemory.core.logs import FORMATS, LEVELS
+from convmemory.core.logs import FORMATS, LEVELS, logging_config
 from convmemory.core.secrets import secret_key
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -277,26 +277,4 @@ PASSWORD_HASHERS = ["convmemory.sign_in.hashing.PooledHasher"]
 
 LOG_LEVEL = conf.env_choice("LOG_LEVEL", "INFO", LEVELS, ignore_case=True)
 LOG_FORMAT = conf.env_choice("LOG_FORMAT", "plain", FORMATS)
-LOGGING = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "formatters": {
-        "plain": {"()": "convmemory.core.logs.PlainFormatter"},
-        "json": {"()": "convmemory.core.logs.JsonFormatter"},
-    },
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT}},
-    "root": {"handlers": ["stderr"], "level": "WARNING"},
-    "loggers": {
-        name: {"level": LOG_LEVEL, "handlers": ["stderr"], "propagate": False}
-        for name in ("convmemory", "memory", "search", "summaries")
-    }
-    | {
-        "convmemory.requests": {
-            "level": LOG_LEVEL if LOG_FORMAT == "json" else "WARNING",
-            "handlers": ["stderr"],
-            "propagate": False,
-        },
-        "django-q": {"level": "WARNING", "handlers": ["stderr"], "propagate": False},
-        "uvicorn": {"handlers": ["stderr"], "propagate": False},
-    },
-}
+LOGGING = logging_config(level=LOG_LEVEL, format=LOG_FORMAT)

@@ -109,7 +109,7 @@ def _groups(results: Sequence[RecalledMessage], lines: Lines, partners: bool, en
         turn = (message.conversation_id, message.turn_number)
         heading = "" if turn in headed else f"\n\n{_heading(message)}"
         headed.add(turn)
-        best, *others = (lines[passage.key] for passage in message.by_worth)
+        best, *others = (lines[passage.key] for passage in message.by_similarity)
         own, other = message.question_opening, message.answer_opening
         if message.role != "user":
             own, other = other, own
@@ -146,12 +146,12 @@ def _render(lines: Sequence[Line]) -> str:
     turns = []
     for _, of_turn in groupby(ordered, key=lambda line: (line.conversation_id, line.turn_number)):
         turn = list(of_turn)
-        said = [_said(list(spoken)) for _, spoken in groupby(turn, key=lambda line: line.position)]
+        said = [_joined_passages(list(spoken)) for _, spoken in groupby(turn, key=lambda line: line.position)]
         turns.append("\n".join([turn[0].heading, *said]))
     return enclosed(fenced("\n\n".join(turns), TAG), tag=TAG, notice=NOTICE)
 
 
-def _said(lines: Sequence[Line]) -> str:
+def _joined_passages(lines: Sequence[Line]) -> str:
     """The passages of one message with the line breaks between them; omissions are marked."""
     text = quoted(lines[0].passage.text, TAG)
     for before, after in pairwise(lines):

@@ -71,7 +71,7 @@ class RecalledMessage:
         return f"/conversations/{self.conversation_id}?turn={self.turn_number}"
 
     @property
-    def by_worth(self) -> tuple[RecalledPassage, ...]:
+    def by_similarity(self) -> tuple[RecalledPassage, ...]:
         """The passages, nearest to the query first."""
         return tuple(sorted(self.passages, key=lambda passage: -passage.similarity))
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from convmemory.embeddings.models import EmbeddingSpace
-from memory.records import follow_positions, note_outcomes
+from memory.records import follow_positions, record_outcomes
 from search.adapters.conversations import KIND
 from search.models import Source
 from search.sources import Element
@@ -22,7 +22,9 @@ def on_elements_embedded(
     **kwargs: Any,
 ) -> None:
     if source.kind == KIND:
-        note_outcomes(source, space, elements, token_counts=token_counts, errors=errors, keep_completed=keep_completed)
+        record_outcomes(
+            source, space, elements, token_counts=token_counts, errors=errors, keep_completed=keep_completed
+        )
 
 
 def on_items_compared(sender: Any, *, source: Source, first_item: int, **kwargs: Any) -> None:

@@ -46,7 +46,7 @@ def follow_positions(source: Source, first_turn: int) -> None:
         cursor.execute(load_sql("memory", "follow_positions"), parameters)
 
 
-def note_outcomes(
+def record_outcomes(
     source: Source,
     space: EmbeddingSpace,
     elements: Sequence[Element],
@@ -70,4 +70,4 @@ def note_outcomes(
         "keep_completed": keep_completed,
     }
     with connection.cursor() as cursor:
-        cursor.execute(load_sql("memory", "note_outcomes"), parameters)
+        cursor.execute(load_sql("memory", "record_outcomes"), parameters)

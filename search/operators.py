@@ -26,10 +26,10 @@ def notes_on_operators(text: QueryText, ranked: RankedItems, free: RankedItems) 
     keeping_out = _keeping_out(free.query, text, best_first if nothing_left else best_first[:1])
     if not keeping_out:
         return []
-    return [_said(nothing_left, len(keeping_out)) % {"named": listed(keeping_out)}]
+    return [_note_text(nothing_left, len(keeping_out)) % {"named": listed(keeping_out)}]
 
 
-def _said(nothing_left: bool, count: int) -> str:
+def _note_text(nothing_left: bool, count: int) -> str:
     if nothing_left:
         return ngettext(
             "%(named)s keeps out every result: remove it to see some.",
@@ -48,7 +48,7 @@ def _keeping_out(query: PreparedQuery, text: QueryText, items: ItemKeys) -> list
     sources, numbers = split_keys(items)
     said = [*text.phrases, *text.excluded]
     parameters = {"owner": query.owner_id, "phrases": said, "sources": sources, "items": numbers}
-    statement = load_sql("search", "phrases_held").replace("{phrase}", phrase_sql("p.phrase", query.languages))
+    statement = load_sql("search", "phrases_found").replace("{phrase}", phrase_sql("p.phrase", query.languages))
     rows = PendingQuery(statement, parameters).rows()
     held = {int(place): int(count) for place, count in rows}
     return [

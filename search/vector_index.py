@@ -115,20 +115,17 @@ def _in_each_group(work: Callable[[], T]) -> Iterator[T]:
 
 def _drop_index(name: str) -> None:
     with schema_owner(), connection.cursor() as cursor:
-        cursor.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {name}")
+        cursor.execute(load_sql("search", "drop_vector_index").format(name=name))
 
 
 def _ensure_index(space: EmbeddingSpace, *, even_if_small: bool) -> bool:
     needed = even_if_small or largest_owner(space) > SCANNED_PASSAGES
     if not needed or _has_index(space):
         return False
-    name, dimensions = index_name(space), space.dimensions
+    name = index_name(space)
     logger.info("Building the index %s", name)
     _drop_index(name)
     with schema_owner(), connection.cursor() as cursor:
-        cursor.execute(
-            f"CREATE INDEX CONCURRENTLY {name} ON search_passage USING hnsw "
-            f"((binary_quantize(embedding::halfvec({dimensions}))::bit({dimensions})) bit_hamming_ops) "
-            f"WHERE space_id = {space.pk}"
-        )
+        create = load_sql("search", "create_vector_index")
+        cursor.execute(create.format(name=name, dimensions=space.dimensions, space=space.pk))
     return True

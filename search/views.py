@@ -39,7 +39,7 @@ BY_DATE_LIMIT = MAX_LIMIT
 NAMED_BY_TOKENS = frozenset({"agent", "project", "source"})
 _CONVERSATION_PATH = re.compile(r"/(?:conversations|documents)/\d+")
 _TURN = re.compile(r"[0-9]{1,10}")
-_KEPT_PARAMETERS = ("turn", "section")  # of a conversation's or a document's address, when the query in it changes
+_KEPT_PARAMETERS = ("turn", "section", "from", "to")  # of an address that is read at, when the query in it changes
 
 
 @require_safe
@@ -148,9 +148,9 @@ def _results(request: PageRequest, box: SearchBox, results: MixedResults, cursor
     is_silent = bool(results.hits) and results.answered is False and not (box.nearest or cursor)
     groups = group_hits([] if is_silent else results.hits, box)
     likely, unlikely = by_band(groups)
-    said_elsewhere = {ONLY_NEAREST} if is_silent else set()
+    shown_elsewhere = {ONLY_NEAREST} if is_silent else set()
     if results.time is not None:
-        said_elsewhere.add(results.time.note)
+        shown_elsewhere.add(results.time.note)
     if box.sort:
         likely.sort(key=lambda group: group.created_at, reverse=True)
     context: dict[str, Any] = {
@@ -159,7 +159,7 @@ def _results(request: PageRequest, box: SearchBox, results: MixedResults, cursor
         "hit_count": len(results.hits),
         "is_silent": is_silent,
         "next_cursor": None if box.sort or is_silent else results.next_cursor,
-        "notes": [note for note in results.notes if note not in said_elsewhere],
+        "notes": [note for note in results.notes if note not in shown_elsewhere],
         "time": results.time,
         "time_left_out": _query(replace(box, when=""), EVERYTHING, 1).time if box.when else None,
     }

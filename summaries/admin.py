@@ -49,7 +49,7 @@ class ConversationSummaryAdmin(ContentAdmin, DeletableAdmin):
     retry = confirmed_action(
         "retry",
         permission="retry",
-        verb="Make anew",
+        verb="Regenerate",
         consequence="A worker makes them again, as they were made before; their present texts stay until then.",
         apply=remake,
     )

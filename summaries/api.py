@@ -36,7 +36,7 @@ def show_summary(request: HttpRequest, conversation_id: int, summary_id: int) ->
     return reading.get_summary(owner=caller_of(request), conversation_id=conversation_id, summary_id=summary_id)
 
 
-@router.post(ONE + "/regenerate", response={202: SummaryOut}, summary="Make a summary anew")
+@router.post(ONE + "/regenerate", response={202: SummaryOut}, summary="Regenerate a summary")
 def regenerate_summary(request: HttpRequest, conversation_id: int, summary_id: int) -> Status[ConversationSummary]:
     summary = ordering.regenerate_summary(
         owner=caller_of(request), conversation_id=conversation_id, summary_id=summary_id

@@ -32,7 +32,7 @@ from summaries.extractive import choose_sentences
 from summaries.models import ConversationSummary
 from summaries.options import SummaryOptions
 from summaries.prompts import PROMPT_VERSION
-from summaries.sentences import Sentence, said_sentences, sentence_vectors
+from summaries.sentences import Sentence, sentence_vectors, spoken_sentences
 from summaries.transcript import RangeMessage, load_range, message_text
 
 LONGEST_WAIT = timedelta(minutes=15)
@@ -61,9 +61,9 @@ def make_summary(*, owner_id: int, summary_id: int) -> Outcome | None:
     except QuotaUsedUp as error:
         return _wait_for_quota(summary, error)
     except ConvMemoryError as error:
-        return _note_failure(summary, error)
+        return _store_failure(summary, error)
     except Exception as error:
-        _note_failure(summary, error)
+        _store_failure(summary, error)
         raise
     if written is None:
         _own(summary).update(status=State.PENDING, due_at=timezone.now(), attempts=0, updated_at=timezone.now())
@@ -116,7 +116,7 @@ def _store(summary: ConversationSummary, written: Written) -> Outcome | None:
     return Outcome(State.COMPLETED) if stored else None
 
 
-def _note_failure(summary: ConversationSummary, error: Exception) -> Outcome:
+def _store_failure(summary: ConversationSummary, error: Exception) -> Outcome:
     may_pass = isinstance(error, (EndpointUnavailable, EmbedderUnavailable))
     again = may_pass and summary.attempts < SUMMARIES.max_attempts
     pause = SUMMARIES.pause_after(summary.attempts)
@@ -148,7 +148,7 @@ def _write(summary: ConversationSummary) -> Written | None:
         )
     endpoint = endpoint_from_settings()
     if endpoint is None:
-        raise ConvMemoryError("The language model that was set up is gone: set CHAT_MODEL, or make the summary anew.")
+        raise ConvMemoryError("This summary's language model is not set up any more: set CHAT_MODEL, or regenerate it.")
     return _by_model(summary, endpoint, messages)
 
 
@@ -180,7 +180,7 @@ def extract(messages: Sequence[RangeMessage], *, owner_id: int, max_tokens: int)
 
     Raises: EmbedderUnavailable; ConvMemoryError if the messages contain no sentence.
     """
-    sentences, vectors = sentence_vectors(said_sentences(messages), owner_id=owner_id)
+    sentences, vectors = sentence_vectors(spoken_sentences(messages), owner_id=owner_id)
     if not sentences:
         raise ConvMemoryError("The messages of this range hold no sentences to choose from.")
     lines = [_line(sentence) for sentence in sentences]

@@ -21,7 +21,7 @@ class SummaryOut(Schema):
     to_position: int
     status: str = Field(description="pending, processing, completed or failed")
     error: str
-    content: str = Field(description="Markdown; of a summary that is being made anew, the earlier text")
+    content: str = Field(description="Markdown; while a summary is being regenerated, the earlier text")
     method: str = Field(description="model, or extractive: sentences of the conversation itself")
     model: str
     prompt_version: int | None

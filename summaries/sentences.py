@@ -40,7 +40,7 @@ class Sentence:
         return speaker_of(self.message.role, self.message.name)
 
 
-def said_sentences(messages: Sequence[RangeMessage]) -> list[Sentence]:
+def spoken_sentences(messages: Sequence[RangeMessage]) -> list[Sentence]:
     """What users and assistants said, sentence by sentence, in order."""
     found = []
     for message in messages:

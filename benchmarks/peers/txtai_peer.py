@@ -11,7 +11,7 @@ from benchmarks.peers.minilm import MiniLM, Vectors
 
 
 class Txtai:
-    """Vectors come from outside of it, so that they are those of the others; everything else is as it comes."""
+    """Vectors are computed outside it, so that they equal those of the others; everything else is its default."""
 
     def __init__(self, options: Namespace) -> None:
         self.folder = options.folder

@@ -31,7 +31,7 @@ def is_granted(user: AbstractBaseUser | AnonymousUser, *, app_label: str, codena
     return granted.filter(Q(user__pk=user.pk) | Q(group__user__pk=user.pk)).exists()
 
 
-def note_reading(*, reader: AbstractBaseUser | AnonymousUser, owner_id: int, what: str) -> None:
+def record_reading(*, reader: AbstractBaseUser | AnonymousUser, owner_id: int, what: str) -> None:
     """Record that `reader` reads something of somebody else; called before it is shown."""
     if reader.pk != owner_id:
         ContentAccess.objects.create(reader_id=reader.pk, owner_id=owner_id, what=what[:200])

@@ -13,7 +13,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 
-from convmemory.accounts.content_access import may_read_content, note_reading
+from convmemory.accounts.content_access import may_read_content, record_reading
 from convmemory.core.metadata_admin import MetadataAdmin
 
 Content = Callable[[], dict[str, Any]]
@@ -39,7 +39,7 @@ def content_page(
         return TemplateResponse(request, "admin/content_refused.html", context, status=HTTPStatus.FORBIDDEN)
     if request.user.pk != owner_id and request.method != "POST":
         return TemplateResponse(request, "admin/content_ask.html", context)
-    note_reading(reader=request.user, owner_id=owner_id, what=what)
+    record_reading(reader=request.user, owner_id=owner_id, what=what)
     response = TemplateResponse(request, template, {**context, **content()})
     response.headers["Cache-Control"] = "no-store"
     return response

@@ -15,7 +15,7 @@ from django.forms import ModelForm
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
-from convmemory.accounts.content_access import may_read_content, note_reading
+from convmemory.accounts.content_access import may_read_content, record_reading
 from convmemory.accounts.content_admin import ContentAdmin
 from convmemory.chat.agents import check_agent, drop_key_of_other_server
 from convmemory.chat.models import Agent, CapturedHistory, Reply
@@ -96,7 +96,7 @@ class AgentAdmin(ContentAdmin, DeletableAdmin):
     def changeform_view(self, request: HttpRequest, object_id: str | None = None, *args: Any, **kwargs: Any) -> Any:
         obj = self.get_object(request, object_id) if request.method == "POST" and object_id else None
         if obj is not None and self.has_change_permission(request, obj):
-            note_reading(reader=request.user, owner_id=obj.owner_id, what=f"changes {obj}")
+            record_reading(reader=request.user, owner_id=obj.owner_id, what=f"changes {obj}")
         return super().changeform_view(request, object_id, *args, **kwargs)
 
     @admin.display(description="endpoint")
@@ -158,7 +158,7 @@ class ReplyAdmin(ContentAdmin):
         ]  # fmt: skip
         return {
             "facts": [("Error", obj.error)],
-            "said": said_so_far(obj),
+            "said": received_messages(obj),
             "sections": [Section("What the context pipeline did", columns, rows)] if rows else [],
         }
 
@@ -180,7 +180,7 @@ class CapturedHistoryAdmin(MetadataAdmin):
         return bytes(obj.history_hash).hex()
 
 
-def said_so_far(reply: Reply) -> list[dict[str, Any]]:
+def received_messages(reply: Reply) -> list[dict[str, Any]]:
     """The messages of a running or lost reply, as the content pages show messages."""
     return [
         {

@@ -14,7 +14,7 @@ from django.utils import timezone
 from convmemory.chat.deltas import CompletionDraft, usage_in
 from convmemory.chat.histories import history_hashes, messages_after
 from convmemory.chat.models import CapturedHistory
-from convmemory.chat.replies import note_interruption
+from convmemory.chat.replies import mark_interrupted
 from convmemory.conversations import ingest
 from convmemory.conversations.drafts import ConversationDraft, MessageDraft
 from convmemory.conversations.importers.content import message_draft
@@ -126,7 +126,7 @@ def record_exchange(*, owner: User, captured: Captured) -> int:
                 conversation_id = _store_new(owner, captured)
         after = history_hashes([captured.reply], start=hashes[-1] if hashes else b"")[-1]
         if captured.interruption:
-            note_interruption(
+            mark_interrupted(
                 owner=owner, conversation_id=conversation_id, model=captured.model, reason=captured.interruption
             )
         CapturedHistory.objects.update_or_create(

@@ -78,9 +78,9 @@ class CompletionDraft:
         choice = _mapping(choices[0])
         self.finish_reason = _text(choice.get("finish_reason")) or self.finish_reason
         delta = choice.get("delta") or {}
-        return list(self._heard(_mapping(delta)))
+        return list(self._events_of_delta(_mapping(delta)))
 
-    def _heard(self, delta: Mapping[str, Any]) -> Iterator[Event]:
+    def _events_of_delta(self, delta: Mapping[str, Any]) -> Iterator[Event]:
         reasoning = next((text for name in REASONING_FIELDS if (text := _text(delta.get(name)))), "")
         if reasoning:
             self._speak(ThinkingPart, reasoning)

@@ -15,8 +15,8 @@ from convmemory.chat.deltas import CompletionDraft, FinishedCall
 from convmemory.chat.events import Event
 from convmemory.chat.metering import metered
 from convmemory.chat.progress import ReplyProgress
-from convmemory.chat.replies import ReplyJob, note_context
-from convmemory.chat.tool_calls import Room, answer_call
+from convmemory.chat.replies import ReplyJob, store_context
+from convmemory.chat.tool_calls import ResultBudget, answer_call
 from convmemory.context.sending import prepare_context
 from convmemory.context.values import ContextMessage, FilterResult
 from convmemory.context.wire import wire_messages
@@ -48,14 +48,14 @@ async def write_reply(job: ReplyJob, progress: ReplyProgress, publish: Publish) 
     )
     if summary := summary_of(context):
         publish(Event("context", summary))
-    room = Room(context.window - context.tokens_after, job.agent.endpoint.encoding)
+    budget = ResultBudget(context.window - context.tokens_after, job.agent.endpoint.encoding)
     for number in range(MAX_ROUNDS + 1):
-        may_call = number < MAX_ROUNDS and not room.is_used_up
+        may_call = number < MAX_ROUNDS and not budget.is_used_up
         calls, remark = await _complete(job, context, progress, publish, may_call=may_call)
         if not calls:
             return remark
         for call in calls:
-            await _answer(job, call, progress, publish, room, context.alive_ids)
+            await _answer(job, call, progress, publish, budget, context.alive_ids)
     return f"The model was stopped after {MAX_ROUNDS} rounds of tool calls."
 
 
@@ -68,7 +68,7 @@ def _prepare(job: ReplyJob) -> FilterResult:
         encoding=job.agent.endpoint.encoding,
     )
     if summary := summary_of(context):
-        note_context(job, summary)
+        store_context(job, summary)
     if context.error is not None:
         raise ContextTooLarge(context.error.message)
     return context
@@ -128,7 +128,12 @@ def _keep(draft: CompletionDraft, calls: list[FinishedCall], progress: ReplyProg
 
 
 async def _answer(
-    job: ReplyJob, call: FinishedCall, progress: ReplyProgress, publish: Publish, room: Room, alive: frozenset[int]
+    job: ReplyJob,
+    call: FinishedCall,
+    progress: ReplyProgress,
+    publish: Publish,
+    budget: ResultBudget,
+    alive: frozenset[int],
 ) -> None:
     documents = await in_thread(
         documents_seen, owner_id=job.owner.pk, conversation_id=job.conversation_id, agent_id=job.agent.agent_id
@@ -136,7 +141,7 @@ async def _answer(
     seen = Seen(messages=alive, documents=documents)
     first = max(progress.sources, default=0) + 1
     result = await answer_call(
-        call, caller=job.owner, allowed=job.agent.tools, room=room, seen=seen, first_citation=first
+        call, caller=job.owner, allowed=job.agent.tools, budget=budget, seen=seen, first_citation=first
     )
     progress.add_sources([result.text])
     progress.messages.append(MessageDraft(role="tool", parts=(result,), created_at=timezone.now()))

@@ -42,7 +42,7 @@ class LiveReply:
         self._listeners: list[asyncio.Queue[Event]] = []
         self._stop = asyncio.Event()
         self._progress = ReplyProgress()
-        self._heard = 0
+        self._events_of_delta = 0
         self._kept = 0
         self._task = asyncio.create_task(self._run(), name=f"reply-{job.reply_id}")
 
@@ -75,7 +75,7 @@ class LiveReply:
             await self._task
 
     def _publish(self, event: Event) -> None:
-        self._heard += 1
+        self._events_of_delta += 1
         for queue in self._listeners:
             queue.put_nowait(event)
 
@@ -121,7 +121,7 @@ class LiveReply:
 
     async def _beat(self) -> Pulse:
         """If the database does not answer for a moment, a heartbeat is lost, not the reply."""
-        heard = self._heard
+        heard = self._events_of_delta
         received = self._received() if heard != self._kept else None
         try:
             pulse = await in_thread(beat, self.job, received)

@@ -174,7 +174,7 @@ def beat(job: ReplyJob, received: Sequence[MessageDraft] | None) -> Pulse:
     return Pulse.STOP if stops else Pulse.GO_ON
 
 
-def note_context(job: ReplyJob, context: Mapping[str, Any]) -> None:
+def store_context(job: ReplyJob, context: Mapping[str, Any]) -> None:
     """Store the effect of the context pipeline on this reply, for the page."""
     Reply.objects.filter(owner_id=job.owner.pk, pk=job.reply_id).update(context=dict(context))
 
@@ -253,7 +253,7 @@ def take_over(conversation: Conversation) -> list[MessageDraft]:
     return received
 
 
-def note_interruption(*, owner: AbstractBaseUser, conversation_id: int, model: str, reason: str) -> None:
+def mark_interrupted(*, owner: AbstractBaseUser, conversation_id: int, model: str, reason: str) -> None:
     """Mark the last answer of a conversation, which went to another program, as interrupted."""
     questions = Message.objects.filter(owner_id=owner.pk, conversation_id=conversation_id, is_real_user=True)
     Reply.objects.create(

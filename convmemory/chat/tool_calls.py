@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class Room:
+class ResultBudget:
     """The tokens left for results. No single result takes more than half, so that a further one fits."""
 
     tokens: int
@@ -50,7 +50,7 @@ async def answer_call(
     *,
     caller: User,
     allowed: tuple[str, ...],
-    room: Room,
+    budget: ResultBudget,
     seen: Seen = NOTHING_SEEN,
     first_citation: int = 1,
 ) -> ToolResultPart:
@@ -59,7 +59,7 @@ async def answer_call(
     What it found can be cited by numbers from `first_citation` on.
     """
     text, is_error = await _run(call, caller, allowed, seen, first_citation)
-    fitting = await asyncio.to_thread(room.fit, text)
+    fitting = await asyncio.to_thread(budget.fit, text)
     return ToolResultPart(call_id=call.part.id, name=call.part.name, text=fitting, is_error=is_error)
 
 

@@ -49,7 +49,7 @@ def _part_tokens(part: Part, count_tokens: CountTokens) -> int:
         return _CALL_TOKENS + count_tokens(part.name) + count_tokens(_json(part.input))
     if isinstance(part, ToolResultPart):
         return _CALL_TOKENS + count_tokens(part.text)
-    return 0 if isinstance(part, ThinkingPart) else count_tokens(_said(part)) + 1
+    return 0 if isinstance(part, ThinkingPart) else count_tokens(_plain_text(part)) + 1
 
 
 def wire_messages(system_prompt: str, messages: Sequence[ContextMessage]) -> list[dict[str, Any]]:
@@ -83,7 +83,7 @@ def _own(
         elif isinstance(part, ToolResultPart):
             if place not in answered:
                 texts.append(f"[Result of a tool{f' ({part.name})' if part.name else ''}]\n{part.text}")
-        elif not isinstance(part, ThinkingPart) and (said := _said(part)).strip():
+        elif not isinstance(part, ThinkingPart) and (said := _plain_text(part)).strip():
             texts.append(said)
     content = "\n\n".join(texts)
     if calls:
@@ -110,7 +110,7 @@ def _result_text(part: Part) -> str:
     return f"Error: {part.text}" if part.is_error else part.text
 
 
-def _said(part: Part) -> str:
+def _plain_text(part: Part) -> str:
     if isinstance(part, AttachmentPart):
         return f"[Attachment: {part.name or 'without a name'}]\n{part.text}".rstrip()
     return part_text(part)

@@ -75,7 +75,7 @@ class ConversationAdmin(ContentAdmin, DeletableAdmin):
         return {
             "conversation": obj,
             "turn": turn,
-            "messages_shown": said_in(found[:MESSAGES_PER_PAGE]),
+            "messages_shown": contents_of_messages(found[:MESSAGES_PER_PAGE]),
             "more_from": more,
         }
 
@@ -114,7 +114,7 @@ class MessageAdmin(ContentAdmin):
         return obj.conversation.owner
 
     def content_of(self, request: HttpRequest, obj: Message) -> dict[str, Any]:
-        return {"messages_shown": said_in([obj])}
+        return {"messages_shown": contents_of_messages([obj])}
 
 
 class TurnFilter(InputFilter):
@@ -246,7 +246,7 @@ def related_links(conversation: Conversation) -> list[tuple[str, str]]:
     return links
 
 
-def said_in(messages: Iterable[Message]) -> list[dict[str, Any]]:
+def contents_of_messages(messages: Iterable[Message]) -> list[dict[str, Any]]:
     """Messages for a content page: a heading and the texts of the parts, cut to what a page can show."""
     return [
         {

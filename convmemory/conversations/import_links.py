@@ -7,9 +7,9 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from convmemory.conversations.import_models import Import, ImportedConversation
 from convmemory.conversations.importers.base import FileReport
 from convmemory.conversations.ingest import SyncResult
-from convmemory.conversations.models import Import, ImportedConversation
 from convmemory.core.text import storable
 
 MAX_LINKS = 2_000
@@ -39,7 +39,7 @@ class Links:
     more: int = 0
 
 
-def note_conversation(row: Import, file: FileReport, result: SyncResult) -> None:
+def record_conversation(row: Import, file: FileReport, result: SyncResult) -> None:
     """Record what the import added to one conversation, if anything; called in the transaction that stores it."""
     if not (result.created or result.added or result.updated):
         return

@@ -4,8 +4,8 @@ import os
 import tempfile
 
 from convmemory.conversations import import_queue
+from convmemory.conversations.import_models import Import
 from convmemory.conversations.import_runner import upload_prefix
-from convmemory.conversations.models import Import
 from convmemory.conversations.options import ImportOptions
 from convmemory.core import child_process
 from convmemory.core.child_process import ChildLimits, Ending

@@ -15,9 +15,9 @@ from django.db import connection, transaction
 from django.db.models import F, Max, QuerySet
 from django.utils import timezone
 
+from convmemory.conversations.import_models import Import
 from convmemory.conversations.import_runner import ImportReport
 from convmemory.conversations.import_storage import upload_storage
-from convmemory.conversations.models import Import
 from convmemory.conversations.options import ImportOptions
 from convmemory.core.options import QueueOptions
 from convmemory.core.sql import load_sql
@@ -67,7 +67,7 @@ def renew(row: Import) -> bool:
     return bool(_own(row).update(lease_until=timezone.now() + LEASE))
 
 
-def note_progress(row: Import, report: ImportReport) -> bool:
+def store_progress(row: Import, report: ImportReport) -> bool:
     """Store how far it is; False if the claim is lost."""
     return bool(_own(row).update(files_read=len(report.files), messages_read=report.messages_read))
 

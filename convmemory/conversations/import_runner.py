@@ -213,7 +213,7 @@ def _import_file(run: _Run, found: Found, file: FileReport) -> None:
 
 def _import_conversation(run: _Run, draft: ConversationDraft, file: FileReport) -> None:
     try:
-        if _is_held_better(run, draft):
+        if _has_fuller_copy(run, draft):
             file.note(f"{draft.source_id}: is here already, with its answers")
             return
         if draft.is_fork:
@@ -239,7 +239,7 @@ def _import_conversation(run: _Run, draft: ConversationDraft, file: FileReport) 
     file.hidden_keys += result.hidden_keys
 
 
-def _is_held_better(run: _Run, draft: ConversationDraft) -> bool:
+def _has_fuller_copy(run: _Run, draft: ConversationDraft) -> bool:
     """Whether the conversation is already stored from a source with more of its content."""
     if not draft.unless_source:
         return False

@@ -9,11 +9,12 @@ import time
 
 from django.contrib.auth.models import AbstractBaseUser
 
+from convmemory.conversations.import_models import Import, ImportedConversation
 from convmemory.conversations.imported_rows import remove_messages
 from convmemory.conversations.imports import get_import
 from convmemory.conversations.ingest import delete_conversation
 from convmemory.conversations.kept_uploads import drop_upload_of
-from convmemory.conversations.models import Conversation, Import, ImportedConversation
+from convmemory.conversations.models import Conversation
 from convmemory.core.errors import InvalidInput, NotFound
 
 State = Import.State

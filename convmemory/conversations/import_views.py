@@ -17,8 +17,8 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from convmemory.accounts.views import PageRequest, signed_in
 from convmemory.conversations import imports
 from convmemory.conversations.import_links import FILE_CHARS, Links, links_of
+from convmemory.conversations.import_models import Import
 from convmemory.conversations.import_undo import request_undo
-from convmemory.conversations.models import Import
 from convmemory.conversations.options import ImportOptions
 from convmemory.conversations.search_box import SearchBox
 from convmemory.conversations.tasks import enqueue_import, enqueue_undo

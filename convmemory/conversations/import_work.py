@@ -10,12 +10,12 @@ from pathlib import Path
 import psycopg
 
 from convmemory.conversations import import_queue
-from convmemory.conversations.import_links import note_conversation
+from convmemory.conversations.import_links import record_conversation
+from convmemory.conversations.import_models import Import, KeptUpload
 from convmemory.conversations.import_runner import ImportReport, import_upload
 from convmemory.conversations.importers.base import FileReport
 from convmemory.conversations.ingest import SyncResult
-from convmemory.conversations.kept_uploads import keep_upload, note_kept
-from convmemory.conversations.models import Import, KeptUpload
+from convmemory.conversations.kept_uploads import keep_upload, record_kept_conversation
 from convmemory.core.errors import ConvMemoryError, TooLarge
 
 PROGRESS_S = 1.0
@@ -69,8 +69,8 @@ class _OnStored:
     kept: KeptUpload | None
 
     def __call__(self, file: FileReport, result: SyncResult) -> None:
-        note_conversation(self.row, file, result)
-        note_kept(self.kept, result)
+        record_conversation(self.row, file, result)
+        record_kept_conversation(self.kept, result)
 
 
 class _Progress:
@@ -83,7 +83,7 @@ class _Progress:
     def __call__(self, report: ImportReport) -> None:
         if time.monotonic() < self._due:
             return
-        if not import_queue.note_progress(self._row, report):
+        if not import_queue.store_progress(self._row, report):
             raise _ClaimLost
         self._due = time.monotonic() + PROGRESS_S
 

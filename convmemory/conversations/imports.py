@@ -12,9 +12,9 @@ from django.contrib.auth.models import AbstractBaseUser
 from django.core.files import File
 from django.db.models import Count, Sum
 
+from convmemory.conversations.import_models import Import
 from convmemory.conversations.import_storage import upload_storage
 from convmemory.conversations.importers.detect import AUTO, require_format
-from convmemory.conversations.models import Import
 from convmemory.conversations.options import ImportOptions
 from convmemory.core.errors import ConvMemoryError, InvalidInput, NotFound, TooLarge, TooManyAtOnce
 from convmemory.core.text import cut, storable
@@ -50,7 +50,7 @@ def queue_import(*, owner: AbstractBaseUser, file: "UploadedFile[Any]", format: 
     Raises: InvalidInput on an unknown format, TooLarge, TooManyAtOnce.
     """
     require_acceptable(file=file, format=format)
-    require_room(owner=owner, size=file.size or 0)
+    require_capacity(owner=owner, size=file.size or 0)
     return create_import(owner=owner, stored=store_upload(file), format=format)
 
 
@@ -64,7 +64,7 @@ def queue_folder(
     size = sum(file.size or 0 for file in files)
     require_format(format)
     require_size(size)
-    require_room(owner=owner, size=size)
+    require_capacity(owner=owner, size=size)
     folder = storable(paths[0].partition("/")[0]) if paths and "/" in paths[0] else f"{len(files)} files"
     with SpooledTemporaryFile(max_size=SPOOL_BYTES) as packed:
         with zipfile.ZipFile(packed, "w") as archive:
@@ -91,7 +91,7 @@ def require_size(size: int) -> None:
         )
 
 
-def require_room(*, owner: AbstractBaseUser, size: int) -> None:
+def require_capacity(*, owner: AbstractBaseUser, size: int) -> None:
     """Raises: TooManyAtOnce if too many of the owner's uploads are waiting already."""
     waiting = Import.objects.filter(owner_id=owner.pk, state__in=UNFINISHED).aggregate(n=Count("pk"), size=Sum("size"))
     room = MAX_UNFINISHED_UPLOADS * ImportOptions.from_settings().max_upload_mb * 1024**2

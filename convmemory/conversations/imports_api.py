@@ -18,9 +18,9 @@ from convmemory.accounts.authentication import caller_of
 from convmemory.accounts.uploads import UPLOAD_AUTHENTICATION, in_upload_thread, uploaded_file
 from convmemory.conversations import imports
 from convmemory.conversations.import_links import links_of
+from convmemory.conversations.import_models import Import
 from convmemory.conversations.import_undo import request_undo
 from convmemory.conversations.importers.detect import AUTO
-from convmemory.conversations.models import Import
 from convmemory.conversations.schemas import ImportList, ImportOut, ImportWithReport
 from convmemory.conversations.tasks import enqueue_import, enqueue_undo
 from convmemory.core.errors import InvalidInput
@@ -70,7 +70,7 @@ async def upload(
     owner = caller_of(request)
     form = await in_upload_thread(lambda: _form(request, wait))
     imports.require_acceptable(file=form.file, format=form.format)
-    await in_thread(imports.require_room, owner=owner, size=form.file.size or 0)
+    await in_thread(imports.require_capacity, owner=owner, size=form.file.size or 0)
     stored = await in_upload_thread(lambda: imports.store_upload(form.file))
     row = await in_thread(_queue, owner, stored, form.format)
     row = await _ended(owner, row, form.wait_s)

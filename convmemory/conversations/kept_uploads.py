@@ -16,8 +16,8 @@ from django.contrib.auth.models import AbstractBaseUser
 from django.db import transaction
 from django.db.models import Sum
 
+from convmemory.conversations.import_models import Import, KeptConversation, KeptUpload
 from convmemory.conversations.import_storage import kept_place, kept_storage
-from convmemory.conversations.models import Import, KeptConversation, KeptUpload
 from convmemory.conversations.options import ImportOptions
 from convmemory.core.encryption import decrypt_file, encrypt_file
 from convmemory.core.errors import InvalidInput
@@ -55,7 +55,7 @@ def keep_upload(row: Import, file: IO[bytes]) -> KeptUpload | None:
     return kept
 
 
-def note_kept(kept: KeptUpload | None, result: "SyncResult") -> None:
+def record_kept_conversation(kept: KeptUpload | None, result: "SyncResult") -> None:
     """Record that the upload contains this conversation; called in the transaction that stores it."""
     if kept is not None:
         link = KeptConversation(owner_id=kept.owner_id, upload=kept, conversation_id=result.conversation_id)
@@ -117,7 +117,7 @@ def _is_written(kept: KeptUpload, file: IO[bytes]) -> bool:
             size = target.tell()
             target.seek(0)
             digest = hashlib.file_digest(target, "sha256").hexdigest()  # type: ignore[arg-type]
-        if not _made_room(kept.owner_id, size):
+        if not _has_made_space(kept.owner_id, size):
             return False
         kept.file.name = kept_place(owner_id=kept.owner_id, digest=digest)
         kept.save(update_fields=["file"])  # before it lies there: no file is without a row
@@ -131,7 +131,7 @@ def _is_written(kept: KeptUpload, file: IO[bytes]) -> bool:
     return True
 
 
-def _made_room(owner_id: int, size: int) -> bool:
+def _has_made_space(owner_id: int, size: int) -> bool:
     """Delete the oldest uploads of the owner until another one of this size fits; False if it cannot."""
     most = ImportOptions.from_settings().max_kept_uploads_mb * MB
     if size > most:

@@ -8,11 +8,11 @@ from tempfile import TemporaryDirectory
 from django.contrib.auth.models import AbstractBaseUser, User
 
 from convmemory.conversations.command_imports import import_undoably
+from convmemory.conversations.import_models import KeptUpload
 from convmemory.conversations.import_runner import ImportReport, OnStored, import_upload, upload_prefix
 from convmemory.conversations.importers.base import FileReport
 from convmemory.conversations.ingest import SyncResult
-from convmemory.conversations.kept_uploads import note_kept, opened
-from convmemory.conversations.models import KeptUpload
+from convmemory.conversations.kept_uploads import opened, record_kept_conversation
 from convmemory.core.errors import ConvMemoryError
 
 OnReport = Callable[[KeptUpload, ImportReport], None]
@@ -41,7 +41,7 @@ def reimport(*, owner: AbstractBaseUser, on_report: OnReport) -> None:
 def _read(owner: AbstractBaseUser, upload: KeptUpload, on_stored: OnStored) -> ImportReport:
     def note(file: FileReport, result: SyncResult) -> None:
         on_stored(file, result)
-        note_kept(upload, result)
+        record_kept_conversation(upload, result)
 
     with TemporaryDirectory(prefix=upload_prefix(owner.pk)) as folder, opened(upload) as file:
         return import_upload(

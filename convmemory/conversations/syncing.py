@@ -13,8 +13,8 @@ from pathlib import Path
 
 from django.contrib.auth.models import AbstractBaseUser
 
+from convmemory.conversations.import_models import SyncedFile
 from convmemory.conversations.import_runner import ImportReport, OnStored, ignore, import_paths
-from convmemory.conversations.models import SyncedFile
 from convmemory.core.text import storable
 from convmemory.push.places import Place, is_of_chats
 
@@ -101,7 +101,7 @@ def sync_places(
         report.imported.files += done.files
         report.imported.messages_read += done.messages_read
         if not any(file.errors for file in done.files):
-            _note(owner, change)
+            _store_state(owner, change)
     return report
 
 
@@ -178,7 +178,7 @@ def _source_of(change: Change) -> Path:
     return change.path
 
 
-def _note(owner: AbstractBaseUser, change: Change) -> None:
+def _store_state(owner: AbstractBaseUser, change: Change) -> None:
     state = change.state
     SyncedFile.objects.update_or_create(
         owner_id=owner.pk,

@@ -4,9 +4,9 @@ import time
 from typing import Any
 
 from convmemory.conversations import import_queue
+from convmemory.conversations.import_models import Import
 from convmemory.conversations.import_process import run_import
 from convmemory.conversations.import_undo import undo
-from convmemory.conversations.models import Import
 from convmemory.conversations.options import ImportOptions
 from convmemory.conversations.statistics import count_changed
 from convmemory.core.child_process import GRACE_S

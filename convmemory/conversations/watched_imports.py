@@ -8,12 +8,12 @@ from dataclasses import replace
 from django.contrib.auth.models import AbstractBaseUser
 from django.utils import timezone
 
-from convmemory.conversations.import_links import note_conversation
+from convmemory.conversations.import_links import record_conversation
+from convmemory.conversations.import_models import Import
 from convmemory.conversations.import_runner import ImportReport
 from convmemory.conversations.importers.base import FileReport
 from convmemory.conversations.importers.detect import AUTO
 from convmemory.conversations.ingest import SyncResult
-from convmemory.conversations.models import Import
 from convmemory.core.text import json_storable
 
 
@@ -28,7 +28,7 @@ class WatchedImports:
     def on_stored(self, file: FileReport, result: SyncResult) -> None:
         """Record what was added to a conversation, if anything. Within the transaction that stores it."""
         if result.created or result.added or result.updated:
-            note_conversation(self._open(), file, result)
+            record_conversation(self._open(), file, result)
 
     def add(self, report: ImportReport) -> None:
         """Add the outcome of one sync, if it brought anything in, to the report of the open import."""

@@ -27,7 +27,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def _noted(reader: Callable[Concatenate[str, P], T]) -> Callable[Concatenate[str, P], T]:
+def _recorded(reader: Callable[Concatenate[str, P], T]) -> Callable[Concatenate[str, P], T]:
     @wraps(reader)
     def read(name: str, /, *args: P.args, **kwargs: P.kwargs) -> T:
         value = reader(name, *args, **kwargs)
@@ -38,12 +38,12 @@ def _noted(reader: Callable[Concatenate[str, P], T]) -> Callable[Concatenate[str
     return read
 
 
-@_noted
+@_recorded
 def env_str(name: str, default: str = "") -> str:
     return os.environ.get(name, default).strip()
 
 
-@_noted
+@_recorded
 def env_int(name: str, default: int, *, minimum: int, maximum: int) -> int:
     text = env_str(name)
     if not text:
@@ -59,7 +59,7 @@ def env_int(name: str, default: int, *, minimum: int, maximum: int) -> int:
     return value
 
 
-@_noted
+@_recorded
 def env_float(name: str, default: float, *, minimum: float, maximum: float) -> float:
     """A number from `minimum` to `maximum`, both included."""
     value = _number(name, default)
@@ -78,7 +78,7 @@ def _number(name: str, default: float) -> float:
         raise SettingError(f"{name}={text!r} is not a number.") from None
 
 
-@_noted
+@_recorded
 def env_share(name: str, default: float) -> float:
     """A number above 0 and at most 1."""
     value = _number(name, default)
@@ -87,7 +87,7 @@ def env_share(name: str, default: float) -> float:
     return value
 
 
-@_noted
+@_recorded
 def env_seconds(name: str, default: float) -> float:
     """A time above 0 and at most an hour."""
     value = _number(name, default)
@@ -96,7 +96,7 @@ def env_seconds(name: str, default: float) -> float:
     return value
 
 
-@_noted
+@_recorded
 def env_bool(name: str, *, default: bool) -> bool:
     text = os.environ.get(name)
     if text is None:
@@ -108,7 +108,7 @@ def env_bool(name: str, *, default: bool) -> bool:
     raise SettingError(f"{name}={text!r} is neither true nor false: use 1 or 0.")
 
 
-@_noted
+@_recorded
 def env_choice(name: str, default: str, choices: Collection[str], *, ignore_case: bool = False) -> str:
     """One of the choices; with `ignore_case`, the choices are upper case."""
     value = env_str(name) or default
@@ -119,7 +119,7 @@ def env_choice(name: str, default: str, choices: Collection[str], *, ignore_case
     return value
 
 
-@_noted
+@_recorded
 def env_time_zone(name: str, default: str) -> str:
     """A time zone by its name in the IANA database."""
     value = (env_str(name) or default).removeprefix(":")
@@ -136,7 +136,7 @@ def with_parameters(url: str, parameters: Mapping[str, str]) -> str:
     return url + ("&" if "?" in url else "?") + "&".join(missing) if missing else url
 
 
-@_noted
+@_recorded
 def env_address(name: str, default: str = "") -> str:
     """The address of a service. It may contain a user name and a password, which are never shown."""
     return checked_address(name, env_str(name, default))
@@ -155,19 +155,19 @@ def checked_address(name: str, address: str) -> str:
     return address
 
 
-@_noted
+@_recorded
 def env_list(name: str, default: tuple[str, ...] = ()) -> list[str]:
     text = env_str(name)
     return [item.strip() for item in text.split(",") if item.strip()] if text else list(default)
 
 
-@_noted
+@_recorded
 def env_path(name: str, default: Path) -> Path:
     text = env_str(name)
     return Path(text).expanduser().resolve() if text else default
 
 
-@_noted
+@_recorded
 def env_secret(name: str, default: str = "") -> str:
     """The value of `NAME`, or the content of the file that `NAME_FILE` names."""
     file_name = env_str(f"{name}_FILE")

@@ -10,6 +10,7 @@ import logging
 import re
 from datetime import UTC, datetime
 from types import TracebackType
+from typing import Any
 
 from convmemory.core import trace
 from convmemory.core.masking import masked
@@ -74,3 +75,27 @@ def discreet(record: logging.LogRecord) -> logging.LogRecord:
         copied.args = tuple(safe_message(arg) if isinstance(arg, BaseException) else arg for arg in record.args)
     copied.msg, copied.args = masked(without_quotes(_ROW_VALUES.sub("", copied.getMessage()))), ()
     return copied
+
+
+def logging_config(*, level: str, format: str) -> dict[str, Any]:
+    """Django's `LOGGING`: this program's loggers at `level`, those of libraries at warnings; all to standard error.
+
+    Requests are logged line by line only in the format for programs.
+    """
+
+    def logger(**options: str) -> dict[str, Any]:
+        return {"handlers": ["stderr"], "propagate": False, **options}
+
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {"plain": {"()": PlainFormatter}, "json": {"()": JsonFormatter}},
+        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": format}},
+        "root": {"handlers": ["stderr"], "level": "WARNING"},
+        "loggers": {
+            **{name: logger(level=level) for name in ("convmemory", "memory", "search", "summaries")},
+            "convmemory.requests": logger(level=level if format == "json" else "WARNING"),
+            "django-q": logger(level="WARNING"),
+            "uvicorn": logger(),
+        },
+    }

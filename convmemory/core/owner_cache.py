@@ -35,14 +35,14 @@ class OwnerCache(Generic[K, V]):
             entries[key] = value
             entries.move_to_end(key)
             self._owners.move_to_end(owner_id)
-            self._make_room(entries)
+            self._evict(entries)
         return value
 
     def clear(self) -> None:
         with self._lock:
             self._owners.clear()
 
-    def _make_room(self, entries: OrderedDict[K, V]) -> None:
+    def _evict(self, entries: OrderedDict[K, V]) -> None:
         while len(entries) > self._per_owner:
             entries.popitem(last=False)
         while sum(map(len, self._owners.values())) > self._total:

@@ -45,7 +45,7 @@ async def upload_document(request: HttpRequest, response: HttpResponse) -> Any:
     file = await in_upload_thread(lambda: uploaded_file(request))
     replaces = _number(request.POST.get("replaces", ""))
     library.require_acceptable(size=file.size or 0)
-    await in_thread(library.require_room, owner=owner, size=file.size or 0)
+    await in_thread(library.require_capacity, owner=owner, size=file.size or 0)
     if replaces is not None:
         await in_thread(library.get_document, owner=owner, document_id=replaces)
     stored = await in_upload_thread(

@@ -16,7 +16,7 @@ from convmemory.core import child_process
 from convmemory.core.child_process import ChildLimits, plain_environment
 from convmemory.documents.models import Document
 from convmemory.documents.options import DocumentOptions
-from convmemory.documents.picture_room import note_look, prune_pictures
+from convmemory.documents.picture_room import prune_pictures, record_view
 from convmemory.documents.storage import pictures_folder, work_prefix
 
 AT_ONCE = 8  # pages that one task draws
@@ -93,7 +93,7 @@ def picture_of(document: Document, page: int) -> Picture | None:
         said = json.loads(place.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
-    note_look(place)
+    record_view(place)
     lines = tuple(tuple(tuple(word) for word in line) for line in said["lines"])
     return Picture(said["width"], said["height"], lines)
 

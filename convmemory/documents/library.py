@@ -65,7 +65,7 @@ def require_acceptable(*, size: int) -> None:
         )
 
 
-def require_room(*, owner: AbstractBaseUser, size: int) -> None:
+def require_capacity(*, owner: AbstractBaseUser, size: int) -> None:
     """Raises: TooManyAtOnce, and TooLarge if the library would exceed what a person may have."""
     own = Document.objects.filter(owner_id=owner.pk)
     held = own.aggregate(size=Sum("size"), waiting=Count("pk", filter=Q(status__in=UNFINISHED)))

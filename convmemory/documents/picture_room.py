@@ -28,7 +28,7 @@ class _KeptPage:
     looked_at: float
 
 
-def note_look(words: Path) -> None:
+def record_view(words: Path) -> None:
     """Record that the page with this file of words was opened. Writes at most once an hour."""
     with suppress(OSError):  # gone meanwhile, or on a disk that this process may only read
         if time.time() - words.stat().st_mtime > TOUCHED_EVERY_S:

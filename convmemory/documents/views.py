@@ -67,7 +67,7 @@ def _take(request: PageRequest, file: "UploadedFile[Any]", replaces: int | None)
     owner, size = request.user, file.size or 0
     try:
         library.require_acceptable(size=size)
-        library.require_room(owner=owner, size=size)
+        library.require_capacity(owner=owner, size=size)
         stored = library.store_file(owner_id=owner.pk, file=file, name=file.name or "document")
         if replaces is None:
             added = library.add_document(owner=owner, stored=stored)

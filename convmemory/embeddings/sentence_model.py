@@ -159,7 +159,7 @@ class SentenceModel:
         except Exception as error:  # the runtime's errors have no common root
             raise EmbedderUnavailable(
                 f"The prepared model {graph} cannot be loaded ({error}): delete the folder {graph.parent}, "
-                "and the next start builds it anew."
+                "and the next start builds it again."
             ) from error
 
     def _graph_session(self) -> GraphSession:

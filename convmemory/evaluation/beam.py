@@ -1,9 +1,9 @@
 """BEAM: very long chats in batches, with probing questions for ten abilities.
 
 Every chat folder (`chat.json` and `probing_questions/probing_questions.json`) is a haystack, every batch a
-conversation; `path` is such a folder or one that holds some. The evidence are the messages that
-`source_chat_ids` names; questions that name none, or an id that several messages carry, are left out, and
-so are those of abstention. Source: mohammadtavakoli78/BEAM, `chats/100K` and its like.
+conversation; `path` is such a folder or a folder of them. The evidence is the messages in `source_chat_ids`; questions
+without any, or with an id that several messages share, are left out, and so are those of abstention. Source:
+mohammadtavakoli78/BEAM, `chats/100K` and its like.
 """
 
 import re
@@ -27,7 +27,7 @@ Messages = list[dict[str, Any]]
 
 
 def read(path: Path) -> Iterator[Haystack]:
-    """One haystack a chat. Raises: InvalidInput."""
+    """One haystack per chat. Raises: InvalidInput."""
     folders = [path] if (path / "chat.json").is_file() else [file.parent for file in path.glob("*/chat.json")]
     if not folders:
         raise InvalidInput(f"{path} holds no chat: give a folder with chat.json, or one with such folders in it.")
@@ -55,7 +55,7 @@ def _batches(chat: Any) -> Iterator[Messages]:
 
 
 def _homes(name: str, batches: Sequence[Messages]) -> dict[int, MessageRef]:
-    """Where the message of each id stands; ids that several messages carry are left out."""
+    """The place of the message with each id; ids that several messages share are left out."""
     counts = Counter(message["id"] for messages in batches for message in messages)
     return {
         message["id"]: (f"{name}/{number}", str(place))

@@ -1,7 +1,7 @@
-"""Fitting the calibration of relevance: logistic regression, and figures of a probability. Pure.
+"""Fits the calibration of relevance: logistic regression, and figures of a probability. Pure.
 
-Newton's method on the weighted log loss with L2 on standardised columns; the weights that come out are those of the
-columns as they are.
+Newton's method on the weighted log loss with L2 on standardised columns; the resulting weights apply to the original
+columns.
 """
 
 from collections.abc import Sequence
@@ -27,13 +27,13 @@ class Logistic:
     weights: Floats
 
     def probability(self, columns: Floats) -> Floats:
-        """Of rows (n, k)."""
+        """The probability for each row of (n, k)."""
         found: Floats = 1 / (1 + np.exp(-np.clip(self.intercept + columns @ self.weights, -30, 30)))
         return found
 
 
 def fit_logistic(columns: Floats, truth: Mask, shares: Floats) -> Logistic:
-    """Of rows (n, k) that count `shares` (n,) each; where all are true or all false, the columns say nothing."""
+    """Fits rows (n, k) with weights `shares` (n,); if all are true or all false, the columns get no weight."""
     if not 0 < truth.sum() < len(truth):
         prior = (float(truth.sum()) + 0.5) / (len(truth) + 1)
         return Logistic(float(np.log(prior / (1 - prior))), np.zeros(columns.shape[1]))
@@ -55,7 +55,7 @@ def fit_logistic(columns: Floats, truth: Mask, shares: Floats) -> Logistic:
 
 
 def left_out(columns: Floats, truth: Mask, shares: Floats, folds: Sequence[str]) -> Floats:
-    """The probability of each row by a fit without any row of its group of folds."""
+    """The probability of each row, from a fit without any row of its group of folds."""
     names = sorted(set(folds))
     groups = np.array([names.index(fold) % GROUPS for fold in folds], np.int64)
     found = np.zeros(len(truth))

@@ -1,6 +1,6 @@
-"""Two rankings of the same questions: the difference of their means with an interval. Pure.
+"""Compares two rankings of the same questions: the difference of their means with an interval. Pure.
 
-Questions of one conversation are no independent evidence, so whole conversations are drawn again (a cluster bootstrap).
+Questions of one conversation are not independent evidence, so whole conversations are resampled (a cluster bootstrap).
 Source: Field and Welsh, 2007, Bootstrapping clustered data.
 """
 

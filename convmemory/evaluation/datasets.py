@@ -1,4 +1,4 @@
-"""The evaluation sets by name. None of them is shipped: the user points to the files."""
+"""The evaluation sets by name. None of them is shipped: the user provides the files."""
 
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -20,7 +20,7 @@ DATASETS: dict[str, Reader] = {
 
 
 def read_dataset(name: str, path: Path, *, limit: int | None = None) -> Iterator[Haystack]:
-    """The haystacks of a set, the first `limit` of them. Raises: InvalidInput if a file is not what it should be."""
+    """The haystacks of a set, the first `limit` of them. Raises: InvalidInput if a file is malformed."""
     if not path.exists():
         raise InvalidInput(f"There is no file or folder {path}.")
     try:

@@ -1,8 +1,8 @@
 """Documents with questions whose answers are exact spans: a folder with `questions_df.csv` and a Markdown file each.
 
-All files are one library. A question counts the share of its reference characters that the first k hits hold, as whole
-sections and as the passages that they mark, and their intersection over union. Beside it stands a plain splitter with
-the same model: chunks of 400 tokens, each half of the one before, cosine and BM25 scaled and added. Source:
+All files form one library. The figures are the share of a question's reference characters in the first k hits, as whole
+sections and as the marked passages, and their intersection over union. They are compared with a plain splitter on the
+same model: chunks of 400 tokens that overlap by half, with scaled cosine and BM25 added. Source:
 brandonstarxel/chunking_evaluation.
 """
 
@@ -46,7 +46,7 @@ Found = tuple[str, int, int]
 
 @dataclass(frozen=True, slots=True)
 class SpanQuestion:
-    """A question, the corpus that answers it, and where."""
+    """A question, the corpus that answers it, and the answering spans."""
 
     text: str
     corpus: str
@@ -54,7 +54,7 @@ class SpanQuestion:
 
 
 def read_questions(folder: Path) -> list[SpanQuestion]:
-    """Raises: InvalidInput where the folder is not such a set."""
+    """Raises: InvalidInput if the folder is not such a set."""
     try:
         with (folder / "questions_df.csv").open(newline="", encoding="utf-8") as file:
             return [
@@ -70,7 +70,7 @@ def read_questions(folder: Path) -> list[SpanQuestion]:
 
 
 def union(spans: Iterator[Span] | Sequence[Span]) -> tuple[Span, ...]:
-    """The spans in order, those that touch joined."""
+    """The spans in order, with touching ones merged."""
     merged: list[Span] = []
     for start, end in sorted(spans):
         if merged and start <= merged[-1][1]:
@@ -81,7 +81,7 @@ def union(spans: Iterator[Span] | Sequence[Span]) -> tuple[Span, ...]:
 
 
 def recall_and_iou(question: SpanQuestion, found: Sequence[Found]) -> tuple[float, float]:
-    """Of the reference's characters; what was found in other documents only widens the union."""
+    """Over the reference's characters; spans found in other documents only enlarge the union."""
     right = union([(start, end) for corpus, start, end in found if corpus == question.corpus])
     inside = sum(max(0, min(a[1], b[1]) - max(a[0], b[0])) for a in question.spans for b in right)
     elsewhere = sum(end - start for corpus, start, end in found if corpus != question.corpus)
@@ -108,7 +108,7 @@ def load_library(folder: Path, questions: Sequence[SpanQuestion], progress: OnPr
 def measure_search(
     owner: User, questions: Sequence[SpanQuestion], *, mode: str, progress: OnProgress
 ) -> dict[str, float]:
-    """Recall and IoU of the sections and of the passages that they mark."""
+    """Recall and IoU of the sections and of their marked passages."""
     names = {
         pk: name.removesuffix(".md") for pk, name in Document.objects.filter(owner=owner).values_list("pk", "name")
     }
@@ -126,7 +126,8 @@ def measure_search(
 def measure_plain_splitter(
     folder: Path, owner: User, questions: Sequence[SpanQuestion], progress: OnProgress
 ) -> dict[str, float]:
-    """The same of overlapping chunks, ranked by the sum of scaled cosine and BM25; vectors are kept as the owner's."""
+    """The same for overlapping chunks, ranked by the sum of scaled cosine and BM25; their vectors are cached for the
+    owner."""
     space = active_space()
     embedder = embedder_for(space)
     chunks: list[Found] = []

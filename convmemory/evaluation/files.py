@@ -1,4 +1,4 @@
-"""Reading the files of evaluation sets, with errors that say what was expected."""
+"""Reads the files of evaluation sets; errors say what was expected."""
 
 import gzip
 import json
@@ -11,7 +11,7 @@ from convmemory.core.errors import InvalidInput
 
 
 def read_json(path: Path) -> Any:
-    """Raises: InvalidInput if the file cannot be read or is no JSON."""
+    """Raises: InvalidInput if the file cannot be read or is not JSON."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

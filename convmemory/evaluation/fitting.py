@@ -1,11 +1,11 @@
-"""Fitting the weights of the fusion: listwise softmax over the candidates of each question. Pure.
+"""Fits the weights of the fusion: listwise softmax over the candidates of each question. Pure.
 
-The loss of a question is the negative logarithm of the probability that the softmax of its fused scores
-gives to its right turns together, plus L2; every data set counts the same, however many questions it has.
-Weights are never negative, so that each can be read as "this much evidence". Minimised by Adam.
+The loss of a question is the negative logarithm of the probability that the softmax of its fused scores gives to all
+its right turns together, plus L2; every data set counts the same, however many questions it has. Weights are never
+negative, so that each can be read as "this much evidence". Minimised by Adam.
 
-Where the first few of the list are what counts, the fit goes on with a second loss added: a smooth count of the wrong
-turns above the best right one, of which those that keep it out of the first five matter most.
+If only the first few results matter, the fit continues with a second loss added: a smooth count of the wrong turns
+above the best right one, with most weight on those that keep it out of the first five.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -34,7 +34,7 @@ Weights = dict[str, float]
 class Example:
     """One question: its candidates' features, unscaled, which candidates are right, its set and its fold.
 
-    Where `compared` is given, only these candidates enter the softmax; features are scaled over all of them.
+    If `compared` is given, only these candidates enter the softmax; features are scaled over all of them.
     """
 
     dataset: str
@@ -61,7 +61,7 @@ class _Batch:
 
 
 def fit_weights(examples: Sequence[Example], names: Sequence[str], *, for_top: bool = False) -> Weights:
-    """Weights of those features of `names` that count; a question without a right candidate teaches nothing."""
+    """Weights of those features of `names` that count; a question without a right candidate is ignored."""
     usable = [example for example in examples if (example.right & example.within).any()]
     if not usable:
         return dict.fromkeys(names, 0.0)
@@ -73,7 +73,7 @@ def fit_weights(examples: Sequence[Example], names: Sequence[str], *, for_top: b
 
 
 def _descend(weights: Scores, gradient_at: Callable[[Scores], NDArray[np.float64]], steps: int, rate: float) -> Scores:
-    """Adam, kept from negative weights."""
+    """Adam, with weights kept from becoming negative."""
     mean, square = np.zeros(len(weights)), np.zeros(len(weights))
     for step in range(1, steps + 1):
         gradient = gradient_at(weights)

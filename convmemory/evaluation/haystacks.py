@@ -1,7 +1,7 @@
 """What an evaluation set is, whatever file it came from. Pure.
 
-A haystack is the archive of one scratch user with the questions asked of it. What answers a question is
-named as the source names it; which turns those are is known once the conversations are stored.
+A haystack is the archive of one scratch user with the questions asked of it. Answers are named as the source names
+them; the turns that they belong to are known once the conversations are stored.
 """
 
 from collections.abc import Callable, Iterable
@@ -23,8 +23,8 @@ TurnRef = tuple[str, int]
 class Question:
     """A question with the messages, or the turns, that answer it.
 
-    `fold` names what must not be torn apart when questions are split into development and held-out ones; `asked_at`
-    is the day on which it is asked, where that matters.
+    `fold` names the group of questions that is split together into development and held-out ones; `asked_at` is the day
+    on which it is asked, if that matters.
     """
 
     text: str
@@ -37,9 +37,9 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Haystack:
-    """One user's conversations and questions; `drafts` makes the conversations anew at each call.
+    """One user's conversations and questions; `drafts` creates the conversations again at each call.
 
-    Nothing in the conversations answers those `without_answer`.
+    Nothing in the conversations answers the questions in `without_answer`.
     """
 
     name: str

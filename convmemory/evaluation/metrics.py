@@ -1,7 +1,7 @@
 """Measures of a ranking, per query and as means. Pure.
 
-`Gold` gives each query's relevant documents and how relevant they are, `Run` the documents that were
-found and their scores; equal scores count in the order of the documents' names.
+`Gold` gives each query's relevant documents and how relevant they are, `Run` the documents found and their scores; ties
+are ordered by the documents' names.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Compares models on questions made from a person's own turns, to tell which is better. Nothing is stored."""
+"""Compares models on questions generated from a person's own turns, to tell which is better. Nothing is stored."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict

@@ -1,7 +1,7 @@
 """Ranks a sample of turns for questions with one model, in memory: by its vectors alone, and with words and MaxSim.
 
-Nothing is stored, so that a model can be tried before any space is built. Words are ranked by BM25; the signals are
-min-max scaled and added with equal weights, which flatters no model.
+Nothing is stored, so that a model can be tried before any space is built. Words are ranked by BM25; the features are
+min-max scaled and added with equal weights, which favours no model.
 """
 
 import math
@@ -32,7 +32,7 @@ Measures = dict[str, float]
 
 @dataclass(frozen=True, slots=True)
 class OwnResult:
-    """Measures of each question, in order, by ranking ("vectors", "fused"); passages embedded a second."""
+    """Measures of each question, in order, by ranking ("vectors", "fused"); passages embedded per second."""
 
     vectors: list[Measures]
     fused: list[Measures]
@@ -63,7 +63,7 @@ class _Passages:
 def rank_own(
     turns: Sequence[OwnTurn], questions: Sequence[OwnQuestion], embedder: Embedder, words: "tuple[Bm25, Bm25]"
 ) -> OwnResult:
-    """Every question with one model. `words` of what was answered, and of everything."""
+    """Rank every question with one model. `words` are those of the answers, and of everything."""
     started = time.perf_counter()
     answered = _embed([turn.answered for turn in turns], embedder)
     asked = _embed([turn.asked for turn in turns], embedder)
@@ -79,7 +79,7 @@ def rank_own(
 
 
 def words_of(turns: Sequence[OwnTurn]) -> "tuple[Bm25, Bm25]":
-    """The words of what was answered, and of everything."""
+    """The words of the answers, and of everything."""
     return (
         Bm25([" ".join(turn.answered) for turn in turns]),
         Bm25([" ".join((*turn.asked, *turn.answered)) for turn in turns]),
@@ -152,6 +152,6 @@ def _measure(question: OwnQuestion, scores: Scores) -> Measures:
 
 
 def _ranked(scores: Scores, hidden: frozenset[int]) -> Iterator[int]:
-    """The first turns that may be found, best first."""
+    """The first turns that are not hidden, best first."""
     order = np.argsort(-scores, kind="stable")[: DEPTH + len(hidden)].tolist()
     yield from [turn for turn in order if turn not in hidden][:DEPTH]

@@ -1,4 +1,4 @@
-"""A sample of one person's turns, as they are searched, for comparing models on them. Reads only."""
+"""A sample of one person's turns, as they are searched, for comparing models. Only reads."""
 
 import random
 
@@ -20,10 +20,10 @@ MIN_CONVERSATIONS = 5
 
 
 def sample_turns(owner: AbstractBaseUser, *, turns: int, seed: int = 0) -> list[OwnTurn]:
-    """Turns of conversations drawn by chance, until there are `turns`; the same seed draws the same ones.
+    """Turns of randomly drawn conversations, until there are `turns`; the same seed draws the same ones.
 
     Raises:
-        InvalidInput: the owner has too few conversations to compare anything on.
+        InvalidInput: the owner has too few conversations to compare anything.
     """
     ids = sorted(Conversation.objects.filter(owner_id=owner.pk, turn_count__gt=0).values_list("pk", flat=True))
     if len(ids) < MIN_CONVERSATIONS:

@@ -1,7 +1,7 @@
-"""Fitting a calibration of relevance to questions with and without an answer, each fold judged by the others.
+"""Fits a calibration of relevance to questions with and without an answer; each fold is judged by a fit on the others.
 
-Every set counts the same; within a set `ANSWERED_SHARE` is answered, and the kinds of questions with an answer count
-the same among themselves, as do those without one.
+Every set counts the same; within a set, questions with an answer have the weight `ANSWERED_SHARE`, and the kinds of
+questions count the same among themselves.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ Sets = Mapping[str, Sequence[Asked]]
 
 
 def fit_calibration(sets: Sets, mode: str, bar: float) -> dict[str, Any]:
-    """The calibration as `relevance.json` holds it, and the figures of each set with its folds left out."""
+    """The calibration in the format of `relevance.json`, and the figures of each set with its folds left out."""
     rows = [(name, one) for name, asked in sets.items() for one in asked if one.evidence]
     if not rows:
         return {}
@@ -42,13 +42,13 @@ def fit_calibration(sets: Sets, mode: str, bar: float) -> dict[str, Any]:
 
 
 def _judged(asked: Asked, likelihood: float, bar: float) -> Asked:
-    """The question as a calibration with this result would answer it."""
+    """The outcome for the question with this calibration."""
     whole = asked.evidence[Feature.COVERAGE] >= WHOLE
     return replace(asked, likelihood=likelihood, is_silent=likelihood < bar and not whole)
 
 
 def _shares(rows: Sequence[tuple[str, Asked]]) -> Floats:
-    """What each question counts."""
+    """The weight of each question."""
     counts = Counter((name, one.kind) for name, one in rows)
     different = {(name, one.is_answered, one.kind) for name, one in rows}
     kinds = Counter((name, is_answered) for name, is_answered, _ in different)
@@ -62,7 +62,7 @@ def _shares(rows: Sequence[tuple[str, Asked]]) -> Floats:
 
 
 def _fit_candidates(rows: Sequence[tuple[str, Asked]]) -> dict[str, Any]:
-    """Of the best candidates of answered questions, which ones answer; every question counts the same."""
+    """Which of the best candidates of answered questions answer; every question counts the same."""
     answered = [one for _, one in rows if one.is_answered]
     names = list(answered[0].hits)
     columns = np.concatenate([np.column_stack([one.hits[name] for name in names]) for one in answered])
@@ -72,7 +72,7 @@ def _fit_candidates(rows: Sequence[tuple[str, Asked]]) -> dict[str, Any]:
 
 
 def _odds(fitted: Logistic, names: Sequence[str]) -> dict[str, Any]:
-    """What counts for nothing is left out."""
+    """Evidence with weight 0 is left out."""
     found = {name: round(float(weight), 4) for name, weight in zip(names, fitted.weights, strict=True)}
     weights = {name: weight for name, weight in found.items() if weight}
     return {"intercept": round(fitted.intercept, 4), "weights": weights}

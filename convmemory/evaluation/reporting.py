@@ -1,4 +1,4 @@
-"""From observations to figures: the search as it is, each feature alone, and newly fitted weights."""
+"""Turns observations into figures: the search as it is, each feature alone, and newly fitted weights."""
 
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -30,7 +30,7 @@ Observed = dict[str, list[Observation]]
 
 
 def is_held_out(dataset: str, fold: str, share: float) -> bool:
-    """Whether a fold is kept from fitting: decided by its name alone, so that it stays so for ever."""
+    """Whether a fold is kept from fitting: decided by its name alone, so that it never changes."""
     digest = hashlib.sha256(f"{dataset}/{fold}".encode()).digest()
     return int.from_bytes(digest[:8], "big") / 2**64 < share
 
@@ -52,7 +52,7 @@ def by_category(observations: Sequence[Observation], ranking: Ranking) -> dict[s
 
 
 def each_feature(observations: Sequence[Observation]) -> dict[str, Figures]:
-    """The figures of each feature alone; a question that it does not see counts as not found."""
+    """The figures of each feature alone; questions for which it is unavailable count as not found."""
     names = sorted({name for observation in observations for name in observation.features})
     return {name: figures(observations, weighted({name: 1.0})) for name in names}
 
@@ -75,10 +75,9 @@ def weighted(weights: Weights) -> Ranking:
 
 
 def fit_tables(observed: Observed, tables: Tables = OF_TURNS) -> dict[str, Any]:
-    """For each weight table: new weights from all sets together, their figures, and those of leaving folds out.
+    """For each weight table: new weights from all sets together, their figures, and those with folds left out.
 
-    `hybrid_long_items` is fitted where turns are long, to the top of the list of the candidates that late interaction
-    has seen.
+    `hybrid_long_items` is fitted on long turns, for the top of the list of the candidates scored by late interaction.
     """
     report: dict[str, Any] = {}
     for table, features in tables.items():
@@ -103,7 +102,7 @@ def fit_tables(observed: Observed, tables: Tables = OF_TURNS) -> dict[str, Any]:
 
 
 def _of_long_turns(observed: Observed) -> Observed:
-    """Observations that `hybrid_long_items` weighs by more than half; sets that have none are left out."""
+    """Observations in which `hybrid_long_items` has more than half of the weight; sets without any are left out."""
     long = {name: [o for o in rows if long_share(o.mean_turn_length) > 0.5] for name, rows in observed.items()}
     return {name: rows for name, rows in long.items() if rows}
 

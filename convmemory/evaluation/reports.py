@@ -1,4 +1,4 @@
-"""The report of an evaluation: built from what was observed, and laid out as tables of text."""
+"""The report of an evaluation: built from observations, and laid out as tables of text."""
 
 from collections.abc import Mapping, Sequence
 from statistics import quantiles
@@ -17,7 +17,7 @@ WIDTH = 34
 
 
 def build_silence_report(asked: Mapping[str, Sequence[Asked]], options: dict[str, Any]) -> dict[str, Any]:
-    """The figures of each set, and where asked for a calibration that fits all of them."""
+    """The figures of each set and, if requested, a calibration fitted to all of them."""
     bar = SearchOptions.from_settings().min_relevance
     report: dict[str, Any] = {name: silence_figures(rows, bar) for name, rows in asked.items()}
     if options["fit_relevance"]:
@@ -26,7 +26,7 @@ def build_silence_report(asked: Mapping[str, Sequence[Asked]], options: dict[str
 
 
 def build_report(observed: Observed, options: dict[str, Any]) -> dict[str, Any]:
-    """Everything that was asked for, as JSON values."""
+    """Everything that was requested, as JSON values."""
     share = options["held_out"]
     known = {
         name: [o for o in rows if not reporting.is_held_out(name, o.question.fold, share)]
@@ -47,7 +47,7 @@ def build_report(observed: Observed, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _tables(options: dict[str, Any]) -> tuple[reporting.Tables, str]:
-    """The weight tables that are fitted, and the one that decides."""
+    """The weight tables to fit, and the one that decides."""
     return (reporting.OF_MESSAGES, "messages") if options["messages"] else (reporting.OF_TURNS, "hybrid")
 
 

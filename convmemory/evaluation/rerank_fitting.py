@@ -32,7 +32,7 @@ def reranker_in_use() -> RerankOptions:
 def rerank_haystack(
     owner: User, haystack: Haystack, options: RerankOptions, *, mode: str, progress: OnProgress
 ) -> list[Reranked]:
-    """What the reranker says of the best hits of each question that a stored turn answers.
+    """The reranker's scores for the best hits of each question that a stored turn answers.
 
     Raises:
         RerankerUnavailable: it gave no scores for a question.
@@ -55,7 +55,7 @@ def _reranked(owner: User, observation: Observation, options: RerankOptions, mod
 
 
 def keep_fitted_weight(options: RerankOptions, questions: Sequence[Reranked]) -> WeightFit:
-    """The weight that the questions ask for, in force from now on."""
+    """Fit the weight to the questions and store it for every search from now on."""
     fit = fit_weight(questions)
     keep_weight(options, fit)
     return fit

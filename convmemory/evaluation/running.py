@@ -1,7 +1,7 @@
-"""Running the questions of a haystack through search, with every feature kept.
+"""Runs the questions of a haystack through search, and keeps every feature.
 
-Writes scratch users `evaluate-...` with the haystack's conversations, through the same ingest and indexing
-as everybody's; reads what was found for each question.
+Writes scratch users `evaluate-...` with the haystack's conversations, through the same ingest and indexing as
+everybody's; reads the results of each question.
 """
 
 import time
@@ -33,7 +33,7 @@ OnProgress = Callable[[str, int, int], None]
 class Observation:
     """A question with its right turns, the candidates' features, and the candidates in the order of the search.
 
-    `mean_turn_length` is that of the haystack, in words; `more` are further figures of this question, by name.
+    `mean_turn_length` is that of the haystack, in words; `more` contains further figures of this question, by name.
     """
 
     question: Question
@@ -49,7 +49,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Where a haystack's messages and conversations stand in the index: (source, turn) by message, sources by id."""
+    """Where a haystack's messages and conversations are in the index: (source, turn) by message, sources by id."""
 
     turns: Mapping[MessageRef, tuple[int, int]]
     sources: Mapping[str, int]
@@ -67,18 +67,18 @@ class Stored:
         return np.unique(item_keys([turn[0] for turn in found], [turn[1] for turn in found]))
 
     def homes(self, question: Question) -> frozenset[int]:
-        """The sources that its answer stands in."""
+        """The sources that contain its answer."""
         refs = [*question.messages, *question.turns]
         return frozenset(self.sources[ref[0]] for ref in refs if ref[0] in self.sources)
 
 
 def scratch_user(dataset: str, haystack: Haystack) -> User:
-    """The user that holds the haystack, made if it does not exist."""
+    """The user that owns the haystack, created if it does not exist."""
     return User.objects.get_or_create(username=f"{PREFIX}{dataset}-{haystack.name}"[:150])[0]
 
 
 def load_haystack(owner: User, haystack: Haystack, progress: OnProgress) -> None:
-    """Store and index what is new or changed; what is there already costs no embedding."""
+    """Store and index what is new or changed; existing content is not embedded again."""
     current = []
     for number, draft in enumerate(haystack.drafts(), 1):
         current.append(ingest.sync_conversation(owner=owner, draft=draft).conversation_id)
@@ -99,7 +99,7 @@ def observe_haystack(
     pipeline: Pipeline = PIPELINE,
     is_timeless: bool = False,
 ) -> list[Observation]:
-    """Every question that a stored turn answers, searched for as it stands."""
+    """Every question that a stored turn answers, searched for as it is worded."""
     stored = Stored.of(owner)
     found = []
     for number, question in enumerate(haystack.questions, 1):
@@ -111,13 +111,13 @@ def observe_haystack(
 
 
 def query_of(question: Question, mode: str, limit: int = 20) -> SearchQuery:
-    """The question as it is searched for: among turns, on the day on which it is asked."""
+    """The search query for a question: among turns, on the day on which it is asked."""
     text, filters = question.text[:MAX_QUERY_CHARS], Filters(kinds=TURNS_ALONE)
     return SearchQuery(text=text, limit=limit, mode=mode, filters=filters, today=question.asked_at)
 
 
 def delete_haystacks(dataset: str) -> int:
-    """Delete the scratch users of a set with everything of theirs; how many there were."""
+    """Delete the scratch users of a set with all their data; returns how many there were."""
     users = User.objects.filter(username__startswith=f"{PREFIX}{dataset}-")
     count = users.count()
     users.delete()

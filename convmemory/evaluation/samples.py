@@ -1,9 +1,9 @@
 """Our own questions over the sample conversations: a folder of `questions*.jsonl`, or one such file.
 
-A line has `query`, `conversation` (source id of a sample), `turns` and `kind`, where it matters `asked_at`, a day.
-Where `conversations.jsonl` stands beside them, its conversations are searched, too: `id`, `title`, `created_at`,
-`messages` with `role` and `content`. Nothing answers what `no_answer.jsonl` asks: `query`, `kind`, and as `fold` the
-conversation that it nearly asks about.
+A line has `query`, `conversation` (source id of a sample), `turns` and `kind`, and if it matters `asked_at`, a day. If
+there is a `conversations.jsonl` beside them, its conversations are searched too: `id`, `title`, `created_at`,
+`messages` with `role` and `content`. Nothing answers the questions in `no_answer.jsonl`: `query`, `kind`, and as `fold`
+the conversation that each is closest to.
 """
 
 from collections.abc import Iterator, Mapping

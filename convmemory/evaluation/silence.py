@@ -1,7 +1,7 @@
 """Measures on questions with and without an answer how often a search says that nothing answers.
 
-Without an answer are those that a set names as such, its own with the conversations removed that answer them, and
-those of its other haystacks. Reads what search makes of each.
+Questions without an answer are those that a set labels as such, its own with the answering conversations removed, and
+those of its other haystacks. Reads the outcome of each search.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,9 +37,9 @@ Turns = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One question as it was asked: how likely an answer was, None if nobody can tell, and what spoke for it.
+    """The outcome for one question: the probability of an answer, None if it is unknown, and the evidence for it.
 
-    `kind` says of what and how it was asked, in words. `hits` are the evidence on the first hits, (n,) a name, and
+    `kind` describes what was asked and how, in words. `hits` are the evidence for the first hits, (n,) per name, and
     `right` (n,) says which of them answer.
     """
 
@@ -55,7 +55,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What is going to be asked: of which conversations, and whether they hold an answer."""
+    """What to ask, of which conversations, and whether these contain an answer."""
 
     kind: str
     question: Question
@@ -66,7 +66,7 @@ class _Plan:
 def ask_haystack(
     owner: User, haystack: Haystack, others: Sequence[Question], *, mode: str, bar: float, progress: OnProgress
 ) -> list[Asked]:
-    """Every question with and without the conversations of its answer, and those that nothing here answers."""
+    """Every question with and without the conversations of its answer, and questions that nothing here answers."""
     stored = Stored.of(owner)
     plans = list(_plans(haystack, stored, _turns_by_source(owner), others))
     asked = []
@@ -89,7 +89,7 @@ def _plans(
 
 
 def _of_question(number: int, question: Question, stored: Stored, turns: Mapping[int, Turns]) -> Iterator[_Plan]:
-    """The whole question, every second one as a few words, every third one of a single conversation."""
+    """The whole question, every second one also as a few words, every third one also of a single conversation."""
     homes = sorted(stored.homes(question))
     without = Filters(kinds=TURNS_ALONE, except_turns=tuple(turn for home in homes for turn in turns.get(home, ())))
     yield _Plan("answered", question, is_answered=True)
@@ -106,7 +106,7 @@ def _of_question(number: int, question: Question, stored: Stored, turns: Mapping
 
 
 def _few_words(text: str, count: int) -> str:
-    """The longest words, as somebody types who looks for a word."""
+    """The longest words, as in a keyword search."""
     words = list(dict.fromkeys(word.strip(punctuation) for word in text.split()))
     longest = sorted(words, key=len, reverse=True)[:count]
     return " ".join(word for word in words if word in longest and len(word) > FEW_WORDS)
@@ -141,7 +141,7 @@ def _ask(owner: User, plan: _Plan, stored: Stored, mode: str, bar: float) -> Ask
 
 
 def silence_figures(asked: Sequence[Asked], bar: float) -> dict[str, Any]:
-    """Shares that are silenced by kind of question, precision and recall of silence, AUC, and how true the odds are."""
+    """Shares that are silenced by kind of question, precision and recall of silence, AUC, and reliability."""
     known = [one for one in asked if one.likelihood is not None]
     likelihood = np.array([one.likelihood for one in known], np.float64)
     answered = np.array([one.is_answered for one in known], np.bool_)
@@ -161,7 +161,7 @@ def silence_figures(asked: Sequence[Asked], bar: float) -> dict[str, Any]:
 
 
 def _auc(likelihood: Floats, answered: Mask, others: Mask) -> float:
-    """How well answered questions stand apart from these others."""
+    """How well answered questions are separated from these others."""
     chosen = others | answered
     return round(area_under_curve(likelihood[chosen], answered[chosen]), 4)
 
@@ -172,14 +172,15 @@ def _share(hits: Mask) -> dict[str, Any]:
 
 
 def precision_of_mix(silent: Mask, answered: Mask) -> float:
-    """The precision of silence where `ANSWERED_SHARE` of the questions is answered."""
+    """The precision of silence if `ANSWERED_SHARE` of the questions is answered."""
     right = (1 - ANSWERED_SHARE) * (float(silent[~answered].mean()) if (~answered).any() else 0.0)
     wrong = ANSWERED_SHARE * (float(silent[answered].mean()) if answered.any() else 0.0)
     return round(right / (right + wrong), 4) if right + wrong else 0.0
 
 
 def reliability(likelihood: Floats, answered: Mask) -> list[dict[str, float]]:
-    """For tenths of the likelihood: how many questions, their mean, and the share answered in the same mix."""
+    """For tenths of the likelihood: how many questions, their mean likelihood, and the share answered in the same
+    mix."""
     at = np.clip(np.digitize(likelihood, BINS) - 1, 0, len(BINS) - 2)
     mix = np.where(answered, ANSWERED_SHARE / max(answered.sum(), 1), (1 - ANSWERED_SHARE) / max((~answered).sum(), 1))
     return [

@@ -12,7 +12,7 @@ KEY_PLACE = "PASTE-YOUR-KEY"
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """How one agent is connected: what to run, or what to put into which file."""
+    """How to connect one agent: a command to run, or the content for a file."""
 
     slug: str
     name: str
@@ -24,7 +24,7 @@ class Setup:
 def setups(*, address: str, command: Sequence[str], key: str = "") -> tuple[Setup, ...]:
     """The set-ups for a server at `address` (with `/mcp`); `command` starts it over standard input and output.
 
-    `key` stands where a key belongs; without one, `KEY_PLACE` does.
+    `key` is put in place of the key; without one, `KEY_PLACE` is.
     """
     shown = key or KEY_PLACE
     bearer = {"Authorization": f"Bearer {shown}"}

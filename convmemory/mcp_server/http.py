@@ -1,7 +1,7 @@
 """MCP over streamable HTTP at `/mcp`: an ASGI application beside Django's, in every web process.
 
-Stateless: each POST carries its key and is answered in full, so any process can serve any request
-(docs/adr/0012-mcp-inside-the-web-process.md). The SDK is loaded by the first request that has a right key.
+Stateless: each POST has its own key and is answered in full, so any process can serve any request
+(docs/adr/0012-mcp-inside-the-web-process.md). The SDK is loaded by the first request with a valid key.
 """
 
 from collections.abc import Mapping
@@ -55,7 +55,7 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 def admit(method: str, headers: Mapping[str, str]) -> User:
-    """The caller of a request that may be served. Raises: Refused."""
+    """The caller of an acceptable request. Raises: Refused."""
     _check_place(headers.get("host", ""), headers.get("origin"))
     try:
         caller = caller_of_header(headers.get("authorization", ""), writes=False)  # the tools only read
@@ -71,7 +71,7 @@ def admit(method: str, headers: Mapping[str, str]) -> User:
 
 
 def _check_place(host: str, origin: str | None) -> None:
-    """Keeps pages of other sites out that make a browser believe this server is theirs (DNS rebinding)."""
+    """Refuses pages of other sites that make a browser believe this server is theirs (DNS rebinding)."""
     if not validate_host(split_domain_port(host)[0], SiteOptions.from_settings().allowed_hosts):
         detail = f"This server is not called {host[:100]!r}: add the name to ALLOWED_HOSTS."
         raise Refused(problems.problem(HTTPStatus.MISDIRECTED_REQUEST, detail))
@@ -89,7 +89,7 @@ def _is_trusted(origin: str, host: str) -> bool:
 
 
 async def _serve(scope: Scope, receive: Receive, send: Send) -> None:
-    """A manager for this one request: it keeps no state, and needs nothing that runs beside requests."""
+    """A session manager for this one request: it keeps no state, and needs no background task."""
     server = await in_thread(_server)
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 

@@ -29,7 +29,7 @@ READ_ONLY = types.ToolAnnotations(read_only_hint=True, open_world_hint=False)
 
 
 def build_server(caller_of: Callable[[Context], Caller]) -> Server[Any]:
-    """A server over all tools; `caller_of` says who sent a request."""
+    """A server over all tools; `caller_of` returns the sender of a request."""
 
     async def call_tool(context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         tool = _known_tool(params.name)
@@ -47,7 +47,7 @@ async def _list_tools(context: Context, params: types.PaginatedRequestParams | N
 
 
 def mcp_tool(tool: Tool[Any, Any]) -> types.Tool:
-    """The definition as MCP lists it."""
+    """The definition in MCP's format."""
     return types.Tool(
         name=tool.name,
         description=tool.description,
@@ -65,7 +65,7 @@ def _known_tool(name: str) -> Tool[Any, Any]:
 
 
 def _call(tool: Tool[Any, Any], arguments: dict[str, Any], caller: Caller) -> types.CallToolResult:
-    """The answer, or an error that the model can read and mend."""
+    """The answer, or an error that the model can read and correct."""
     try:
         answer = tool.run(arguments, caller)
     except ConvMemoryError as error:

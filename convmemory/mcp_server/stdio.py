@@ -26,7 +26,7 @@ async def serve(caller: Caller) -> None:
 
 
 class _Answering:
-    """A stream of messages that answers lines which are no JSON-RPC, where the SDK would drop them."""
+    """A stream of messages that answers lines which are not JSON-RPC; the SDK would drop them."""
 
     def __init__(
         self, incoming: "ReadStream[SessionMessage | Exception]", outgoing: "WriteStream[SessionMessage]"

@@ -1,4 +1,4 @@
-"""Addresses of the MCP server's page; the server itself stands in `convmemory/asgi.py`."""
+"""Addresses of the MCP server's page; the server itself is mounted in `convmemory/asgi.py`."""
 
 from django.urls import path
 

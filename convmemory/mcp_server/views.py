@@ -20,7 +20,7 @@ KEY_DAYS = 365
 @require_http_methods(["GET", "HEAD", "POST"])
 @signed_in
 def connect(request: PageRequest) -> HttpResponse:
-    """Set-up lines for the agents that people use, and the tools they get; a POST fills them with a new key."""
+    """Set-up lines for common agents, and the tools they get; a POST fills them with a new key."""
     new_key = ""
     if request.method == "POST":
         name = request.POST.get("name", "").strip()[:100] or "agents"

@@ -1,7 +1,7 @@
 """Tasks, schedules and the queue in the admin, and the figures of the dashboard.
 
-Replaces django-q's own pages, which let staff run any function and show errors in full, which can quote what somebody
-wrote.
+Replaces django-q's own pages, which let staff run any function and show errors in full, although these can quote
+people's texts.
 """
 
 from collections.abc import Sequence
@@ -26,9 +26,9 @@ admin.site.unregister([Success, Failure, Schedule])
 
 
 def retry_tasks(rows: Sequence[Failure]) -> None:
-    """Enqueue failed tasks again and forget the failures.
+    """Enqueue failed tasks again and delete the failures.
 
-    Rows that name no task of this program, or a task of a person whose rows are gone, are only forgotten.
+    Rows that name no task of this program, or a task of a person who was deleted, are only deleted.
     """
     for row in rows:
         if function_of(row.func) is not None:
@@ -39,7 +39,7 @@ def retry_tasks(rows: Sequence[Failure]) -> None:
 
 
 class TaskAdmin(DeletableAdmin):
-    """Done tasks; what was given to them are numbers of rows."""
+    """Finished tasks, with the row ids that they were called with."""
 
     ordering = ("-stopped",)
     list_display: tuple[str, ...] = ("name", "func", "group", "started", "seconds", "attempt_count")
@@ -62,12 +62,12 @@ class TaskAdmin(DeletableAdmin):
 
 @admin.register(Success)
 class SuccessAdmin(TaskAdmin):
-    """The last few hundred; django-q drops the others."""
+    """The last few hundred; django-q deletes older ones."""
 
 
 @admin.register(Failure)
 class FailureAdmin(TaskAdmin):
-    """Failed tasks by the kind of their error; its message stays in the log of the worker."""
+    """Failed tasks by the class of their error; its message stays in the worker's log."""
 
     list_display = ("name", "func", "group", "reason", "started", "seconds", "attempt_count")
     fields = (*TaskAdmin.fields, "reason")
@@ -95,7 +95,7 @@ class FailureAdmin(TaskAdmin):
 
 @admin.register(Schedule)
 class ScheduleAdmin(MetadataAdmin):
-    """The product keeps these rows itself."""
+    """The product maintains these rows itself."""
 
     list_display = ("id", "name", "func", "minutes", "next_run")
     list_filter = ()
@@ -105,7 +105,7 @@ class ScheduleAdmin(MetadataAdmin):
 
 @admin.register(OwnerTask)
 class OwnerTaskAdmin(DeletableAdmin):
-    """What waits for people, in the order in which they asked; what is deleted, the sweep finds again."""
+    """Waiting tasks of people, in the order of their requests; the sweep recreates deleted ones."""
 
     ordering = ("asked_at",)
     list_display: tuple[str, ...] = ("id", "func", "owner", "asked_at", "due_at", "leased_until", "slices", "attempts")
@@ -116,7 +116,7 @@ class OwnerTaskAdmin(DeletableAdmin):
 
 
 class QueueAdmin(DeletableAdmin):
-    """What waits in the queue, where that is in the database."""
+    """Waiting entries of the queue, if that is in the database."""
 
     list_display = ("id", "func", "group", "lock")
     list_filter = ()
@@ -141,7 +141,7 @@ class SweepRunAdmin(MetadataAdmin):
 
 @admin.register(Erasure)
 class ErasureAdmin(MetadataAdmin):
-    """People who are being erased; the row goes with them."""
+    """People who are being erased; the row is deleted with the person."""
 
     list_display = ("user", "requested_at")
     list_select_related = ("user",)
@@ -158,7 +158,7 @@ class IndexSampleAdmin(MetadataAdmin):
 
 
 def _enqueue_for_owner(row: Failure) -> None:
-    """Enqueue a task that runs for a person as it was."""
+    """Enqueue a person's task again, unchanged."""
     owners = owners_of_call(row.func, row.args or (), {})
     if len(owners) == 1:
         enqueue_for(owners.pop(), row.func, *(row.args or ()), group=row.group or "")

@@ -9,12 +9,12 @@ from convmemory.ops.observability.turn_maps import compute_map
 
 
 def enqueue_sample() -> None:
-    """Have the index measured now, not at the next interval."""
+    """Measure the index now, rather than at the next interval."""
     enqueue("convmemory.ops.dashboard_tasks.sample_index", group="dashboard")
 
 
 def enqueue_map(owner_id: int) -> None:
-    """Have the map of one person's turns computed."""
+    """Ask a worker to compute the map of one person's turns."""
     enqueue("convmemory.ops.dashboard_tasks.map_turns", owner_id, group="dashboard")
 
 
@@ -25,7 +25,7 @@ def sample_index() -> dict[str, Any]:
 
 
 def map_turns(owner_id: int) -> dict[str, Any]:
-    """Compute one person's map anew."""
+    """Recompute one person's map."""
     with beside(owner_id):
         turn_map = compute_map(owner_id=owner_id)
     return {"points": len(turn_map.points) if turn_map else 0}

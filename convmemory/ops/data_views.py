@@ -23,7 +23,7 @@ from convmemory.ops.views import named_counts
 @require_safe
 @signed_in
 def data(request: PageRequest) -> HttpResponse:
-    """What this server holds of the caller, their archives, and the way to delete everything."""
+    """What this server stores about the caller, their archives, and the way to delete everything."""
     rows = own_archives.archives_of(owner=request.user)
     context: dict[str, Any] = {"archives": rows, "is_working": any(row.is_unfinished for row in rows)}
     if request.htmx and request.htmx.target == "archives":
@@ -56,7 +56,7 @@ def fetch_archive(request: PageRequest, archive_id: int) -> FileResponse:
 @require_POST
 @signed_in
 def remove_archive(request: PageRequest, archive_id: int) -> HttpResponse:
-    """Delete an archive before its time."""
+    """Delete an archive before it expires."""
     own_archives.remove_archive(owner=request.user, archive_id=archive_id)
     messages.success(request, _("The archive is deleted. What it was made of stays."))
     return redirect("data")

@@ -1,4 +1,4 @@
-"""Rows of operation: counts, samples of the index, maps of turns, and people who are being erased."""
+"""Tables for operation: counts, samples of the index, maps of turns, and people who are being erased."""
 
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
@@ -10,10 +10,10 @@ from convmemory.embeddings.models import EmbeddingSpace
 
 
 class Measure(models.Model):
-    """How often something was done and how long it took, in one hour or, where `hour` is null, ever.
+    """How often something was done and how long it took, in one hour or, if `hour` is null, in total.
 
-    The rows without an hour only grow: Prometheus reads them. Those with an hour are for charts and
-    go after `measures.KEPT_DAYS`. `buckets` counts by duration, see `measures.BOUNDS_S`.
+    The rows without an hour only grow: Prometheus reads them. Those with an hour are for charts and are deleted after
+    `measures.KEPT_DAYS`. `buckets` counts by duration, see `measures.BOUNDS_S`.
     """
 
     name = models.CharField(max_length=50)
@@ -36,7 +36,7 @@ class Measure(models.Model):
 
 
 class IndexSample(models.Model):
-    """How far the whole installation was indexed at one moment; the dashboard reads these, never the tables.
+    """The indexing progress of the whole installation at one moment; the dashboard reads these instead of the tables.
 
     `spaces` lists `{"space", "name", "active", "turns", "passages"}`, `reasons` lists `{"what", "reason", "count"}`.
     """
@@ -54,7 +54,7 @@ class IndexSample(models.Model):
 
 
 class TurnMap(models.Model):
-    """Where some of one person's turns lie in the plane of their two main directions.
+    """The positions of some of one person's turns in the plane of their two main directions.
 
     `points` lists `[source, item, x, y]`, x and y from -1 to 1.
     """
@@ -71,7 +71,7 @@ class TurnMap(models.Model):
 
 
 class SweepRun(models.Model):
-    """What one run of a sweep found and put right, by kind (see `sweeping`). Only the newest are kept."""
+    """What one run of a sweep found and repaired, by kind (see `sweeping`). Only the newest are kept."""
 
     deep = models.BooleanField(default=False)
     started_at = models.DateTimeField(db_index=True)
@@ -84,7 +84,8 @@ class SweepRun(models.Model):
 
 
 class Erasure(models.Model):
-    """This person is being erased. The row goes with the person's own, so what is left unfinished can be found."""
+    """This person is being erased. The row is deleted with the person's own, so that an interrupted erasure can be
+    found."""
 
     user = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="+")
     requested_at = models.DateTimeField(auto_now_add=True)
@@ -94,7 +95,7 @@ class Erasure(models.Model):
 
 
 class OwnArchive(models.Model):
-    """An archive of everything that its owner asked for; `own_archives.py` writes and removes it."""
+    """An archive of everything, requested by its owner; `own_archives.py` writes and removes it."""
 
     class State(models.TextChoices):
         QUEUED = "queued", "waiting"

@@ -1,4 +1,4 @@
-"""The settings of operation as frozen values."""
+"""The settings of operations as frozen values."""
 
 from dataclasses import dataclass, field
 
@@ -7,7 +7,7 @@ from convmemory.core.options import FromSettings
 
 @dataclass(frozen=True, slots=True)
 class MetricsOptions(FromSettings):
-    """Whether figures are shown, to whom, and how often they are stored."""
+    """Whether metrics are served, to whom, and how often they are stored."""
 
     metrics: bool
     measures_flush_s: float

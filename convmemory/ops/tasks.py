@@ -1,4 +1,4 @@
-"""Background tasks of operation: each loads by id, calls one function and returns a small dict."""
+"""Background tasks of operations: each loads by id, calls one function and returns a small dict."""
 
 from typing import Any
 
@@ -13,15 +13,15 @@ from convmemory.ops.privacy.erasing import erase_user, unfinished
 
 
 def enqueue_erasure(user_id: int) -> None:
-    """Ask a worker to go on erasing a person. Nothing is kept of the task: it names the person.
+    """Ask a worker to continue erasing a person. No result of the task is stored, because it names the person.
 
-    It is no task of that person's: those go with the person's rows.
+    It is not a task of that person's: those are deleted with the person's rows.
     """
     enqueue("convmemory.ops.tasks.erase", user_id, group="erase", save=False)
 
 
 def erase(user_id: int) -> dict[str, Any]:
-    """Erase a person who was shut out before; a large archive goes on in a further task."""
+    """Erase a person who was shut out before; a large archive continues in a further task."""
     user = User.objects.filter(pk=user_id).first()
     if user is None:
         return {"deleted": 0}
@@ -32,7 +32,7 @@ def erase(user_id: int) -> dict[str, Any]:
 
 
 def finish_erasures() -> dict[str, Any]:
-    """Take up erasures whose worker died; scheduled every ten minutes."""
+    """Resume erasures whose worker died; scheduled every ten minutes."""
     found = unfinished()
     for user_id in found:
         enqueue_erasure(user_id)
@@ -51,10 +51,10 @@ def enqueue_archive(row: OwnArchive) -> None:
 
 @owner_task
 def write_own_archive(own_archive_id: int, *, owner_id: int) -> dict[str, Any]:
-    """Write one archive; a worker that died half way left a file that nobody finds, and another writes it again."""
+    """Write one archive; if a worker dies half way, its partial file is not used, and another writes it again."""
     return {"state": own_archives.write_archive(owner_id=owner_id, archive_id=own_archive_id) or "gone"}
 
 
 def remove_old_archives() -> dict[str, Any]:
-    """Delete archives whose time is over; scheduled daily."""
+    """Delete expired archives; scheduled daily."""
     return {"deleted": own_archives.remove_old()}

@@ -34,7 +34,7 @@ NAMES = {
 
 
 class DeleteAccountForm(forms.Form):
-    """The password again, because a session left open must not be enough; the name if there is no password."""
+    """Asks for the password again, because an open session must not be enough; for the name if there is no password."""
 
     confirmation = forms.CharField(widget=forms.PasswordInput(attrs={"autocomplete": "current-password"}))
 
@@ -76,7 +76,7 @@ def delete_account(request: PageRequest) -> HttpResponse:
 
 
 def named_counts(counts: dict[str, int]) -> list[tuple[str, int]]:
-    """Counts with the names that people know, those first; the rest in one line."""
+    """Counts with names that people know, those first; the rest in one line."""
     known = [(str(name), counts[table]) for table, name in NAMES.items() if counts.get(table)]
     others = sum(count for table, count in counts.items() if table not in NAMES)
     return [*known, (gettext("other rows"), others)] if others else known
@@ -84,7 +84,7 @@ def named_counts(counts: dict[str, int]) -> list[tuple[str, int]]:
 
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
-    """Prometheus metrics, where METRICS=1, for the bearer of METRICS_TOKEN or for staff."""
+    """Prometheus metrics, with METRICS=1, for the bearer of METRICS_TOKEN or for staff."""
     if not MetricsOptions.from_settings().metrics:
         raise Http404("Metrics are off: METRICS=1 turns them on.")
     if not _may_read_metrics(request):

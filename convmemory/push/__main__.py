@@ -74,7 +74,7 @@ def _send_all(waiting: list[Item], server: Server, ledger: Ledger) -> int:
             continue
         counts[answer.outcome] += len(batch)
         if answer.outcome != "left":
-            ledger.note_sent(server.address, (item.digest for item in batch), outcome=answer.detail or "taken")
+            ledger.record_sent(server.address, (item.digest for item in batch), outcome=answer.detail or "taken")
         if not answer.taken:
             print(f"{batch[0].path}: {answer.detail}", file=sys.stderr)
     print(f"{counts['taken']} files sent, {counts['refused']} refused, {counts['left']} left for the next time")

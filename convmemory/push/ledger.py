@@ -39,7 +39,7 @@ class Ledger:
             row = cursor.fetchone()
         return str(row[0]) if row else ""
 
-    def note_digest(self, path: str, *, size: int, modified_ns: int, digest: str) -> None:
+    def record_digest(self, path: str, *, size: int, modified_ns: int, digest: str) -> None:
         with self._connection:
             self._connection.execute(
                 "INSERT OR REPLACE INTO digests VALUES (?, ?, ?, ?)", (path, size, modified_ns, digest)
@@ -50,7 +50,7 @@ class Ledger:
         with closing(self._connection.execute(sql, (server, digest))) as cursor:
             return cursor.fetchone() is not None
 
-    def note_sent(self, server: str, digests: Iterable[str], *, outcome: str) -> None:
+    def record_sent(self, server: str, digests: Iterable[str], *, outcome: str) -> None:
         """The server has these, or has refused them for good."""
         rows = [(server, digest, outcome, time.time()) for digest in digests]
         with self._connection:

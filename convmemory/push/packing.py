@@ -92,7 +92,7 @@ def _item(place: Place, path: Path, ledger: Ledger) -> Item:
     digest = ledger.known_digest(str(path), size=size, modified_ns=modified_ns)
     if not digest:
         digest = _digest([path, log] if logged else [path])
-        ledger.note_digest(str(path), size=size, modified_ns=modified_ns, digest=digest)
+        ledger.record_digest(str(path), size=size, modified_ns=modified_ns, digest=digest)
     return Item(path, _name(place, path), digest, size, tuple(_companions(place, path)))
 
 

@@ -17,7 +17,7 @@ from convmemory.conversations.reading import stored_message, stored_messages, wi
 from convmemory.core.sql import PendingQuery, load_sql
 from search.adapters.messages import element_of, items_of
 from search.indexing.active import IndexResult, index_source
-from search.indexing.noting import delete_sources, drop_source, put_source
+from search.indexing.tracking import delete_sources, drop_source, put_source
 from search.models import Source
 from search.sources import Element, ItemKey, ItemText, Kind, SourceFacts, Utterance
 from search.tasks import enqueue_index

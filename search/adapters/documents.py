@@ -13,7 +13,7 @@ from convmemory.core.sql import load_sql
 from convmemory.core.text import cut
 from convmemory.documents.models import Document, Section
 from convmemory.documents.options import DocumentOptions
-from search.indexing.noting import delete_sources, drop_source, put_source
+from search.indexing.tracking import delete_sources, drop_source, put_source
 from search.models import Source
 from search.sources import Element, ElementPart, ItemKey, ItemText, Kind, SourceFacts, Utterance
 from search.tasks import enqueue_index

@@ -84,7 +84,7 @@ def _index_from(
     version = source.version
     # A change that is noted while this runs must not be overwritten: the next round sees to it.
     unchanged = SourceIndex.objects.filter(pk=state.pk, noted_version=state.noted_version)
-    _drop_gone_items(source, state)
+    _drop_deleted_items(source, state)
     every_change_noted = state.noted_version == source.version
     first_dirty = state.dirty_from if every_change_noted and state.dirty_from is not None else 0
     items_compared.send(Source, source=source, first_item=first_dirty)
@@ -116,7 +116,7 @@ def _index_from(
     return True
 
 
-def _drop_gone_items(source: Source, state: SourceIndex) -> None:
+def _drop_deleted_items(source: Source, state: SourceIndex) -> None:
     """Delete the rows of items that the source no longer has, in every space."""
     first = source.item_count
     with transaction.atomic():
@@ -142,7 +142,7 @@ def _index_items(source: Source, space: EmbeddingSpace, batch: ItemBatch, result
     outcomes = embed_missing(source, space, batch.items, texts, result, deadline)
     if outcomes is None:
         return False
-    _note_failures(source, outcomes)
+    _store_failures(source, outcomes)
     return True
 
 
@@ -238,7 +238,7 @@ def _store_embeddings(
     return failed
 
 
-def _note_failures(source: Source, outcomes: dict[int, str]) -> None:
+def _store_failures(source: Source, outcomes: dict[int, str]) -> None:
     stored = Item.objects.filter(source=source)
     stored.filter(number__in=list(outcomes)).exclude(error="").update(error="")
     for number, error in outcomes.items():

@@ -43,10 +43,10 @@ def store_documents(source: Source, items: Mapping[int, ItemTexts]) -> None:
         lock_for_writing(source.pk)
         cursor.execute(load_sql("search", "upsert_items"), parameters)
         pack_postings(source, items)
-        _note_languages(source, (language for of_item in languages for language in of_item.values()))
+        _add_languages(source, (language for of_item in languages for language in of_item.values()))
 
 
-def _note_languages(source: Source, found: Iterable[str]) -> None:
+def _add_languages(source: Source, found: Iterable[str]) -> None:
     """Add to the source's languages: a search stems words in every language of its owner."""
     known = set(source.languages.split())
     if new := set(found) - known:

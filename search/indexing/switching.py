@@ -62,7 +62,7 @@ def switch_to(space: EmbeddingSpace) -> None:
 def _switch(space: EmbeddingSpace) -> None:
     with connection.cursor() as cursor:
         cursor.execute(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT_S}s'")
-        cursor.execute("LOCK TABLE search_sourceindex IN SHARE ROW EXCLUSIVE MODE")
+        cursor.execute(load_sql("search", "lock_index_states"))
         if not EmbeddingSpace.objects.filter(pk=space.pk, is_building=True).exists():
             raise InvalidInput(f"{space} is not being built: another process switched to it or gave it up.")
         cursor.execute(load_sql("search", "space_laggards"), {"space": space.pk})

@@ -2,7 +2,7 @@
 
 A block contains the postings of some consecutive items (`PostingBlock`), made from their lexical documents in the
 transaction that stores or deletes those. It is never changed: repacking replaces it by a block with another id, by
-which a process that has cached the block notices (`search/postings/held.py`).
+which a process that has cached the block notices (`search/postings/cached.py`).
 """
 
 from collections.abc import Iterable, Sequence

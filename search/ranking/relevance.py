@@ -4,11 +4,13 @@ Reads the features of the ranked candidates as they are, not scaled within the q
 best value, which distinguishes an answer from what merely comes nearest. Source: docs/adr/0058-calibrated-relevance.md.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from convmemory.embeddings.embedder import TokenEmbedder
+from convmemory.embeddings.spaces import embedder_for
 from search.ranking.calibration import Calibration, calibration_of
 from search.ranking.fusion import Order
 from search.ranking.rankers import long_share
@@ -56,7 +58,7 @@ class Evidence:
         return columns | {str(name): _column(self.table, name, indices) for name in OF_CANDIDATES}
 
     @property
-    def is_held_whole(self) -> bool:
+    def has_every_word(self) -> bool:
         """Whether one candidate contains every word of the query."""
         return self.query[Feature.COVERAGE] >= WHOLE
 
@@ -114,7 +116,7 @@ def gather_evidence(
         found[f"{name}_first"] = of_first
     best = float(scores[first])
     found["lead"] = (best - float(scores[order[1]])) / max(best, 1e-6) if len(order) > 1 else 1.0
-    found["said_by_another"] = _said_by_another(table)
+    found["said_by_another"] = _margin_over_named_speaker(table)
     return Evidence(found, table, scores, order)
 
 
@@ -131,10 +133,10 @@ def _height(column: Scores | None, first: int) -> tuple[float, float, float]:
 
 
 def _of_words(query: PreparedQuery, table: FeatureTable, word_weights: Mapping[str, float]) -> dict[str, float]:
-    """How many words the query has besides stop words, how rare they are, what share of them no item contains, and
-    whether that is all of several words."""
-    words = {word.written for word in query.words if not word.is_stop_word}
-    weights = np.array([word_weights.get(word, 0.0) for word in sorted(words)], np.float32)
+    """How many words the query has besides stop words, how rare they are, what share of them no item contains, whether
+    that is all of several words, and whether it is all and the model does not know them either."""
+    words = sorted({word.written for word in query.words if not word.is_stop_word})
+    weights = np.array([word_weights.get(word, 0.0) for word in words], np.float32)
     unseen = float(inverse_document_frequency(np.zeros(1, np.int64), table.item_count)[0])
     unseen_share = float(weights[weights >= unseen * WHOLE].sum()) / max(float(weights.sum()), 1e-6)
     return {
@@ -142,13 +144,20 @@ def _of_words(query: PreparedQuery, table: FeatureTable, word_weights: Mapping[s
         "rarity": float(weights.mean()) / max(unseen, 1e-6) if len(weights) else 0.0,
         "unseen": unseen_share,
         "none_held": float(unseen_share >= WHOLE and len(weights) > 1),
+        "unknown": float(unseen_share >= WHOLE and _are_unknown(query, words)),
         "items": float(np.log1p(table.item_count)),
         "named_share": table.named_share,
         "long_share": long_share(table.mean_item_length),
     }
 
 
-def _said_by_another(table: FeatureTable) -> float:
+def _are_unknown(query: PreparedQuery, words: Sequence[str]) -> bool:
+    """Whether the model reads each of the words in pieces: what is near to them then is so by how they are spelled."""
+    embedder = embedder_for(query.active_space) if query.space else None
+    return isinstance(embedder, TokenEmbedder) and all(len(embedder.tokenize_query(word).ids) > 1 for word in words)
+
+
+def _margin_over_named_speaker(table: FeatureTable) -> float:
     """The margin of the best value over the best value by the speaker named in the query; 0 if it names none."""
     named = _height(table.columns.get(Feature.NAMED_SPEAKER), 0)[0]
     seen = table.columns.get(Feature.MAX_SIM)

@@ -77,7 +77,7 @@ class RankedItems:
             return False
         if self.relevance.answerable is None:
             return None
-        if self.query.text.phrases or (self.relevance.evidence and self.relevance.evidence.is_held_whole):
+        if self.query.text.phrases or (self.relevance.evidence and self.relevance.evidence.has_every_word):
             return True
         return self.relevance.answerable >= bar
 

@@ -8,7 +8,7 @@ from typing import Any
 from convmemory.core.sql import PendingQuery, load_sql
 from search.query import shown_kinds_in
 from search.results.matching import QueryStems
-from search.results.runs import PassagePlace, marked_runs, room_at
+from search.results.runs import PassagePlace, marked_runs, shown_chars_at
 from search.retrieval.prepared import PreparedQuery
 from search.sources import Element, ItemKey, adapter_of
 from search.vectors.splitting import split_parts
@@ -86,7 +86,7 @@ def best_passages(
     for turn, more_elements in _elements(query.owner_id, more, turns, known=elements).items():
         elements[turn] = elements.get(turn, {}) | more_elements
         found[turn] = [judged.by_words() for judged in [*found[turn], *_judged(more[turn], more_elements, words)]]
-    rooms = {turn: room_at(number) for number, turn in enumerate(turns)}
+    rooms = {turn: shown_chars_at(number) for number, turn in enumerate(turns)}
     return {
         turn: tuple(
             _shown(_text_at(place, elements[turn]), place, words)

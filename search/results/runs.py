@@ -18,7 +18,7 @@ FURTHER, FURTHER_ROOM = 2, 400
 MAX_GAP = 40  # characters between neighbours: white space, a rule, the mark of a list
 
 
-def room_at(place: int) -> int:
+def shown_chars_at(place: int) -> int:
     """The space, in characters, for the hit at this place of the page, from 0."""
     return ROOM[place] if place < len(ROOM) else ROOM_BELOW
 

@@ -8,11 +8,6 @@ from convmemory.core.sql import load_sql
 from search.languages import configuration_of
 from search.query_text import QueryText
 
-OF_ITEM = """EXISTS (
-    SELECT FROM search_item AS d
-    WHERE d.source_id = e.source_id AND d.number = e.item_number AND {condition}
-)"""
-
 COLUMNS = {"agent": "agent", "project": "project", "source": "origin"}
 CONVERSATION = "kind = 'conversation' AND object_id = %(filter_conversation)s"
 
@@ -37,7 +32,7 @@ def filter_sql(
     on_item, item_parameters = item_conditions(filters, text, languages)
     if on_item:
         joined = " AND ".join(on_item)
-        conditions.append(joined if document else OF_ITEM.format(condition=joined))
+        conditions.append(joined if document else load_sql("search", "item_of_vector").format(condition=joined))
     return " AND ".join(["TRUE", *conditions]), parameters | item_parameters
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from convmemory.core.sql import PendingQuery, load_sql
 from search.models import PostingBlock
-from search.postings.held import NOTHING, Mask, Occurrences, Postings, current_postings, send_digest_query
+from search.postings.cached import NOTHING, Mask, Occurrences, Postings, current_postings, send_digest_query
 from search.retrieval.candidates import ITEM_BITS, ItemKeys, item_keys
 from search.retrieval.corpus import Corpus, PendingCorpus, inverse_document_frequency
 from search.retrieval.eligibility import Eligibility, PendingEligibility

@@ -119,7 +119,7 @@ def word_features(found: WordCounts, weights: Scores, corpus: Corpus) -> tuple[I
         **_source_features(keys, places, found, corpus),
         Feature.SOURCE_BEST_BM25: best_of_source(keys, bm25),
         Feature.COVERAGE: _summed(places, weight, len(keys)) / total,
-        Feature.NEIGHBOUR_COVERAGE: weights @ _held_nearby(keys, held) / total,
+        Feature.NEIGHBOUR_COVERAGE: weights @ _terms_nearby(keys, held) / total,
     }
 
 
@@ -146,7 +146,7 @@ def _with_neighbours(keys: ItemKeys, corpus: Corpus) -> ItemKeys:
     return distinct(np.concatenate([keys, before, after]))
 
 
-def _held_nearby(keys: ItemKeys, held: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _terms_nearby(keys: ItemKeys, held: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Which terms (terms, n) each item, or the item before or after it, contains."""
     wide = held.copy()
     adjacent = np.diff(keys) == 1

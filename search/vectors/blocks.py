@@ -15,7 +15,7 @@ from convmemory.core.sql import PendingQuery, load_sql
 from convmemory.embeddings.embedder import Vector
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.token_codes import encode_vectors
-from search.holding import NO_BLOCKS, Digest, Holder
+from search.block_cache import NO_BLOCKS, BlockCache, Digest
 from search.retrieval.candidates import ITEM_BITS, ItemKeys
 from search.vectors.codes import ENTRY
 
@@ -95,7 +95,7 @@ class Blocks:
         return (np.repeat(self.sources, self.counts) << ITEM_BITS) | self.codes.items
 
 
-HOLDER: Holder[Blocks] = Holder(max_bytes=256 * 2**20)  # 100,000 passages take 6 MB
+CACHE: BlockCache[Blocks] = BlockCache(max_bytes=256 * 2**20)  # 100,000 passages take 6 MB
 
 
 def send_digest_query(owner_id: int, space: EmbeddingSpace) -> PendingQuery:
@@ -107,24 +107,24 @@ def current_blocks(owner_id: int, space: EmbeddingSpace, pending_digest: Pending
     """The owner's current blocks, None if there are none. No query if the cached ones are current."""
     (digest,) = pending_digest.rows()
     if digest == NO_BLOCKS:
-        HOLDER.drop(owner_id, space.pk)
+        CACHE.drop(owner_id, space.pk)
         return None
-    held = HOLDER.get(owner_id, space.pk)
-    if held is None or held.digest != digest:
-        held = _renewed(owner_id, space, held)
-        if held is not None:
-            HOLDER.put(owner_id, space.pk, held)
-    return held
+    cached = CACHE.get(owner_id, space.pk)
+    if cached is None or cached.digest != digest:
+        cached = _renewed(owner_id, space, cached)
+        if cached is not None:
+            CACHE.put(owner_id, space.pk, cached)
+    return cached
 
 
-def _renewed(owner_id: int, space: EmbeddingSpace, held: Blocks | None) -> Blocks | None:
+def _renewed(owner_id: int, space: EmbeddingSpace, cached: Blocks | None) -> Blocks | None:
     """The current blocks, without reading cached ones again."""
-    known = [] if held is None else held.ids.tolist()
-    parameters = {"owner": owner_id, "space": space.pk, "held": known}
+    known = [] if cached is None else cached.ids.tolist()
+    parameters = {"owner": owner_id, "space": space.pk, "cached": known}
     ((count, digest, ids, *fresh),) = PendingQuery(load_sql("search", "code_blocks"), parameters).rows()
     if not count:
         return None
-    kept = None if held is None else _without_gone(held, np.isin(held.ids, ids), (count, digest))
+    kept = None if cached is None else _without_replaced(cached, np.isin(cached.ids, ids), (count, digest))
     if fresh[0] is None:
         return kept
     read = _read((count, digest), *fresh)
@@ -139,7 +139,7 @@ def _read(
     return Blocks(digest, np.asarray(ids, np.int64), np.asarray(sources, np.int64), counts, contents)
 
 
-def _without_gone(blocks: Blocks, kept: NDArray[np.bool_], digest: Digest) -> Blocks:
+def _without_replaced(blocks: Blocks, kept: NDArray[np.bool_], digest: Digest) -> Blocks:
     codes = blocks.codes.those(np.repeat(kept, blocks.counts))
     return Blocks(digest, blocks.ids[kept], blocks.sources[kept], blocks.counts[kept], codes)
 

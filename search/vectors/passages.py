@@ -153,7 +153,7 @@ def _replace(
         known, refused, computed = _embedded(source.owner_id, space, drafts)
     except EmbedderUnavailable as error:
         errors = {element.element_id: str(error) for element in elements}
-        _tell(source, space, elements, {}, errors, keep_completed=True)
+        _announce_outcomes(source, space, elements, {}, errors, keep_completed=True)
         raise
     kept = [draft for draft in drafts if draft.digest in known]
     errors = {draft.element.element_id: refused[draft.digest] for draft in drafts if draft.digest in refused}
@@ -167,11 +167,11 @@ def _replace(
         gone.delete()
         _insert(source, space, kept, known)
         pack_codes(source, space, items)
-        _tell(source, space, elements, token_counts, errors)
+        _announce_outcomes(source, space, elements, token_counts, errors)
     return len(kept), computed, errors
 
 
-def _tell(
+def _announce_outcomes(
     source: Source,
     space: EmbeddingSpace,
     elements: Sequence[Element],

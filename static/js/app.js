@@ -67,12 +67,19 @@
     markCurrent();
   }
 
-  /* Earlier messages are put in above what is being read: keep that where it is. */
+  /* Earlier messages and drawn pages are put in above what is being read: keep that where it is. */
   let kept = null;
 
-  function keepPlace(link) {
-    const reference = link.nextElementSibling;
+  function keepPlace(reference) {
     kept = reference && { reference, top: reference.getBoundingClientRect().top };
+  }
+
+  /** The passage if it is being read, otherwise the page after one that has been scrolled past. */
+  function readBelow(sheet) {
+    const passage = one("#passage");
+    if (passage && !sheet.contains(passage) && isInView(passage)) return passage;
+    const head = one(".page-head").getBoundingClientRect().bottom;
+    return sheet.getBoundingClientRect().top < head ? sheet.nextElementSibling : null;
   }
 
   function restorePlace() {
@@ -82,7 +89,9 @@
   }
 
   document.addEventListener("htmx:beforeSwap", (event) => {
-    if (event.detail.target.matches("[data-earlier]") && event.detail.shouldSwap) keepPlace(event.detail.target);
+    const { target, shouldSwap } = event.detail;
+    if (shouldSwap && target.matches("[data-earlier]")) keepPlace(target.nextElementSibling);
+    if (shouldSwap && target.matches(".sheet")) keepPlace(readBelow(target));
   });
 
   document.addEventListener("htmx:afterSwap", (event) => {
@@ -273,7 +282,7 @@
 
   document.addEventListener("DOMContentLoaded", () => {
     for (const button of all("[data-copy]")) button.hidden = false;
-    if (one("[data-target-turn]")) showTarget();
+    if (one("[data-target-turn], #passage")) showTarget();
     markCurrent();
     if (!query()) return;
     listed = servedQuery();

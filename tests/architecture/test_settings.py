@@ -38,7 +38,7 @@ def names_of_settings(path: Path) -> Iterator[str]:
 def test_only_options_read_settings() -> None:
     readers = {path.relative_to(ROOT).as_posix() for path in SOURCES if imports_settings(path)}
     readers = {reader for reader in readers if "/migrations/" not in reader} - DJANGOS_OWN
-    models = {reader for reader in readers if reader.endswith("/models.py")}
+    models = {reader for reader in readers if reader.endswith("models.py")}
     assert {Path(reader).name for reader in readers - models} == {"options.py"}, readers
     assert {name for model in models for name in names_of_settings(ROOT / model)} == {"AUTH_USER_MODEL"}
 

@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.db import connection, models, transaction
 from django.test.utils import isolate_apps
 
-from search.indexing.noting import put_source
+from search.indexing.tracking import put_source
 from search.sources import Element, ItemText, Kind, SourceAdapter, SourceFacts, one_element_item, register, unregister
 
 DAY = datetime(2026, 3, 1, tzinfo=UTC)

@@ -29,6 +29,7 @@ import psycopg
 
 from convmemory.core import embedded
 from convmemory.core.logins import ROLES
+from convmemory.core.postgres.layout import OVER_ALL
 
 ROOT = Path(__file__).resolve().parents[2]
 START_TIMEOUT_S = 120
@@ -80,7 +81,8 @@ class Fleet:
     database_url: str = ""
     redis_url: str = ""
     replica_url: str = ""
-    key: str = ""
+    keys: list[str] = field(default_factory=list)
+    """One for each person."""
 
     def environment(self) -> dict[str, str]:
         return os.environ | {
@@ -97,8 +99,8 @@ class Fleet:
             "LOG_FORMAT": "json",
         }
 
-    def start_servers(self) -> None:
-        """PostgreSQL on a TCP address of its own, and Redis."""
+    def start_servers(self, *, people: int = 1) -> None:
+        """PostgreSQL on a TCP address of its own, and Redis; and accounts that may use the API."""
         address = f"127.{random.randint(1, 250)}.{random.randint(0, 250)}.{random.randint(2, 250)}"
         folder = self.folder / "postgres"
         embedded.join(folder, {"listen_addresses": address, "max_connections": "100", "fsync": "off"})
@@ -113,7 +115,8 @@ class Fleet:
         self._spawn("redis", command)
         wait_until(lambda: _answers_tcp(port), "Redis")
         self.manage("migrate", "--verbosity", "0")
-        self.key = self.manage("create_api_key", "ada", "--create").split()[-1]
+        for number in range(people):
+            self.keys.append(self.manage("create_api_key", f"person-{number}", "--create").split()[-1])
 
     def _url_of(self, role: str) -> str:
         return self.database_url.replace("postgres@", f"{role}@")
@@ -168,21 +171,22 @@ class Fleet:
             return self.ask(address)
         return None
 
-    def ask(self, address: str) -> dict[str, object]:
+    def ask(self, address: str, *, person: int = 0) -> dict[str, object]:
         """Raises: OSError (of which HTTPError is one)."""
-        request = urllib.request.Request(address, headers={"Authorization": f"Bearer {self.key}"})
+        request = urllib.request.Request(address, headers={"Authorization": f"Bearer {self.keys[person]}"})
         with urllib.request.urlopen(request, timeout=60) as response:
             found: dict[str, object] = json.load(response)
             return found
 
-    def post(self, address: str, body: Mapping[str, object]) -> int:
-        headers = {"Authorization": f"Bearer {self.key}", "Content-Type": "application/json"}
+    def post(self, address: str, body: Mapping[str, object], *, person: int = 0) -> int:
+        headers = {"Authorization": f"Bearer {self.keys[person]}", "Content-Type": "application/json"}
         request = urllib.request.Request(address, json.dumps(body).encode(), headers, method="POST")
         with urllib.request.urlopen(request, timeout=60) as response:
             return int(response.status)
 
     def rows(self, statement: str) -> tuple[int, ...]:
-        with psycopg.connect(self.database_url) as connection:
+        """One row of numbers, counted over all groups of owners where there are several."""
+        with psycopg.connect(self.database_url, options=f"-c search_path={OVER_ALL},public") as connection:
             row = connection.execute(statement.encode()).fetchone()
         assert row
         return tuple(int(value) for value in row)

@@ -5,57 +5,48 @@ from contextlib import contextmanager
 from itertools import count
 from typing import Any
 
-import psycopg
 import pytest
 from django.db import connection, connections
-from psycopg import sql
+from django.test import TransactionTestCase
 
 from convmemory.core.acting import schema_owner
+from convmemory.ops.benchmarks import copies
+from convmemory.ops.benchmarks.copies import database_in_use
+from convmemory.ops.groups import in_use
 from convmemory.ops.groups.distributing import distribute
 from convmemory.ops.groups.migrating import without_tables_over_all
 
 GROUPS = 8
+LEAVING_S = 60.0  # on a busy machine a connection that was closed may end late
 _numbers = count(1)
 
 
 @contextmanager
 def database_copy(source: str = "") -> Iterator[str]:
     """The name of a copy of a database, by default of the one in use; it is gone behind the block."""
-    place = _administration()
     source = source or connection.settings_dict["NAME"]
     _, _, process = source.rpartition("_")  # by which the copies that a killed run leaves are known
-    copy = f"test_copy_{next(_numbers)}_{process}"
-    dropping = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(copy))
-    with psycopg.connect(**place) as admin:
-        admin.execute(dropping)
-        admin.execute(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(sql.Identifier(copy), sql.Identifier(source)))
-    try:
-        yield copy
-    finally:
-        connections.close_all()
-        with psycopg.connect(**place) as admin:
-            admin.execute(dropping)
-
-
-@contextmanager
-def database_in_use(name: str) -> Iterator[None]:
-    """In the block everything goes to the database of that name."""
-    values = connection.settings_dict
-    before = values["NAME"]
-    connections.close_all()
-    values["NAME"] = name
-    try:
-        yield
-    finally:
-        connections.close_all()
-        values["NAME"] = before
+    name = f"test_copy_{next(_numbers)}_{process}"
+    with copies.database_copy(name=name, source=source):
+        yield name
 
 
 @contextmanager
 def spread_database(groups: int = GROUPS) -> Iterator[None]:
     """In the block everything goes to a copy with that many groups, which is gone behind it."""
     with database_copy() as name, database_in_use(name):
-        distribute(groups=groups)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(in_use, "LEAVING_S", LEAVING_S)
+            distribute(groups=groups)
+        yield
+
+
+@contextmanager
+def copies_alone() -> Iterator[None]:
+    """For tests that work in copies alone: no table is emptied behind them, because each copy goes as a whole."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TransactionTestCase, "_fixture_teardown", lambda self: None)
+        patch.setattr(in_use, "LEAVING_S", LEAVING_S)
         yield
 
 
@@ -83,11 +74,3 @@ class Statements(list[str]):
             return execute(statement, *args)
 
         monkeypatch.setattr(connection.connection, "execute", noting)
-
-
-def _administration() -> dict[str, Any]:
-    """How the server's own database is reached, while nothing is connected to another."""
-    connection.ensure_connection()
-    place = {**connection.get_connection_params(), "dbname": "postgres", "autocommit": True}
-    connections.close_all()
-    return place

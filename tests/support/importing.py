@@ -10,8 +10,8 @@ from django.conf import settings
 
 from convmemory.accounts import async_authentication
 from convmemory.conversations import import_process, imports_api, tasks
+from convmemory.conversations.import_models import Import
 from convmemory.conversations.import_work import work
-from convmemory.conversations.models import Import
 from convmemory.core.child_process import Ending
 from tests.support.web_process import database_environment
 

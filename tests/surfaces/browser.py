@@ -12,12 +12,17 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
+from django.conf import settings
+from django.test import Client
 from playwright.sync_api import Browser, ConsoleMessage, Page, Playwright, Route, sync_playwright
 
 from tests.surfaces.requests_under_way import all_answered
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import User
 
 T = TypeVar("T")
 NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -35,6 +40,9 @@ WIDTHS = (1440, 1024, 768, 390)
 
 ONE_PANE = 720
 """Up to this width a page shows the list or what is read, never both."""
+
+UNFOLD = "document.querySelectorAll('#main details').forEach(fold => (fold.open = true))"
+"""Opens everything on the page that can be."""
 
 PHONE = {"width": 390, "height": 844}
 Steps = Callable[[Page], None]
@@ -77,17 +85,37 @@ class Chromium:
         address: str,
         steps: Callable[[Page], T],
         *,
+        visitor: "User | None" = None,
+        at: str = "/",
         width: int = 1280,
         height: int = 800,
         javascript: bool = True,
     ) -> T:
-        """Run `steps` on a page of the site at `address`; scripts that fail or are refused fail the test."""
-        with all_answered():
-            return self._thread.submit(self._visit, address, steps, width, height, javascript).result()
+        """Run `steps` on a page of the site at `address`; scripts that fail or are refused fail the test.
 
-    def _visit(self, address: str, steps: Callable[[Page], T], width: int, height: int, javascript: bool) -> T:
+        With a `visitor` the steps begin signed in on the page `at`, otherwise on an empty one.
+        """
+        session = session_of(visitor) if visitor else ""
+        with all_answered():
+            return self._thread.submit(
+                self._visit, address, steps, session=session, at=at, size=(width, height), javascript=javascript
+            ).result()
+
+    def _visit(
+        self,
+        address: str,
+        steps: Callable[[Page], T],
+        *,
+        session: str,
+        at: str,
+        size: tuple[int, int],
+        javascript: bool,
+    ) -> T:
         context = self._browser.new_context(
-            base_url=address, viewport={"width": width, "height": height}, java_script_enabled=javascript
+            base_url=address,
+            viewport={"width": size[0], "height": size[1]},
+            java_script_enabled=javascript,
+            permissions=["clipboard-read", "clipboard-write"],
         )
         context.set_default_timeout(TIMEOUT_MS)
         page = context.new_page()
@@ -95,6 +123,9 @@ class Chromium:
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("console", lambda message: _note(message, complaints))
         try:
+            if session:
+                context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": session, "url": address}])
+                page.goto(at)
             result = steps(page)
         except BaseException as error:
             picture = Path(tempfile.gettempdir()) / f"convmemory-browser-{os.getpid()}.png"
@@ -113,22 +144,31 @@ def _note(message: ConsoleMessage, complaints: list[str]) -> None:
         complaints.append(message.text)
 
 
-def sign_in(page: Page, *, at: str = "/login", name: str = "ada") -> None:
-    """Sign in and wait until the page that this leads to is there with its scripts: no step meets the one before."""
-    page.goto(at)
-    page.get_by_label("Name").fill(name)
-    page.get_by_label("Password").fill("correct horse")
-    page.get_by_role("button", name="Sign in").click()
-    page.wait_for_url(lambda url: "/login" not in url)
+def session_of(user: "User") -> str:
+    """The key of a session of theirs, as the form for signing in leaves it in a cookie."""
+    client = Client()
+    client.force_login(user)
+    return client.cookies[settings.SESSION_COOKIE_NAME].value
 
 
-def at_every_width(steps: Callable[[Page, int], None], *, widths: Sequence[int] = WIDTHS) -> Steps:
-    """The steps in a window of each width, one after the other in one visit, from the home page on."""
+def at_every_width(
+    visit: Callable[..., None],
+    steps: Callable[[Page, int], None],
+    *,
+    at: str = "/",
+    widths: Sequence[int] = WIDTHS,
+    **options: Any,
+) -> None:
+    """Run the steps in a window of each width, one after the other in one visit, each time from the page `at` on.
 
-    def at_all(page: Page) -> None:
+    What they change is still so in the next window. `options` are those of `Chromium.visit`.
+    """
+
+    def walk(page: Page) -> None:
         for width in widths:
-            page.set_viewport_size({"width": width, "height": 844})
-            page.goto("/")
+            if width != widths[0]:
+                page.set_viewport_size({"width": width, "height": PHONE["height"]})
+                page.goto(at)
             try:
                 steps(page, width)
                 assert page.evaluate("document.documentElement.scrollWidth") <= width, (
@@ -138,7 +178,16 @@ def at_every_width(steps: Callable[[Page, int], None], *, widths: Sequence[int] 
                 error.add_note(f"in a window of {width} pixels")
                 raise
 
-    return at_all
+    visit(walk, at=at, width=widths[0], height=PHONE["height"], **options)
+
+
+def expect_to_fit(page: Page, where: str, widths: Sequence[int] = WIDTHS) -> None:
+    """The page as it is, in windows of these widths, is nowhere wider than its window, nor scrolled to a side."""
+    for width in widths:
+        page.set_viewport_size({"width": width, "height": PHONE["height"]})
+        page.wait_for_function("width => innerWidth === width", arg=width)
+        wide, left = page.evaluate("[document.documentElement.scrollWidth, document.documentElement.scrollLeft]")
+        assert (wide <= width, left) == (True, 0), f"{where}: {wide} pixels wide in a window of {width}"
 
 
 def is_deferred_script(url: str) -> bool:

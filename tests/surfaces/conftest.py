@@ -1,11 +1,13 @@
 """What several surfaces are tested against."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 from pytest_django import Settings
+from pytest_django.live_server_helper import LiveServer
 
 from tests.support.api import Api
 from tests.support.chat_server import ChatServer, running_chat_server
@@ -48,11 +50,18 @@ def api(owner: User) -> Api:
     return Api(owner)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def chromium() -> Iterator[Chromium]:
+    """The one browser of the run."""
     browser = Chromium(chromium_path())
     yield browser
     browser.close()
+
+
+@pytest.fixture
+def visit(chromium: Chromium, live_server: LiveServer, owner: User) -> Callable[..., None]:
+    """Runs steps on a page where the owner is signed in: the home page, or that `at` another address."""
+    return partial(chromium.visit, live_server.url, visitor=owner)
 
 
 @pytest.fixture

@@ -8,17 +8,17 @@ from urllib.parse import quote_plus
 import pytest
 from django.contrib.auth.models import User
 from playwright.sync_api import Page, expect
-from pytest_django.live_server_helper import LiveServer
 
 from convmemory.conversations.drafts import MessageDraft
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.parts import ToolResultPart
 from search.adapters.conversations import index_conversation
-from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says
-from tests.surfaces.browser import ONE_PANE, PHONE, WIDTHS, Chromium, Steps, at_every_width, sign_in
+from tests.factories import assistant_says, exchange, make_conversation, user_says
+from tests.surfaces.browser import ONE_PANE, PHONE, WIDTHS, at_every_width
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
+WIDE = [width for width in WIDTHS if width > ONE_PANE]
 TURN = 35
 QUESTION = "how do I keep a sourdough starter alive over the holidays?"
 ANSWER = "Keep the starter in the **refrigerator** and feed it once a week."
@@ -26,16 +26,15 @@ ANSWER = "Keep the starter in the **refrigerator** and feed it once a week."
 
 @dataclass(frozen=True)
 class Archive:
-    """What the user `ada` has: a long conversation with one turn about sourdough, and a short one."""
+    """What the owner has: a long conversation with one turn about sourdough, and a short one."""
 
     owner: User
     long: Conversation
     short: Conversation
 
 
-@pytest.fixture
-def archive() -> Archive:
-    owner = make_user("ada")
+@pytest.fixture(autouse=True)
+def archive(owner: User) -> Archive:
     tall = "\n".join(["```", *[""] * 12, "```"])  # takes room on the page and no time to embed
     pairs = [(f"invoice number {n}?", f"Invoice {n} was paid.\n\n{tall}") for n in range(70)]
     pairs[TURN] = (QUESTION, ANSWER)
@@ -46,20 +45,6 @@ def archive() -> Archive:
     for conversation in (long, short):
         index_conversation(conversation_id=conversation.pk)
     return Archive(owner, long, short)
-
-
-@pytest.fixture
-def visit(chromium: Chromium, live_server: LiveServer, archive: Archive) -> Callable[..., None]:
-    """Runs steps on a page where `ada` has just signed in."""
-
-    def visit_signed_in(steps: Steps, *, javascript: bool = True, width: int = 1280, height: int = 800) -> None:
-        def sign_in_first(page: Page) -> None:
-            sign_in(page)
-            steps(page)
-
-        chromium.visit(live_server.url, sign_in_first, javascript=javascript, width=width, height=height)
-
-    return visit_signed_in
 
 
 def expect_turn_in_view(page: Page, turn: int = TURN) -> None:
@@ -84,7 +69,7 @@ def search_for(page: Page, words: str) -> None:
 
 
 def test_search_and_click_the_first_hit(visit: Callable[..., None], archive: Archive) -> None:
-    def steps(page: Page) -> None:
+    def steps(page: Page, _: int) -> None:
         asked: list[str] = []
         page.on("request", lambda request: asked.append(request.url))
         search_for(page, "sourdough starter alive")
@@ -103,19 +88,18 @@ def test_search_and_click_the_first_hit(visit: Callable[..., None], archive: Arc
         expect_turn_in_view(page)
         expect(page.locator(".hit").first).to_contain_text("sourdough starter alive")
 
-    visit(steps)
+    at_every_width(visit, steps)
 
 
 def test_the_passage_that_was_found_is_in_view(visit: Callable[..., None], archive: Archive) -> None:
-    def steps(page: Page) -> None:
+    def steps(page: Page, _: int) -> None:
         search_for(page, "keep the starter in the refrigerator")
         page.locator(".hit").first.click()
         expect(page.locator("mark.passage").first).to_be_in_viewport(ratio=1)
         expect(page.locator("mark.passage", has_text="refrigerator")).to_be_in_viewport(ratio=1)
         expect_turn_in_view(page)
 
-    visit(steps)
-    visit(steps, **PHONE)
+    at_every_width(visit, steps)
 
 
 def glacier_story(owner: User) -> Conversation:
@@ -128,12 +112,11 @@ def glacier_story(owner: User) -> Conversation:
     return conversation
 
 
-@pytest.mark.parametrize("size", [{}, PHONE])
-def test_far_below_and_from_hit_to_hit(visit: Callable[..., None], archive: Archive, size: dict[str, int]) -> None:
+def test_far_below_and_from_hit_to_hit(visit: Callable[..., None], archive: Archive) -> None:
     conversation = glacier_story(archive.owner)
+    at = "/search?q=terminal+moraine+of+the+glacier&scope=user,assistant,tool&mode=full_text"
 
-    def steps(page: Page) -> None:
-        page.goto("/search?q=terminal+moraine+of+the+glacier&scope=user,assistant,tool&mode=full_text")
+    def steps(page: Page, _: int) -> None:
         page.locator('.hit[data-turn-link="0"]').click()
         passage = page.locator("mark.passage")
         expect(passage).to_contain_text("terminal moraine")
@@ -152,11 +135,11 @@ def test_far_below_and_from_hit_to_hit(visit: Callable[..., None], archive: Arch
         page.reload()
         expect(passage).to_be_in_viewport()
 
-    visit(steps, **size)
+    at_every_width(visit, steps, at=at)
 
 
 def test_the_browser_s_back_button(visit: Callable[..., None], archive: Archive) -> None:
-    def steps(page: Page, width: int) -> None:
+    def steps(page: Page, _: int) -> None:
         search_for(page, "sourdough starter")
         page.locator(".hit-group", has_text="Invoices").locator(".hit").first.click()
         expect_turn_in_view(page)
@@ -176,11 +159,11 @@ def test_the_browser_s_back_button(visit: Callable[..., None], archive: Archive)
         expect(page.get_by_role("searchbox")).to_have_value("")
         expect(page.locator(".list-title").last).to_have_text("Conversations")
 
-    visit(at_every_width(steps, widths=[width for width in WIDTHS if width > ONE_PANE]))
+    at_every_width(visit, steps, widths=WIDE)
 
 
 def test_the_keyboard_alone(visit: Callable[..., None]) -> None:
-    def steps(page: Page) -> None:
+    def steps(page: Page, _: int) -> None:
         page.locator("body").click()
         page.keyboard.press("/")
         box = page.get_by_role("searchbox")
@@ -205,15 +188,14 @@ def test_the_keyboard_alone(visit: Callable[..., None]) -> None:
         expect(box).to_be_focused()
         page.keyboard.press("Escape")
         expect(box).to_have_value("")
-        expect(page.locator(".list-title")).to_have_text("Conversations")
+        expect(page.locator(".list-title").last).to_have_text("Conversations")
         expect_turn_in_view(page)
 
-    visit(steps)
+    at_every_width(visit, steps, widths=WIDE)
 
 
-@pytest.mark.parametrize("size", [{}, PHONE])
-def test_without_javascript(visit: Callable[..., None], archive: Archive, size: dict[str, int]) -> None:
-    def steps(page: Page) -> None:
+def test_without_javascript(visit: Callable[..., None], archive: Archive) -> None:
+    def steps(page: Page, _: int) -> None:
         page.get_by_role("searchbox").fill("sourdough starter alive")
         page.keyboard.press("Enter")
         page.locator(".hit").first.click()
@@ -229,7 +211,7 @@ def test_without_javascript(visit: Callable[..., None], archive: Archive, size: 
         page.goto(f"/conversations/{archive.long.pk}?turn={TURN}")  # as the API links it
         expect_turn_in_view(page)
 
-    visit(steps, javascript=False, **size)
+    at_every_width(visit, steps, widths=(WIDTHS[0], WIDTHS[-1]), javascript=False)
 
 
 def test_a_phone_shows_one_pane_at_a_time(visit: Callable[..., None]) -> None:
@@ -248,12 +230,8 @@ def test_a_phone_shows_one_pane_at_a_time(visit: Callable[..., None]) -> None:
     visit(steps, **PHONE)
 
 
-@pytest.mark.parametrize("size", [{}, PHONE])
-def test_scrolling_loads_more_and_keeps_the_place(
-    visit: Callable[..., None], archive: Archive, size: dict[str, int]
-) -> None:
-    def steps(page: Page) -> None:
-        page.goto(f"/conversations/{archive.long.pk}?turn={TURN}")
+def test_scrolling_loads_more_and_keeps_the_place(visit: Callable[..., None], archive: Archive) -> None:
+    def steps(page: Page, _: int) -> None:
         expect_turn_in_view(page)
         first = page.locator("[data-position]").first
         position = first.get_attribute("data-position")
@@ -266,7 +244,7 @@ def test_scrolling_loads_more_and_keeps_the_place(
         positions = page.locator("[data-position]").evaluate_all("all => all.map(one => +one.dataset.position)")
         assert positions == list(range(positions[0], positions[-1] + 1))
 
-    visit(steps, **size)
+    at_every_width(visit, steps, at=f"/conversations/{archive.long.pk}?turn={TURN}", widths=(WIDTHS[0], WIDTHS[-1]))
 
 
 def test_long_output_is_shown_whole_in_its_place(visit: Callable[..., None], archive: Archive) -> None:
@@ -323,9 +301,7 @@ def test_a_session_that_ended_leads_to_the_login(visit: Callable[..., None]) -> 
 
 
 def test_a_new_key_can_be_copied(visit: Callable[..., None]) -> None:
-    def steps(page: Page) -> None:
-        page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-        page.goto("/settings/keys")
+    def steps(page: Page, _: int) -> None:
         page.get_by_label("New key").fill("Laptop")
         page.get_by_role("button", name="Create key").click()
         page.get_by_role("button", name="Copy").first.click()
@@ -334,4 +310,4 @@ def test_a_new_key_can_be_copied(visit: Callable[..., None]) -> None:
         assert copied == page.locator("#new-key").text_content()
         assert copied.startswith("cvm_")
 
-    visit(steps)
+    at_every_width(visit, steps, at="/settings/keys", widths=(WIDTHS[0], WIDTHS[-1]))

@@ -1,6 +1,7 @@
 """The admin in a real browser: under its strict policy, on a desk and on a phone, by mouse and without JavaScript."""
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from django.contrib import admin
@@ -14,7 +15,7 @@ from convmemory.ops.dashboard_tasks import map_turns, sample_index
 from search.adapters.conversations import index_conversation
 from search.models import ItemEmbedding
 from tests.factories import exchange, make_conversation, make_user
-from tests.surfaces.browser import PHONE, Chromium, Steps
+from tests.surfaces.browser import Chromium, expect_to_fit
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -30,27 +31,10 @@ def visit(chromium: Chromium, live_server: LiveServer) -> Callable[..., None]:
     sample_index()
     map_turns(conversation.owner_id)
 
-    def visit_signed_in(steps: Steps, *, javascript: bool = True, width: int = 1280, height: int = 800) -> None:
-        def sign_in_first(page: Page) -> None:
-            page.goto("/admin/")
-            page.get_by_label("Username").fill("rita")
-            page.get_by_label("Password").fill("correct horse")
-            page.get_by_role("button", name="Log in").click()
-            expect(page.get_by_role("link", name="Dashboard").first).to_be_visible()
-            steps(page)
-
-        chromium.visit(live_server.url, sign_in_first, javascript=javascript, width=width, height=height)
-
-    return visit_signed_in
+    return partial(chromium.visit, live_server.url, visitor=rita, at="/admin/")
 
 
-def expect_no_sideways_scrolling(page: Page) -> None:
-    wide, window = page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
-    assert wide <= window, f"{page.url} is {wide} pixels wide"
-
-
-@pytest.mark.parametrize("size", [{}, PHONE])
-def test_every_page_fits(visit: Callable[..., None], size: dict[str, int]) -> None:
+def test_every_page_fits(visit: Callable[..., None]) -> None:
     conversation, embedding = Conversation.objects.get(), ItemEmbedding.objects.order_by("pk")[0]
 
     def steps(page: Page) -> None:
@@ -63,9 +47,9 @@ def test_every_page_fits(visit: Callable[..., None], size: dict[str, int]) -> No
             "/admin/django_q/schedule/",
         ):
             page.goto(address)
-            expect_no_sideways_scrolling(page)
+            expect_to_fit(page, address)
 
-    visit(steps, **size)
+    visit(steps)
 
 
 def test_no_list_scrolls_sideways_on_a_desk(visit: Callable[..., None]) -> None:

@@ -1,7 +1,7 @@
 """Documents in a real browser: dropped, read, found, and opened at the cited place; also on a phone."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Literal
@@ -10,17 +10,18 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import connection
 from playwright.sync_api import Page, expect
-from pytest_django import Settings
-from pytest_django.live_server_helper import LiveServer
 
-from convmemory.documents import drawing, processing
+from convmemory.documents import drawing
 from convmemory.documents.models import Document, Section
-from tests.factories import make_user
-from tests.support.documents import convert_here, docx_of, email_of, epub_of, indexed, pdf_of, pptx_of, upload, xlsx_of
-from tests.surfaces.browser import WIDTHS, Chromium, at_every_width, chromium_path, sign_in
+from tests.support.documents import docx_of, email_of, epub_of, indexed, pdf_of, pptx_of, upload, xlsx_of
+from tests.surfaces.browser import PHONE, WIDTHS, at_every_width, held
 from tests.surfaces.test_browser_accessibility import expect_no_violation
 
-pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("documents_here"),
+]
 
 ANSWER = "The greenhouse opens at seven in the morning."
 FILLER = "Nothing of interest stands on this page, which is about other things entirely. "
@@ -31,33 +32,29 @@ PICTURE_IS_SHOWN = """async () => {
   await picture.decode();
   return picture.naturalWidth > 500;
 }"""
-FILES = {
-    "hours.pdf": pdf_of([[(12, FILLER)], [(12, ANSWER)]]),
-    "hours.docx": docx_of(("Heading 1", "Visits"), ("Normal", ANSWER)),
-    "hours.pptx": pptx_of(("Welcome", FILLER), ("Visits", ANSWER)),
-    "hours.xlsx": xlsx_of(Visits=[["What", "When"], ["Greenhouse", ANSWER]]),
-    "hours.epub": epub_of(one=f"<h1>Visits</h1><p>{ANSWER}</p>"),
-    "hours.html": f"<html><body><h1>Visits</h1><p>{ANSWER}</p></body></html>".encode(),
-    "hours.md": f"# Visits\n\n{ANSWER}\n".encode(),
-    "hours.txt": ANSWER.encode(),
-    "hours.py": f"def visits():\n    return '{ANSWER}'\n".encode(),
-    "hours.csv": f"what,when\ngreenhouse,{ANSWER}\n".encode(),
-    "hours.eml": email_of("Visits", ANSWER),
+PDF = pdf_of([[(12, FILLER)], [(12, ANSWER)]])
+FORMATS: dict[str, Callable[[str], bytes]] = {
+    "lisbon.pdf": lambda said: pdf_of([[(12, FILLER)], [(12, said)]]),
+    "oslo.docx": lambda said: docx_of(("Heading 1", "Visits"), ("Normal", said)),
+    "turin.pptx": lambda said: pptx_of(("Welcome", FILLER), ("Visits", said)),
+    "ghent.xlsx": lambda said: xlsx_of(Visits=[["What", "When"], ["Greenhouse", said]]),
+    "cork.epub": lambda said: epub_of(one=f"<h1>Visits</h1><p>{said}</p>"),
+    "basel.html": lambda said: f"<html><body><h1>Visits</h1><p>{said}</p></body></html>".encode(),
+    "tartu.md": lambda said: f"# Visits\n\n{said}\n".encode(),
+    "malmo.txt": str.encode,
+    "porto.py": lambda said: f"def visits():\n    return '{said}'\n".encode(),
+    "delft.csv": lambda said: f"what,when\ngreenhouse,{said}\n".encode(),
+    "kaunas.eml": lambda said: email_of("Visits", said),
 }
+"""Documents of each format by their names, made of what they say."""
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Chromium]:
-    browser = Chromium(chromium_path())
-    yield browser
-    browser.close()
+def town_of(name: str) -> str:
+    return Path(name).stem.capitalize()
 
 
-@pytest.fixture
-def owner(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> User:
-    settings.MEDIA_ROOT = tmp_path / "media"
-    monkeypatch.setattr(processing, "run_child", convert_here)
-    return make_user("ada")
+def opening_of(name: str) -> str:
+    return f"The greenhouse of {town_of(name)} opens at seven in the morning."
 
 
 def draw_as_a_worker(document: Document) -> None:
@@ -67,43 +64,35 @@ def draw_as_a_worker(document: Document) -> None:
         connection.close()
 
 
-def signed_in(steps: Callable[[Page], None]) -> Callable[[Page], None]:
-    def sign_in_first(page: Page) -> None:
-        sign_in(page)
-        steps(page)
-
-    return sign_in_first
-
-
-@pytest.mark.parametrize("name", sorted(FILES))
-def test_an_upload_of_each_format_opens_at_the_cited_place(
-    chromium: Chromium, live_server: LiveServer, owner: User, name: str
-) -> None:
-    document = indexed(upload(owner, FILES[name], name))
-    drawing.draw_pages(owner_id=owner.pk, document_id=document.pk, first=1)
+def test_an_upload_of_each_format_opens_at_the_cited_place(visit: Callable[..., None], owner: User) -> None:
+    for name, make in FORMATS.items():
+        document = indexed(upload(owner, make(opening_of(name)), name))
+        if name == "lisbon.pdf":
+            drawing.draw_pages(owner_id=owner.pk, document_id=document.pk, first=1)
 
     def steps(page: Page) -> None:
-        page.get_by_role("searchbox").fill("when does the greenhouse open")
-        hit = page.locator(".hit").first
-        expect(hit).to_contain_text("seven in the morning")
-        hit.click()
-        passage = page.locator("#passage")
-        expect(passage).to_be_in_viewport()
-        if name.endswith(".pdf"):
-            expect(passage).to_have_attribute("aria-label", re.compile("seven in the morning"))
-            expect(page.locator("#page-2 .sheet-text text")).to_contain_text("seven in the morning")
-            assert page.evaluate(PICTURE_IS_SHOWN)
-        else:
-            marked = page.locator("mark.passage").last if name.endswith(".md") else passage  # with its heading
-            expect(marked).to_contain_text("seven in the morning")
-        expect(page.get_by_role("searchbox")).to_have_value("when does the greenhouse open")
+        for name in FORMATS:
+            town, query = town_of(name), f"when does the greenhouse of {town_of(name)} open"
+            page.goto("/search")
+            page.get_by_role("searchbox").fill(query)
+            hit = page.locator(".hit").first
+            expect(hit).to_contain_text(f"greenhouse of {town}")
+            hit.click()
+            passage = page.locator("#passage")
+            expect(passage).to_be_in_viewport()
+            if name.endswith(".pdf"):
+                expect(passage).to_have_attribute("aria-label", re.compile(f"greenhouse of {town}"))
+                expect(page.locator("#page-2 .sheet-text text")).to_contain_text(f"greenhouse of {town}")
+                assert page.evaluate(PICTURE_IS_SHOWN)
+            else:
+                marked = page.locator("mark.passage").last if name.endswith(".md") else passage  # with its heading
+                expect(marked).to_contain_text(f"greenhouse of {town}")
+            expect(page.get_by_role("searchbox")).to_have_value(query)
 
-    chromium.visit(live_server.url, signed_in(steps))
+    visit(steps)
 
 
-def test_a_markdown_document_is_laid_out_at_every_width(
-    chromium: Chromium, live_server: LiveServer, owner: User
-) -> None:
+def test_a_markdown_document_is_laid_out_at_every_width(visit: Callable[..., None], owner: User) -> None:
     beds = "".join(f"| bed number {number} of all | leeks, with celery | {ANSWER} |\n" for number in range(60))
     code = f"```python\nopens = '{ANSWER * 4}'\n```\n"
     text = f"# Greenhouse\n\n{FILLER}\n\n{code}\n| bed | what | hours |\n|---|---|--:|\n{beds}"
@@ -125,31 +114,32 @@ def test_a_markdown_document_is_laid_out_at_every_width(
         expect(page.locator(".doc-section h1")).to_have_text("Greenhouse")
         expect(page.locator(".code pre").first).to_contain_text(ANSWER)
 
-    chromium.visit(live_server.url, signed_in(at_every_width(steps)))
+    at_every_width(visit, steps)
 
 
-def test_a_page_takes_the_place_of_its_text_once_it_is_drawn(
-    chromium: Chromium, live_server: LiveServer, owner: User
-) -> None:
-    document = indexed(upload(owner, FILES["hours.pdf"], "hours.pdf"))
+def test_a_page_takes_the_place_of_its_text_once_it_is_drawn(visit: Callable[..., None], owner: User) -> None:
+    document = indexed(upload(owner, PDF, "hours.pdf"))
 
     def steps(page: Page) -> None:
         page.goto(f"/documents/{document.pk}?section=1&from=82&to=120#section-1")
         expect(page.locator("#page-2 .sheet-waiting")).to_be_visible()
-        with ThreadPoolExecutor(1) as worker:  # the browser's own thread may not touch the database
-            worker.submit(draw_as_a_worker, document).result()
-        expect(page.locator("#page-2 .sheet-picture")).to_be_visible()
+        with held(page, lambda url: "/pages/1?" in url):  # the page above it comes later
+            with ThreadPoolExecutor(1) as worker:  # the browser's own thread may not touch the database
+                worker.submit(draw_as_a_worker, document).result()
+            expect(page.locator("#page-2 .sheet-picture")).to_be_visible()
+            expect(page.locator("#passage")).to_be_in_viewport()
+        expect(page.locator("#page-1 .sheet-picture")).to_be_visible()
+        expect(page.locator("#passage")).to_be_in_viewport()
+        page.reload()
         expect(page.locator("#passage")).to_be_in_viewport()
 
-    chromium.visit(live_server.url, signed_in(steps))
+    visit(steps)
 
 
 @pytest.mark.parametrize("javascript", [True, False])
-def test_a_file_is_added_on_a_phone(
-    chromium: Chromium, live_server: LiveServer, owner: User, javascript: bool, tmp_path: Path
-) -> None:
+def test_a_file_is_added_on_a_phone(visit: Callable[..., None], javascript: bool, tmp_path: Path) -> None:
     file = tmp_path / "visits.md"
-    file.write_bytes(FILES["hours.md"])
+    file.write_bytes(f"# Visits\n\n{ANSWER}\n".encode())
 
     def steps(page: Page) -> None:
         page.get_by_role("link", name="Documents").click()
@@ -158,5 +148,5 @@ def test_a_file_is_added_on_a_phone(
         expect(page.get_by_text("waiting")).to_be_visible()
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
-    chromium.visit(live_server.url, signed_in(steps), width=390, height=844, javascript=javascript)
+    visit(steps, **PHONE, javascript=javascript)
     assert Document.objects.get().name == "visits.md"

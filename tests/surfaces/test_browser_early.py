@@ -3,20 +3,19 @@
 from collections.abc import Callable
 
 import pytest
+from django.contrib.auth.models import User
 from playwright.sync_api import Page, expect
-from pytest_django.live_server_helper import LiveServer
 
 from convmemory.conversations.models import Conversation
 from search.adapters.conversations import index_conversation
-from tests.factories import exchange, make_conversation, make_user
-from tests.surfaces.browser import Chromium, Steps, held, is_deferred_script, sign_in
+from tests.factories import exchange, make_conversation
+from tests.surfaces.browser import Steps, held, is_deferred_script
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
-@pytest.fixture
-def conversation() -> Conversation:
-    owner = make_user("ada")
+@pytest.fixture(autouse=True)
+def conversation(owner: User) -> Conversation:
     pairs = (("how do I keep a sourdough starter alive?", "Feed it once a week."), ("and the rye?", "The same."))
     made = make_conversation(owner, exchange(*pairs), title="Bread", agent="baker")
     other = make_conversation(owner, exchange(("where is invoice 7?", "It was paid.")), title="Invoices", agent="clerk")
@@ -25,32 +24,18 @@ def conversation() -> Conversation:
     return made
 
 
-@pytest.fixture
-def visit(chromium: Chromium, live_server: LiveServer, conversation: Conversation) -> Callable[[Steps], None]:
-    """Runs steps on a page where `ada` has just signed in."""
-
-    def visit_signed_in(steps: Steps) -> None:
-        def sign_in_first(page: Page) -> None:
-            sign_in(page)
-            steps(page)
-
-        chromium.visit(live_server.url, sign_in_first)
-
-    return visit_signed_in
-
-
-@pytest.mark.parametrize("address", ["/", "/search?q=invoice", "/conversations/{}", "/import"])
 def test_a_query_typed_before_the_scripts_is_searched(
-    visit: Callable[[Steps], None], conversation: Conversation, address: str
+    visit: Callable[[Steps], None], conversation: Conversation
 ) -> None:
     def steps(page: Page) -> None:
-        with held(page, is_deferred_script) as scripts:
-            page.goto(address.format(conversation.pk), wait_until="commit")
-            page.get_by_role("searchbox").fill("sourdough starter alive")
-            assert scripts, "the scripts were there first"
-        expect(page.locator(".hit").first).to_contain_text("sourdough starter alive")
-        expect(page.get_by_role("searchbox")).to_be_focused()
-        assert page.url.endswith("?q=sourdough+starter+alive") or address == "/import"
+        for address in ("/", "/search?q=invoice", f"/conversations/{conversation.pk}", "/import"):
+            with held(page, is_deferred_script) as scripts:
+                page.goto(address, wait_until="commit")
+                page.get_by_role("searchbox").fill("sourdough starter alive")
+                assert scripts, "the scripts were there first"
+            expect(page.locator(".hit").first).to_contain_text("sourdough starter alive")
+            expect(page.get_by_role("searchbox")).to_be_focused()
+            assert page.url.endswith("?q=sourdough+starter+alive") or address == "/import"
 
     visit(steps)
 

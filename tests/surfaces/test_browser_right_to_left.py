@@ -3,13 +3,13 @@
 from collections.abc import Callable
 
 import pytest
+from django.contrib.auth.models import User
 from playwright.sync_api import Page
-from pytest_django.live_server_helper import LiveServer
 
 from convmemory.conversations.curating import add_tag
 from search.adapters.conversations import index_conversation
-from tests.factories import exchange, make_conversation, make_user
-from tests.surfaces.browser import Chromium, sign_in
+from tests.factories import exchange, make_conversation
+from tests.surfaces.browser import PHONE, UNFOLD, WIDTHS, Steps, expect_to_fit
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -24,14 +24,12 @@ SIDES = """() => [...document.querySelectorAll(".is-assistant .prose > p")].map(
 })"""
 
 
-def test_every_text_runs_in_its_own_direction(chromium: Chromium, live_server: LiveServer) -> None:
-    owner = make_user("ada")
+def test_every_text_runs_in_its_own_direction(visit: Callable[..., None], owner: User) -> None:
     arabic = make_conversation(owner, exchange((QUESTION, ANSWER)), title=QUESTION)
     make_conversation(owner, exchange(("What does the lease say?", "Nothing.")), title="The lease")
     index_conversation(conversation_id=arabic.pk)
 
     def steps(page: Page) -> None:
-        sign_in(page)
         page.goto(arabic.get_absolute_url())
         assert page.evaluate(DIRECTION, "h1[data-title]") == "rtl"
         assert page.evaluate(DIRECTION, ".is-user .prose") == "rtl"
@@ -44,7 +42,7 @@ def test_every_text_runs_in_its_own_direction(chromium: Chromium, live_server: L
         assert page.evaluate(DIRECTION, ".hit .item-question") == "rtl"
         assert page.evaluate(DIRECTION, "#q") == "rtl"
 
-    chromium.visit(live_server.url, steps, width=390, height=844)
+    visit(steps, **PHONE)
 
 
 # --- pages in a language that is written from right to left -------------------------------------------------
@@ -59,26 +57,23 @@ SIDEWAYS = "(selector) => new DOMMatrix(getComputedStyle(document.querySelector(
 
 
 @pytest.fixture
-def hebrew(chromium: Chromium, live_server: LiveServer) -> Callable[..., None]:
-    """Runs steps on pages in Hebrew, where `ada` has just signed in."""
+def hebrew(visit: Callable[..., None]) -> Callable[..., None]:
+    """Runs steps on pages in Hebrew."""
 
-    def visit(steps: Callable[[Page], None], *, width: int = 1440) -> None:
-        def sign_in_first(page: Page) -> None:
-            sign_in(page)
-            page.context.add_cookies([{"name": "language", "value": "he", "url": live_server.url}])
+    def visit_in_hebrew(steps: Steps) -> None:
+        def choose_hebrew_first(page: Page) -> None:
+            page.context.add_cookies([{"name": "language", "value": "he", "url": page.url}])
+            page.reload()
             steps(page)
 
-        chromium.visit(live_server.url, sign_in_first, width=width)
+        visit(choose_hebrew_first, width=1440)
 
-    return visit
+    return visit_in_hebrew
 
 
-@pytest.mark.parametrize("width", [1440, 1024, 768, 390])
-def test_no_page_is_wider_than_its_window_from_right_to_left(hebrew: Callable[..., None], width: int) -> None:
+def test_no_page_is_wider_than_its_window_from_right_to_left(hebrew: Callable[..., None], owner: User) -> None:
     said = ("what does the lease say about cats?", ANSWER)
-    lease = make_conversation(
-        make_user("ada"), exchange(said, said), title=QUESTION, agent="codex", project="/src/lease"
-    )
+    lease = make_conversation(owner, exchange(said, said), title=QUESTION, agent="codex", project="/src/lease")
     index_conversation(conversation_id=lease.pk)
     address = lease.get_absolute_url()
 
@@ -90,15 +85,14 @@ def test_no_page_is_wider_than_its_window_from_right_to_left(hebrew: Callable[..
         ):  # fmt: skip
             page.goto(room)
             assert page.locator("html").get_attribute("dir") == "rtl"
-            page.evaluate("document.querySelectorAll('#main details').forEach(fold => (fold.open = true))")
-            assert page.evaluate("document.documentElement.scrollWidth") <= width, room
-            assert page.evaluate("document.documentElement.scrollLeft") == 0, room
+            page.evaluate(UNFOLD)
+            expect_to_fit(page, room)
 
-    hebrew(steps, width=width)
+    hebrew(steps)
 
 
-def test_zones_arrows_and_the_divider_are_mirrored(hebrew: Callable[..., None]) -> None:
-    lease = make_conversation(make_user("ada"), exchange(("first", "one"), ("second", "two")), title="The lease")
+def test_zones_arrows_and_the_divider_are_mirrored(hebrew: Callable[..., None], owner: User) -> None:
+    lease = make_conversation(owner, exchange(("first", "one"), ("second", "two")), title="The lease")
 
     def steps(page: Page) -> None:
         page.goto(f"{lease.get_absolute_url()}?turn=0")
@@ -114,12 +108,11 @@ def test_zones_arrows_and_the_divider_are_mirrored(hebrew: Callable[..., None]) 
     hebrew(steps)
 
 
-@pytest.mark.parametrize("width", [1440, 390])
-def test_titles_begin_where_they_begin_and_end_on_the_page_s_side(hebrew: Callable[..., None], width: int) -> None:
+def test_titles_begin_where_they_begin_and_end_on_the_page_s_side(hebrew: Callable[..., None], owner: User) -> None:
     said = ("What does the lease say?", "Nothing.")
-    lease = make_conversation(make_user("ada"), exchange(said), title="The lease: what does it say?")
+    lease = make_conversation(owner, exchange(said), title="The lease: what does it say?")
     index_conversation(conversation_id=lease.pk)
-    add_tag(owner=lease.owner, conversation_ids=[lease.pk], name="flat")
+    add_tag(owner=owner, conversation_ids=[lease.pk], name="flat")
     side = "(selector) => getComputedStyle(document.querySelector(selector)).textAlign"
 
     def steps(page: Page) -> None:
@@ -140,4 +133,9 @@ def test_titles_begin_where_they_begin_and_end_on_the_page_s_side(hebrew: Callab
         page.goto("/library")
         assert page.evaluate(DIRECTION, ".row-tags bdi") == "ltr"
 
-    hebrew(steps, width=width)
+    def at_both_widths(page: Page) -> None:
+        for width in (WIDTHS[0], WIDTHS[-1]):
+            page.set_viewport_size({"width": width, "height": PHONE["height"]})
+            steps(page)
+
+    hebrew(at_both_widths)

@@ -6,11 +6,10 @@ from collections.abc import Callable
 import pytest
 from django.contrib.auth.models import User
 from playwright.sync_api import Page, expect
-from pytest_django.live_server_helper import LiveServer
 
 from search.adapters.conversations import index_conversation
-from tests.factories import exchange, make_conversation, make_user
-from tests.surfaces.browser import ONE_PANE, PHONE, WIDTHS, Chromium, Steps, at_every_width, held, sign_in
+from tests.factories import exchange, make_conversation
+from tests.surfaces.browser import ONE_PANE, PHONE, WIDTHS, at_every_width, held
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -21,9 +20,8 @@ FLAT = ("why is my sourdough flat?", "The starter was too young.")
 INVOICE = ("where is invoice 7?", "It was paid in May.")
 
 
-@pytest.fixture
-def owner() -> User:
-    owner = make_user("ada")
+@pytest.fixture(autouse=True)
+def archive(owner: User) -> None:
     for title, agent, project, pairs in (
         ("Bread", "baker", "/home/kitchen", (STARTER, FLAT, ("and the oven?", "Hot, with sourdough."), RYE, FLAT)),
         ("Rye", "chef", "/home/kitchen", (RYE,)),
@@ -31,30 +29,14 @@ def owner() -> User:
     ):
         made = make_conversation(owner, exchange(*pairs), title=title, agent=agent, project=project, source="codex")
         index_conversation(conversation_id=made.pk)
-    return owner
-
-
-@pytest.fixture
-def visit(chromium: Chromium, live_server: LiveServer, owner: User) -> Callable[..., None]:
-    """Runs steps on a page where `ada` has just signed in."""
-
-    def visit_signed_in(steps: Steps, *, width: int = 1440, javascript: bool = True) -> None:
-        def sign_in_first(page: Page) -> None:
-            sign_in(page)
-            steps(page)
-
-        chromium.visit(live_server.url, sign_in_first, width=width, javascript=javascript)
-
-    return visit_signed_in
 
 
 def preview(page: Page, text: str) -> None:
     expect(page.locator("#main .preview")).to_contain_text(text)
 
 
-@pytest.mark.parametrize("width", WIDE)
-def test_the_preview_follows_the_selection_and_enter_opens(visit: Callable[..., None], width: int) -> None:
-    def steps(page: Page) -> None:
+def test_the_preview_follows_the_selection_and_enter_opens(visit: Callable[..., None]) -> None:
+    def steps(page: Page, _: int) -> None:
         page.get_by_role("searchbox").press_sequentially("keep a sourdough starter alive")
         expect(page).to_have_url(re.compile(r"/search\?q=keep\+a\+sourdough\+starter\+alive$"))
         preview(page, STARTER[1])
@@ -72,7 +54,7 @@ def test_the_preview_follows_the_selection_and_enter_opens(visit: Callable[..., 
         expect(page.locator("[data-conversation-page]")).to_contain_text(STARTER[1])
         expect(page).to_have_url(re.compile(r"/conversations/\d+\?turn=0&q=keep"))
 
-    visit(steps, width=width)
+    at_every_width(visit, steps, widths=WIDE)
 
 
 def test_a_phone_opens_what_is_tapped(visit: Callable[..., None]) -> None:
@@ -87,8 +69,7 @@ def test_a_phone_opens_what_is_tapped(visit: Callable[..., None]) -> None:
 
 
 def test_an_address_shows_what_was_selected_again(visit: Callable[..., None]) -> None:
-    def steps(page: Page) -> None:
-        page.goto("/search?q=sourdough+starter")
+    def steps(page: Page, _: int) -> None:
         third = page.locator(".hit").nth(2)
         key, question = third.get_attribute("data-key"), str(third.locator(".item-question").text_content())
         page.goto(f"/search?q=sourdough+starter&at={key}")
@@ -97,7 +78,7 @@ def test_an_address_shows_what_was_selected_again(visit: Callable[..., None]) ->
         page.reload()
         preview(page, question)
 
-    visit(steps)
+    at_every_width(visit, steps, at="/search?q=sourdough+starter", widths=WIDE)
 
 
 def test_back_brings_box_list_and_preview_together(visit: Callable[..., None]) -> None:
@@ -127,13 +108,11 @@ def test_back_brings_box_list_and_preview_together(visit: Callable[..., None]) -
         page.go_forward()
         expect_found(page, "invoice", "Invoices", INVOICE[1])
 
-    visit(at_every_width(steps))
+    at_every_width(visit, steps)
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-def test_chips_filter_at_once_and_say_so(visit: Callable[..., None], width: int) -> None:
-    def steps(page: Page) -> None:
-        page.goto("/search?q=sourdough")
+def test_chips_filter_at_once_and_say_so(visit: Callable[..., None]) -> None:
+    def steps(page: Page, _: int) -> None:
         groups = page.locator(".hit-group")
         expect(groups).not_to_have_count(1)
         page.locator("#chip-agent").click()
@@ -149,14 +128,12 @@ def test_chips_filter_at_once_and_say_so(visit: Callable[..., None], width: int)
         expect(page.locator("#clear-time a")).to_be_visible()
         page.go_back()
         expect(page.locator("#clear-time a")).to_have_count(0)
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
 
-    visit(steps, width=width)
+    at_every_width(visit, steps, at="/search?q=sourdough")
 
 
 def test_tokens_become_chips(visit: Callable[..., None]) -> None:
-    def steps(page: Page, width: int) -> None:
-        page.goto("/search")
+    def steps(page: Page, _: int) -> None:
         box = page.locator("#q")
         box.press_sequentially("sourdough agent:chef ")
         expect(page.locator("#chip-agent")).to_have_text("chef")
@@ -168,7 +145,7 @@ def test_tokens_become_chips(visit: Callable[..., None]) -> None:
         expect(page.locator("#chip-agent")).to_have_text("chef")
         expect(box).to_have_value("sourdough rye")
 
-    visit(at_every_width(steps))
+    at_every_width(visit, steps, at="/search")
 
 
 def test_a_quoted_phrase_is_marked_and_no_part_of_a_longer_word(visit: Callable[..., None], owner: User) -> None:
@@ -177,8 +154,7 @@ def test_a_quoted_phrase_is_marked_and_no_part_of_a_longer_word(visit: Callable[
     made = make_conversation(owner, exchange((asked, told)), title="Locks")
     index_conversation(conversation_id=made.pk)
 
-    def steps(page: Page, width: int) -> None:
-        page.goto("/search?q=%22lock_timeout%22")
+    def steps(page: Page, _: int) -> None:
         marks = page.locator("#results .hit mark")
         expect(marks.first).to_be_visible()
         assert set(marks.all_text_contents()) == {"lock_timeout"}
@@ -187,12 +163,11 @@ def test_a_quoted_phrase_is_marked_and_no_part_of_a_longer_word(visit: Callable[
         page.locator(".hit").first.click()
         expect(page.locator("[data-conversation-page] mark.passage").first).to_contain_text("lock_timeout for the job")
 
-    visit(at_every_width(steps))
+    at_every_width(visit, steps, at="/search?q=%22lock_timeout%22")
 
 
 def test_filters_without_javascript(visit: Callable[..., None]) -> None:
-    def steps(page: Page) -> None:
-        page.goto("/search?q=sourdough")
+    def steps(page: Page, _: int) -> None:
         page.locator("#chip-agent").click()
         page.get_by_role("radio", name="chef 1").check()
         page.get_by_role("button", name="Search").first.click()
@@ -203,23 +178,21 @@ def test_filters_without_javascript(visit: Callable[..., None]) -> None:
         page.get_by_role("link", name="Invoices clerk").click()
         expect(page.get_by_role("heading", name="Invoices")).to_be_visible()
 
-    visit(steps, javascript=False)
+    at_every_width(visit, steps, at="/search?q=sourdough", widths=(WIDTHS[0], WIDTHS[-1]), javascript=False)
 
 
 def test_why_says_why(visit: Callable[..., None]) -> None:
-    def steps(page: Page) -> None:
-        page.goto("/search?q=sourdough+starter")
+    def steps(page: Page, _: int) -> None:
         page.get_by_text("Why?").first.click()
         expect(page.locator(".why-body").first).to_contain_text("Words of the query stand in it.")
         page.keyboard.press("Escape")
         expect(page.locator(".why-body").first).to_be_hidden()
 
-    visit(steps)
+    at_every_width(visit, steps, at="/search?q=sourdough+starter")
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-def test_the_palette_goes_anywhere(visit: Callable[..., None], width: int) -> None:
-    def steps(page: Page) -> None:
+def test_the_palette_goes_anywhere(visit: Callable[..., None]) -> None:
+    def steps(page: Page, _: int) -> None:
         page.keyboard.press("Control+k")
         dialog = page.get_by_role("dialog", name="Go anywhere")
         expect(dialog).to_be_visible()
@@ -237,7 +210,7 @@ def test_the_palette_goes_anywhere(visit: Callable[..., None], width: int) -> No
         page.keyboard.press("Enter")
         page.wait_for_url("**/settings/keys")
 
-    visit(steps, width=width)
+    at_every_width(visit, steps)
 
 
 def test_what_is_chosen_in_the_palette_opens_however_late_its_entries_come(visit: Callable[..., None]) -> None:
@@ -270,11 +243,11 @@ def test_what_is_chosen_in_the_palette_opens_however_late_its_entries_come(visit
 
 
 def test_a_question_mark_lists_the_keys(visit: Callable[..., None]) -> None:
-    def steps(page: Page) -> None:
+    def steps(page: Page, _: int) -> None:
         page.locator("#results").focus()
         page.keyboard.press("?")
         expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
         page.keyboard.press("Escape")
         expect(page.get_by_role("dialog", name="Keys")).to_be_hidden()
 
-    visit(steps)
+    at_every_width(visit, steps)

@@ -3,17 +3,18 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.db import connection
 from playwright.sync_api import Page, expect
-from pytest_django.live_server_helper import LiveServer
 
 from convmemory.conversations.models import Conversation
 from summaries.making import make_summary, summaries_to_make
-from tests.factories import exchange, make_conversation, make_user
-from tests.surfaces.browser import Chromium, sign_in
+from tests.factories import exchange, make_conversation
+from tests.surfaces.browser import at_every_width
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -24,9 +25,8 @@ TOPICS = [
 
 
 @pytest.fixture
-def conversation(settings: Any) -> Conversation:
+def conversation(settings: Any, owner: User) -> Conversation:
     settings.CHAT_BASE_URL = settings.CHAT_API_KEY = settings.CHAT_MODEL = ""
-    owner = make_user("ada")
     return make_conversation(owner, exchange(*TOPICS), title="Bread and strings")
 
 
@@ -51,20 +51,16 @@ def worker() -> Iterator[threading.Event]:
 
 
 @pytest.fixture
-def visit(chromium: Chromium, live_server: LiveServer, conversation: Conversation) -> Callable[..., None]:
-    def visit_signed_in(steps: Callable[[Page], None], **options: Any) -> None:
-        def sign_in_first(page: Page) -> None:
-            sign_in(page, at=f"/conversations/{conversation.pk}")
-            steps(page)
-
-        chromium.visit(live_server.url, sign_in_first, **options)
-
-    return visit_signed_in
+def visit(visit: Callable[..., None], conversation: Conversation) -> Callable[..., None]:
+    """Runs steps on the conversation."""
+    return partial(visit, at=f"/conversations/{conversation.pk}")
 
 
-@pytest.mark.parametrize("size", [{}, {"width": 390, "height": 844}])
-def test_a_summary_appears_by_itself(visit: Callable[..., None], worker: threading.Event, size: dict[str, int]) -> None:
-    def steps(page: Page) -> None:
+def test_a_summary_appears_by_itself(
+    visit: Callable[..., None], worker: threading.Event, conversation: Conversation
+) -> None:
+    def steps(page: Page, _: int) -> None:
+        worker.clear()
         page.get_by_label("What to do with this conversation").click()
         page.get_by_role("link", name="Summaries…").click()
         page.get_by_label("to turn").fill("1")
@@ -77,10 +73,8 @@ def test_a_summary_appears_by_itself(visit: Callable[..., None], worker: threadi
         card.get_by_label("What to do with this summary").click()
         card.get_by_role("button", name="Delete").click()
         expect(page.locator(".notice")).to_have_text("The summary is deleted.")
-        width = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-        assert width == 0
 
-    visit(steps, **size)
+    at_every_width(visit, steps, at=f"/conversations/{conversation.pk}")
 
 
 def test_without_javascript(visit: Callable[..., None], worker: threading.Event) -> None:

@@ -2,7 +2,8 @@
 
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 from django.contrib.auth.models import User
@@ -11,10 +12,9 @@ from pytest_django import Settings
 
 from convmemory.conversations.models import Conversation
 from search.adapters.conversations import index_conversation
-from tests.factories import exchange, make_conversation, make_user
+from tests.factories import exchange, make_conversation
 from tests.support.chat_server import ChatServer, Hold, Say, Script, Think, calls, fails, says
-from tests.support.site import running_site
-from tests.surfaces.browser import PHONE, WIDTHS, Chromium, Steps, at_every_width, held, is_deferred_script, sign_in
+from tests.surfaces.browser import ONE_PANE, PHONE, WIDTHS, Chromium, at_every_width, held, is_deferred_script
 
 pytestmark = [
     pytest.mark.browser,
@@ -27,23 +27,9 @@ expect.set_options(timeout=15_000)
 
 
 @pytest.fixture
-def owner() -> User:
-    return make_user("ada")
-
-
-@pytest.fixture
-def visit(chromium: Chromium, endpoint: ChatServer, owner: User) -> Iterator[Callable[..., None]]:
-    """Runs steps on a page where `ada` has just signed in."""
-    with running_site() as address:
-
-        def visit_signed_in(steps: Steps, *, javascript: bool = True, width: int = 1280, height: int = 800) -> None:
-            def sign_in_first(page: Page) -> None:
-                sign_in(page)
-                steps(page)
-
-            chromium.visit(address, sign_in_first, javascript=javascript, width=width, height=height)
-
-        yield visit_signed_in
+def visit(chromium: Chromium, site: str, owner: User) -> Callable[..., None]:
+    """Runs steps on a page of a server whose chats are answered, where the owner is signed in."""
+    return partial(chromium.visit, site, visitor=owner)
 
 
 def send(page: Page, text: str) -> None:
@@ -113,7 +99,7 @@ def test_a_reply_is_stopped_and_the_chat_goes_on(visit: Callable[..., None], end
         expect(page.locator(".is-draft")).to_have_count(0)
         assert page.locator(".message.is-user").count() == 3
 
-    visit(at_every_width(steps))
+    at_every_width(visit, steps)
     release.set()
     assert set(Conversation.objects.values_list("turn_count", flat=True)) == {3}
 
@@ -182,27 +168,27 @@ def test_without_an_endpoint_the_composer_says_how_to_set_one_up(
 
 
 def test_agents_are_made_changed_and_chosen(visit: Callable[..., None], endpoint: ChatServer) -> None:
-    def steps(page: Page) -> None:
-        page.goto("/agents/new")
-        page.get_by_label("Name").fill("Baker")
+    def steps(page: Page, width: int) -> None:
+        page.get_by_label("Name").fill(f"Baker {width}")
         page.get_by_label("System prompt").fill("You bake.")
         page.get_by_label("Leave the oldest messages out").check()
         page.get_by_label("Shorten the output of tools").check()
         page.get_by_role("button", name="Save").click()
         expect(page.locator(".notice")).to_contain_text("is saved")
         page.goto("/chat")
-        page.get_by_label("Who answers").select_option(label="Baker")
+        page.get_by_label("Who answers").select_option(label=f"Baker {width}")
         send(page, "Hello")
         expect(page.locator(".message.is-assistant[data-turn]")).to_contain_text("You said: Hello")
 
-    visit(steps, **PHONE)
-    assert endpoint.requests[0]["messages"][0] == {"role": "system", "content": "You bake."}
-    assert [tool["function"]["name"] for tool in endpoint.requests[0]["tools"]] == ["ConversationSearch"]
+    at_every_width(visit, steps, at="/agents/new")
+    assert len(endpoint.requests) == len(WIDTHS)
+    for request in endpoint.requests:
+        assert request["messages"][0] == {"role": "system", "content": "You bake."}
+        assert [tool["function"]["name"] for tool in request["tools"]] == ["ConversationSearch"]
 
 
 def test_an_endpoint_is_tried_and_its_models_are_listed(visit: Callable[..., None], endpoint: ChatServer) -> None:
-    def steps(page: Page) -> None:
-        page.goto("/agents/new")
+    def steps(page: Page, _: int) -> None:
         page.get_by_role("button", name="Test the endpoint").click()
         expect(page.locator("#endpoint-check")).to_contain_text("The endpoint answers with")
         page.get_by_text("Its models", exact=True).click()
@@ -212,45 +198,52 @@ def test_an_endpoint_is_tried_and_its_models_are_listed(visit: Callable[..., Non
         page.get_by_role("button", name="Test the endpoint").click()
         expect(page.locator("#endpoint-check .error")).to_contain_text("Your account may not use the endpoint")
 
-    visit(steps)
+    at_every_width(visit, steps, at="/agents/new")
 
 
-def test_a_new_chat_stands_in_the_list_at_once(visit: Callable[..., None], endpoint: ChatServer) -> None:
-    endpoint.scripts.extend(says("The first answer.") for _ in WIDTHS)
+def test_a_new_chat_stands_in_the_list_while_it_is_answered(visit: Callable[..., None], endpoint: ChatServer) -> None:
+    releases = {width: threading.Event() for width in WIDTHS}
+    endpoint.scripts.extend(Script((Say("The first"), Hold(release), Say(" answer."))) for release in releases.values())
 
     def steps(page: Page, width: int) -> None:
-        page.goto("/chat")
         send(page, f"Which flour for {width} loaves?")
         expect(page.locator("#results .item-title").first).to_have_text(f"Which flour for {width} loaves?")
+        expect(page.locator(".is-draft.is-assistant")).to_contain_text("The first")
+        releases[width].set()
         expect(page.locator(".message.is-assistant[data-turn]")).to_contain_text("The first answer.")
+        foot, rail = page.locator("[data-composer]").bounding_box(), page.locator(".rail").bounding_box()
+        assert foot
+        assert rail
+        below = rail["y"] if width <= ONE_PANE else PHONE["height"]
+        assert 0 <= below - foot["y"] - foot["height"] <= 24, "the composer stands at the foot of the pane"
 
-    visit(at_every_width(steps))
+    at_every_width(visit, steps, at="/chat")
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-def test_a_failed_question_is_asked_again(visit: Callable[..., None], endpoint: ChatServer, width: int) -> None:
-    endpoint.scripts.extend([fails(500, "out of memory"), says("Now it works.")])
+def test_a_failed_question_is_asked_again(visit: Callable[..., None], endpoint: ChatServer) -> None:
+    for _ in WIDTHS:
+        endpoint.scripts.extend([fails(500, "out of memory"), says("Now it works.")])
 
-    def steps(page: Page) -> None:
-        page.goto("/chat")
+    def steps(page: Page, width: int) -> None:
         send(page, "Hello?")
         expect(page.get_by_text("out of memory")).to_have_count(1)
+        expect(page.get_by_role("button", name="Retry")).to_have_count(1)
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         page.get_by_role("button", name="Retry").click()
         expect(page.locator(".message.is-assistant").last).to_contain_text("Now it works.")
         expect(page.get_by_role("textbox", name="Message")).to_be_in_viewport()
 
-    visit(steps, width=width)
+    at_every_width(visit, steps, at="/chat")
 
 
 def test_a_retry_takes_the_answer_s_place_and_an_edit_the_question_s(
-    visit: Callable[..., None], endpoint: ChatServer, owner: User
+    visit: Callable[..., None], endpoint: ChatServer
 ) -> None:
-    endpoint.scripts.extend([says("Some flour."), says("Rye flour."), says("Wheat flour."), says("Oat flour.")])
+    for _ in WIDTHS:
+        endpoint.scripts.extend(says(f"{flour} flour.") for flour in ("Some", "Rye", "Wheat", "Oat"))
     questions, live = (f".message.is-{kind}:not(:has(.superseded))" for kind in ("user", "assistant"))
 
-    def steps(page: Page) -> None:
-        page.goto("/chat")
+    def steps(page: Page, _: int) -> None:
         send(page, "Which flour for bread?")
         expect(page.locator(live)).to_contain_text("Some flour.")
         page.get_by_role("button", name="Retry").click()
@@ -270,11 +263,11 @@ def test_a_retry_takes_the_answer_s_place_and_an_edit_the_question_s(
         page.get_by_role("button", name="Retry").click()
         expect(page.locator(live)).to_contain_text("Oat flour.")
         expect(page.locator(".superseded")).to_have_count(6)
+        expect(page.locator(".is-draft")).to_have_count(0)
 
-    visit(steps)
-    chat = Conversation.objects.get()
-    assert (chat.turn_count, chat.message_count) == (1, 8)
-    assert [len(request["messages"]) for request in endpoint.requests] == [1, 1, 1, 1]
+    at_every_width(visit, steps, at="/chat")
+    assert list(Conversation.objects.values_list("turn_count", "message_count")) == [(1, 8)] * len(WIDTHS)
+    assert {len(request["messages"]) for request in endpoint.requests} == {1}
 
 
 def test_an_earlier_question_is_edited_without_javascript(visit: Callable[..., None], endpoint: ChatServer) -> None:
@@ -298,50 +291,32 @@ def test_an_earlier_question_is_edited_without_javascript(visit: Callable[..., N
 
 
 def test_a_chat_gets_a_title_and_the_list_shows_it(visit: Callable[..., None], endpoint: ChatServer) -> None:
-    endpoint.scripts.append(says("Rye, mostly."))
-    endpoint.titles.append("**Flour for “rye” bread.**\nIt is about flour")
+    endpoint.scripts.extend(says("Rye, mostly.") for _ in WIDTHS)
+    endpoint.titles.extend("**Flour for “rye” bread.**\nIt is about flour" for _ in WIDTHS)
 
-    def steps(page: Page) -> None:
-        page.goto("/chat")
+    def steps(page: Page, _: int) -> None:
         send(page, "Which flour do I take for a loaf of rye bread, please?")
         expect(page.get_by_role("heading", level=1)).to_have_text("Flour for “rye” bread")
         expect(page).to_have_title("Flour for “rye” bread · convmemory")
         expect(page.locator("#results .item-title").first).to_have_text("Flour for “rye” bread")
 
-    visit(steps)
+    at_every_width(visit, steps, at="/chat")
 
 
-def test_a_new_chat_is_listed_while_it_is_answered(visit: Callable[..., None], endpoint: ChatServer) -> None:
-    release = threading.Event()
-    endpoint.scripts.append(Script((Say("Once"), Hold(release))))
-
-    def steps(page: Page) -> None:
-        page.goto("/chat")
-        send(page, "Tell me a story")
-        expect(page.locator("#results .item-title").first).to_have_text("Tell me a story")
-        expect(page.locator(".is-draft.is-assistant")).to_contain_text("Once")
-        release.set()
-        expect(page.locator(".is-draft")).to_have_count(0)
-
-    visit(steps)
-
-
-@pytest.mark.parametrize("cited", ["Feed it once a week [1].", "Feed it once a week [1]({url})."])
-def test_a_citation_leads_to_the_turn(
-    visit: Callable[..., None], endpoint: ChatServer, owner: User, cited: str
-) -> None:
+def test_a_citation_leads_to_the_turn(visit: Callable[..., None], endpoint: ChatServer, owner: User) -> None:
     old = make_conversation(owner, exchange(("how do I feed a sourdough starter?", "Once a week.")), title="Bread")
     index_conversation(conversation_id=old.pk)
+    turn = f"/conversations/{old.pk}?turn=0"
     releases = {width: threading.Event() for width in WIDTHS}
-    for release in releases.values():
-        answer = Script((Say(cited.format(url=f"/conversations/{old.pk}?turn=0")), Hold(release), Say(" Or `x[1]`.")))
+    for number, release in enumerate(releases.values()):
+        cited = ("Feed it once a week [1].", f"Feed it once a week [1]({turn}).")[number % 2]
+        answer = Script((Say(cited), Hold(release), Say(" Or `x[1]`.")))
         endpoint.scripts.extend([calls("ConversationSearch", {"query": "feeding the sourdough starter"}), answer])
 
     def steps(page: Page, width: int) -> None:
-        page.goto("/chat")
         send(page, "How often do I feed the starter?")
         citation = page.locator("a.citation")
-        expect(page.locator(".is-draft a.citation")).to_have_attribute("href", f"/conversations/{old.pk}?turn=0")
+        expect(page.locator(".is-draft a.citation")).to_have_attribute("href", turn)
         releases[width].set()
         expect(page.locator(".is-draft")).to_have_count(0)
         expect(citation).to_have_text("1")
@@ -349,7 +324,7 @@ def test_a_citation_leads_to_the_turn(
         expect(page.get_by_role("heading", level=1)).to_have_text("Bread")
         expect(page.locator("#turn-0")).to_be_in_viewport()
 
-    visit(at_every_width(steps))
+    at_every_width(visit, steps, at="/chat")
 
 
 def test_an_agent_s_own_endpoint_is_enough_to_chat(
@@ -380,22 +355,23 @@ def test_an_agent_s_own_endpoint_is_enough_to_chat(
 
 
 def test_markdown_is_laid_out_while_it_comes(visit: Callable[..., None], endpoint: ChatServer) -> None:
-    release = threading.Event()
     text = "# Plan\n\n- **one**\n- `two` <b>\n\n```python\nprint(1)"
-    endpoint.scripts.append(Script((Say(text), Hold(release), Say("\n```\n"))))
+    releases = {width: threading.Event() for width in WIDTHS}
+    endpoint.scripts.extend(Script((Say(text), Hold(release), Say("\n```\n"))) for release in releases.values())
 
-    def steps(page: Page) -> None:
-        page.goto("/chat")
+    def steps(page: Page, width: int) -> None:
         send(page, "A plan?")
         draft = page.locator(".is-draft.is-assistant")
         expect(draft.get_by_role("heading", name="Plan")).to_be_visible()
         expect(draft.locator("li strong")).to_have_text("one")
         expect(draft.locator("li").last).to_have_text("two <b>")
         expect(draft.locator(".code pre")).to_have_text("print(1)")
-        release.set()
+        expect(page.get_by_role("textbox", name="Message")).to_be_in_viewport()
+        releases[width].set()
         expect(page.locator(".is-draft")).to_have_count(0)
+        expect(page.locator(".message.is-assistant .code pre")).to_contain_text("print(1)")
 
-    visit(steps)
+    at_every_width(visit, steps, at="/chat")
 
 
 def test_a_message_sent_before_the_scripts_are_there_is_answered(

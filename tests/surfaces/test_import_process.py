@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,9 @@ from django_q.models import OrmQ
 
 from convmemory.accounts.keys import create_key
 from convmemory.conversations import tasks
+from convmemory.conversations.import_models import Import
 from convmemory.conversations.imports import queue_import
-from convmemory.conversations.models import Conversation, Import, Message
+from convmemory.conversations.models import Conversation, Message
 from convmemory.core import child_process
 from tests.factories import make_user
 from tests.support.importing import let_children_in, uploads
@@ -206,7 +208,9 @@ def children() -> list[psutil.Process]:
 
 
 def is_of_imports(process: psutil.Process | None) -> bool:
-    return process is not None and "convmemory.conversations.import_child" in process.cmdline()
+    with suppress(psutil.NoSuchProcess):  # others that this one has started end when they like
+        return process is not None and "convmemory.conversations.import_child" in process.cmdline()
+    return False
 
 
 def wait_until(done: Callable[[], bool]) -> None:

@@ -12,7 +12,8 @@ from django.test import Client
 
 from convmemory.accounts.keys import create_key
 from convmemory.conversations import tasks
-from convmemory.conversations.models import Conversation, Import
+from convmemory.conversations.import_models import Import
+from convmemory.conversations.models import Conversation
 from tests.factories import make_user
 from tests.support.importing import run_at_once, uploads
 

@@ -9,7 +9,8 @@ from django.utils import timezone
 from django.utils.translation import override
 from pytest_django import DjangoAssertNumQueries
 
-from convmemory.conversations.models import Import, Message
+from convmemory.conversations.import_models import Import
+from convmemory.conversations.models import Message
 from convmemory.conversations.statistics import Day, count_changed
 from convmemory.core.fair_queue import asked_for
 from search.adapters.conversations import index_conversation

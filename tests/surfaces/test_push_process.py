@@ -13,7 +13,8 @@ from django.conf import settings as django_settings
 from django.contrib.auth.models import User
 
 from convmemory.accounts.keys import create_key
-from convmemory.conversations.models import Conversation, Import, KeptUpload, Message
+from convmemory.conversations.import_models import Import, KeptUpload
+from convmemory.conversations.models import Conversation, Message
 from tests.factories import make_user
 from tests.support.importing import let_children_in
 from tests.support.site import running_site

@@ -1,14 +1,17 @@
 """A trial, not a test: an installation of several machines loses one of each kind while people write and search.
 
 `python -m tests.trials.machines` starts PostgreSQL with a replica that is reached over TCP, Redis, two web processes
-and two workers on scratch folders. Turns are sent to both webs while others search without a pause; on the way a
-worker, a web process and the replica are killed and started again. As behind a proxy, a request that a web process
-does not take is sent to the other. It ends with 1 if a search failed, if a turn is missing or is embedded twice.
+and two workers on scratch folders. As many people as there are groups (`--groups 1`: one of both) are spread over
+these, one in each. Turns are sent to both webs while others search without a pause; on the way a worker, a web process
+and the replica are killed and started again. As behind a proxy, a request that a web process does not take is sent to
+the other. It ends with 1 if a search failed, or if a turn is missing, embedded twice or not found by its owner alone.
 """
 
 import argparse
+import json
 import random
 import shutil
+import signal
 import sys
 import tempfile
 import threading
@@ -28,7 +31,13 @@ from tests.support.fleet import STATE, TURNS_PER_CONVERSATION, TWICE, WORDS, Fle
 from tests.support.replica import StreamingReplica, replica_of
 from tests.trials.hostile import p95
 
+GROUPS = 8
 SEARCHERS, SEARCH_PAUSE_S = 2, 0.2
+SPREAD = """
+SELECT
+    (SELECT count(DISTINCT tableoid) FROM conversations_conversation),
+    (SELECT count(DISTINCT tableoid) FROM search_itemembedding)
+"""
 TRIES, TRY_PAUSE_S = 40, 0.25  # a proxy looks for a web process that answers for ten seconds
 
 
@@ -55,15 +64,28 @@ class People:
                 time.sleep(TRY_PAUSE_S)
         raise ConnectionError("no web process answers")
 
+    def writer_of(self, number: int) -> int:
+        """The person who writes the conversation of that number."""
+        return number % len(self.made.keys)
+
     def write(self, number: int) -> None:
-        body = conversation(number)
-        self.through_any_web(lambda web: self.made.post(f"{web}/api/v1/conversations", body))
+        body, person = conversation(number), self.writer_of(number)
+        self.through_any_web(lambda web: self.made.post(f"{web}/api/v1/conversations", body, person=person))
+
+    def finders(self, number: int) -> list[int]:
+        """The people who find the conversation of that number."""
+        query = f"/api/v1/conversations/search?query=note%20{number}-0"
+        return [person for person in range(len(self.made.keys)) if f'"Notes {number}"' in self._answer(query, person)]
+
+    def _answer(self, query: str, person: int) -> str:
+        return json.dumps(self.through_any_web(lambda web: self.made.ask(web + query, person=person)))
 
     def search_once(self) -> None:
         query = f"/api/v1/conversations/search?query=what%20of%20{random.choice(WORDS)}%20{random.choice(WORDS)}"
+        person = random.randrange(len(self.made.keys))
         started = time.monotonic()
         try:
-            self.through_any_web(lambda web: self.made.ask(web + query))
+            self.through_any_web(lambda web: self.made.ask(web + query, person=person))
         except (OSError, HTTPException) as error:
             self.failures.append(repr(error))
         self.searches.append(time.monotonic() - started)
@@ -87,11 +109,16 @@ class People:
 
 
 @contextmanager
-def replicated_fleet(folder: Path) -> Iterator[tuple[Fleet, StreamingReplica]]:
-    """Two webs that read from a replica on an address of its own; `Fleet.stop` ends what they started."""
+def replicated_fleet(folder: Path, *, groups: int) -> Iterator[tuple[Fleet, StreamingReplica]]:
+    """Two webs that read from a replica on an address of its own, on a database with that many groups of owners.
+
+    `Fleet.stop` ends what they started.
+    """
     made = Fleet(folder)
     try:
-        made.start_servers()
+        made.start_servers(people=groups)
+        if groups > 1:
+            print(made.manage("distribute", "--groups", str(groups)), flush=True)
         primary = {
             "host": str(embedded.join(folder / "postgres")),
             "port": str(configuration.PORT),
@@ -117,25 +144,29 @@ def run(made: Fleet, replica: StreamingReplica, *, turns: int, timeout_s: float)
     say = _Story(started, made)
     with people.searching(), ThreadPoolExecutor(4) as pool:
         sent = [pool.submit(people.write, number) for number in range(conversations)]
-        say.wait_for_turns(turns // 10, timeout_s)
-        made.kill("worker-1")
-        made.start_worker("worker-3")
-        say("a worker was killed, another started")
-        say.wait_for_turns(turns // 4, timeout_s)
-        made.restart_web(0)
-        say("a web process was killed and started again")
-        say.wait_for_turns(turns // 2, timeout_s)
-        replica.kill()
-        say("the replica was killed")
-        say.wait_for_turns(turns * 3 // 4, timeout_s)
-        replica.start()
-        say("the replica was started again")
-        for one in sent:
-            one.result()
-        wait_until(lambda: made.rows(STATE)[1] == conversations, "the index", timeout_s)
-        replica.catch_up()
-        say("everything is indexed, and the replica has it")
-    return people, _wrong(made, turns)
+        try:
+            say.wait_for_turns(turns // 10, timeout_s)
+            made.kill("worker-1")
+            made.start_worker("worker-3")
+            say("a worker was killed, another started")
+            say.wait_for_turns(turns // 4, timeout_s)
+            made.restart_web(0)
+            say("a web process was killed and started again")
+            say.wait_for_turns(turns // 2, timeout_s)
+            replica.kill()
+            say("the replica was killed")
+            say.wait_for_turns(turns * 3 // 4, timeout_s)
+            replica.start()
+            say("the replica was started again")
+            for one in sent:
+                one.result()
+            wait_until(lambda: made.rows(STATE)[1] == conversations, "the index", timeout_s)
+            replica.catch_up()
+            say("everything is indexed, and the replica has it")
+        finally:
+            for one in sent:
+                one.cancel()  # of a run that was cut short
+    return people, [*_wrong(made, turns), *_misfound(people, conversations)]
 
 
 @dataclass(slots=True)
@@ -159,9 +190,23 @@ def _wrong(made: Fleet, turns: int) -> list[str]:
     found = {"stored turns": (stored, turns), "embedded turns": (embedded_turns, turns)}
     found |= {"turns embedded twice": (doubled_turns, 0), "passages made twice": (doubled_passages, 0)}
     found |= {"messages without a passage, or the reverse": (missing, 0)}
+    with_turns, with_vectors = made.rows(SPREAD)
+    found |= {"groups with conversations": (with_turns, len(made.keys))}
+    found |= {"groups with vectors": (with_vectors, len(made.keys))}
     wrong = [f"{what}: {seen}, not {meant}" for what, (seen, meant) in found.items() if seen != meant]
     logged = ((name, line) for name in made.processes for line in made.log(name).splitlines() if '"ERROR"' in line)
     return wrong + [f"{name} logged {line[:300]} … {line[-600:]}" for name, line in logged]
+
+
+def _misfound(people: People, conversations: int) -> list[str]:
+    """Of the last conversation of each person those that others find, or that their writers do not."""
+    last = range(max(0, conversations - len(people.made.keys)), conversations)
+    found = {number: people.finders(number) for number in last}
+    return [
+        f"conversation {number} of person {people.writer_of(number)} is found by {finders}"
+        for number, finders in found.items()
+        if finders != [people.writer_of(number)]
+    ]
 
 
 def report(people: People, wrong: list[str]) -> int:
@@ -178,12 +223,14 @@ def report(people: People, wrong: list[str]) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--turns", type=int, default=5_000)
+    parser.add_argument("--groups", type=int, default=GROUPS, help="groups of owners, each with one person")
     parser.add_argument("--timeout", type=float, default=3_600)
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended from outside"))  # so that what it started ends, too
     folder = Path(tempfile.mkdtemp(prefix="convmemory-machines-"))
     folder.chmod(0o755)
     try:
-        with replicated_fleet(folder) as (made, replica):
+        with replicated_fleet(folder, groups=options.groups) as (made, replica):
             return report(*run(made, replica, turns=options.turns, timeout_s=options.timeout))
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -50,7 +50,7 @@ def user_texts(content: object) -> list[str]:
     return [text for text in texts if isinstance(text, str) and text.strip()]
 
 
-def holds_tool_results(content: object) -> bool:
+def has_tool_results(content: object) -> bool:
     """Whether a user line brings tool results."""
     blocks = content if isinstance(content, list) else []
     return any(mapping_of(block).get("type") == "tool_result" for block in blocks)
@@ -60,7 +60,7 @@ def read_prompt(line: Mapping[str, Any]) -> Prompt:
     """What a person typed in this user line, and what the harness put there."""
     content = mapping_of(line.get("message")).get("content")
     texts = user_texts(content)
-    by_person = _written_by_person(line, has_results=holds_tool_results(content))
+    by_person = _written_by_person(line, has_results=has_tool_results(content))
     if by_person is False:
         return Prompt(typed="", harness="\n\n".join(texts))
     typed, harness = [], []
@@ -111,12 +111,12 @@ def _without_wrappers(text: str) -> tuple[str, str]:
     while found := _wrapper_end(text, start):
         wrapped.append(text[start:found])
         first = start = _skip_space(text, found)
-    said_end = _skip_space_back(text, end, first)
+    text_end = _skip_space_back(text, end, first)
     while (
-        text.endswith(_REMINDER_END, first, said_end) and (at := text.rfind(_REMINDER_START, first, said_end)) > first
+        text.endswith(_REMINDER_END, first, text_end) and (at := text.rfind(_REMINDER_START, first, text_end)) > first
     ):
-        wrapped.append(text[at:said_end])
-        end = said_end = _skip_space_back(text, at, first)
+        wrapped.append(text[at:text_end])
+        end = text_end = _skip_space_back(text, at, first)
     said = text[first:end]
     return (said if said.strip() else ""), "\n\n".join(wrapped)
 

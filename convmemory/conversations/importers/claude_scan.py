@@ -13,7 +13,7 @@ from convmemory.conversations.drafts import TITLE_CHARS
 from convmemory.conversations.importers.base import FileReport
 from convmemory.conversations.importers.claude_prompts import (
     Prompt,
-    holds_tool_results,
+    has_tool_results,
     read_prompt,
     user_texts,
 )
@@ -170,7 +170,7 @@ def _kind(value: Mapping[str, Any], kind: str, prompt: Prompt) -> Kind:
         return Kind.ANSWER
     if prompt.typed:
         return Kind.PROMPT
-    return Kind.OTHER if holds_tool_results(mapping_of(value.get("message")).get("content")) else Kind.BESIDE
+    return Kind.OTHER if has_tool_results(mapping_of(value.get("message")).get("content")) else Kind.BESIDE
 
 
 def _scan_queue_operation(scan: Scan, item: JsonObject) -> None:

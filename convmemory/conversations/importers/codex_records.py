@@ -59,7 +59,7 @@ class RecordReader:
     def read(self, record: JsonObject, *, superseded: bool = False) -> Iterator[MessageDraft]:
         """The record's messages; `superseded` where the whole record is."""
         kind, payload = parted(record.value)
-        self._note_turn(kind, payload)
+        self._scan_turn(kind, payload)
         drafts = self._drafts(kind, payload)
         if self._turn_id in self.scan.inherited:
             return
@@ -81,7 +81,7 @@ class RecordReader:
             self.report.unknown(kind or "(no type)")
         return iter(())
 
-    def _note_turn(self, kind: str, payload: Mapping[str, Any]) -> None:
+    def _scan_turn(self, kind: str, payload: Mapping[str, Any]) -> None:
         passed = mapping_of(payload.get("internal_chat_message_metadata_passthrough"))
         if kind in ("turn_context", "event_msg", "response_item"):
             self._turn_id = text_of(payload.get("turn_id")) or text_of(passed.get("turn_id")) or self._turn_id
@@ -101,9 +101,9 @@ class RecordReader:
         if payload.get("type") == "item_completed":
             yield from self._item(mapping_of(payload.get("item")))
         elif payload.get("type") == "agent_message" and not self.scan.has_answers:
-            yield from self._said(text_of(payload.get("message")))
+            yield from self._assistant_message(text_of(payload.get("message")))
 
-    def _said(self, text: str) -> Iterator[MessageDraft]:
+    def _assistant_message(self, text: str) -> Iterator[MessageDraft]:
         if text.strip():
             key = self.keys.key("assistant", text, scope=self._turn_id)
             yield MessageDraft("assistant", (_text(text),), model=self._model, source_key=key)
@@ -169,7 +169,7 @@ class RecordReader:
         kind = text_of(item.get("type"))
         if kind in ("AgentMessage", "Plan") and (kind == "Plan" or not self.scan.has_answers):
             text = joined(item.get("content")) or text_of(item.get("text"))
-            yield from self._said(text)
+            yield from self._assistant_message(text)
         elif kind == "Reasoning" and not self.scan.has_answers:
             yield from self._thinking([*_texts(item.get("summary_text")), *_texts(item.get("raw_content"))])
         elif kind in ("CommandExecution", "FileChange", "McpToolCall", "Extension") and not self.scan.has_calls:

@@ -107,10 +107,10 @@ def scan_rollout(path: Path, report: FileReport) -> Scan:
         kind, payload = parted(record.value)
         scan.created_at = scan.created_at or first_time(payload if kind == "session_meta" else record.value)
         if kind == "session_meta":
-            _note_meta(scan, payload)
+            _scan_meta(scan, payload)
         elif kind == "event_msg":
-            _note_event(scan, payload)
-        _note_items(scan, kind, payload)
+            _scan_event(scan, payload)
+        _scan_items(scan, kind, payload)
         prompt = prompt_of(kind, payload)
         if prompt:
             scan.steps.append(_Prompt(prompt[0], _digest(prompt[1])))
@@ -166,7 +166,7 @@ def joined(content: object) -> str:
     return "\n\n".join(filter(None, (text_of(mapping_of(block).get("text")) for block in blocks)))
 
 
-def _note_meta(scan: Scan, payload: Mapping[str, Any]) -> None:
+def _scan_meta(scan: Scan, payload: Mapping[str, Any]) -> None:
     """The session's own record; it is repeated at each resumption, the first one counts."""
     scan.cwd = scan.cwd or text_of(payload.get("cwd"))
     scan.version = text_of(payload.get("cli_version")) or scan.version
@@ -177,7 +177,7 @@ def _note_meta(scan: Scan, payload: Mapping[str, Any]) -> None:
     )
 
 
-def _note_event(scan: Scan, payload: Mapping[str, Any]) -> None:
+def _scan_event(scan: Scan, payload: Mapping[str, Any]) -> None:
     if payload.get("type") == "thread_name_updated":
         scan.name = one_line(text_of(payload.get("thread_name")), 300) or scan.name
     turns = payload.get("num_turns")
@@ -185,7 +185,7 @@ def _note_event(scan: Scan, payload: Mapping[str, Any]) -> None:
         scan.steps.append(_RollBack(turns))
 
 
-def _note_items(scan: Scan, kind: str, payload: Mapping[str, Any]) -> None:
+def _scan_items(scan: Scan, kind: str, payload: Mapping[str, Any]) -> None:
     inner = payload.get("type")
     if kind == "turn_context":
         scan.cwd = scan.cwd or text_of(payload.get("cwd"))

@@ -108,7 +108,7 @@ def message_parts(value: Mapping[str, Any], *, role: Role, unknown: OnUnknown) -
     content = value.get("content")
     if content is None and value.get("role") is None:
         return tuple(content_parts([value], unknown=unknown))  # an item of the Responses API
-    if role == "tool" and not _holds_results(content):
+    if role == "tool" and not _has_results(content):
         if not {"content", "output"} & value.keys():
             raise InvalidInput("A tool message has no content: give what the tool answered.")
         return (tool_result(value),)
@@ -151,7 +151,7 @@ def content_parts(content: object, *, unknown: OnUnknown = refuse_unknown) -> li
         if found is None:
             unknown(_kind_of(block) if isinstance(block, Mapping) else type(block).__name__)
             kept = kept_as_text(block)
-            found = [ToolResultPart("", part.text) for part in kept] if _holds_results(content) else kept
+            found = [ToolResultPart("", part.text) for part in kept] if _has_results(content) else kept
         parts.extend(found)
     return parts
 
@@ -236,7 +236,7 @@ def _result_piece(item: object) -> str:
     return clean(json.dumps(value_without_payloads(item), ensure_ascii=False, default=str))
 
 
-def _holds_results(content: object) -> bool:
+def _has_results(content: object) -> bool:
     """Whether a tool message brings its own result blocks."""
     blocks: Iterable[object] = content if isinstance(content, (list, tuple)) else ()
     return any(isinstance(block, Mapping) and str(block.get("type")).endswith("tool_result") for block in blocks)

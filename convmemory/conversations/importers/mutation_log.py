@@ -39,7 +39,7 @@ def _changed(root: dict[str, Any], item: JsonObject) -> bool:
     *above, last = ["value", *keys]
     parent: Any = root
     for key in above:
-        if not _holds(parent, key):
+        if not _contains(parent, key):
             return False
         parent = parent[key]
     if kind == PUSH:
@@ -47,7 +47,7 @@ def _changed(root: dict[str, Any], item: JsonObject) -> bool:
     return _put(parent, last, item.value) if kind == SET else _delete(parent, last)
 
 
-def _holds(parent: Any, key: object) -> bool:
+def _contains(parent: Any, key: object) -> bool:
     if isinstance(parent, list):
         return isinstance(key, int) and not isinstance(key, bool) and 0 <= key < len(parent)
     return isinstance(parent, dict) and isinstance(key, str) and key in parent
@@ -57,16 +57,16 @@ def _put(parent: Any, key: Any, change: Mapping[str, Any]) -> bool:
     if isinstance(parent, list) and key == len(parent) and not isinstance(key, bool):
         parent.append(change.get("v"))
         return True
-    if not (_holds(parent, key) or (isinstance(parent, dict) and isinstance(key, str))):
+    if not (_contains(parent, key) or (isinstance(parent, dict) and isinstance(key, str))):
         return False
     parent[key] = change.get("v")
     return True
 
 
 def _push(parent: Any, key: Any, change: Mapping[str, Any]) -> bool:
-    if not _holds(parent, key) and isinstance(parent, dict) and isinstance(key, str):
+    if not _contains(parent, key) and isinstance(parent, dict) and isinstance(key, str):
         parent[key] = []
-    target = parent[key] if _holds(parent, key) else None
+    target = parent[key] if _contains(parent, key) else None
     values, start = change.get("v", []), change.get("i")
     if not isinstance(target, list) or not isinstance(values, list):
         return False
@@ -77,7 +77,7 @@ def _push(parent: Any, key: Any, change: Mapping[str, Any]) -> bool:
 
 
 def _delete(parent: Any, key: Any) -> bool:
-    if not _holds(parent, key):
+    if not _contains(parent, key):
         return False
     if isinstance(parent, list):
         parent[key] = None  # as the log means it: the other places keep their numbers

@@ -42,13 +42,13 @@ def without_payloads(text: str) -> str:
         return text
     if _URL_SAFE_RUN.fullmatch(text):
         return _replaced(text)
-    if not _may_hold_runs(text):
+    if not _may_contain_runs(text):
         return text
     text = _RUN.sub(lambda match: _replaced(match[0]), text)
     return _WRAPPED.sub(lambda match: _replaced(match[0]), text)
 
 
-def _may_hold_runs(text: str) -> bool:
+def _may_contain_runs(text: str) -> bool:
     """A quick look that spares most texts the search: are there words as long as encoded lines?"""
     if len(text) > _MAX_QUICK_CHARS:
         return True

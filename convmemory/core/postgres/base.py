@@ -1,8 +1,7 @@
 """Django's PostgreSQL backend, which also runs the embedded server when `EMBEDDED_PATH` is set.
 
 The first connection of a process joins the server (`convmemory.core.embedded`) and uses its socket. A database that
-cannot be reached raises `DatabaseUnreachable`, which says what to do. A forked child abandons its parent's connection
-pools, because both would use the same sockets.
+cannot be reached raises `DatabaseUnreachable`, which says what to do.
 
 Each connection obeys `core/acting.py`: it logs in as the part of the program that uses it, and before the first
 statement for an owner it tells the server that owner and, with several owner groups, the group (`layout.py`); if groups
@@ -10,7 +9,6 @@ lie on other servers, these are told the owner in each transaction. A connection
 an owner.
 """
 
-import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,15 +16,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing.util import Finalize
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import psycopg
-from django.db import DEFAULT_DB_ALIAS, DatabaseError, connections, transaction
+from django.db import DEFAULT_DB_ALIAS, transaction
 from django.db.backends.base.base import NO_DB_ALIAS
 from django.db.backends.base.validation import BaseDatabaseValidation
 from django.db.backends.postgresql import base
 from django.db.backends.postgresql.client import DatabaseClient
-from django.db.utils import OperationalError
 from psycopg.pq import TransactionStatus
 
 from convmemory.core import acting, background, embedded, logins, replicas
@@ -35,7 +32,9 @@ from convmemory.core.errors import DatabaseUnavailable
 from convmemory.core.postgres import configuration
 from convmemory.core.postgres.client import EmbeddedDatabaseClient
 from convmemory.core.postgres.commits import named_as_they_are
+from convmemory.core.postgres.failures import ChangedInTransaction, DatabaseUnreachable, unreachable_message
 from convmemory.core.postgres.layout import ONE_GROUP, Layout, layout_of, note_layout
+from convmemory.core.postgres.pools import CLOSE_POOLS_PRIORITY, POOLS, Place, close_pools
 from convmemory.core.postgres.validation import DatabaseValidation
 from convmemory.core.sql import load_sql
 
@@ -44,16 +43,6 @@ OWNER_SETTING = "convmemory.owner"
 NO_ROLE = "none"
 WRITES = re.compile(r"\b(?:INSERT|UPDATE|DELETE|MERGE|COPY)\b", re.IGNORECASE)
 """In statements of this program: some that only lock rows are taken for writing, which does no harm."""
-
-CLOSE_POOLS_PRIORITY = embedded.LEAVE_PRIORITY + 5  # before the server is given up
-
-
-class DatabaseUnreachable(DatabaseUnavailable, OperationalError):
-    """The database did not accept a connection; the message says why and what to do."""
-
-
-class ChangedInTransaction(DatabaseError):
-    """The identity changed inside a transaction, whose connection is logged in with the identity it began with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +59,6 @@ class _SessionState:
 FRESH_SESSION = _SessionState()
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """What a connection is connected to: the log-in, and the replica, "" for the primary."""
-
-    login: Login = Login.SCHEMA
-    replica: str = ""
-
-
 class DatabaseWrapper(base.DatabaseWrapper):
     """A connection to the embedded server or to the one in DATABASE_URL.
 
@@ -88,19 +69,18 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     client_class: type[DatabaseClient] = EmbeddedDatabaseClient
     validation_class: type[BaseDatabaseValidation] = DatabaseValidation
-    _pools_of_places: ClassVar[dict[_Place, dict[str, Any]]] = {}  # each by alias
 
     def __init__(self, settings_dict: dict[str, Any], alias: str = DEFAULT_DB_ALIAS) -> None:
         super().__init__(settings_dict, alias)
-        self._place = _Place()
+        self._place = Place()
         self._writers: set[int] = set()
         if settings_dict.get("REPLICAS"):
-            self.execute_wrappers.append(self._note_write)
+            self.execute_wrappers.append(self._record_writes)
         self._session: _SessionState | None = FRESH_SESSION  # None: a rollback may have changed it
 
     @property
     def pool(self) -> Any:
-        self._connection_pools = self._pools_of_places.setdefault(self._place, {})  # the parent class looks there
+        self._connection_pools = POOLS.setdefault(self._place, {})  # the parent class looks there
         found = super().pool
         if found and self._place.replica:
             found.timeout = replicas.POOL_PATIENCE_S
@@ -118,7 +98,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         """The parameters with which the application logs in to a replica."""
         return self._parameters_of(self._place_of(Login.APP, name))
 
-    def _parameters_of(self, place: _Place) -> dict[str, Any]:
+    def _parameters_of(self, place: Place) -> dict[str, Any]:
         params: dict[str, Any] = super().get_connection_params()
         params.update(self.settings_dict.get("LOGINS", {}).get(place.login, {}))
         if self.embedded_path:
@@ -159,14 +139,14 @@ class DatabaseWrapper(base.DatabaseWrapper):
         if self.connection.autocommit:  # not while a transaction ends: that would begin another
             self._assume_role()
 
-    def _wanted_place(self) -> _Place:
+    def _wanted_place(self) -> Place:
         if self.alias == NO_DB_ALIAS:
-            return _Place()
+            return Place()
         who = acting.current()
         return self._place_of(who.login, replicas.replica_in_use() if who.owner_id is not None else "")
 
-    def _place_of(self, login: Login, replica: str) -> _Place:
-        return _Place(login if login in self.settings_dict.get("LOGINS", {}) else Login.SCHEMA, replica)
+    def _place_of(self, login: Login, replica: str) -> Place:
+        return Place(login if login in self.settings_dict.get("LOGINS", {}) else Login.SCHEMA, replica)
 
     def _assume_role(self) -> None:
         if not self.settings_dict.get("ASSUME_ROLES") or self.alias == NO_DB_ALIAS:
@@ -255,16 +235,16 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     # --- who has written --------------------------------------------------------------------------------
 
-    def _note_write(self, execute: Callable[..., Any], sql: Any, params: Any, many: bool, context: Any) -> Any:
+    def _record_writes(self, execute: Callable[..., Any], sql: Any, params: Any, many: bool, context: Any) -> Any:
         """Wraps each statement if there are replicas: after the transaction, records once who wrote."""
         result = execute(sql, params, many, context)
         owner_id = acting.current().owner_id
         if owner_id is not None and owner_id not in self._writers and _may_write(sql):
             self._writers.add(owner_id)
-            self.on_commit(partial(self._note_writer, owner_id))
+            self.on_commit(partial(self._record_writer, owner_id))
         return result
 
-    def _note_writer(self, owner_id: int) -> None:
+    def _record_writer(self, owner_id: int) -> None:
         self._writers.discard(owner_id)
         with acting.acting_for(owner_id), self.cursor() as cursor:
             cursor.execute(_note(), {"owner": owner_id})
@@ -338,15 +318,7 @@ def _may_write(statement: Any) -> bool:
 
 
 def _note() -> str:
-    return load_sql("convmemory.core", "note_position")
-
-
-def unreachable_message(conn_params: dict[str, Any], reason: psycopg.OperationalError) -> str:
-    place = f"{conn_params.get('host', 'localhost')}:{conn_params.get('port', 5432)}/{conn_params.get('dbname', '')}"
-    return (
-        f"The database at {place} does not accept a connection: {str(reason).partition(chr(10))[0]}. "
-        "Check DATABASE_URL (or leave it empty for the embedded PostgreSQL) and that the server runs."
-    )
+    return load_sql("convmemory.core", "record_position")
 
 
 def _forget_owner(connection: psycopg.Connection) -> None:
@@ -358,26 +330,3 @@ def _forget_owner(connection: psycopg.Connection) -> None:
         connection.execute(f"SET {OWNER_SETTING} = ''{setting_path}")
     except psycopg.Error:
         connection.close()
-
-
-def close_pools() -> None:
-    """Closes every pool of this process; the next query opens a new one."""
-    for pools in list(DatabaseWrapper._pools_of_places.values()):
-        while pools:
-            pools.popitem()[1].close()
-
-
-_inherited: list[object] = []
-
-
-def _leave_pools_to_the_parent() -> None:
-    for pools in list(DatabaseWrapper._pools_of_places.values()):
-        _inherited.extend(pools.values())  # kept: collecting a pool would wait for threads that a child does not have
-        pools.clear()
-    for wrapper in connections.all(initialized_only=True):
-        if hasattr(wrapper.connection, "_pool"):
-            _inherited.append(wrapper.connection)
-            wrapper.connection = None
-
-
-os.register_at_fork(after_in_child=_leave_pools_to_the_parent)

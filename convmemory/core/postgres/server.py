@@ -194,7 +194,7 @@ def _initdb(draft: Path, account: Account | None) -> None:
     if result.returncode:
         raise DatabaseUnavailable(f"The database folder could not be filled:\n{result.stdout.strip()}")
     with (draft / "postgresql.conf").open("a", encoding="utf-8") as file:
-        file.write("\n# Written anew at each start. Settings of your own: ALTER SYSTEM, or below this line.\n")
+        file.write("\n# Rewritten at each start. Put your own settings below this line, or use ALTER SYSTEM.\n")
         file.write("include_if_exists = 'convmemory.conf'\n")
 
 

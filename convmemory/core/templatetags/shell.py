@@ -1,6 +1,6 @@
-"""The rail of the page: the product's rooms, and the one that the present page belongs to.
+"""The rail of the page: the product's areas, and the one that the current page belongs to.
 
-Knows pages by the names of their addresses alone; a room whose address does not exist is left out.
+Knows pages by the names of their addresses alone; a destination whose address does not exist is left out.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ register = template.Library()
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class Destination:
     """One entry of the rail. It leads to the first of `addresses` that exists; `pages` are the others in it."""
 
     label: "StrOrPromise"
@@ -32,7 +32,7 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class RailEntry:
-    """An entry as it is drawn. `name` is what it is called where its label alone says too little."""
+    """An entry for the template. `name` is its accessible name if the label alone says too little."""
 
     label: "StrOrPromise"
     icon: str
@@ -48,14 +48,14 @@ OF_A_CONVERSATION = frozenset(
     }
 )  # fmt: skip
 
-ROOMS = (
-    Room(_("Search"), "search", ("search",)),
-    Room(_("Library"), "library", ("library", "home"), OF_A_CONVERSATION),
-    Room(_("Chat"), "chat", ("new-chat",), frozenset({"start-chat", "send"}), name=_("New chat")),
-    Room(_("Documents"), "note", ("documents",), frozenset({"document", "delete-document"})),
-    Room(_("Recall"), "recall", ("recall",)),
-    Room(_("Import"), "upload", ("import",), frozenset({"one-import", "undo-import"})),
-    Room(_("Statistics"), "chart", ("statistics",)),
+DESTINATIONS = (
+    Destination(_("Search"), "search", ("search",)),
+    Destination(_("Library"), "library", ("library", "home"), OF_A_CONVERSATION),
+    Destination(_("Chat"), "chat", ("new-chat",), frozenset({"start-chat", "send"}), name=_("New chat")),
+    Destination(_("Documents"), "note", ("documents",), frozenset({"document", "delete-document"})),
+    Destination(_("Recall"), "recall", ("recall",)),
+    Destination(_("Import"), "upload", ("import",), frozenset({"one-import", "undo-import"})),
+    Destination(_("Statistics"), "chart", ("statistics",)),
 )
 
 
@@ -67,16 +67,18 @@ def script_words() -> dict[str, str]:
 
 @register.simple_tag
 def rail_entries(request: HttpRequest) -> list[RailEntry]:
-    """The rooms, in order."""
+    """The entries, in order."""
     page = request.resolver_match.url_name if request.resolver_match else ""
-    return [entry for room in ROOMS if (entry := _entry(room, page or ""))]
+    return [entry for destination in DESTINATIONS if (entry := _entry(destination, page or ""))]
 
 
-def _entry(room: Room, page: str) -> RailEntry | None:
-    for name in room.addresses:
+def _entry(destination: Destination, page: str) -> RailEntry | None:
+    for name in destination.addresses:
         try:
             address = reverse(name)
         except NoReverseMatch:
             continue
-        return RailEntry(room.label, room.icon, address, room.name, page == name or page in room.pages)
+        return RailEntry(
+            destination.label, destination.icon, address, destination.name, page == name or page in destination.pages
+        )
     return None

@@ -1,7 +1,7 @@
-"""What `make bench` measures: speeds as figures and as ratios within one run.
+"""The benchmarks of `make bench`: speeds as figures and as ratios within one run.
 
-Each benchmark fills what it needs into the database at hand (a scratch one: `make bench` gives it
-its own folder) and returns named figures.
+Each benchmark fills the current database with what it needs (a scratch one: `make bench` gives it its own folder) and
+returns named figures.
 """
 
 import gc
@@ -41,7 +41,7 @@ QUERIES = 150
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One measured value, and what it should be."""
+    """One measured value, and its goal."""
 
     name: str
     value: float
@@ -53,7 +53,7 @@ class Figure:
 
 
 def scratch_user(name: str) -> User:
-    """A fresh user; whatever an earlier run left of the same name is deleted."""
+    """A fresh user; one with the same name from an earlier run is deleted."""
     User.objects.filter(username=name).delete()
     return User.objects.create_user(name)
 
@@ -92,7 +92,7 @@ def without_key(draft: MessageDraft) -> MessageDraft:
 
 
 def bench_import() -> list[Figure]:
-    """Importing 20,000 messages of JSON lines, then as many of a coding agent's session, without embedding."""
+    """Importing 20,000 messages of JSON lines, then as many from a coding agent's session, without embedding."""
     maker = TextMaker()
     spoken = [(role, maker.text(40)) for _ in range(10_000) for role in ("user", "assistant")]
     plain = [json.dumps({"role": role, "content": text}) for role, text in spoken]
@@ -158,7 +158,7 @@ def bench_embedding() -> list[Figure]:
 
 
 def timed_s(run: Callable[[], object]) -> float:
-    """Seconds that it takes."""
+    """How long the call takes, in seconds."""
     started = time.perf_counter()
     run()
     return time.perf_counter() - started
@@ -205,7 +205,7 @@ def bench_long() -> list[Figure]:
 
 
 def refresh_statistics() -> None:
-    """What autovacuum does in a running installation."""
+    """Does the work of autovacuum, which a scratch database has not had yet."""
     with schema_owner(), connection.cursor() as cursor:
         cursor.execute("VACUUM ANALYZE")
 
@@ -219,7 +219,7 @@ def _query_ms(owner: User, maker: TextMaker) -> list[float]:
 def search_ms(
     owner: User, maker: TextMaker, mode: str = "hybrid", filters: Filters = EVERYTHING, *, words: int = 8
 ) -> list[float]:
-    """Milliseconds of each of some searches, all different, after one to warm up; pages must be full."""
+    """Milliseconds of some searches, all different, after one to warm up; pages must be full."""
     queries = [SearchQuery(text=maker.question(words), mode=mode, filters=filters) for _ in range(QUERIES)]
     with acting_for(owner.pk):
         search(caller=owner, query=queries[0])

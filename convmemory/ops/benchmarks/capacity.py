@@ -22,7 +22,7 @@ CHUNKS_PER_TURN = 1.3
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What is stored. `chars_per_turn` is the text of all of a turn's messages."""
+    """The data to store. `chars_per_turn` is the text of all of a turn's messages."""
 
     users: int
     turns_per_user: int
@@ -63,7 +63,8 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a load comes to. Memory: the HNSW index, if there is one, must be in it, the working set should be."""
+    """The requirements of a load. Memory must contain the HNSW index, if there is one, and should contain the
+    working set."""
 
     lines: tuple[Line, ...]
     hnsw_bytes: int
@@ -114,13 +115,13 @@ def estimate(load: Load, costs: Mapping[str, Cost] = MEASURED) -> Estimate:
 
 
 def _needs_hnsw(load: Load) -> bool:
-    """Whether somebody has outgrown scans by codes; the index then holds everybody's passages."""
+    """Whether somebody has outgrown scans of codes; the index then covers everybody's passages."""
     return load.turns_per_user * load.passages_per_turn > SCANNED_PASSAGES
 
 
 @dataclass(frozen=True, slots=True)
 class _Size:
-    """Rows of a table, and what a row and its index entries take because of the texts' lengths and the vectors."""
+    """The number of a table's rows, and the size of a row and its index entries given text lengths and vectors."""
 
     table: str
     rows: int
@@ -165,7 +166,7 @@ def _line(size: _Size, cost: Cost) -> Line:
 
 
 def measured_costs(load: Load) -> dict[str, Cost]:
-    """Bytes per row of this installation's tables, where they have rows enough; what hangs on the load taken off.
+    """Bytes per row of this installation's tables with enough rows, without the part that depends on the load.
 
     Row counts are the planner's, so that nothing is scanned.
     """
@@ -182,6 +183,6 @@ def measured_costs(load: Load) -> dict[str, Cost]:
 
 
 def with_measured(load: Load) -> tuple[Estimate, list[str]]:
-    """The estimate with this installation's own bytes per row if they are known, and for which tables."""
+    """The estimate with this installation's own bytes per row where they are known, and the tables concerned."""
     own = measured_costs(load)
     return estimate(load, {**MEASURED, **own}), sorted(own)

@@ -1,4 +1,4 @@
-"""Whether documents are found as fast as turns: as many passages of each, of two owners, in one run."""
+"""Whether documents are found as fast as turns: equally many passages of each, of two owners, in one run."""
 
 from functools import partial
 
@@ -15,7 +15,7 @@ from search import vector_index
 from search.adapters.documents import facts_of, item_of
 from search.document_search import TURNS_ALONE, search_documents
 from search.indexing.documents import store_documents
-from search.indexing.noting import put_source
+from search.indexing.tracking import put_source
 from search.models import Source
 from search.searching import SearchQuery, search
 from search.vectors.texts import item_texts
@@ -25,7 +25,7 @@ SENTENCE_WORDS = 12
 
 
 def bench_documents() -> list[Figure]:
-    """Searches of 50,000 passages of documents, against searches of 50,000 passages of turns."""
+    """Searches of 50,000 passages of documents, compared with searches of 50,000 passages of turns."""
     speaker, reader = scratch_user("bench-turns"), scratch_user("bench-documents")
     space, maker = active_space(), TextMaker()
     vectors = VectorMaker(space.dimensions)

@@ -1,7 +1,7 @@
-"""The models that could be used here, and what a switch to each would take, in time and in bytes of database.
+"""The models that could be used here, and the cost of switching to each, in time and in bytes of database.
 
-Looks into the folders that it is given, beside the model of the settings and at the places of known spaces. Each model
-that can be run embeds a few made-up passages, by which its speed is known; nothing is written but notes about models.
+Examines the given folders, the model of the settings and the places of known spaces. Each usable model embeds a few
+synthetic passages to measure its speed; only facts about models are stored.
 """
 
 import time
@@ -45,7 +45,7 @@ VECTOR_TABLES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class SwitchCost:
-    """What embedding everything would take at most; `database_bytes` come on top of the present vectors."""
+    """The maximum cost of embedding everything; `database_bytes` are in addition to the present vectors."""
 
     texts: int
     tokens: int
@@ -55,7 +55,7 @@ class SwitchCost:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A model at a place. `problem` says why it cannot be used, and then there is no card."""
+    """A model at a place. `problem` says why it cannot be used; then there is no card."""
 
     place: str
     card: ModelCard | None = None
@@ -76,13 +76,13 @@ def list_choices(paths: Iterable[Path]) -> Iterator[Choice]:
 
 
 def write_int8_default(target: Path) -> None:
-    """The default model at eight bits, as a folder. Raises as `write_int8` does."""
+    """The default model with 8-bit weights, as a folder. Raises: like `write_int8`."""
     files = ModelFiles.of_bert(default_folder())
     write_int8(files, target.expanduser(), cache_folder=EmbeddingOptions.from_settings().cache_folder)
 
 
 def looks_like_a_model(path: Path) -> bool:
-    """A graph, or a folder with one or with a BERT's weights."""
+    """Whether it is a graph, or a folder with one or with a BERT's weights."""
     if path.is_file():
         return path.suffix == GRAPH_SUFFIX
     graphs = [*path.glob(f"*{GRAPH_SUFFIX}"), *path.glob(f"{GRAPH_FOLDER}/*{GRAPH_SUFFIX}")]
@@ -125,7 +125,7 @@ def _choice(options: EmbeddingOptions, active: EmbeddingSpace) -> Choice:
 
 
 def measure_rate(embedder: Embedder) -> float:
-    """Tokens a second over made-up passages of ordinary length; the first text, which loads the model, apart."""
+    """Tokens per second over synthetic passages of ordinary length, without the first text, which loads the model."""
     maker = TextMaker()
     texts = [maker.text(WORDS) for _ in range(PASSAGES)]
     tokens = sum(embedder.count_tokens(texts))
@@ -136,7 +136,7 @@ def measure_rate(embedder: Embedder) -> float:
 
 
 def switch_cost(card: ModelCard, active: EmbeddingSpace, tokens_per_second: float) -> SwitchCost:
-    """What `manage.py reembed` with this model would take on one machine, by the counts of the active space."""
+    """The cost of `manage.py reembed` with this model on one machine, from the counts of the active space."""
     target = EmbeddingSpace.objects.filter(**space_key(card)).first()
     everything = Selection()
     if target == active:
@@ -148,7 +148,7 @@ def switch_cost(card: ModelCard, active: EmbeddingSpace, tokens_per_second: floa
 
 
 def _database_bytes(found: Estimate, card: ModelCard) -> int:
-    """By the bytes per row of docs/scaling.md; the vector index counts where one would be needed."""
+    """From the bytes per row in docs/scaling.md, including the vector index if one would be needed."""
     if not found.items:
         return 0
     passages = max(0, found.texts - found.items)

@@ -1,69 +1,179 @@
-"""`manage.py bench row-security`: searches as the application makes them, under policies, and as the tables' owner.
+"""`manage.py bench row-security`: what keeping owners apart costs a search, by policies and by groups.
 
-Both take turns, question by question, over owners of several sizes who share the tables. Each statement of a search is
-explained for both, too: a policy must not cost a statement its index.
+Two comparisons, each question by question in turn: searches as the application makes them, under policies, against
+those of the tables' owner, whom no policy holds; and several groups of owners, in a copy of the database, against one.
+Owners of several sizes share the tables. Each statement of a search is explained, too: a policy must not cost it an
+index.
 """
 
+import gc
 import json
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
 from django.contrib.auth.models import User
-from django.db import connection
+from django.db import DEFAULT_DB_ALIAS, connection, connections
+from numpy.typing import NDArray
 
 from convmemory.core.acting import acting_for, schema_owner
+from convmemory.core.postgres.base import DatabaseWrapper
+from convmemory.embeddings.cache import query_embedding
+from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
-from convmemory.ops.benchmarks.bench import Figure, percentile, refresh_statistics, scratch_user, timed_s
+from convmemory.ops.benchmarks.bench import Figure, refresh_statistics, scratch_user
+from convmemory.ops.benchmarks.copies import database_copy, database_in_use
 from convmemory.ops.benchmarks.synthetic import PASSAGES_PER_TURN, TextMaker, VectorMaker, fill_turns
+from convmemory.ops.groups.distributing import distribute
 from search import vector_index
 from search.searching import SearchQuery, search
 
-SIZES = (2_000, 16_000, 60_000)
-"""Passages of each owner."""
-ROUNDS = 150
+SIZES = (2_000, 16_000, 60_000, 500_000)
+"""Passages of each owner who is measured, as far as they are asked for."""
+UP_TO = 60_000
+NEIGHBOURS_PASSAGES = 800
+"""Of each of the others, as many as there are groups, so that no group is empty."""
+GROUPS = 8
+ROUNDS = 300
+RESAMPLES = 2_000
 GOAL = "<= 1.10"
 
-Identity = Callable[[], AbstractContextManager[None]]
+Identity = Callable[[int], AbstractContextManager[None]]
+Milliseconds = NDArray[np.float64]
 
 
-def bench_row_security() -> list[Figure]:
-    """Milliseconds of searches with the policies and without them, and how many statements lose an index to them."""
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A way to search: through a connection of its own, as the owner whose number it is given or as somebody else."""
+
+    name: str
+    wrapper: DatabaseWrapper
+    identity: Identity
+
+    @contextmanager
+    def taken(self, owner_id: int) -> Iterator[None]:
+        usual = connections[DEFAULT_DB_ALIAS]
+        connections[DEFAULT_DB_ALIAS] = self.wrapper
+        try:
+            with self.identity(owner_id):
+                self.wrapper.ensure_connection()  # logging in is no part of a search
+                yield
+        finally:
+            connections[DEFAULT_DB_ALIAS] = usual
+
+
+def bench_row_security(*, up_to: int = UP_TO, groups: int = GROUPS, rounds: int = ROUNDS) -> list[Figure]:
+    """Milliseconds of searches with and without policies, with one group and several; statements that lose an index.
+
+    Fills the database and makes a copy of it, which is gone afterwards.
+    """
     space, maker = active_space(), TextMaker()
+    owners = _fill(space, up_to, groups, maker)
+    one, several = connection.settings_dict["NAME"], f"{connection.settings_dict['NAME']}_in_groups"
+    with database_copy(name=several):
+        with database_in_use(several):
+            distribute(groups=groups)
+            refresh_statistics()
+        policies = Way("with policies", _connection_to(one), acting_for)
+        without = Way("without", _connection_to(one), lambda owner_id: schema_owner())
+        spread = Way(f"{groups} groups", _connection_to(several), acting_for)
+        one_group = Way("one group", policies.wrapper, acting_for)
+        figures: list[Figure] = []
+        for size, owner in owners.items():
+            for first, second in ((policies, without), (spread, one_group)):
+                figures += _compare(first, second, owner, space, size, maker, rounds)
+            read = read_in_whole(owner, maker.question())
+            tables = ", ".join(sorted(set().union(*read.values()))) or "a table"
+            figures.append(Figure(f"statements that policies make read {tables} in whole", len(read), "statements"))
+        for way in (policies, without, spread):
+            way.wrapper.close()
+    return figures
+
+
+def _fill(space: EmbeddingSpace, up_to: int, groups: int, maker: TextMaker) -> dict[int, User]:
+    """The owners by the number of their passages; the others stand beside them."""
     vectors = VectorMaker(space.dimensions)
-    owners = {size: scratch_user(f"bench-row-security-{size}") for size in SIZES}
+    fill = partial(fill_turns, space=space, maker=maker, vectors=vectors)
+    owners = {size: scratch_user(f"bench-row-security-{size}") for size in SIZES if size <= up_to}
     for size, owner in owners.items():
-        fill_turns(owner=owner, space=space, turns=size // PASSAGES_PER_TURN, maker=maker, vectors=vectors)
+        fill(owner=owner, turns=size // PASSAGES_PER_TURN)
+    for number in range(groups):
+        neighbour = scratch_user(f"bench-row-security-neighbour-{number}")
+        fill(owner=neighbour, turns=NEIGHBOURS_PASSAGES // PASSAGES_PER_TURN)
     vector_index.ensure_passage_index(space)
     refresh_statistics()
-    return [figure for size, owner in owners.items() for figure in _of_owner(owner, size, maker)]
+    return owners
 
 
-def _of_owner(owner: User, size: int, maker: TextMaker) -> Iterator[Figure]:
-    held, free = _milliseconds(owner, maker)
+def _connection_to(database: str) -> DatabaseWrapper:
+    """A connection that stays open from one search to the next."""
+    values = connection.settings_dict
+    options = {name: value for name, value in values["OPTIONS"].items() if name != "pool"}
+    return DatabaseWrapper({**values, "NAME": database, "OPTIONS": options}, DEFAULT_DB_ALIAS)
+
+
+# --- time -----------------------------------------------------------------------------------------
+
+
+def _compare(
+    first: Way, second: Way, owner: User, space: EmbeddingSpace, size: int, maker: TextMaker, rounds: int
+) -> Iterator[Figure]:
+    times, differing = _milliseconds((first, second), owner, space, maker, rounds)
     for share in (50, 95):
-        label = f"search p{share}, owner with {size:,} passages"
-        with_policies, without = percentile(held, share), percentile(free, share)
-        yield Figure(f"{label}, with the policies", with_policies, "ms")
-        yield Figure(f"{label}, without", without, "ms")
-        yield Figure(f"{label}, with against without", with_policies / without, "ratio", GOAL)
-    read = read_in_whole(owner, maker.question())
-    yield Figure(f"statements that read a table in whole for it, owner with {size:,}", len(read), "statements", "0")
+        label = f"search p{share}, {size:,} passages"
+        one, other = np.percentile(times, share, axis=0).tolist()
+        low, high = _interval(times, share)
+        yield Figure(f"{label}, {first.name}", one, "ms")
+        yield Figure(f"{label}, {second.name}", other, "ms")
+        note = f"{low:.2f} to {high:.2f} (95 %, {rounds} questions)"
+        yield Figure(f"{label}, {first.name} against {second.name}", one / other, "ratio", f"{GOAL}  {note}")
+    yield Figure(f"searches with other hits, {first.name} and {second.name}", differing, "searches", "0")
 
 
-def _milliseconds(owner: User, maker: TextMaker) -> tuple[list[float], list[float]]:
-    """Of searches that the policies hold, and of those that they do not; each asks something else."""
-    ways: tuple[Identity, Identity] = (partial(acting_for, owner.pk), schema_owner)
-    found: tuple[list[float], list[float]] = ([], [])
-    for number in range(-1, ROUNDS):  # the first to warm up
-        for way in (0, 1) if number % 2 else (1, 0):
-            with ways[way]():
-                connection.cursor().close()  # logging in is no part of a search
-                seconds = timed_s(partial(search, caller=owner, query=SearchQuery(text=maker.question())))
+def _milliseconds(
+    ways: tuple[Way, Way], owner: User, space: EmbeddingSpace, maker: TextMaker, rounds: int
+) -> tuple[Milliseconds, int]:
+    """Of the searches of both ways (rounds, 2), and how often they found something else.
+
+    Both ask the same questions, whose vectors are known before.
+    """
+    times, differing = np.zeros((rounds, len(ways))), 0
+    gc.collect()
+    gc.freeze()  # as a web process does when it has been loaded
+    for number in range(-2, rounds):  # the first to warm up
+        text = maker.question()
+        query_embedding(space, text, owner_id=owner.pk)
+        found: dict[int, list[tuple[int, int]]] = {}
+        for place in (0, 1) if number % 2 else (1, 0):
+            with ways[place].taken(owner.pk):
+                milliseconds, found[place] = _search(owner, text)
             if number >= 0:
-                found[way].append(seconds * 1000)
-    return found
+                times[number, place] = milliseconds
+        differing += found[0] != found[1]
+    return times, differing
+
+
+def _search(owner: User, text: str) -> tuple[float, list[tuple[int, int]]]:
+    """Milliseconds, and the turns that were found."""
+    started = time.perf_counter()
+    hits = search(caller=owner, query=SearchQuery(text=text)).hits
+    milliseconds = (time.perf_counter() - started) * 1000
+    return milliseconds, [(hit.conversation_id, hit.turn_number) for hit in hits]
+
+
+def _interval(times: Milliseconds, share: float) -> tuple[float, float]:
+    """The 95 % bootstrap interval of the ratio of both columns' percentiles; the same at every call."""
+    drawn = times[np.random.default_rng(0).integers(0, len(times), (RESAMPLES, len(times)))]
+    found = np.percentile(drawn, share, axis=1)
+    low, high = np.quantile(found[:, 0] / found[:, 1], [0.025, 0.975])
+    return float(low), float(high)
+
+
+# --- plans ----------------------------------------------------------------------------------------
 
 
 def read_in_whole(owner: User, question: str) -> dict[str, set[str]]:

@@ -62,7 +62,7 @@ def _fill(space: EmbeddingSpace, passages: int, maker: TextMaker, vectors: Vecto
 
 
 def _recall(space: EmbeddingSpace, owner: User, vectors: VectorMaker) -> list[Figure]:
-    """The share of the twenty nearest passages' turns that codes, and the index, find, too."""
+    """The share of the twenty nearest passages' turns that the codes, and the index, find too."""
     shares: dict[str, list[float]] = {"passages_named": [], "passages_indexed": []}
     for question in vectors.vectors(RECALL_QUERIES):
         exact = _nearest("passages_exact", space, owner, question)[:RECALL_AT]
@@ -83,7 +83,7 @@ def _nearest(name: str, space: EmbeddingSpace, owner: User, question: Vector) ->
 
 
 def _bytes(space: EmbeddingSpace) -> list[Figure]:
-    """Bytes per passage of each table and its indexes; token vectors apart."""
+    """Bytes per passage of each table with its indexes; token vectors separately."""
     with connection.cursor() as cursor:
         cursor.execute(load_sql("search", "bytes_per_passage"), [vector_index.index_name(space)] * 2)
         table, indexes, codes, vectors, tokens = cursor.fetchone()

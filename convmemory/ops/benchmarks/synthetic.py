@@ -27,7 +27,7 @@ from convmemory.embeddings import model_folder
 from convmemory.embeddings.models import EmbeddingSpace
 from search.adapters.conversations import facts_of, source_of
 from search.indexing.documents import store_documents
-from search.indexing.noting import put_source
+from search.indexing.tracking import put_source
 from search.models import Source, SourceIndex
 from search.query import MAX_QUERY_CHARS
 from search.sources import Kind
@@ -47,7 +47,7 @@ COPY_END = b"\xff\xff"
 
 @lru_cache(maxsize=1)
 def vocabulary(size: int = VOCABULARY) -> tuple[str, ...]:
-    """English words, the frequent ones first: those of the default model, whose vocabulary is in that order."""
+    """English words by falling frequency: those of the default model, whose vocabulary has that order."""
     path = model_folder.model_file(model_folder.default_folder(), "tokenizer.json")
     numbers: dict[str, int] = json.loads(path.read_text(encoding="utf-8"))["model"]["vocab"]
     words = [word for word in sorted(numbers, key=numbers.__getitem__) if word.isascii() and word.isalpha()]
@@ -55,7 +55,7 @@ def vocabulary(size: int = VOCABULARY) -> tuple[str, ...]:
 
 
 class TextMaker:
-    """Sentences with word frequencies by Zipf's law, repeatable from a seed."""
+    """Generates sentences with Zipf-distributed word frequencies, reproducible from a seed."""
 
     def __init__(self, seed: int = 1) -> None:
         self.words = vocabulary()
@@ -66,7 +66,7 @@ class TextMaker:
         return " ".join(self.random.choices(self.words, cum_weights=self.cumulative, k=words)) + "."
 
     def question(self, words: int = 8) -> str:
-        """A query as people ask: most of its words frequent, a quarter of them rare. At most 500 characters long."""
+        """A typical query: most of its words are frequent, a quarter of them rare. At most 500 characters long."""
         rare = self.random.choices(self.words[500:], k=words // 4)
         asked = " ".join([*rare, *self.text(words - len(rare))[:-1].split()])
         return asked[:MAX_QUERY_CHARS].strip()
@@ -94,7 +94,7 @@ class SyntheticPassage:
 
 
 class VectorMaker:
-    """Unit vectors around a fixed number of topics, as texts of an archive lie."""
+    """Generates unit vectors around a fixed number of topics, distributed like the texts of an archive."""
 
     def __init__(self, dimensions: int, seed: int = 1) -> None:
         self.generator = np.random.default_rng(seed)
@@ -165,7 +165,7 @@ def _turn(number: int, maker: TextMaker, answer_words: int) -> ItemTexts:
 def store_vectors(
     source: Source, space: EmbeddingSpace, passages: Sequence[SyntheticPassage], vectors: VectorMaker
 ) -> None:
-    """Vectors of all items of the source and of these passages, and that it is indexed."""
+    """Store vectors for all items of the source and for these passages, and mark it as indexed."""
     _copy_item_vectors(source, space, source.item_count, vectors)
     _copy_passages(source, space, passages, vectors)
     SourceIndex.objects.create(
@@ -177,16 +177,14 @@ def store_vectors(
 def _copy_item_vectors(source: Source, space: EmbeddingSpace, items: int, vectors: VectorMaker) -> None:
     parameters = {"owner": source.owner_id, "source": source.pk, "space": space.pk}
     with connection.cursor() as cursor:
-        cursor.execute("CREATE TEMP TABLE IF NOT EXISTS synthetic_vector (n int, embedding halfvec)")
-        cursor.execute("TRUNCATE synthetic_vector")
-        _copy(cursor, "synthetic_vector (n, embedding)", [np.arange(items, dtype=">i4")], vectors.vectors(items))
+        cursor.execute(load_sql("convmemory.ops", "synthetic_vectors"))
+        _copy_vectors(cursor, vectors.vectors(items))
         cursor.execute(load_sql("convmemory.ops", "synthetic_items"), parameters)
 
 
 def _copy_passages(
     source: Source, space: EmbeddingSpace, passages: Sequence[SyntheticPassage], vectors: VectorMaker
 ) -> None:
-    count = len(passages)
     size = TOKENS_PER_PASSAGE * space.dimensions // 8
     parameters: dict[str, Any] = {
         "owner": source.owner_id,
@@ -201,25 +199,25 @@ def _copy_passages(
         "random_bytes": vectors.generator.bytes(size + 1_000),
     }
     with connection.cursor() as cursor:
-        cursor.execute("TRUNCATE synthetic_vector")
-        _copy(cursor, "synthetic_vector (n, embedding)", [np.arange(count, dtype=">i4")], vectors.vectors(count))
+        _copy_vectors(cursor, vectors.vectors(len(passages)))
         cursor.execute(load_sql("convmemory.ops", "synthetic_passages"), parameters)
     pack_codes(source, space, range(source.item_count))
 
 
-def _copy(cursor: object, target: str, columns: list[NDArray[np.int32]], vectors: NDArray[np.float32]) -> None:
-    """COPY rows of fixed-width columns and one halfvec in PostgreSQL's binary format."""
-    dimensions = vectors.shape[1]
-    fields: list[tuple[str, str] | tuple[str, str, int]] = [("count", ">i2")]
-    for number, column in enumerate(columns):
-        fields += [(f"length{number}", ">i4"), (f"value{number}", column.dtype.str)]
+def _copy_vectors(cursor: object, vectors: NDArray[np.float32]) -> None:
+    """Send vectors (n, dim), numbered from 0, in PostgreSQL's binary format."""
+    count, dimensions = vectors.shape
+    fields: list[tuple[str, str] | tuple[str, str, int]] = [
+        ("columns", ">i2"),
+        ("number_size", ">i4"),
+        ("number", ">i4"),
+    ]
     fields += [("size", ">i4"), ("dimensions", ">i2"), ("unused", ">i2"), ("vector", ">f2", dimensions)]
-    rows = np.zeros(len(vectors), dtype=np.dtype(fields))
-    rows["count"] = len(columns) + 1
-    for number, column in enumerate(columns):
-        rows[f"length{number}"], rows[f"value{number}"] = column.dtype.itemsize, column
+    rows = np.zeros(count, dtype=np.dtype(fields))
+    rows["columns"], rows["number_size"], rows["number"] = 2, 4, np.arange(count)
     rows["size"], rows["dimensions"], rows["vector"] = 4 + 2 * dimensions, dimensions, vectors
-    with cursor.copy(f"COPY {target} FROM STDIN (FORMAT binary)") as copy:  # type: ignore[attr-defined]
+    cursor.execute(load_sql("convmemory.ops", "empty_synthetic_vectors"))  # type: ignore[attr-defined]
+    with cursor.copy(load_sql("convmemory.ops", "copy_synthetic_vectors")) as copy:  # type: ignore[attr-defined]
         copy.write(COPY_HEADER)
         copy.write(rows.tobytes())
         copy.write(COPY_END)

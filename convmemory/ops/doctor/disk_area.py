@@ -17,7 +17,7 @@ def facts() -> Iterator[Fact]:
     yield str(_folder()), f"{usage.free / GIB:.1f} GiB free of {usage.total / GIB:.1f}"
 
 
-def check_room() -> Iterator[Finding]:
+def check_free_space() -> Iterator[Finding]:
     free = shutil.disk_usage(_folder()).free
     if free < SHORT_BYTES:
         yield Finding(
@@ -32,4 +32,4 @@ def _folder() -> Path:
     return Path(PathOptions.from_settings().var_dir)
 
 
-AREA = Area("disk", facts, (check_room,))
+AREA = Area("disk", facts, (check_free_space,))

@@ -52,7 +52,7 @@ class Report:
 
 
 def examine(areas: Sequence[Area] = AREAS) -> Report:
-    """Run every check. One that cannot be run is a finding, and the others are run all the same."""
+    """Run every check. A check that fails to run is a finding, and the others still run."""
     report = Report()
     for area in areas:
         report.facts[area.name] = [(name, masked(value)) for name, value in _facts(area)]
@@ -65,7 +65,7 @@ def examine(areas: Sequence[Area] = AREAS) -> Report:
 
 
 def fix(report: Report) -> Iterator[str]:
-    """Put right what can be; says what was done, or why it could not be."""
+    """Repair what can be repaired; says what was done, or why it failed."""
     for finding in report.findings:
         if finding.fix is None:
             continue

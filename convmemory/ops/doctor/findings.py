@@ -1,7 +1,7 @@
 """What the doctor reports: facts, and findings with a remedy each.
 
-An area is a module of this package: its facts are shown, its checks yield findings. A check only reads; a finding
-that can be repaired without losing anything has a `fix`.
+An area is a module of this package: its facts are shown, its checks yield findings. A check only reads; a finding that
+can be repaired without loss has a `fix`.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -10,7 +10,7 @@ from enum import IntEnum
 
 
 class Severity(IntEnum):
-    """How bad a finding is; the exit code is that of the worst one. A notice is nothing to act on in haste."""
+    """How bad a finding is; the exit code is that of the worst one. A notice requires no prompt action."""
 
     NOTICE = 0
     WARNING = 1
@@ -19,9 +19,9 @@ class Severity(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is not as it should be. `id` is `area.what` and stays the same between versions.
+    """One defect. `id` is `area.what` and stays the same between versions.
 
-    `fix` puts it right and says what it did; it can be run twice.
+    `fix` repairs it and says what it did; it is idempotent.
     """
 
     id: str
@@ -37,7 +37,7 @@ Check = Callable[[], Iterator[Finding]]
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """A part of the installation that is examined by itself."""
+    """A part of the installation that is examined separately."""
 
     name: str
     facts: Callable[[], Iterator[Fact]]

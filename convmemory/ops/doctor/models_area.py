@@ -1,4 +1,4 @@
-"""The embedding spaces and their models: whether each model can be loaded, and is still the same."""
+"""The embedding spaces and their models: whether each model can be loaded, and is unchanged."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -49,7 +49,7 @@ def check_active_model() -> Iterator[Finding]:
 
 
 def check_reranker() -> Iterator[Finding]:
-    """Asks for as many texts of as many characters as a search may, because endpoints limit both."""
+    """Sends as many texts of as many characters as a search may, because endpoints limit both."""
     options = RerankOptions.from_settings()
     if options is None:
         return
@@ -111,7 +111,8 @@ def check_building() -> Iterator[Finding]:
 
 
 def check_languages() -> Iterator[Finding]:
-    """Counts what full text search has a stemmer for: texts in scripts without spaces are not told apart."""
+    """Counts only languages for which full text search has a stemmer: texts in scripts without spaces are not told
+    apart."""
     space = active_space()
     if (space.provider, space.model) not in ENGLISH_ALONE:
         return
@@ -143,7 +144,7 @@ def check_retired() -> Iterator[Finding]:
 
 
 def _weights() -> Iterator[tuple[EmbeddingSpace, ModelFiles]]:
-    """The files of the local spaces in use, as far as they are there; check_active_model reports what is not."""
+    """The existing files of the local spaces in use; `check_active_model` reports missing ones."""
     in_use = EmbeddingSpace.objects.filter(Q(is_active=True) | Q(is_building=True), provider=LOCAL)
     for space in in_use.order_by("pk"):
         try:
@@ -156,7 +157,7 @@ def _weights() -> Iterator[tuple[EmbeddingSpace, ModelFiles]]:
 
 
 def _expected(space: EmbeddingSpace, files: ModelFiles, digest: str) -> str:
-    """Empty if the model is what the space was embedded with; otherwise what its name should have been."""
+    """Empty if the model is the one that the space was embedded with; otherwise the name that it should have."""
     if space.model == DEFAULT_MODEL:
         return "" if digest == model_folder.DEFAULT_SHA256 else model_folder.DEFAULT_SHA256
     recipe = read_recipe(files.folder)
@@ -166,7 +167,7 @@ def _expected(space: EmbeddingSpace, files: ModelFiles, digest: str) -> str:
 
 
 def _digest(files: ModelFiles) -> str:
-    """Read anew: a note of an earlier digest would hide what has happened to the file since."""
+    """Always computed from the files: a cached digest would hide a change of a file."""
     return fresh_digest(files.all_weights())
 
 

@@ -1,4 +1,4 @@
-"""The queue: whether a worker is running, what has waited too long, what has failed."""
+"""The queue: whether a worker is running, which tasks have waited too long, which have failed."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta

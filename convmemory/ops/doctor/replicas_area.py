@@ -16,7 +16,7 @@ from convmemory.ops.doctor.findings import Area, Fact, Finding, Severity
 
 @dataclass(frozen=True, slots=True)
 class ReplicaState:
-    """What a replica says of itself; `position` is None where it follows no primary."""
+    """A replica's own report; `position` is None if it follows no primary."""
 
     name: str
     problem: str = ""

@@ -98,7 +98,7 @@ def check_postings() -> Iterator[Finding]:
             "rows.postings-lost",
             Severity.ERROR,
             f"{plural(len(lost), 'source')} have postings of other items than there are.",
-            "`manage.py doctor --fix` has them packed anew; the deep sweep does so every hour.",
+            "`manage.py doctor --fix` packs them again; the deep sweep does so every hour.",
             lambda: f"{plural(pack_again(lost), 'source')} handed to the sweep.",
         )
 

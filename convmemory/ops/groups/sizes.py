@@ -33,7 +33,9 @@ def group_reports() -> list[GroupReport]:
     numbers = list(groups.layout().groups)
     if not numbers:
         return []
-    behind, unprotected = set(groups_behind()), tables_without_policy()
+    places = {place.number: place for place in groups_on_nodes(numbers)} if groups.layout().has_nodes else {}
+    answering = [number for number in numbers if number not in places or not places[number].trouble]
+    behind, unprotected = set(groups_behind(answering)), tables_without_policy()
     with connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.ops", "group_sizes"), [numbers])
         rows = cursor.fetchall()
@@ -43,7 +45,6 @@ def group_reports() -> list[GroupReport]:
         )
         for number, owners, passages, size, invalid, missing in rows
     ]
-    places = {place.number: place for place in groups_on_nodes(numbers)} if groups.layout().has_nodes else {}
     return [_at(places[report.number], report) if report.number in places else report for report in reports]
 
 

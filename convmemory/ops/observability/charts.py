@@ -40,7 +40,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class LineChart:
-    """What a template needs to draw lines over an axis of time."""
+    """The values for a template that draws lines over a time axis."""
 
     lines: Sequence[Line]
     x_ticks: Sequence[Tick]
@@ -86,7 +86,7 @@ def line_chart(series: Sequence[Series], *, x_text: Callable[[float], str]) -> L
 
 
 def path_of(places: Sequence[Point]) -> str:
-    """An SVG path through the places; a single one is drawn as a dot by the line's round ends."""
+    """An SVG path through the places; the line's round ends draw a single one as a dot."""
     text = " L".join(f"{x:.1f} {y:.1f}" for x, y in places)
     return f"M{text}" + ("h0.01" if len(places) == 1 else "")
 
@@ -102,7 +102,7 @@ def nice_ticks(top: float) -> list[float]:
 
 
 def short_number(value: float) -> str:
-    """At most four characters of digits: 950, 1.2k, 3.4M."""
+    """At most four characters: 950, 1.2k, 3.4M."""
     for unit, size in (("M", 1e6), ("k", 1e3)):
         if value >= size:
             return f"{value / size:.3g}{unit}"
@@ -110,7 +110,7 @@ def short_number(value: float) -> str:
 
 
 def size_text(size_bytes: int) -> str:
-    """Bytes as people write them."""
+    """Bytes in a unit for people."""
     for unit, size in (("GB", 1024**3), ("MB", 1024**2), ("kB", 1024)):
         if size_bytes >= size:
             return f"{size_bytes / size:.1f} {unit}"
@@ -123,14 +123,14 @@ def bars(values: Sequence[tuple[str, float, str]], *, full: float) -> list[Bar]:
 
 
 def map_place(x: float, y: float) -> Point:
-    """Where a point from -1 to 1 on both axes stands on the map, y upwards."""
+    """The place on the map of a point from -1 to 1 on both axes, y upwards."""
     reach = MAP_SIZE / 2 - MAP_MARGIN
     return round(MAP_SIZE / 2 + x * reach, 1), round(MAP_SIZE / 2 - y * reach, 1)
 
 
 @dataclass(frozen=True, slots=True)
 class MapLabel:
-    """Words on the map, their middle, and how many points they stand for."""
+    """A label on the map: its words, its centre, and the number of points in its cluster."""
 
     text: str
     x: float
@@ -143,7 +143,7 @@ class MapLabel:
 
 
 def apart(labels: Sequence[MapLabel]) -> list[MapLabel]:
-    """The labels from top to bottom, inside the map, each moved down until it covers none before it."""
+    """The labels from top to bottom, inside the map, each moved down until it overlaps none before it."""
     placed: list[MapLabel] = []
     for label in sorted(labels, key=lambda each: (each.y, each.x)):
         margin = min(label.half_width + MAP_MARGIN, MAP_SIZE / 2)

@@ -24,7 +24,7 @@ EDGES = "\"'`.,;:!?()[]{}<>«»„“”*_#…"
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """The middle of a group of points, how many they are, and their words, the most telling first."""
+    """The centre of a group of points, the number of points, and their words, the most typical first."""
 
     x: float
     y: float
@@ -33,7 +33,7 @@ class Cluster:
 
 
 def clusters_of(places: NDArray[np.float64], headings: Sequence[str]) -> list[Cluster]:
-    """The groups of the points at `places` (n, 2), the largest first; those that no word sets apart are left out.
+    """The groups of the points at `places` (n, 2), the largest first, without groups that have no typical words.
 
     The same points give the same groups. A few points have none.
     """
@@ -48,7 +48,7 @@ def clusters_of(places: NDArray[np.float64], headings: Sequence[str]) -> list[Cl
 
 
 def _groups(places: NDArray[np.float64], count: int) -> NDArray[np.intp]:
-    """The group of each point: k-means from points that lie far apart."""
+    """The group of each point: k-means, starting from points far apart."""
     centres = places[[int(np.square(places - places.mean(axis=0)).sum(axis=1).argmax())]]
     while len(centres) < count:
         centres = np.vstack([centres, places[_distances(places, centres).min(axis=1).argmax()]])

@@ -24,7 +24,7 @@ TABLE_ROWS = 48
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """A chart with the table that says the same."""
+    """A chart with a table of the same values."""
 
     title: str
     note: str
@@ -74,7 +74,7 @@ def coverage_panel(sample: IndexSample | None) -> Panel:
 
 
 def backlog_panel(samples: Sequence[IndexSample]) -> Panel:
-    """What waited and failed, over time."""
+    """Waiting and failed items, over time."""
     series = [
         Series(name, [(sample.taken_at.timestamp(), float(getattr(sample, attribute))) for sample in samples])
         for name, attribute in (("turns waiting", "pending"), ("tasks queued", "queued"), ("turns failed", "failed"))
@@ -90,7 +90,7 @@ def backlog_panel(samples: Sequence[IndexSample]) -> Panel:
 
 
 def throughput_panel(since: datetime) -> Panel:
-    """Texts embedded in each hour."""
+    """Texts embedded per hour."""
     measures = hourly("embedding", since=since)
     labels = sorted({measure.label for measure in measures})
     series = [
@@ -111,7 +111,7 @@ def throughput_panel(since: datetime) -> Panel:
 
 
 def latency_panel(since: datetime) -> Panel:
-    """How long searches took, in milliseconds, by the hour."""
+    """The duration of searches, in milliseconds, by the hour."""
     by_hour: dict[datetime, list[int]] = {}
     for measure in hourly("search", since=since):
         buckets = by_hour.setdefault(hour_of(measure), [0] * (len(BOUNDS_S) + 1))

@@ -1,4 +1,4 @@
-"""The dashboard's pages in the admin: figures for staff, and the map of one person's turns behind the permission."""
+"""The dashboard's pages in the admin: figures for staff, and, with a permission, the map of one person's turns."""
 
 from typing import Any
 
@@ -45,7 +45,7 @@ def measure_now(request: HttpRequest) -> HttpResponse:
 
 
 def turn_map(request: HttpRequest) -> HttpResponse:
-    """The map of the turns of `?owner=`, who is the reader if none is named."""
+    """The map of the turns of `?owner=`, by default the reader's."""
     name = request.GET.get("owner", "").strip() or request.user.get_username()
     owner = User.objects.filter(username=name).first()
     if owner is None:
@@ -89,7 +89,7 @@ def map_of(owner: User, *, is_own: bool) -> dict[str, Any]:
 
 
 def labels_of(points: list[dict[str, Any]]) -> list[MapLabel]:
-    """The words of the map's clumps, each at the middle of its own."""
+    """The labels of the map's clusters, each at the centre of its cluster."""
     places = np.array([(point["x"], point["y"]) for point in points], dtype=np.float64).reshape(-1, 2)
     found = clusters_of(places, [point["heading"] for point in points])
     return apart([MapLabel(" · ".join(each.words), *map_place(each.x, each.y), each.count) for each in found])

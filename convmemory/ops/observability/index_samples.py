@@ -24,7 +24,7 @@ ERROR_CLASS = re.compile(r"[A-Za-z_][\w.]*")
 
 
 def take_sample() -> IndexSample:
-    """Count once, store it, and drop samples older than `KEPT_DAYS`."""
+    """Count once, store the counts, and delete samples older than `KEPT_DAYS`."""
     counts = count_index(owner_id=None)
     names = ("space", "name", "active", "turns", "passages")
     sample = IndexSample.objects.create(
@@ -40,7 +40,7 @@ def take_sample() -> IndexSample:
 
 
 def failure_reasons() -> list[dict[str, Any]]:
-    """What failed and why: of the index by its message, of tasks by the kind of error alone."""
+    """What failed and why: for the index by message, for tasks by the class of the error alone."""
     found = [
         {"what": what, "reason": reason, "count": count}
         for what, reason, count in _rows("failure_reasons", {"limit": REASONS})
@@ -51,7 +51,7 @@ def failure_reasons() -> list[dict[str, Any]]:
 
 
 def error_kind(result: object) -> str:
-    """The class of a failed task's error. Its message stays away: it can quote what somebody wrote."""
+    """The class of a failed task's error, without its message, which can quote people's texts."""
     _, found, frames = str(result or "").rpartition("Traceback (most recent call last):\n")
     after_frames = next((line for line in frames.splitlines() if line and not line.startswith(" ")), "")
     name = ERROR_CLASS.match(after_frames) if found else None

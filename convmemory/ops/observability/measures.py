@@ -1,8 +1,8 @@
-"""Counts and durations of what the processes of an installation do, in their shared database.
+"""Counts and durations of the work of an installation's processes, in their shared database.
 
 Each process adds up its measurements in memory; a thread adds them to `Measure` every `MEASURES_FLUSH_S` seconds, so
-that a search writes nothing. A process that is killed loses at most the measurements since then. Charts read
-`hourly`, `/metrics` reads `totals`.
+that a search writes nothing. A process that is killed loses at most the measurements since then. Charts read `hourly`,
+`/metrics` reads `totals`.
 """
 
 import logging
@@ -51,7 +51,7 @@ class _Sums:
 
 
 class _Pending:
-    """What this process has counted and not yet stored."""
+    """What this process has counted but not yet stored."""
 
     def __init__(self) -> None:
         self.reset()
@@ -89,7 +89,7 @@ def on_measured(sender: Any, *, measurement: Measurement, **kwargs: Any) -> None
 
 
 def flush() -> None:
-    """Add what this process has counted to the database; kept for later if that fails."""
+    """Add this process's counts to the database; they are kept for later if that fails."""
     taken = _pending.take()
     if not taken:
         return
@@ -101,7 +101,7 @@ def flush() -> None:
 
 
 def totals() -> list[Measure]:
-    """The counts of all time, by name and label."""
+    """The counts since the installation, by name and label."""
     return list(Measure.objects.filter(hour=None).order_by("name", "label"))
 
 
@@ -125,7 +125,7 @@ def quantile_s(buckets: Sequence[int], share: float) -> float | None:
 
 
 def prune() -> int:
-    """Delete hours that nobody charts any more; how many rows."""
+    """Delete hourly counts too old for charts; returns how many rows."""
     deleted, _ = Measure.objects.filter(hour__lt=timezone.now() - timedelta(days=KEPT_DAYS)).delete()
     return deleted
 

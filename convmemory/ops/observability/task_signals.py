@@ -24,7 +24,7 @@ def on_start(sender: Any, *, task: dict[str, Any], **kwargs: Any) -> None:
 
 
 def on_end(sender: Any, *, task: dict[str, Any], **kwargs: Any) -> None:
-    """Log and count the end of a task. Arguments and results are not logged: they can hold private text."""
+    """Log and count the end of a task. Arguments and results are not logged: they can contain private text."""
     seconds = time.monotonic() - task.pop("started_at_s", time.monotonic())
     _name_what_was_done(task)
     failed = not task.get("success", False)
@@ -36,7 +36,7 @@ def on_end(sender: Any, *, task: dict[str, Any], **kwargs: Any) -> None:
 
 
 def _name_what_was_done(task: dict[str, Any]) -> None:
-    """A ticket enters the history as the task that it led to: once it has ended, or failed."""
+    """Enter a ticket in the history as the task that it led to, once that has ended or failed."""
     done = fair_queue.last_work.get()
     fair_queue.last_work.set(None)
     if done is not None:

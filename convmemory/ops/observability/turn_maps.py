@@ -41,9 +41,9 @@ def compute_map(*, owner_id: int) -> TurnMap | None:
 
 
 def principal_plane(vectors: NDArray[np.float32]) -> tuple[NDArray[np.float32], float]:
-    """Places (n, 2) from -1 to 1 along the two main directions of `vectors` (n, dim), and the variance's share there.
+    """Places (n, 2) from -1 to 1 along the two main directions of `vectors` (n, dim), and their share of the variance.
 
-    The same vectors give the same places: a direction's sign is chosen so that its largest part is positive.
+    The same vectors give the same places: a direction's sign is chosen so that its largest component is positive.
     """
     centred = vectors - vectors.mean(axis=0)
     _, sizes, directions = np.linalg.svd(centred, full_matrices=False)

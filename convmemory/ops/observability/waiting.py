@@ -11,17 +11,17 @@ from convmemory.core.fair_queue import tasks_in_work, waiting_tasks
 
 
 def waiting_count() -> int:
-    """How many tasks nobody works on, tickets included. Raises: RedisError."""
+    """How many tasks are waiting, including tickets. Raises: RedisError."""
     return int(get_broker().queue_size()) + waiting_tasks().count()
 
 
 def working_count() -> int:
-    """How many tasks somebody works on; a queue on Redis knows only those of people. Raises: RedisError."""
+    """How many tasks are in progress; with a queue on Redis, only those of people. Raises: RedisError."""
     return int(get_broker().lock_size() or 0) + tasks_in_work().count()
 
 
 def oldest_arrival() -> datetime | None:
-    """Since when the task that waits longest has been due; Redis keeps no time of arrival of the installation's own."""
+    """How long the oldest waiting task has been due; Redis records no arrival times of the installation's own tasks."""
     now = timezone.now()
     arrivals = [
         OrmQ.objects.filter(lock__lte=now).aggregate(at=Min("lock"))["at"],

@@ -1,8 +1,8 @@
-"""Backups of the embedded database and of the files beside it: one file, which `verify` reads before a restore.
+"""Backups of the embedded database and of its files: one file, which `verify` checks before a restore.
 
-A backup is a zip file with `dump.pgc` (what pg_dump writes, streamed through), `files/` (`file_backup.py`), and
-`manifest.json` with the dump's checksum and the number of rows of each table in the same snapshot. `restoring.py` takes
-it back.
+A backup is a zip file with `dump.pgc` (the output of pg_dump, streamed), `files/` (`file_backup.py`), and
+`manifest.json` with the dump's checksum and the number of rows of each table in the same snapshot. `restoring.py`
+restores it.
 """
 
 import contextlib
@@ -10,7 +10,7 @@ import hashlib
 import json
 import subprocess
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -23,21 +23,22 @@ from psycopg import sql
 
 from convmemory.core.errors import ConvMemoryError, InvalidInput
 from convmemory.core.postgres import programs
-from convmemory.core.postgres.layout import note_layout
-from convmemory.core.private_files import new_private_file
+from convmemory.core.postgres.layout import Layout, note_layout
 from convmemory.core.sql import load_sql
+from convmemory.ops.groups.schemas import choose_path
 from convmemory.ops.privacy import file_backup
+from convmemory.ops.privacy.archives import new_archive
 
 FORMAT = "convmemory-backup"
 VERSION = 1
 DUMP, MANIFEST = "dump.pgc", "manifest.json"
 CHUNK_BYTES = 1024 * 1024
 WHAT_TO_DUMP = ("--format=custom", "--no-owner", "--no-privileges", "--no-policies")
-"""Rights and policies are made anew behind a restore."""
+"""Rights and policies are created again after a restore."""
 
 
 class BackupFailed(ConvMemoryError):
-    """A program of PostgreSQL failed or what it made is not whole; the message says why. Nothing was changed."""
+    """A PostgreSQL program failed or its output is incomplete; the message says why. Nothing was changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,34 +51,22 @@ class BackupReport:
 
 
 def back_up(*, path: Path) -> BackupReport:
-    """Write a backup to `path`, for its owner alone; it appears there when it is whole. The product may run meanwhile.
+    """Write a backup to `path`, readable by its owner alone; it appears there when complete. The product may run
+    meanwhile.
 
     Raises: InvalidInput if the file exists or the database is not the embedded one, BackupFailed.
     """
     target = embedded_target()
-    if path.exists():
-        raise InvalidInput(f"{path} exists already: name another file.")
-    draft = path.with_name(f"{path.name}.partial")
-    try:
-        with (
-            _snapshot(target) as (snapshot, facts),
-            new_private_file(draft) as output,
-            zipfile.ZipFile(output, "w", zipfile.ZIP_STORED) as archive,
-        ):
-            with archive.open(DUMP, "w", force_zip64=True) as file:
-                facts["dump"] = _dump(target, snapshot, file)
-            facts["files"] = file_backup.add_files(archive, facts.pop("places"))
-            archive.writestr(MANIFEST, json.dumps(facts, indent=1))
-        draft.rename(path)
-    except OSError as error:
-        raise InvalidInput(f"{path} cannot be written: {error.strerror or error}.") from error
-    finally:
-        draft.unlink(missing_ok=True)
+    with new_archive(path) as archive, _snapshot(target) as (snapshot, facts):
+        with archive.open(DUMP, "w", force_zip64=True) as file:
+            facts["dump"] = _dump(target, snapshot, file)
+        facts["files"] = file_backup.add_files(archive, facts.pop("places"))
+        archive.writestr(MANIFEST, json.dumps(facts, indent=1))
     return BackupReport(path.stat().st_size, sum(facts["rows"].values()), facts["files"])
 
 
 def verify(path: Path) -> dict[str, Any]:
-    """The manifest of a backup that is whole and that this program can read. Raises: InvalidInput."""
+    """The manifest of a complete backup that this program can read. Raises: InvalidInput."""
     try:
         with zipfile.ZipFile(path) as archive:
             manifest: dict[str, Any] = json.loads(archive.read(MANIFEST))
@@ -108,7 +97,7 @@ def _digest(file: IO[bytes]) -> str:
 
 
 def embedded_target() -> dict[str, Any]:
-    """How to connect to the embedded database. Raises: InvalidInput where it is another one."""
+    """How to connect to the embedded database. Raises: InvalidInput if it is another one."""
     if not connection.settings_dict.get("EMBEDDED_PATH"):
         raise InvalidInput(
             "DATABASE_URL names a server of your own: back it up with its own pg_dump, which knows its version, "
@@ -121,13 +110,11 @@ def embedded_target() -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _snapshot(target: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """A snapshot that pg_dump reads, too, and the facts about it. Raises: InvalidInput where owners are in groups."""
+    """A snapshot that pg_dump also reads, and the facts about it."""
     with psycopg.connect(**target) as reader:
         reader.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         reader.read_only = True
         snapshot = _value(reader, load_sql("convmemory.ops", "export_snapshot"))
-        if note_layout(reader).groups:
-            raise InvalidInput("Owners are spread over groups: back up the server with `pg_dump`, and MEDIA_ROOT.")
         yield (
             str(snapshot),
             {
@@ -153,25 +140,38 @@ def _rows(reader: psycopg.Connection, statement: str) -> list[tuple[Any, ...]]:
 
 
 def stored_paths(reader: psycopg.Connection) -> list[str]:
-    """Where the files of documents and kept uploads lie; a database of an older version may have neither."""
-    tables = {name for (name,) in _rows(reader, load_sql("convmemory.ops", "backed_up_tables"))}
+    """The paths of documents' files and kept uploads; a database of an older version may have neither."""
+    found = note_layout(reader)
+    tables = {name for _, name in _tables(reader, found)}
+    if found.groups:
+        choose_path(reader, found.path_over_all)
+    return paths_along(reader, tables)
+
+
+def paths_along(reader: psycopg.Connection, tables: Collection[str]) -> list[str]:
+    """The paths of the files that these tables name, read along the reader's search path."""
     statements = [name for table, name in file_backup.STATEMENTS.items() if table in tables]
     return [place for name in statements for (place,) in _rows(reader, load_sql("convmemory.ops", name))]
 
 
 def count_rows(reader: psycopg.Connection) -> dict[str, int]:
-    """Of each table that a backup holds."""
-    tables = [name for (name,) in _rows(reader, load_sql("convmemory.ops", "backed_up_tables"))]
+    """The number of rows of each table in a backup; a group's table is named with its schema."""
+    found = note_layout(reader)
     counting = sql.SQL(load_sql("convmemory.ops", "count_all"))
     counts = {}
-    for name in tables:
-        row = reader.execute(counting.format(sql.Identifier("public", name))).fetchone()
-        counts[name] = int(row[0]) if row else 0
+    for schema, name in _tables(reader, found):
+        row = reader.execute(counting.format(sql.Identifier(schema, name))).fetchone()
+        counts[name if schema == found.home else f"{schema}.{name}"] = int(row[0]) if row else 0
     return counts
 
 
+def _tables(reader: psycopg.Connection, found: Layout) -> list[tuple[str, str]]:
+    """Schemas and names of the tables that hold rows."""
+    return reader.execute(load_sql("convmemory.ops", "backed_up_tables").encode(), [found.schemas]).fetchall()
+
+
 def program(name: str, target: Mapping[str, Any]) -> list[str]:
-    """The command of a program of PostgreSQL that connects to the database."""
+    """The command line of a PostgreSQL program that connects to the database."""
     address = ["--host", str(target["host"]), "--port", str(target["port"]), "--username", str(target["user"])]
     return [str(programs.binary(name)), *address, "--no-password"]
 
@@ -190,7 +190,7 @@ def _dump(target: Mapping[str, Any], snapshot: str, file: IO[bytes]) -> dict[str
 
 @contextlib.contextmanager
 def running(command: list[str], **pipes: Any) -> Iterator[subprocess.Popen[bytes]]:
-    """A program of PostgreSQL. Raises: BackupFailed with its last words where it fails."""
+    """A running PostgreSQL program. Raises: BackupFailed with the end of its output if it fails."""
     with subprocess.Popen(command, stderr=subprocess.PIPE, **pipes) as process:  # noqa: S603
         try:
             yield process

@@ -45,7 +45,7 @@ class StillInUse(ConvMemoryError):
 
 @dataclass(slots=True)
 class Receipt:
-    """What one run deleted, by table or kind. `finished` is False where its time ran out before the end."""
+    """What one run deleted, by table or kind. `finished` is False if its time ran out before the end."""
 
     username: str
     deleted: dict[str, int] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class _OutOfTime(Exception):
 
 
 def user_to_erase(username: str) -> User:
-    """The person of that name, active or half erased. Raises: NotFound."""
+    """The person with that name, active or half erased. Raises: NotFound."""
     try:
         return User.objects.get(username=username)
     except User.DoesNotExist:
@@ -73,7 +73,7 @@ def user_to_erase(username: str) -> User:
 
 
 def shut_out(*, user: AbstractBaseUser) -> Receipt:
-    """Let the person in no more, by password, key or session, and mark the erasure as under way."""
+    """Block the person's access by password, key and session, and record that the erasure has begun."""
     receipt = Receipt(user.get_username())
     Erasure.objects.get_or_create(user_id=user.pk)
     User.objects.filter(pk=user.pk).update(is_active=False)
@@ -84,7 +84,7 @@ def shut_out(*, user: AbstractBaseUser) -> Receipt:
 def erase_user(*, user: AbstractBaseUser, deadline: float = float("inf")) -> Receipt:
     """Delete everything that belongs to the person; until `time.monotonic()` passes `deadline`.
 
-    Raises: StillInUse where rows keep arriving.
+    Raises: StillInUse if rows keep arriving.
     """
     receipt = shut_out(user=user)
     try:
@@ -97,13 +97,13 @@ def erase_user(*, user: AbstractBaseUser, deadline: float = float("inf")) -> Rec
 
 
 def unfinished() -> list[int]:
-    """Persons whose erasure was begun a while ago and is not done."""
+    """People whose erasure began a while ago and is not finished."""
     begun = timezone.now() - RESUME_AFTER
     return list(Erasure.objects.filter(requested_at__lt=begun).values_list("user_id", flat=True))
 
 
 def count_rows(user: AbstractBaseUser) -> dict[str, int]:
-    """How many rows of each table are the person's."""
+    """How many rows of each table belong to the person."""
     counts = {}
     with beside(user.pk), connection.cursor() as cursor:
         for table in owned_tables():
@@ -140,7 +140,7 @@ def _erase(owner_id: int, receipt: Receipt, deadline: float) -> None:
 
 def _drop_rows(tables: list[OwnedTable], owner_id: int, receipt: Receipt, deadline: float) -> None:
     for model, key, rows in loose_references([*tables, owned_tables()[-1]]):
-        _let_go(model, key, rows, owner_id)
+        _clear_references(model, key, rows, owner_id)
     for table in tables:
         for count in _in_batches("drop_owned", table, owner_id):
             receipt.add(table.name, count)
@@ -183,10 +183,10 @@ def _in_batches(name: str, table: OwnedTable, owner_id: int) -> Iterator[int]:
             return
 
 
-def _let_go(model: type[models.Model], key: models.ForeignKey[Any, Any], rows: str, owner_id: int) -> None:
-    """Set a nullable reference to rows of the person to null, in those of the model's rows."""
+def _clear_references(model: type[models.Model], key: models.ForeignKey[Any, Any], rows: str, owner_id: int) -> None:
+    """Set a nullable reference to the person's rows to null, in the given rows of the model."""
     target = next(table for table in owned_tables() if table.model is key.related_model)
-    statement = load_sql("convmemory.ops", "let_go").format(
+    statement = load_sql("convmemory.ops", "clear_references").format(
         table=model._meta.db_table, column=key.column, rows=rows,
         pk=target.model._meta.pk.column, target=target.name, condition=target.condition,
     )  # fmt: skip
@@ -195,7 +195,7 @@ def _let_go(model: type[models.Model], key: models.ForeignKey[Any, Any], rows: s
 
 
 def _drop_sessions(owner_id: int) -> int:
-    """Sessions hold the user inside their signed data, so that each has to be opened."""
+    """Delete the person's sessions; the user is inside their signed data, so each has to be decoded."""
     mine = [
         session.pk
         for session in Session.objects.iterator(chunk_size=1_000)
@@ -223,7 +223,7 @@ def _drop_log_entries(owner_id: int) -> int:
 
 
 def _drop_files(owner_id: int) -> int:
-    """Temporary folders of processes that were killed, pictures of documents' pages, and stored files."""
+    """Delete temporary folders of killed processes, pictures of documents' pages, and stored files."""
     temporary = Path(tempfile.gettempdir())
     folders = [pictures_of_owner(owner_id)] if pictures_of_owner(owner_id).is_dir() else []
     for prefix in (upload_prefix(owner_id), work_prefix(owner_id)):

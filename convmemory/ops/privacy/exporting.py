@@ -1,8 +1,8 @@
-"""Everything that an installation stores of one person, as one zip archive that `import_conversations` reads.
+"""Everything that an installation stores about one person, as one zip archive that `import_conversations` reads.
 
 One snapshot: all tables are read in one REPEATABLE READ transaction, row by row through server-side cursors, so that
-memory stays constant. What would let somebody act as the person (passwords, hashes of keys, sessions) is left out.
-The format is described in docs/export-format.md.
+memory use is constant. Credentials (passwords, hashes of keys, sessions) are left out. The format is described in
+docs/export-format.md.
 """
 
 import json
@@ -20,11 +20,10 @@ from django.utils import timezone
 
 from convmemory.conversations.importers.own_export import FORMAT, MANIFEST, VERSION, table_file
 from convmemory.core.acting import beside
-from convmemory.core.errors import InvalidInput
-from convmemory.core.private_files import new_private_file
 from convmemory.core.sql import load_sql
 from convmemory.documents.models import Document
 from convmemory.documents.storage import document_storage
+from convmemory.ops.privacy.archives import new_archive
 from convmemory.ops.privacy.ownership import OwnedTable, owned_tables
 
 ROWS_PER_FETCH = 200
@@ -38,10 +37,7 @@ ABOUT_OTHERS = {"django_admin_log": ("object_repr", "change_message")}
 ORDERS = {
     "conversations_conversation": "id",
     "conversations_message": "conversation_id, position",
-    "conversations_messagesource": (
-        "(SELECT m.conversation_id FROM conversations_message AS m WHERE m.id = message_id), "
-        "(SELECT m.position FROM conversations_message AS m WHERE m.id = message_id)"
-    ),
+    "conversations_messagesource": load_sql("convmemory.ops", "order_of_sources"),
     "conversations_event": "conversation_id, line_number",
 }
 
@@ -55,33 +51,19 @@ class ExportReport:
 
 
 def export_user(*, user: AbstractBaseUser, path: Path) -> ExportReport:
-    """Write the person's archive to `path`, for its owner alone. It appears there when it is whole.
+    """Write the person's archive to `path`, readable by its owner alone. It appears there when complete.
 
     Raises: InvalidInput if the file exists or cannot be written.
     """
-    if path.exists():
-        raise InvalidInput(f"{path} exists already: name another file.")
-    draft = path.with_name(f"{path.name}.partial")
     rows: dict[str, int] = {}
-    try:
-        with (
-            beside(user.pk),
-            _snapshot(),
-            new_private_file(draft) as output,
-            zipfile.ZipFile(output, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive,
-        ):
-            for table in sorted(owned_tables(), key=lambda table: table.name):
-                rows[table.name] = _write_table(archive, table, user.pk)
-            # The files of documents go under the names that their rows hold.
-            for place in Document.objects.filter(owner_id=user.pk).order_by("pk").values_list("file", flat=True):
-                if document_storage().exists(place):
-                    archive.write(document_storage().path(place), f"files/{place}")
-            archive.writestr(MANIFEST, json.dumps(_manifest(user, rows), indent=1))
-        draft.rename(path)
-    except OSError as error:
-        raise InvalidInput(f"{path} cannot be written: {error.strerror or error}.") from error
-    finally:
-        draft.unlink(missing_ok=True)
+    with beside(user.pk), _snapshot(), new_archive(path, level=6) as archive:
+        for table in sorted(owned_tables(), key=lambda table: table.name):
+            rows[table.name] = _write_table(archive, table, user.pk)
+        # The files of documents go under the names that their rows hold.
+        for place in Document.objects.filter(owner_id=user.pk).order_by("pk").values_list("file", flat=True):
+            if document_storage().exists(place):
+                archive.write(document_storage().path(place), f"files/{place}")
+        archive.writestr(MANIFEST, json.dumps(_manifest(user, rows), indent=1))
     return ExportReport(rows=rows, size=path.stat().st_size)
 
 

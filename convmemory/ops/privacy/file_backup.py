@@ -1,6 +1,6 @@
-"""The files of documents and kept uploads in a backup: each named by its digest, by which it can be verified.
+"""The files of documents and kept uploads in a backup: each is named by its digest, which verifies it.
 
-A backup can come from anywhere: names that are not those of such files are refused, and none becomes part of a path.
+A backup can come from anywhere: other names are refused, and no name becomes part of a path.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ MAX_OWNER_DIGITS = 19
 
 
 def add_files(archive: zipfile.ZipFile, places: Iterable[str]) -> int:
-    """Put the stored files into the archive; how many. One that was deleted meanwhile is left out."""
+    """Add the stored files to the archive; returns how many. Files deleted meanwhile are left out."""
     storage, count = document_storage(), 0
     for place in places:
         try:
@@ -36,7 +36,7 @@ def add_files(archive: zipfile.ZipFile, places: Iterable[str]) -> int:
 
 
 def verify_files(archive: zipfile.ZipFile) -> None:
-    """Raises: InvalidInput if a file is nobody's, or does not have the digest that it is named after."""
+    """Raises: InvalidInput if a file belongs to nobody, or does not match the digest in its name."""
     for place, entry in _files_of(archive):
         digest = hashlib.sha256()
         with archive.open(entry) as file:
@@ -47,7 +47,7 @@ def verify_files(archive: zipfile.ZipFile) -> None:
 
 
 def restore_files(archive: zipfile.ZipFile) -> list[str]:
-    """Store the archive's files beside those that are there; the places of the new ones. None of them where one fails.
+    """Store the archive's files beside the existing ones, all or none; returns the places of the new ones.
 
     Raises: OSError.
     """
@@ -89,7 +89,7 @@ def _files_of(archive: zipfile.ZipFile) -> Iterator[tuple[str, zipfile.ZipInfo]]
 
 
 def _is_place(place: str) -> bool:
-    """Whether it is one that `place_of` or `kept_place` makes."""
+    """Whether `place_of` or `kept_place` could have produced it."""
     owner, digest = place.split("/")[1:4:2] if place.count("/") == 3 else ("", "")
     is_owner = owner.isascii() and owner.isdecimal() and len(owner) <= MAX_OWNER_DIGITS
     is_digest = len(digest) == 64 and not set(digest) - set("0123456789abcdef")

@@ -1,7 +1,7 @@
 """Archives of everything that people request on the settings page: written in the background, kept for a while.
 
-One at a time for each person. The file is stored in `MEDIA_ROOT`, where only the server's user can read it, for
-`KEPT`, and is deleted with the person.
+One at a time for each person. The file is stored in `MEDIA_ROOT`, readable by the server's user alone, for `KEPT`, and
+is deleted with the person.
 """
 
 import secrets
@@ -45,7 +45,7 @@ def get_archive(*, owner: User, archive_id: int) -> OwnArchive:
 
 
 def write_archive(*, owner_id: int, archive_id: int) -> str:
-    """Write the archive; its state afterwards, "" if somebody else has written or removed it."""
+    """Write the archive; returns its state afterwards, "" if somebody else has written or removed it."""
     row = OwnArchive.objects.select_related("owner").filter(owner_id=owner_id, pk=archive_id, state__in=WORKING).first()
     if row is None:
         return ""
@@ -69,12 +69,12 @@ def _end(row: OwnArchive, state: str, **values: object) -> str:
 
 
 def remove_archive(*, owner: User, archive_id: int) -> None:
-    """Delete an archive before its time. Raises: NotFound."""
+    """Delete an archive before it expires. Raises: NotFound."""
     _remove(get_archive(owner=owner, archive_id=archive_id))
 
 
 def remove_old() -> int:
-    """Delete the archives whose time is over; how many."""
+    """Delete the expired archives; returns how many."""
     old = list(OwnArchive.objects.filter(created_at__lt=timezone.now() - KEPT))
     for row in old:
         _remove(row)

@@ -38,7 +38,7 @@ Foreign = models.ForeignKey[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class OwnedTable:
-    """A table with rows of persons. `condition` selects those of one, with one parameter `%(owner)s`."""
+    """A table with people's rows. `condition` selects those of one person, with the parameter `%(owner)s`."""
 
     model: type[models.Model]
     name: str
@@ -62,7 +62,7 @@ def all_models() -> list[type[models.Model]]:
 
 @cache
 def owned_tables() -> tuple[OwnedTable, ...]:
-    """The tables that hold rows of persons, those that point at others before those; the user's own is the last."""
+    """The tables with people's rows, referencing ones before referenced ones; the user's own is the last."""
     owned = {user_model(), *(model for model in all_models() if _owner_keys(model))}
     order = TopologicalSorter({model: _pointing_at(model, owned) for model in owned}).static_order()
     in_order = [*(model for model in order if model is not user_model()), user_model()]
@@ -74,7 +74,7 @@ def owned_tables() -> tuple[OwnedTable, ...]:
 
 @cache
 def owned_by_name() -> dict[str, OwnedTable]:
-    """The tables by their models' lower-case names, as arguments called `<name>_id` mean them."""
+    """The tables by their models' lower-case names, as used in arguments called `<name>_id`."""
     return {table.model._meta.model_name or "": table for table in owned_tables()}
 
 
@@ -84,10 +84,10 @@ def foreign_keys(model: type[models.Model]) -> list[Foreign]:
 
 
 def loose_references(tables: Sequence[OwnedTable]) -> list[tuple[type[models.Model], Foreign, str]]:
-    """Nullable foreign keys to set to null before rows of `tables` can go, and in which rows ("TRUE": in all).
+    """Nullable foreign keys to set to null before rows of `tables` can be deleted, and in which rows ("TRUE": in all).
 
-    Those of tables that are not owned, of a table to itself, and of one whose rows go after the row they name;
-    and those of other people's rows that only mention the person.
+    They are those of tables that are not owned, of a table to itself, and of a table whose rows are deleted after the
+    row that they name; and those of other people's rows that only mention the person.
     """
     place = {table.model: number for number, table in enumerate(tables)}
     found: list[tuple[type[models.Model], Foreign, str]] = []
@@ -98,27 +98,28 @@ def loose_references(tables: Sequence[OwnedTable]) -> list[tuple[type[models.Mod
             number = place.get(model, len(place))
             if number >= place[_target(field)]:
                 found.append((model, field, "TRUE"))
-            elif _lets_go(field):
+            elif _outlives(field):
                 found.append((model, field, f"({tables[number].condition}) IS NOT TRUE"))
     return found
 
 
 def _owner_keys(model: type[models.Model]) -> list[Foreign]:
-    """Foreign keys to the user whose row takes this one along."""
-    return [field for field in foreign_keys(model) if _target(field) is user_model() and not _lets_go(field)]
+    """Foreign keys to the user, whose deletion cascades to this row."""
+    return [field for field in foreign_keys(model) if _target(field) is user_model() and not _outlives(field)]
 
 
-def _lets_go(field: Foreign) -> bool:
-    """Whether the row stays when the one that it names goes."""
+def _outlives(field: Foreign) -> bool:
+    """Whether the row stays when the row that it names is deleted."""
     return field.remote_field.on_delete in (models.SET_NULL, models.SET_DEFAULT)
 
 
 def _pointing_at(model: type[models.Model], owned: Iterable[type[models.Model]]) -> set[type[models.Model]]:
-    """The owned models whose rows cannot outlive the row of `model` that they name: they go first."""
+    """The owned models whose rows cannot outlive the row of `model` that they name: they are deleted first."""
     return {
         other
         for other in owned
-        if other is not model and any(_target(f) is model and not (f.null and _lets_go(f)) for f in foreign_keys(other))
+        if other is not model
+        and any(_target(f) is model and not (f.null and _outlives(f)) for f in foreign_keys(other))
     }
 
 

@@ -1,6 +1,6 @@
-"""Restores a backup of the embedded database and of the files beside it.
+"""Restores a backup of the embedded database and of its files.
 
-A restore fills a new database, compares the rows with the manifest's, and only then gives it the name of the old one:
+A restore fills a new database, compares the rows with the manifest's, and only then renames it to the old one's name:
 all of it or nothing. It does not trust the dump (`safe_restore.py`).
 """
 
@@ -20,7 +20,7 @@ from psycopg import sql
 from convmemory.core.embedded import apply_policies
 from convmemory.core.errors import InvalidInput
 from convmemory.core.postgres import programs
-from convmemory.core.postgres.base import close_pools
+from convmemory.core.postgres.pools import close_pools
 from convmemory.core.sql import load_sql
 from convmemory.ops.privacy import file_backup
 from convmemory.ops.privacy.backup import (
@@ -38,13 +38,15 @@ from convmemory.ops.privacy.backup import (
 from convmemory.ops.privacy.safe_restore import entries_to_restore, new_database, restoring_role, take_over
 
 LEAVING_S = 5.0
+AT_ONCE = 500
+"""Tables and indexes that one transaction makes; it holds a lock on each, and those of many groups are too many."""
 
 
 def restore(*, path: Path, force: bool = False) -> BackupReport:
     """Replace the database by the one in the backup. The old one stays until the new one is complete.
 
-    Raises: InvalidInput where the backup is damaged, newer than this program or holds what could run code, where the
-    database holds accounts and `force` is not given, or where the product runs; BackupFailed.
+    Raises: InvalidInput if the backup is damaged, newer than this program or contains what could run code, if the
+    database has accounts and `force` is not given, or if the product is running; BackupFailed.
     """
     target = embedded_target()
     manifest = verify(path)
@@ -85,7 +87,7 @@ def _paths_in(target: Mapping[str, Any]) -> frozenset[str]:
 
 @contextlib.contextmanager
 def _files_restored(path: Path) -> Iterator[None]:
-    """The backup's files beside those that are there; without them again where the block fails."""
+    """Store the backup's files beside the existing ones; remove them again if the block fails."""
     try:
         with zipfile.ZipFile(path) as archive:
             new = file_backup.restore_files(archive)
@@ -102,7 +104,7 @@ def _files_restored(path: Path) -> Iterator[None]:
 
 def _fill(target: Mapping[str, Any], path: Path, manifest: dict[str, Any]) -> None:
     """Restore the dump into an empty database and compare its rows with the manifest's."""
-    command = [*program("pg_restore", target), "--no-owner", "--no-privileges", "--single-transaction"]
+    command = [*program("pg_restore", target), "--no-owner", "--no-privileges", f"--transaction-size={AT_ONCE}"]
     with tempfile.TemporaryDirectory() as folder:  # its owner's alone
         listing, chosen = Path(folder, "entries"), Path(folder, "chosen")
         _feed([str(programs.binary("pg_restore")), "--list", "--file", str(listing)], path)
@@ -146,7 +148,7 @@ def _refuse_while_in_use(admin: psycopg.Connection, name: str) -> None:
 
 
 def _swap(admin: psycopg.Connection, name: str, fresh: str, old: str) -> None:
-    """Give the new database the old one's name; both renamings or none."""
+    """Rename the new database to the old one's name; both renamings or none."""
     rename = sql.SQL("ALTER DATABASE {} RENAME TO {}")
     admin.execute(rename.format(sql.Identifier(name), sql.Identifier(old)))
     try:

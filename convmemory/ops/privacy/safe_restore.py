@@ -1,8 +1,8 @@
-"""Limits on what a dump may do: a backup can come from anywhere, and restoring one carries out what stands in it.
+"""Limits what a dump may do: a backup can come from anywhere, and restoring one executes its contents.
 
-Only tables, sequences, constraints, indexes and rows are restored, by a role that may do nothing but own the new
-database. A dump can call a function a table; so what the new database then holds is looked at before this program,
-which is its superuser, reads a row of it.
+Only tables, sequences, constraints, indexes, rows and the schemas of owner groups are restored, by a role that may do
+nothing but own the new database. A dump can define a function call for a table; so the contents of the new database are
+checked before this program, which is its superuser, reads a row of it.
 """
 
 import re
@@ -32,20 +32,21 @@ CALLED = frozenset({
 })  # fmt: skip
 """Words before a parenthesis in the expressions of this program's tables: functions, operators and types."""
 
-_ENTRY = re.compile(r"(?<!\d)\d++; \d++ \d++ ([A-Z ]+) (?:public|-) (.*)")
+_ENTRY = re.compile(r"(?<!\d)\d++; \d++ \d++ ([A-Z ]+) (?:public|every_group|group_[1-9][0-9]{0,3}|-) (.*)")
+_SCHEMA_OF_GROUPS = re.compile(r"(?:every_group|group_[1-9][0-9]{0,3}) \S++")  # and who owned it
 _LITERAL = re.compile(r"'(?:[^']|'')*'")
 _BEFORE_PARENTHESIS = re.compile(r'(?<![\w".])([\w".]++)\s*+\(')
 
 
 def entries_to_restore(listing: str) -> str:
-    """The lines of `pg_restore --list` that are restored. Raises: InvalidInput if one is of another kind."""
+    """The lines of `pg_restore --list` to restore. Raises: InvalidInput if one is of another kind."""
     kept = []
     for line in listing.splitlines():
         if not line.strip() or line.startswith(";"):
             continue
         found = _ENTRY.fullmatch(line)
         kind, name = (found[1], found[2].strip()) if found else ("", line)
-        if kind in RESTORED:
+        if kind in RESTORED or (kind == "SCHEMA" and _SCHEMA_OF_GROUPS.fullmatch(name)):
             kept.append(line)
         elif (kind, name) not in MADE_BEFORE and not (kind == "FUNCTION" and name.startswith(MADE_AFTER)):
             raise InvalidInput(_refusal(f"{kind} {name}".strip()))
@@ -57,7 +58,7 @@ def restoring_role(admin: psycopg.Connection) -> Iterator[str]:
     """A role that can log in and nothing else; it must own nothing when the block ends."""
     role = sql.Identifier(ROLE)
     admin.execute(sql.SQL("DROP ROLE IF EXISTS {}").format(role))
-    admin.execute(sql.SQL("CREATE ROLE {} LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION").format(role))
+    admin.execute(sql.SQL(load_sql("convmemory.ops", "create_restoring_role")).format(role))
     try:
         yield ROLE
     finally:
@@ -65,7 +66,7 @@ def restoring_role(admin: psycopg.Connection) -> Iterator[str]:
 
 
 def new_database(admin: psycopg.Connection, target: Mapping[str, Any], name: str, role: str) -> None:
-    """An empty database of the role's, with the extension that only a superuser can make."""
+    """An empty database owned by the role, with the extension that only a superuser can create."""
     create = sql.SQL("CREATE DATABASE {} OWNER {}").format(sql.Identifier(name), sql.Identifier(role))
     admin.execute(create)
     with psycopg.connect(**{**target, "dbname": name}, autocommit=True) as inside:
@@ -73,7 +74,7 @@ def new_database(admin: psycopg.Connection, target: Mapping[str, Any], name: str
 
 
 def take_over(target: Mapping[str, Any], role: str) -> None:
-    """Make the restored database the program's own. Raises: InvalidInput if it holds what could run code."""
+    """Make the program the owner of the restored database. Raises: InvalidInput if it contains what could run code."""
     with psycopg.connect(**target, options="-c search_path=pg_catalog,public") as inside:
         foreign = inside.execute(sql.SQL(load_sql("convmemory.ops", "foreign_objects"))).fetchall()
         expressions = inside.execute(sql.SQL(load_sql("convmemory.ops", "expressions"))).fetchall()

@@ -1,6 +1,6 @@
-"""Which people's rows a task names in its arguments, by the names of its function's parameters.
+"""Which people's rows a task names in its arguments, judging by the names of its function's parameters.
 
-`conversation_id` means a conversation, `owner_id` a person. Used to find what the queue and its history still hold
+`conversation_id` means a conversation, `owner_id` a person. Used to find what the queue and its history still contain
 about somebody; a test checks that every task's parameters are understood.
 """
 
@@ -37,7 +37,7 @@ class NamedRow:
 
 
 def named_rows(func: str | Callable[..., Any], args: Iterable[Any], kwargs: Mapping[str, Any]) -> list[NamedRow]:
-    """The rows that a call of this function with these arguments is about."""
+    """The rows that a call of this function with these arguments concerns."""
     found = find_task(func) if isinstance(func, str) else func
     if found is None:
         return []
@@ -55,7 +55,7 @@ def named_rows(func: str | Callable[..., Any], args: Iterable[Any], kwargs: Mapp
 
 
 def owners_of_call(func: str, args: Iterable[Any], kwargs: Mapping[str, Any]) -> set[int]:
-    """The people whose rows a call is about; a call that names the people themselves is the installation's own."""
+    """The people whose rows a call concerns; a call that names the people themselves is the installation's own."""
     found: set[int] = set()
     for row in named_rows(func, args, kwargs):
         if hasattr(row.table.model, "owner"):
@@ -64,7 +64,7 @@ def owners_of_call(func: str, args: Iterable[Any], kwargs: Mapping[str, Any]) ->
 
 
 def table_of_parameter(name: str) -> OwnedTable | None:
-    """The table that a parameter called `<name>_id` or `<name>_ids` names a row of."""
+    """The table whose rows a parameter called `<name>_id` or `<name>_ids` names."""
     stem = name.removesuffix("s").removesuffix("_id")
     if stem == name.removesuffix("s") or name in NAMED_ELSEWHERE:
         return None
@@ -77,7 +77,7 @@ def table_of_parameter(name: str) -> OwnedTable | None:
 
 
 def drop_queued(owner_id: int) -> int:
-    """Take tasks that name rows of this person, or rows that are gone, out of the queue; how many."""
+    """Remove tasks from the queue that name rows of this person, or deleted rows; returns how many."""
     dropped: int = OwnerTask.objects.filter(owner_id=owner_id).delete()[0]
     broker = get_broker()
     if isinstance(broker, Redis):
@@ -92,9 +92,9 @@ def drop_queued(owner_id: int) -> int:
 
 
 def drop_finished(owner_id: int) -> int:
-    """Forget finished and failed tasks that name rows of this person, or rows that are gone; how many.
+    """Delete finished and failed tasks that name rows of this person, or deleted rows; returns how many.
 
-    Those whose arguments cannot be read go, too: they may name the person.
+    Tasks with unreadable arguments are deleted too: they may name the person.
     """
     dropped = 0
     for batch in _batches(Task.objects.order_by("pk").values_list("pk", "func", "args", "kwargs").iterator()):

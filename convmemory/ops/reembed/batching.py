@@ -1,7 +1,7 @@
-"""`manage.py reembed --batch`: the vectors of a whole archive by a provider's Batch API, into the cache of vectors.
+"""`manage.py reembed --batch`: embeds a whole archive with a provider's Batch API, into the cache of vectors.
 
-What is handed in stands in rows, so that a run which was killed goes on waiting for it. The ordinary run that comes
-after finds the vectors in the cache and computes what is missing there: what failed, and what arrived meanwhile.
+Submitted batches are recorded in rows, so that a killed run resumes waiting for them. The ordinary run afterwards finds
+the vectors in the cache and computes what is missing: failures, and what arrived meanwhile.
 """
 
 import time
@@ -28,9 +28,9 @@ Tell = Callable[[str], None]
 
 
 def embed_in_batches(source_ids: Collection[int], space: EmbeddingSpace, *, tell: Tell) -> int:
-    """Have what these sources lack embedded in batches, and wait for it; how many vectors were taken in.
+    """Embed what these sources lack in batches, and wait for the results; returns how many vectors were stored.
 
-    Where the provider has no such API, says so and does nothing. Raises: EmbedderUnavailable.
+    If the provider has no such API, says so and does nothing. Raises: EmbedderUnavailable.
     """
     embedder = embedder_for(space)
     if not isinstance(embedder, OpenAIEmbedder):
@@ -53,7 +53,7 @@ def _waiting(space: EmbeddingSpace) -> list[EmbeddingBatch]:
 
 
 def _find_lost(api: BatchApi, space: EmbeddingSpace) -> None:
-    """Rows whose batch was being handed in when the run died: found again by their mark, or forgotten."""
+    """Rows whose batch was being submitted when the run died: found again by their mark, or deleted."""
     for row in _waiting(space):
         if row.remote_id:
             continue
@@ -74,7 +74,7 @@ def _submit_all(api: BatchApi, space: EmbeddingSpace, source_ids: Collection[int
 
 
 def _files(space: EmbeddingSpace, source_ids: Collection[int]) -> Iterator[tuple[int, dict[str, str]]]:
-    """Owners with distinct texts of theirs, by hash, as many as one batch holds."""
+    """Owners with distinct texts of theirs, by hash, as many as fit one batch."""
     held: dict[str, str] = {}
     size, owner_id = 0, 0
     for source in Source.objects.filter(pk__in=source_ids).order_by("owner_id", "pk").iterator():
@@ -91,7 +91,7 @@ def _files(space: EmbeddingSpace, source_ids: Collection[int]) -> Iterator[tuple
 
 
 def _take_all(api: BatchApi, space: EmbeddingSpace, tell: Tell) -> int:
-    """Wait until every batch is over, and take its vectors in; how many."""
+    """Wait until every batch is over, and store its vectors; returns how many."""
     taken = 0
     while rows := _waiting(space):
         for row in rows:
@@ -105,7 +105,7 @@ def _take_all(api: BatchApi, space: EmbeddingSpace, tell: Tell) -> int:
 
 
 def _take(api: BatchApi, row: EmbeddingBatch, batch: RemoteBatch, tell: Tell) -> int:
-    """Take one batch in. Done twice it changes nothing: a vector that is there stays."""
+    """Store the vectors of one batch. Idempotent: an existing vector stays."""
     taken = 0
     vectors = api.vectors(batch)
     while some := dict(islice(vectors, TAKEN_AT_ONCE)):
@@ -122,5 +122,5 @@ def _take(api: BatchApi, row: EmbeddingBatch, batch: RemoteBatch, tell: Tell) ->
 
 
 def _is_hash(name: str) -> bool:
-    """Whether it is a name as we gave it; what comes back is another server's text."""
+    """Whether it is a name in our format: results are another server's text."""
     return len(name) == HASH_CHARS and set(name) <= set("0123456789abcdef")

@@ -34,7 +34,7 @@ def refresh(
 def build(
     space: EmbeddingSpace, selection: Selection, defects: tuple[Defect, ...], *, workers: int, show: ShowProgress
 ) -> Totals:
-    """Embed a part of the archive in a space beside the active one, without a switch. Raises: as `change_over`."""
+    """Embed a part of the archive in a space beside the active one, without a switch. Raises: like `change_over`."""
     start_building(space)
     totals = Totals()
     _embed(select_building(space, selection, defects), space, totals, workers, show)
@@ -42,11 +42,11 @@ def build(
 
 
 def change_over(space: EmbeddingSpace, *, workers: int, show: ShowProgress, tell: Tell) -> Totals:
-    """Build `space` until it holds everything that the active one does, then switch to it.
+    """Build `space` until it contains everything that the active one does, then switch to it.
 
     Raises:
         InvalidInput: another space is being built.
-        EmbedderUnavailable: the model cannot be used now; run again to go on.
+        EmbedderUnavailable: the model is unavailable; run again to continue.
         ReembedFailed: some sources cannot be embedded, or arrive faster than they are.
     """
     start_building(space)

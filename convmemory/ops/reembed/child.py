@@ -1,4 +1,4 @@
-"""What a worker process of `manage.py reembed` runs. Imports no app before Django is set up."""
+"""The code of a worker process of `manage.py reembed`. Imports no app before Django is set up."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ PARENT_POLL_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """What one step did with one source. `unavailable` says why the model cannot be used at all."""
+    """The outcome of one step for one source. `unavailable` says why the model cannot be used at all."""
 
     finished: bool
     items: int = 0
@@ -25,7 +25,7 @@ class StepResult:
 
 
 def prepare(parent_pid: int) -> None:
-    """Set the process up; it ends when its parent is killed, and leaves a Ctrl-C to the parent."""
+    """Set up the process; it ends when its parent is killed, and leaves Ctrl-C to the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(parent_pid,), daemon=True).start()
     step_back()

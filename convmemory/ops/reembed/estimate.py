@@ -16,7 +16,7 @@ NO_SPACE = -1
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """`texts` and `tokens` are at most: texts that are the same, or cached, cost nothing.
+    """`texts` and `tokens` are upper limits: equal or cached texts cost nothing.
 
     `tokens` were counted by the model of the active space; `unknown_items` have no rows to count from.
     """

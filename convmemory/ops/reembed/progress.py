@@ -1,4 +1,4 @@
-"""A progress line: bar, count, rate and time left. Pure but for the clock that it is given."""
+"""A progress line: bar, count, rate and time left. Pure except for the clock that it is given."""
 
 from collections.abc import Callable
 

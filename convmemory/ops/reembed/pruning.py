@@ -21,7 +21,7 @@ def retired_spaces() -> list[EmbeddingSpace]:
 
 
 def prune(space: EmbeddingSpace, *, tell: Callable[[str], None], wait: Callable[[float], None] = time.sleep) -> int:
-    """Delete every row and the index of a retired space, then the space itself; how many rows there were.
+    """Delete every row and the index of a retired space, then the space itself; returns how many rows there were.
 
     Raises:
         InvalidInput: the space is active or being built.
@@ -38,7 +38,7 @@ def prune(space: EmbeddingSpace, *, tell: Callable[[str], None], wait: Callable[
 
 
 def rows_of_spaces() -> Iterator[tuple[type[models.Model], str]]:
-    """Every model whose rows go with their space, and the name of the field."""
+    """Every model whose rows are deleted with their space, and the name of the field."""
     for model in apps.get_models():
         for field in model._meta.concrete_fields:
             remote = field.remote_field

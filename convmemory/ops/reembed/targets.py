@@ -1,4 +1,4 @@
-"""The model that `manage.py reembed` shall embed with: the settings, overridden by the command's options."""
+"""The model that `manage.py reembed` embeds with: from the settings, overridden by the command's options."""
 
 import os
 from dataclasses import replace
@@ -18,7 +18,7 @@ BITS = 8  # codes of token vectors are stored in whole bytes
 
 
 def target_options(*, provider: str = "", model: str = "", dimensions: int = 0, base_url: str = "") -> EmbeddingOptions:
-    """The model that the command's options name; what they leave open is as in the settings.
+    """The model given by the command's options; omitted options take the settings' values.
 
     `model` is a name, or the folder or the graph (`.onnx`) of a local model.
 
@@ -50,10 +50,10 @@ def target_options(*, provider: str = "", model: str = "", dimensions: int = 0, 
 
 
 def checked_embedder(options: EmbeddingOptions, *, dimensions: int = 0) -> Embedder:
-    """The target's embedder, tried with one sentence, so that nothing is begun that cannot be done.
+    """The target's embedder, tried with one sentence, so that an impossible run does not begin.
 
     Raises:
-        InvalidInput: it has other dimensions than asked for, or some that cannot be stored.
+        InvalidInput: its dimensions differ from the requested ones, or cannot be stored.
         EmbedderUnavailable, SettingError: it cannot be used.
     """
     embedder = open_embedder(options)
@@ -69,7 +69,7 @@ def checked_embedder(options: EmbeddingOptions, *, dimensions: int = 0) -> Embed
 
 
 def settings_for(space: EmbeddingSpace) -> list[str]:
-    """The environment variables with which the settings would name the model of `space`."""
+    """The environment variables that would configure the model of `space`."""
     if space.provider == LOCAL:
         lines = [f"EMBEDDING_PROVIDER={LOCAL}", f"EMBEDDING_MODEL={DEFAULT_MODEL}"]
         if space.model == DEFAULT_MODEL:

@@ -16,7 +16,7 @@ ADMIN_NAME = "admin"
 
 
 def create_admin(var_folder: Path) -> str | None:
-    """The new administrator's password when there was no user at all, else None."""
+    """The new administrator's password if there was no user at all, else None."""
     with transaction.atomic():
         if User.objects.exists():
             return None
@@ -27,7 +27,7 @@ def create_admin(var_folder: Path) -> str | None:
 
 
 def load_pending_samples(var_folder: Path) -> int:
-    """Loads the sample conversations if this installation still waits for them; how many."""
+    """Load the sample conversations if this installation still lacks them; returns how many."""
     marker = _marker(var_folder)
     if not marker.exists():
         return 0

@@ -1,6 +1,6 @@
-"""One `manage.py up` per data folder: the lock, the record of what it runs, and cleaning up after a killed one.
+"""One `manage.py up` per data folder: the lock, the record of its processes, and cleaning up after a killed one.
 
-Writes `<VAR_DIR>/up.lock` (held as long as the process lives, however it ends) and `<VAR_DIR>/up.json` (the address,
+Writes `<VAR_DIR>/up.lock` (locked as long as the process lives, however it ends) and `<VAR_DIR>/up.json` (the address,
 and each process with its start time, so that a reused process id is not mistaken for it).
 """
 
@@ -29,7 +29,7 @@ class AlreadyRunning(ConvMemoryError):
 
 @dataclass(frozen=True, slots=True)
 class ProcessMark:
-    """A process, told apart from a later one of the same number by its start time."""
+    """A process, distinguished by its start time from a later one with the same number."""
 
     pid: int
     create_time: float
@@ -39,7 +39,7 @@ class ProcessMark:
         return cls(pid, psutil.Process(pid).create_time())
 
     def exists(self) -> bool:
-        """Whether this process is there, be it dead and not yet collected by its parent."""
+        """Whether this process exists, including as a zombie that its parent has not collected."""
         try:
             started = psutil.Process(self.pid).create_time()
         except psutil.NoSuchProcess:
@@ -77,7 +77,7 @@ class Instance:
         return cls(folder, lock_fd)
 
     def stop_leftovers(self) -> int:
-        """Ends the processes of an earlier `up` that was killed; how many there were."""
+        """End the processes of an earlier `up` that was killed; returns how many there were."""
         marks = [ProcessMark(**mark) for mark in _read(self._record_path).get("children", {}).values()]
         leftovers = [process for mark in marks for process in mark.left_behind()]
         for mark in marks:
@@ -91,7 +91,7 @@ class Instance:
         return len(leftovers)
 
     def record(self, address: str, children: Mapping[str, int]) -> None:
-        """Writes down what runs now."""
+        """Write down the running processes."""
         marks = {}
         for name, pid in children.items():
             with contextlib.suppress(psutil.NoSuchProcess):

@@ -11,7 +11,7 @@ KEEP_ALIVE_S = 5
 
 
 def listening_address(host: str | None, port: int | None) -> tuple[str, int]:
-    """Where to listen: what a command was given, else `HOST` and `PORT`, else port 8000 of this machine alone."""
+    """Where to listen: the command's options, else `HOST` and `PORT`, else port 8000 of this machine alone."""
     usual_port = conf.env_int("PORT", 8000, minimum=0, maximum=65_535)
     return host or conf.env_str("HOST") or "127.0.0.1", usual_port if port is None else port
 
@@ -19,7 +19,7 @@ def listening_address(host: str | None, port: int | None) -> tuple[str, int]:
 def web_command(host: str, port: int) -> list[str]:
     """uvicorn with `WEB_WORKERS` processes.
 
-    It gets no --limit-concurrency, which counts idle connections: `edge` limits connections and requests by itself.
+    It gets no --limit-concurrency, which counts idle connections: `edge` limits connections and requests itself.
     """
     command = [sys.executable, "-m", "uvicorn", "convmemory.asgi:application", "--host", host, "--port", str(port)]
     command += ["--proxy-headers", "--no-access-log", "--timeout-graceful-shutdown", str(WEB_GRACE_S)]

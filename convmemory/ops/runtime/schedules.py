@@ -21,7 +21,7 @@ SCHEDULES: dict[str, tuple[str, int]] = {  # name: (function, minutes between tw
 
 
 def ensure_schedules() -> None:
-    """One row for each periodic task; running it again, or on several machines at once, adds none."""
+    """Create one row for each periodic task; running it again, or on several machines at once, adds none."""
     for name, (function, minutes) in SCHEDULES.items():
         row = {"func": function, "schedule_type": Schedule.MINUTES, "minutes": minutes, "repeats": -1}
         first, *doubles = Schedule.objects.filter(name=name).order_by("pk") or [None]
@@ -33,5 +33,5 @@ def ensure_schedules() -> None:
 
 
 def enqueue_sweep() -> None:
-    """Looks for missed work now, not at the next minute."""
+    """Look for missed work now, rather than at the next minute."""
     enqueue(SWEEP, group="sweep")

@@ -1,8 +1,8 @@
 """Keeps a set of processes running: prefixes their output, restarts them with back-off, stops them within seconds.
 
-One thread, one loop over the children's pipes and a wake-up socket for signals. Each child leads a session of its
-own, so that Ctrl-C reaches the supervisor alone and the children of a dead child can be found. Knows nothing of
-Django or of what the children do.
+One thread, one loop over the children's pipes and a wake-up socket for signals. Each child leads a session of its own,
+so that Ctrl-C reaches the supervisor alone and the children of a dead child can be found. Knows nothing of Django or of
+what the children do.
 """
 
 import contextlib
@@ -51,7 +51,7 @@ class Backoff:
 
 
 class LinePrefixer:
-    """Turns the chunks of a child's output into whole lines that begin with its name."""
+    """Turns the chunks of a child's output into whole lines prefixed by its name."""
 
     def __init__(self, name: str, width: int = 0) -> None:
         self._prefix = f"{name:<{width}} | "
@@ -85,8 +85,8 @@ class _Child:
 class Supervisor:
     """Runs `specs` until a stop signal; `run` returns when every child and its children have ended.
 
-    `write` takes one line of output. `on_start` is told the process numbers after each start.
-    `watch` is called every `watch_s` seconds.
+    `write` takes one line of output. `on_start` receives the process numbers after each start. `watch` is called every
+    `watch_s` seconds.
     """
 
     def __init__(
@@ -177,7 +177,7 @@ class Supervisor:
             self._selector.unregister(process.stdout)
 
     def _bury(self, child: _Child, process: subprocess.Popen[bytes]) -> None:
-        """Cleans up behind a child that ended: its own children, its last words; sets when it starts again."""
+        """Cleans up after a child that ended (its own children, its last output), and schedules its restart."""
         _kill_session(process.pid)
         while self._read(child, process):
             pass
@@ -213,7 +213,7 @@ class Supervisor:
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
-        """Stop signals set a flag, and every signal (also a child's death) wakes the loop."""
+        """Stop signals set a flag, and every signal (including a child's death) wakes the loop."""
 
         def stop(number: int, frame: FrameType | None) -> None:
             self._stopping = True
@@ -252,7 +252,7 @@ def kill_tree(pid: int) -> None:
 
 
 def session_members(leader: int) -> list[psutil.Process]:
-    """The living processes of the session that `leader` started, also when it is dead itself."""
+    """The living processes of the session that `leader` started, even if the leader is dead."""
     members = []
     for process in psutil.process_iter():
         with contextlib.suppress(ProcessLookupError, PermissionError, psutil.Error):
@@ -262,7 +262,7 @@ def session_members(leader: int) -> list[psutil.Process]:
 
 
 def _kill_session(leader: int) -> None:
-    """Kills a session and waits until its processes have let go of what they held, such as locks."""
+    """Kill a session and wait until its processes have released their resources, such as locks."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGKILL)  # in one call: nobody forks away between two looks
     deadline = time.monotonic() + KILL_TIMEOUT_S

@@ -1,7 +1,7 @@
 """Self-repair: finds work that was missed, stuck, stale or orphaned, repairs it, and keeps counts.
 
-The quick sweep checks index states only and runs every minute; the deep one reads the rows themselves. Both may run
-at once on several machines: everything they do is conditional or idempotent.
+The quick sweep checks index states only and runs every minute; the deep one reads the rows themselves. Both may run at
+once on several machines: everything they do is conditional or idempotent.
 """
 
 import time
@@ -32,7 +32,7 @@ Enqueue = Callable[[Collection[int]], None]
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """How much of one kind was found, and how much of it was put right or handed to a worker."""
+    """How much of one kind was found, and how much of it was repaired or handed to a worker."""
 
     found: int = 0
     fixed: int = 0
@@ -45,7 +45,7 @@ def sweep(*, enqueue: Enqueue) -> SweepRun:
 
 
 def deep_sweep(*, enqueue: Enqueue) -> SweepRun:
-    """Look for orphaned, missing and stale rows; reads every derived row. Makes room where pictures take too much."""
+    """Look for orphaned, missing and stale rows; reads every derived row. Deletes pictures that exceed their limit."""
     kinds = {
         "orphaned": _in_every_group(_orphaned),
         "postings": _in_every_group(_postings),
@@ -57,7 +57,7 @@ def deep_sweep(*, enqueue: Enqueue) -> SweepRun:
 
 
 def _in_every_group(look: Callable[[], Swept]) -> Callable[[], Swept]:
-    """Look in one group after the other, where owners are spread over several."""
+    """Look in one group after the other, if owners are spread over several."""
 
     def look_everywhere() -> Swept:
         swept = []

@@ -1,4 +1,4 @@
-"""Loads the local model when a worker process starts, so that nobody's first turn has to wait for it."""
+"""Loads the local model when a worker process starts, so that the first turn need not wait for it."""
 
 import logging
 from typing import Any
@@ -16,7 +16,8 @@ def connect() -> None:
 
 
 def on_spawn(sender: Any, **kwargs: Any) -> None:
-    """In a new worker process, before its first task; what goes wrong shows again, and matters, at the first text."""
+    """Runs in a new worker process, before its first task; an error here occurs again, and is reported, at the first
+    text."""
     try:
         embedder = embedder_for(active_space())
         if embedder.card.provider == LOCAL:

@@ -1,6 +1,6 @@
--- The tables that a backup counts the rows of.
-SELECT c.relname
+-- The tables that a backup counts the rows of, in these schemas.
+SELECT n.nspname, c.relname
 FROM pg_class AS c
 INNER JOIN pg_namespace AS n ON n.oid = c.relnamespace
-WHERE c.relkind IN ('r', 'p') AND n.nspname = 'public'
-ORDER BY c.relname
+WHERE c.relkind IN ('r', 'p') AND n.nspname = ANY(%s)
+ORDER BY n.nspname, c.relname

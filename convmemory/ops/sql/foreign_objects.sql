@@ -42,7 +42,7 @@ found (kind, name, class, object) AS (
     WHERE extname NOT IN ('plpgsql', 'vector')
     UNION ALL
     SELECT 'schema', nspname, 'pg_namespace'::regclass, oid FROM pg_namespace
-    WHERE nspname NOT IN ('public', 'information_schema') AND nspname !~ '^pg_'
+    WHERE nspname NOT IN ('public', 'information_schema', 'every_group') AND nspname !~ '^pg_|^group_[1-9][0-9]{0,3}$'
     UNION ALL
     SELECT 'setting', array_to_string(s.setconfig, ' '), 'pg_database'::regclass, s.setdatabase
     FROM pg_db_role_setting AS s INNER JOIN pg_database AS d ON d.oid = s.setdatabase

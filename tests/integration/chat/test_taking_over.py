@@ -11,7 +11,7 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import Settings
 
-from convmemory.chat.admin import said_so_far
+from convmemory.chat.admin import received_messages
 from convmemory.chat.models import Reply
 from convmemory.chat.pages import received_parts
 from convmemory.chat.progress import draft_to_json
@@ -70,7 +70,7 @@ def test_what_cannot_be_read_stays_in_its_row_and_the_page_says_so(owner: User, 
     responses.release_abandoned_responses()
     reply = Reply.objects.get()
     assert reply.partial == [*SOUND, DAMAGED]
-    assert [part["speaker"] for part in said_so_far(reply)] == ["Assistant"]
+    assert [part["speaker"] for part in received_messages(reply)] == ["Assistant"]
     client.force_login(owner)
     page = client.get(f"/conversations/{conversation.pk}").content.decode()
     assert "The reply was interrupted. The server went away" in page

@@ -58,7 +58,7 @@ def reads_go_there(
 def replicas_in_use(replica: StreamingReplica) -> Iterator[None]:
     connection.settings_dict["REPLICAS"] = parameters_of([replica.url])
     try:
-        with connection.execute_wrapper(connection._note_write):  # type: ignore[attr-defined]
+        with connection.execute_wrapper(connection._record_writes):  # type: ignore[attr-defined]
             yield
     finally:
         connection.settings_dict["REPLICAS"] = {}

@@ -18,7 +18,7 @@ from convmemory.core.acting import Login, acting_for, maintenance, schema_owner
 from convmemory.core.errors import SettingError
 from convmemory.core.fair_queue import enqueue_for
 from convmemory.core.models import OwnerTask
-from convmemory.core.postgres.base import ChangedInTransaction
+from convmemory.core.postgres.failures import ChangedInTransaction
 from convmemory.core.postgres.row_security import apply_policies, tables_without_policy
 from convmemory.ops.doctor.database_area import check_logins, check_policies
 from convmemory.ops.doctor.indexes_area import check_validity

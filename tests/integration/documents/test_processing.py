@@ -165,12 +165,12 @@ def test_limits_of_a_library(owner: User, settings: Settings, monkeypatch: pytes
     with pytest.raises(TooLarge, match="MAX_DOCUMENT_MB"):
         library.require_acceptable(size=200 * 1024**2)
     upload(owner, b"x" * 1024**2)
-    library.require_room(owner=owner, size=1024**2)
+    library.require_capacity(owner=owner, size=1024**2)
     with pytest.raises(TooLarge, match="MAX_LIBRARY_MB"):
-        library.require_room(owner=owner, size=1024**2 + 1)
+        library.require_capacity(owner=owner, size=1024**2 + 1)
     monkeypatch.setattr(library, "MAX_UNFINISHED", 1)
     with pytest.raises(TooManyAtOnce):
-        library.require_room(owner=owner, size=1)
+        library.require_capacity(owner=owner, size=1)
 
 
 def test_what_no_signal_told_of_is_put_right(owner: User) -> None:

@@ -16,8 +16,9 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import OperationalError
 
 from convmemory.conversations import import_work, imports, ingest, tasks
+from convmemory.conversations.import_models import Import
 from convmemory.conversations.import_runner import ImportReport, import_paths
-from convmemory.conversations.models import Conversation, Import, Message
+from convmemory.conversations.models import Conversation, Message
 from tests.factories import make_user
 from tests.support.importing import run_at_once
 from tests.unit.importers.helpers import FIXTURES, assistant_line, user_line, write_lines

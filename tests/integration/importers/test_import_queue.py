@@ -16,8 +16,9 @@ from django.utils import timezone
 from django_q.models import OrmQ
 
 from convmemory.conversations import import_process, import_queue, tasks
+from convmemory.conversations.import_models import Import
 from convmemory.conversations.imports import queue_import
-from convmemory.conversations.models import Conversation, Import, Message
+from convmemory.conversations.models import Conversation, Message
 from convmemory.core.child_process import Ending
 from convmemory.core.errors import InvalidInput, TooLarge, TooManyAtOnce
 from convmemory.ops.runtime.schedules import SCHEDULES
@@ -203,7 +204,7 @@ def test_an_import_that_was_erased_while_it_ran_stops(monkeypatch: pytest.Monkey
     assert run_here(row, str(django_settings.IMPORT_FOLDER) + "-1") is Ending.DONE
     assert not Conversation.objects.exists()
     Import.objects.update(run=row.run)
-    monkeypatch.setattr(import_queue, "note_progress", lambda row, report: False)
+    monkeypatch.setattr(import_queue, "store_progress", lambda row, report: False)
     run_here(row, str(django_settings.IMPORT_FOLDER) + "-2")
     assert states() == ["running"]
 

@@ -14,9 +14,10 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import call_command
 
 from convmemory.conversations import imports, ingest, kept_uploads, tasks
+from convmemory.conversations.import_models import Import, KeptUpload
 from convmemory.conversations.import_undo import request_undo, undo
 from convmemory.conversations.importers import plain
-from convmemory.conversations.models import Conversation, Import, KeptUpload, Message
+from convmemory.conversations.models import Conversation, Message
 from convmemory.core.errors import InvalidInput
 from convmemory.ops.doctor.rows_area import check_kept_uploads
 from convmemory.ops.privacy.erasing import erase_user

@@ -14,8 +14,9 @@ from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.db import connection
 
+from convmemory.conversations.import_models import SyncedFile
 from convmemory.conversations.import_runner import import_paths, import_upload
-from convmemory.conversations.models import Conversation, Message, SyncedFile
+from convmemory.conversations.models import Conversation, Message
 from convmemory.conversations.syncing import SyncReport, soon_deleted, sync_places
 from convmemory.conversations.watching import watch_places
 from convmemory.push.ledger import Ledger

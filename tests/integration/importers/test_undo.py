@@ -12,10 +12,11 @@ from django.test import Client
 from convmemory.conversations import imports, ingest, tasks
 from convmemory.conversations.command_imports import import_undoably
 from convmemory.conversations.drafts import MessageDraft
+from convmemory.conversations.import_models import Import, ImportedConversation
 from convmemory.conversations.import_runner import ImportReport, OnStored, import_paths
 from convmemory.conversations.import_undo import request_undo, undo
 from convmemory.conversations.importers.base import FileReport
-from convmemory.conversations.models import Conversation, Import, ImportedConversation, Message
+from convmemory.conversations.models import Conversation, Message
 from convmemory.conversations.parts import TextPart
 from convmemory.conversations.watched_imports import WatchedImports, joined
 from convmemory.core.errors import InvalidInput, NotFound

@@ -11,16 +11,18 @@ from django.core.management import call_command
 from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 from django.db.utils import DatabaseError
-from pytest_django import Settings
+from pytest_django import DjangoDbBlocker, Settings
 
 from convmemory.chat import migrations as chat_migrations
 from convmemory.chat.agents import create_agent
 from convmemory.core import acting
 from convmemory.core.acting import NO_GROUP, acting_for, in_group
 from convmemory.core.postgres.row_security import tables_without_policy
+from convmemory.ops.benchmarks.copies import database_in_use
+from convmemory.ops.groups.distributing import distribute
 from convmemory.ops.groups.sizes import group_reports
 from tests.factories import make_user
-from tests.support.groups import spread_database
+from tests.support.groups import copies_alone, database_copy
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -69,15 +71,25 @@ def toy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, settings: Settings) -> 
     return importlib.import_module("toy_migrations.9999_toy")
 
 
+@pytest.fixture(scope="module")
+def people(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[tuple[str, list[int]]]:
+    """The name of a database with somebody with an agent in each of three groups, and who these are."""
+    with django_db_blocker.unblock(), copies_alone(), database_copy() as name:
+        with database_in_use(name):
+            distribute(groups=3)
+            owners = [make_user() for _ in range(3)]
+            for owner in owners:
+                with acting_for(owner.pk):
+                    create_agent(owner=owner, values={"name": f"agent {owner.pk}"})
+        yield name, [owner.pk for owner in owners]
+
+
 @pytest.fixture
-def owners() -> Iterator[list[int]]:
-    """Somebody with an agent in each of three groups."""
-    with spread_database(3):
-        people = [make_user() for _ in range(3)]
-        for person in people:
-            with acting_for(person.pk):
-                create_agent(owner=person, values={"name": f"agent {person.pk}"})
-        yield [person.pk for person in people]
+def owners(people: tuple[str, list[int]]) -> Iterator[list[int]]:
+    """They, in a copy of their database."""
+    source, numbers = people
+    with database_copy(source) as name, database_in_use(name):
+        yield numbers
 
 
 def ask(statement: str) -> list[tuple[Any, ...]]:
@@ -86,15 +98,11 @@ def ask(statement: str) -> list[tuple[Any, ...]]:
         return list(cursor.fetchall()) if cursor.description else []
 
 
-def mottoes() -> set[str]:
-    return {motto for (motto,) in ask("SELECT motto FROM chat_agent")}
-
-
 def places(table: str) -> list[str]:
     return [schema for (schema,) in ask(f"SELECT schemaname FROM pg_tables WHERE tablename = '{table}' ORDER BY 1")]
 
 
-def test_a_later_migration_runs_once_in_each_group(owners: list[int], toy: Any) -> None:
+def test_a_later_migration_runs_once_in_each_group_and_can_be_taken_back(owners: list[int], toy: Any) -> None:
     call_command("migrate", verbosity=0)
     assert places("chat_toy") == ["every_group", "group_1", "group_2", "group_3"]
     assert places("chat_weather") == ["public"]
@@ -103,15 +111,14 @@ def test_a_later_migration_runs_once_in_each_group(owners: list[int], toy: Any) 
     )
     assert tables_without_policy() == []
     assert not [problem for report in group_reports() for problem in report.problems]
-
-
-def test_rows_of_new_tables_get_numbers_that_are_unique_over_groups(owners: list[int], toy: Any) -> None:
-    call_command("migrate", verbosity=0)
     for owner_id in owners:
         with acting_for(owner_id):
             ask(f"INSERT INTO chat_toy (owner_id, agent_id) SELECT {owner_id}, id FROM chat_agent")
             assert ask("SELECT owner_id FROM chat_toy") == [(owner_id,)]
-    assert sorted(pk for (pk,) in ask("SELECT id FROM chat_toy")) == [1, 2, 3]
+    assert sorted(pk for (pk,) in ask("SELECT id FROM chat_toy")) == [1, 2, 3], "numbers are unique over groups"
+    call_command("migrate", "chat", toy.Migration.dependencies[0][1], verbosity=0)
+    assert places("chat_toy") == []
+    assert len(ask("SELECT name FROM chat_agent")) == 3
 
 
 def test_killed_between_two_groups_it_goes_on_there(owners: list[int], toy: Any) -> None:
@@ -130,13 +137,6 @@ def test_killed_between_two_groups_it_goes_on_there(owners: list[int], toy: Any)
     assert sorted(motto for (motto,) in ask("SELECT motto FROM chat_agent")) == sorted(
         f"of agent {pk}" for pk in owners
     )
-
-
-def test_backwards_it_is_taken_back_in_each_group(owners: list[int], toy: Any) -> None:
-    call_command("migrate", verbosity=0)
-    call_command("migrate", "chat", toy.Migration.dependencies[0][1], verbosity=0)
-    assert places("chat_toy") == []
-    assert len(ask("SELECT name FROM chat_agent")) == 3
 
 
 def test_a_new_table_that_a_migration_fills_in_several_groups_is_refused(

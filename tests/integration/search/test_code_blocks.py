@@ -18,7 +18,7 @@ from search.query import SCOPES, SearchQuery
 from search.retrieval.dense import embed_query, passages_statement
 from search.retrieval.prepared import PreparedQuery
 from search.searching import search
-from search.vectors.blocks import HOLDER
+from search.vectors.blocks import CACHE
 from search.vectors.codes import ENTRY, ITEMS_PER_BLOCK
 from tests.factories import assistant_says, exchange, make_conversation, make_user
 
@@ -164,12 +164,12 @@ def test_owners_that_were_searched_longest_ago_make_room(monkeypatch: pytest.Mon
         indexed(owner, EGGS)
     for owner in (owners[0], owners[1], owners[0]):
         by_code(owner)
-    held = [HOLDER.get(owner.pk, active_space().pk) for owner in owners[:2]]
+    held = [CACHE.get(owner.pk, active_space().pk) for owner in owners[:2]]
     assert held[0] is not None
-    monkeypatch.setattr(HOLDER, "max_bytes", held[0].size * 2)
+    monkeypatch.setattr(CACHE, "max_bytes", held[0].size * 2)
     by_code(owners[0])
     by_code(owners[2])
-    assert [HOLDER.get(owner.pk, active_space().pk) is not None for owner in owners] == [True, False, True]
+    assert [CACHE.get(owner.pk, active_space().pk) is not None for owner in owners] == [True, False, True]
     assert by_code(owners[1]) == exactly(owners[1]) != []
 
 
@@ -178,9 +178,9 @@ def test_what_was_not_searched_for_long_is_let_go(monkeypatch: pytest.MonkeyPatc
     for owner in owners:
         indexed(owner, EGGS)
     by_code(owners[0])
-    monkeypatch.setattr("search.holding.HELD_S", -1.0)
+    monkeypatch.setattr("search.block_cache.EXPIRES_AFTER_S", -1.0)
     by_code(owners[1])
-    assert HOLDER.get(owners[0].pk, active_space().pk) is None
+    assert CACHE.get(owners[0].pk, active_space().pk) is None
 
 
 def test_nothing_is_held_of_an_owner_who_has_nothing_left() -> None:
@@ -189,7 +189,7 @@ def test_nothing_is_held_of_an_owner_who_has_nothing_left() -> None:
     by_code(owner)
     conversation.delete()
     by_code(owner)
-    assert HOLDER.get(owner.pk, active_space().pk) is None
+    assert CACHE.get(owner.pk, active_space().pk) is None
 
 
 def test_items_that_are_gone_leave_no_entries_behind() -> None:

@@ -17,7 +17,7 @@ from search.adapters.conversations import index_conversation
 from search.indexing.layouts import find_lost_postings, pack_again
 from search.indexing.sweeping import sources_to_index
 from search.models import Passage, PostingBlock, Source
-from search.postings.held import HOLDER, current_postings
+from search.postings.cached import CACHE, current_postings
 from search.postings.packing import ITEM, ITEMS_PER_BLOCK
 from search.query import SCOPES, SearchQuery
 from search.retrieval.candidates import split_keys
@@ -103,7 +103,7 @@ def test_every_change_is_seen_by_a_process_that_holds_the_postings() -> None:
     assert len(items(found(owner, "eggs"))) == 1
     first.delete()
     assert items(found(owner, "eggs")) == []
-    assert HOLDER.get(owner.pk, SPOKEN) is None
+    assert CACHE.get(owner.pk, SPOKEN) is None
 
 
 def test_few_segments_are_held_however_often_something_changes() -> None:
@@ -112,7 +112,7 @@ def test_few_segments_are_held_however_often_something_changes() -> None:
     for number in range(12):
         indexed(owner, (f"What is the word number{number}?", "It is a word."))
         assert len(items(found(owner, f"number{number}"))) == 1
-    held = HOLDER.get(owner.pk, SPOKEN)
+    held = CACHE.get(owner.pk, SPOKEN)
     assert held is not None
     assert len(held.segments) <= 4
     assert len(held.keys) == ITEMS_PER_BLOCK + 12

@@ -23,8 +23,8 @@ Run = Callable[..., dict[str, Any]]
 def answer(monkeypatch: pytest.MonkeyPatch, run: Run) -> ToolResultPart:
     monkeypatch.setattr(tool_calls, "run_tool", run)
     call = FinishedCall(ToolCallPart("c1", NAME, {"query": "eggs"}))
-    room = tool_calls.Room(4_000, ESTIMATE)
-    return asyncio.run(tool_calls.answer_call(call, caller=User(pk=1), allowed=(NAME,), room=room))
+    room = tool_calls.ResultBudget(4_000, ESTIMATE)
+    return asyncio.run(tool_calls.answer_call(call, caller=User(pk=1), allowed=(NAME,), budget=room))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pytest_django import Settings
 
 from convmemory.documents.drawing import picture_of
 from convmemory.documents.models import Document
-from convmemory.documents.picture_room import MB, note_look, prune_all_pictures, prune_pictures
+from convmemory.documents.picture_room import MB, prune_all_pictures, prune_pictures, record_view
 from convmemory.documents.storage import pictures_folder
 
 DIGEST = "ab" * 32
@@ -84,6 +84,6 @@ def test_a_page_that_is_shown_counts_as_looked_at() -> None:
 def test_looking_at_it_again_within_the_hour_writes_nothing() -> None:
     lately = int(time.time()) - 60
     words = keep(1, looked_at=lately)
-    note_look(words)
+    record_view(words)
     assert words.stat().st_mtime == lately
-    note_look(words.with_name("gone.json"))
+    record_view(words.with_name("gone.json"))

@@ -97,7 +97,7 @@ from search.vectors.asking import is_asking
 from search.vectors.splitting import guess_language
 from search.vectors.texts import head_and_tail, item_texts, parseable, searchable, words_of_tools
 from summaries.prompts import part_messages
-from summaries.sentences import said_sentences
+from summaries.sentences import spoken_sentences
 from summaries.transcript import RangeMessage, message_text, pieces
 from tests.unit.linear.agent_records import RECORDS, written
 
@@ -140,10 +140,19 @@ def _records(record: AgentRecord) -> TextFunction:
     return read
 
 
+def _pieces(text: str, size: int) -> list[str]:
+    return [text[at : at + size] for at in range(0, len(text), size)]
+
+
+def _in_colours(text: str) -> object:
+    """A sequence that is known, then one that is not, at every tenth character."""
+    return ansi_html("\x1b[1m".join(_pieces(text, 10)) + "\x1b]".join(_pieces(text, 10)))
+
+
 def _queue(text: str) -> object:
     """Every piece of the text enqueued, then taken up by one prompt."""
     queue = QueueTracker()
-    for number, piece in enumerate(text[at : at + 20] for at in range(0, len(text), 20)):
+    for number, piece in enumerate(_pieces(text, 20)):
         queue.enqueue((number, 0), piece)
     queue.remove(text)
     queue.prompt((10**6, 0), text)
@@ -172,10 +181,11 @@ def _elements(text: str) -> object:
 
 
 def _thread(text: str) -> object:
-    """Every character a node; its parent is named by the character, so that parents repeat, miss and run in circles."""
-    nodes = [Node(f"{char}{at % 7}", f"{char}{(at + 1) % 11}", char) for at, char in enumerate(text)]
-    chain = [Node(str(at), str(at - 1), char) for at, char in enumerate(text)]
-    circle = [Node(str(at), str(at - 1 or len(text) - 1), char) for at, char in enumerate(text)]
+    """A node for every ten characters; parents are named by the first, so they repeat, miss and run in circles."""
+    chars = text[::10]
+    nodes = [Node(f"{char}{at % 7}", f"{char}{(at + 1) % 11}", char) for at, char in enumerate(chars)]
+    chain = [Node(str(at), str(at - 1), char) for at, char in enumerate(chars)]
+    circle = [Node(str(at), str(at - 1 or len(chars) - 1), char) for at, char in enumerate(chars)]
     return [order_thread(items, report=FileReport(path="")) for items in (nodes, chain, circle, chain[::-1])]
 
 
@@ -206,7 +216,7 @@ def _codex_lines(text: str) -> object:
 
 def _timeline(text: str) -> object:
     line, keys = Timeline(), MessageKeys()
-    for at, char in enumerate(text):
+    for at, char in enumerate(text[::10]):
         line.add(f"{char}{at}", opens_turn=at % 2 == 0)
         if at % 3 == 0:
             line.rewind_to(f"{char}{at // 2}")
@@ -364,7 +374,7 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     ),
     "convmemory.chat.titles": clean_title,
     "convmemory.conversations.ansi": lambda text: (ansi_html(text), without_sequences(text)),
-    "convmemory.conversations.ansi sequences": lambda text: ansi_html("\x1b[1m".join(text) + "\x1b]".join(text)),
+    "convmemory.conversations.ansi sequences": _in_colours,
     "convmemory.conversations.diffs": _edits,
     "convmemory.conversations.pictures": _raw_pictures,
     "convmemory.conversations.markdown_html": render_markdown,
@@ -429,7 +439,7 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
     ),
     "convmemory.conversations.search_box": lambda text: SearchBox().with_tokens(text),
     "summaries.prompts": lambda text: part_messages(text, number=1, count=1, max_tokens=100),
-    "summaries.sentences": lambda text: said_sentences([_range_message(text)]),
+    "summaries.sentences": lambda text: spoken_sentences([_range_message(text)]),
     "summaries.transcript": lambda text: list(
         pieces([message_text(_range_message(text))], max_tokens=500, count_tokens=lambda text: len(text) // 3)
     ),

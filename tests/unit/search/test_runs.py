@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from search.results.runs import FURTHER, FURTHER_ROOM, MAX_GAP, PassagePlace, Scored, marked_runs, room_at
+from search.results.runs import FURTHER, FURTHER_ROOM, MAX_GAP, PassagePlace, Scored, marked_runs, shown_chars_at
 
 LENGTH = 90
 
@@ -55,4 +55,4 @@ def test_one_sentence_is_one_run() -> None:
 
 
 def test_the_first_hits_have_most_room() -> None:
-    assert room_at(0) > room_at(1) > room_at(2) > room_at(3) == room_at(30)
+    assert shown_chars_at(0) > shown_chars_at(1) > shown_chars_at(2) > shown_chars_at(3) == shown_chars_at(30)

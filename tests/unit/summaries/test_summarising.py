@@ -23,7 +23,7 @@ from summaries import extractive
 from summaries.by_model import SummaryProgress, Written, write_summary
 from summaries.extractive import choose_sentences
 from summaries.prompts import merge_messages, part_messages
-from summaries.sentences import said_sentences
+from summaries.sentences import spoken_sentences
 from summaries.transcript import RangeMessage, message_text, pieces
 from tests.support.openai_server import FakeEndpoint, running_endpoint
 
@@ -195,7 +195,7 @@ def test_of_very_many_sentences_spread_ones_are_looked_at(monkeypatch: pytest.Mo
 
 def test_only_what_was_said_is_a_candidate() -> None:
     code = TextPart("Here is what I have found out about it.\n\n```python\nfor x in range(10): print(x)\n```\n\nOk.")
-    found = said_sentences(
+    found = spoken_sentences(
         [
             message(TextPart("Why does the server stop answering?"), role="user"),
             message(ThinkingPart("Perhaps the pool of connections is exhausted."), code),

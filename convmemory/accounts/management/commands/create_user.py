@@ -22,7 +22,7 @@ class Command(BaseCommand):
         parser.add_argument("--admin", action="store_true", help="give access to the admin pages")
 
     def handle(self, *args: Any, user: str, admin: bool, **options: Any) -> None:
-        password = _asked() if sys.stdin.isatty() else sys.stdin.readline().rstrip("\r\n")
+        password = _ask_for_password() if sys.stdin.isatty() else sys.stdin.readline().rstrip("\r\n")
         try:
             create_user(username=user, password=password, is_admin=admin)
         except ConvMemoryError as error:
@@ -30,7 +30,7 @@ class Command(BaseCommand):
         self.stdout.write(f"Made the user {user!r}: they sign in on the page /login with this password.")
 
 
-def _asked() -> str:
+def _ask_for_password() -> str:
     """Raises: CommandError if the second entry differs."""
     password = getpass.getpass("Password: ")
     if getpass.getpass("Password, again: ") != password:

@@ -5,9 +5,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
+from convmemory.conversations.import_models import KeptUpload
 from convmemory.conversations.import_runner import ImportReport
 from convmemory.conversations.management.commands.import_conversations import owner_named
-from convmemory.conversations.models import KeptUpload
 from convmemory.conversations.reimporting import owners_of_uploads, reimport
 from convmemory.core.acting import beside
 

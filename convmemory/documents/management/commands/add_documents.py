@@ -36,7 +36,7 @@ class Command(BaseCommand):
         """Add and read one file, in this process's own child; whether it is in the library now."""
         try:
             library.require_acceptable(size=path.stat().st_size)
-            library.require_room(owner=owner, size=path.stat().st_size)
+            library.require_capacity(owner=owner, size=path.stat().st_size)
             with path.open("rb") as file:
                 stored = library.store_file(owner_id=owner.pk, file=file, name=path.name)
         except (ConvMemoryError, OSError) as error:

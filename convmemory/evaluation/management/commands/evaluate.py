@@ -121,7 +121,7 @@ class Command(BaseCommand):
         self.stdout.write(json.dumps(report) if options["json"] else "\n".join(own.lines_of(report)))
 
     def _fit_reranker(self, options: dict[str, Any]) -> None:
-        """The weight of the reranker, kept for every search; what it gains goes with it."""
+        """Fit the weight of the reranker, and store it with its gain for every search."""
         try:
             reranker = rerank_fitting.reranker_in_use()
             ask = partial(
@@ -165,7 +165,7 @@ class Command(BaseCommand):
     def _of_haystacks(
         self, name: str, path: Path, options: dict[str, Any], ask: Callable[[User, Haystack], list[Found]]
     ) -> list[Found]:
-        """What `ask` finds in all of the set."""
+        """The results of `ask` over the whole set."""
         loaded = self._loaded(name, read_dataset(name, path, limit=options["limit"]), options)
         found = [one for owner, haystack in loaded for one in ask(owner, haystack)]
         if not found:
@@ -184,7 +184,7 @@ class Command(BaseCommand):
     def _loaded(
         self, name: str, haystacks: Iterable[Haystack], options: dict[str, Any]
     ) -> Iterator[tuple[User, Haystack]]:
-        """Each haystack once it is indexed; of a large set no more than one is stored at a time."""
+        """Each haystack once it is indexed; for a large set at most one is stored at a time."""
         try:
             for haystack in haystacks:
                 owner = scratch_user(name, haystack)

@@ -49,7 +49,7 @@ class Command(BaseCommand):
 
 
 def lines_of(choice: Choice) -> Iterator[str]:
-    """A model in a few lines."""
+    """A model's description in a few lines."""
     if choice.card is None:
         yield choice.place or "the model that comes along"
         yield f"    cannot be used: {choice.problem}"

@@ -181,7 +181,7 @@ class Command(BaseCommand):
 
 
 def _source_id(conversation_id: int | None) -> int | None:
-    """The conversation's source; -1, which none has, for a conversation that is not there."""
+    """The conversation's source; -1, which matches none, for an unknown conversation."""
     if conversation_id is None:
         return None
     found = Source.objects.filter(kind=KIND, object_id=conversation_id).values_list("pk", flat=True)

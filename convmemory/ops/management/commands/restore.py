@@ -8,13 +8,15 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
 
 from convmemory.core.errors import ConvMemoryError
+from convmemory.ops.privacy.backup import BackupReport
+from convmemory.ops.privacy.group_backup import is_group_backup, restore_group
 from convmemory.ops.privacy.restoring import restore
 
 
 class Command(BaseCommand):
     help = (
-        "Replace the embedded database and the files of documents by a backup; its checksums are verified first. "
-        "Stop convmemory before."
+        "Replace the embedded database, or what a group of owners has, and the files of documents by a backup; its "
+        "checksums are verified first. Stop convmemory before."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -23,8 +25,16 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, path: Path, force: bool, **options: Any) -> None:
         try:
-            report = restore(path=path, force=force)
+            if is_group_backup(path):
+                report = self._restore_group(path, force)
+            else:
+                report = restore(path=path, force=force)
+                call_command("migrate", interactive=False, verbosity=0)  # a backup of an older version
         except ConvMemoryError as error:
             raise CommandError(str(error)) from error
-        call_command("migrate", interactive=False, verbosity=0)  # a backup of an older version
         self.stdout.write(f"Restored {report.rows} rows and {report.files} files from {path}.")
+
+    def _restore_group(self, path: Path, force: bool) -> BackupReport:
+        if not force:
+            raise CommandError("`--force` replaces what the owners in this backup of a group have now.")
+        return restore_group(path=path)

@@ -1,7 +1,7 @@
 """`manage.py up`: the whole product in one command, until Ctrl-C.
 
-Database, migrations, first start, then web server and worker under one supervisor. Everything that
-can be wrong (another `up`, the port, the database) is looked at before anything is started.
+Database, migrations, first start, then web server and worker under one supervisor. Everything that can go wrong
+(another `up`, the port, the database) is checked before anything is started.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from django.db.utils import ProgrammingError
 from convmemory.core import acting, embedded
 from convmemory.core.errors import ConvMemoryError
 from convmemory.core.options import PathOptions
-from convmemory.core.postgres.base import close_pools
+from convmemory.core.postgres.pools import close_pools
 from convmemory.ops.runtime.first_start import ADMIN_NAME, create_admin
 from convmemory.ops.runtime.instance import Instance
 from convmemory.ops.runtime.programs import listening_address, web_command, worker_command
@@ -114,7 +114,7 @@ class Command(BaseCommand):
 
 
 def require_free_port(host: str, port: int) -> None:
-    """Raises: CommandError saying what to change when nothing can listen there."""
+    """Raises: CommandError, which says what to change, if nothing can listen there."""
     if not 0 < port < 2**16:
         raise CommandError(f"Port {port} does not exist: choose one from 1 to 65535 with --port or PORT.")
     try:
@@ -135,9 +135,9 @@ def require_free_port(host: str, port: int) -> None:
 
 
 class StopSignals:
-    """Until the supervisor takes over, the first stop signal ends the start; later ones change nothing.
+    """Until the supervisor takes over, the first stop signal ends the start; later ones are ignored.
 
-    Set also if a shell started this process with the signal ignored, but a `nohup` is respected.
+    Handlers are installed even if a shell started this process with the signal ignored, except under `nohup`.
     """
 
     def __init__(self) -> None:

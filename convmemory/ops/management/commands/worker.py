@@ -40,7 +40,7 @@ class Command(BaseCommand):
 
 
 def prepare_model() -> None:
-    """Builds the local model's graph, if it is not built yet, before several processes want it."""
+    """Build the local model's graph, if it is not built yet, before several processes need it."""
     from convmemory.embeddings.spaces import active_space, embedder_for
 
     logger.info("The embedding model is ready: %s", embedder_for(active_space()).card.model)
@@ -52,7 +52,7 @@ def load_samples() -> None:
 
 
 def _attempt(step: Callable[[], None]) -> None:
-    """A step that fails is reported; the queue is worked on all the same."""
+    """Run a step; a failure is reported, and the worker starts anyway."""
     try:
         step()
     except ConvMemoryError as error:

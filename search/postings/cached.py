@@ -1,7 +1,7 @@
-"""The postings of the owners that were searched last, as arrays: finding the items of a word reads no row.
+"""The postings of recently searched owners, cached as arrays: finding the items of a word reads no row.
 
-Each search asks PostgreSQL for a digest of the blocks that the owner has now; what is not held is sent and becomes a
-further segment. Small segments are merged into one, so that there are never many.
+Each search asks PostgreSQL for a digest of the owner's current blocks; missing blocks are fetched and become a further
+segment. Small segments are merged into one, so that there are never many.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convmemory.core.sql import PendingQuery, load_sql
-from search.holding import NO_BLOCKS, Digest, Holder
+from search.block_cache import NO_BLOCKS, BlockCache, Digest
 from search.models import Source
 from search.postings.packing import ITEM, ITEMS_PER_BLOCK, POSTING, WORD_BYTES
 from search.retrieval.candidates import NO_ITEMS, ItemKeys, Scores, item_keys
@@ -28,7 +28,7 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Occurrences:
-    """Where words stand: for each posting the word's number, the item's place, the letter of its weight, how often."""
+    """Where words occur: for each posting the word's number, the item's place, the letter of its weight, how often."""
 
     words: Ints
     places: NDArray[np.int32]
@@ -36,7 +36,7 @@ class Occurrences:
     counts: NDArray[np.uint8]
 
     def of(self, chosen: Mask) -> "Occurrences":
-        """Those alone."""
+        """The chosen ones."""
         return Occurrences(self.words[chosen], self.places[chosen], self.letters[chosen], self.counts[chosen])
 
 
@@ -44,7 +44,7 @@ class Occurrences:
 class Segment:
     """Some blocks (b,) by id, their items (n,), and their postings (p,), those of each of the `words` (w,) together.
 
-    `starts` (w + 1,) says where the postings of a word begin; `items` numbers the items within the segment.
+    `starts` (w + 1,) is where the postings of each word begin; `items` numbers the items within the segment.
     """
 
     ids: Ints
@@ -59,7 +59,7 @@ class Segment:
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """In bytes."""
         return sum(getattr(self, name).nbytes for name in self.__slots__)
 
     @classmethod
@@ -67,7 +67,7 @@ class Segment:
         cls, ids: Ints, keys: ItemKeys, lengths: Scores, blocks: NDArray[np.int32],
         words: NDArray[np.uint64], items: NDArray[np.int32], letters: NDArray[np.uint8], counts: NDArray[np.uint8],
     ) -> "Segment":  # fmt: skip
-        """Of postings in any order, with the word of each."""
+        """From postings in any order, with the word of each."""
         order = np.argsort(words, kind="stable")
         distinct, starts = np.unique(words[order], return_index=True)
         ends = np.append(starts, len(words)).astype(np.int64)
@@ -89,7 +89,7 @@ class Segment:
 class Postings:
     """All postings of an owner in one column. `keys` (n,) are the items, sorted, with their `lengths` in words.
 
-    `places` gives, for each segment, where among the keys its items stand; -1 for items of blocks that were replaced.
+    `places` gives, for each segment, the places of its items among the keys; -1 for items of blocks that were replaced.
     """
 
     digest: Digest
@@ -100,7 +100,7 @@ class Postings:
 
     @classmethod
     def of_segments(cls, digest: Digest, segments: Sequence[Segment], ids: Ints) -> "Postings":
-        """`ids` are the blocks that there are now."""
+        """`ids` are the current blocks."""
         alive = [np.isin(segment.ids, ids)[segment.blocks] for segment in segments]
         keys = np.concatenate([segment.keys[here] for segment, here in zip(segments, alive, strict=True)])
         lengths = np.concatenate([segment.lengths[here] for segment, here in zip(segments, alive, strict=True)])
@@ -114,11 +114,11 @@ class Postings:
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """In bytes."""
         return sum(segment.size for segment in self.segments) + self.keys.nbytes + self.lengths.nbytes
 
     def occurrences(self, lexemes: Sequence[str]) -> Occurrences:
-        """Where the lexemes stand; `places` are places among the keys."""
+        """Where the lexemes occur; `places` are places among the keys."""
         wanted = np.array([word_number(lexeme) for lexeme in lexemes], np.uint64)
         found = []
         for segment, places in zip(self.segments, self.places, strict=True):
@@ -136,44 +136,44 @@ class Postings:
         )
 
 
-HOLDER: Holder[Postings] = Holder(max_bytes=256 * 2**20)  # 20,000 turns of 750 words take about 40 MB
+CACHE: BlockCache[Postings] = BlockCache(max_bytes=256 * 2**20)  # 20,000 turns of 750 words take about 40 MB
 
 
 def _joined(values: NDArray[T], runs: Sequence[slice]) -> NDArray[T]:
-    """Those runs of the values, one after the other."""
+    """These runs of the values, concatenated."""
     return np.concatenate([values[:0], *(values[run] for run in runs)])
 
 
 def word_number(lexeme: str) -> int:
-    """What stands for the lexeme in a block."""
+    """The number that represents the lexeme in a block."""
     return int.from_bytes(sha256(lexeme.encode()).digest()[:WORD_BYTES], "big")
 
 
 def send_digest_query(owner_id: int, home: int) -> PendingQuery:
-    """Send what asks for the digest of the owner's blocks."""
+    """Send the query for the digest of the owner's blocks."""
     return PendingQuery(
         load_sql("search", "posting_digest"), {"owner": owner_id, "home": home, "layout": Source.PACKED}
     )
 
 
 def current_postings(owner_id: int, home: int, digest: Digest) -> Postings | None:
-    """The owner's postings as they are now, None if there are none. No query where the held ones are those."""
+    """The owner's current postings, None if there are none. No query if the cached ones are current."""
     if digest == NO_BLOCKS:
-        HOLDER.drop(owner_id, home)
+        CACHE.drop(owner_id, home)
         return None
-    held = HOLDER.get(owner_id, home)
-    if held is None or held.digest != digest:
-        held = _renewed(owner_id, home, held)
-        if held is not None:
-            HOLDER.put(owner_id, home, held)
-    return held
+    cached = CACHE.get(owner_id, home)
+    if cached is None or cached.digest != digest:
+        cached = _renewed(owner_id, home, cached)
+        if cached is not None:
+            CACHE.put(owner_id, home, cached)
+    return cached
 
 
-def _renewed(owner_id: int, home: int, held: Postings | None) -> Postings | None:
-    """The postings as they are now, blocks that are held not read again."""
-    segments = [] if held is None else list(held.segments)
+def _renewed(owner_id: int, home: int, cached: Postings | None) -> Postings | None:
+    """The current postings, without reading cached blocks again."""
+    segments = [] if cached is None else list(cached.segments)
     known = np.concatenate([segment.ids for segment in segments]).tolist() if segments else []
-    parameters = {"owner": owner_id, "home": home, "held": known}
+    parameters = {"owner": owner_id, "home": home, "cached": known}
     ((count, digest, ids, *fresh),) = PendingQuery(load_sql("search", "posting_blocks"), parameters).rows()
     if not count:
         return None
@@ -223,7 +223,7 @@ def _numbers(data: bytes) -> NDArray[np.uint64]:
 
 
 def _merged(segments: Sequence[Segment], present: Ints) -> Segment:
-    """One segment of what is still there of several."""
+    """Several segments merged into one, without replaced blocks."""
     parts: list[tuple[Any, ...]] = []
     blocks_before = items_before = 0
     for segment in segments:

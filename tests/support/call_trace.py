@@ -1,8 +1,8 @@
-"""The course of a piece of work through the modules of the repository: which rooms it enters, in which order.
+"""Traces a piece of work through the modules of the repository: which steps it takes, in which order.
 
-A room is a module with those that it opens for itself, as a table of `docs/architecture.md` names them. It is entered
-where another room calls one of its functions. Methods, with what they call in their own module, go with the object that
-was handed over and enter no room; what else they call may. Modules that the table does not name enter none either.
+A step is a module with those that belong to it, as a table of `docs/architecture.md` lists them. It is entered when
+another one calls one of its functions. Methods, with what they call in their own module, belong to the object that was
+passed and enter no step; what else they call may. Neither do modules that the table does not list.
 """
 
 import re
@@ -20,17 +20,17 @@ MODULE = re.compile(r"`([a-z_/]+)(?:\.py|/…)`")
 TOP_FOLDERS = ("convmemory/", "memory/", "search/", "summaries/")
 
 
-def rooms_of(heading: str) -> dict[str, str]:
-    """The room of each module in the table below a heading of the page, rooms in their order.
+def steps_of(heading: str) -> dict[str, str]:
+    """The step of each module in the table below a heading of the page, in the order of the steps.
 
-    A row's first column names the room, its last one the modules that the room opens, from the room's own folder.
+    A row's first column names the step, its last one the modules that belong to it, relative to the step's own folder.
     """
     found: dict[str, str] = {}
     for row in _section(heading).splitlines():
         if row.startswith("| `"):
             first, *_, last = row.strip("| ").split(" | ")
-            room = MODULE.findall(first)[0]
-            found |= {room: room} | {_absolute(room, name): room for name in MODULE.findall(last)}
+            step = MODULE.findall(first)[0]
+            found |= {step: step} | {_absolute(step, name): step for name in MODULE.findall(last)}
     return found
 
 
@@ -43,8 +43,8 @@ def _section(heading: str) -> str:
     return PAGE.read_text(encoding="utf-8").split(f"## {heading}\n")[1].split("\n## ")[0]
 
 
-def _absolute(room: str, name: str) -> str:
-    return name if name.startswith(TOP_FOLDERS) else f"{room.rsplit('/', 1)[0]}/{name}"
+def _absolute(step: str, name: str) -> str:
+    return name if name.startswith(TOP_FOLDERS) else f"{step.rsplit('/', 1)[0]}/{name}"
 
 
 def module_of(frame: FrameType) -> str:
@@ -60,24 +60,24 @@ def is_method(frame: FrameType) -> bool:
     return "." in name.split(".<locals>")[0]
 
 
-class Course:
-    """What was called while it was watched: modules by their first call, and rooms as they were entered."""
+class CallTrace:
+    """The calls that were watched: modules by their first call, and steps in the order of entry."""
 
-    def __init__(self, rooms: Mapping[str, str]) -> None:
-        self._rooms = rooms
-        self._stack: list[tuple[str, str]] = [("", "")]  # of each frame, the room and the module
+    def __init__(self, steps: Mapping[str, str]) -> None:
+        self._steps = steps
+        self._stack: list[tuple[str, str]] = [("", "")]  # of each frame, the step and the module
         self._entered: list[str] = []
         self.modules: dict[str, None] = {}
 
     @property
-    def rooms(self) -> list[str]:
-        """Each visit once: calls that follow each other into the same room are one."""
-        return [room for room, _ in groupby(self._entered)]
+    def steps(self) -> list[str]:
+        """Each visit once: consecutive calls into the same step are one."""
+        return [step for step, _ in groupby(self._entered)]
 
     @property
     def unnamed(self) -> list[str]:
-        """The modules that belong to no room, in the order of their first call."""
-        return [module for module in self.modules if not self._room_of(module)]
+        """The modules that belong to no step, in the order of their first call."""
+        return [module for module in self.modules if not self._step_of(module)]
 
     def watch(self, frame: FrameType, event: str, argument: Any) -> None:
         """A profiler as `sys.setprofile` takes it."""
@@ -92,32 +92,32 @@ class Course:
         if not module:
             return here, caller
         self.modules.setdefault(module)
-        room = self._room_of(module)
-        if not room or room == here or module == caller or is_method(frame):
+        step = self._step_of(module)
+        if not step or step == here or module == caller or is_method(frame):
             return here, module
-        self._entered.append(room)
-        return room, module
+        self._entered.append(step)
+        return step, module
 
-    def _room_of(self, module: str) -> str:
+    def _step_of(self, module: str) -> str:
         """That of the module, or of the folder that a table names."""
-        while module and module not in self._rooms:
+        while module and module not in self._steps:
             module = module.rpartition("/")[0]
-        return self._rooms.get(module, "")
+        return self._steps.get(module, "")
 
 
 @contextmanager
-def course_through(rooms: Mapping[str, str]) -> Iterator[Course]:
-    """Watch what this thread calls."""
-    course = Course(rooms)
-    sys.setprofile(course.watch)
+def trace_through(steps: Mapping[str, str]) -> Iterator[CallTrace]:
+    """Watch the calls of this thread."""
+    trace = CallTrace(steps)
+    sys.setprofile(trace.watch)
     try:
-        yield course
+        yield trace
     finally:
         sys.setprofile(None)
 
 
-def course_of(work: Callable[[], object], rooms: Mapping[str, str]) -> Course:
-    """The course of some work."""
-    with course_through(rooms) as course:
+def trace_of(work: Callable[[], object], steps: Mapping[str, str]) -> CallTrace:
+    """The trace of a piece of work."""
+    with trace_through(steps) as trace:
         work()
-    return course
+    return trace

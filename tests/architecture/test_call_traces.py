@@ -1,4 +1,4 @@
-"""The tables of `docs/architecture.md` that follow a search and a message are the ways that the code really goes."""
+"""The tables of `docs/architecture.md` that follow a search and a message show the calls that the code really makes."""
 
 from pathlib import Path
 
@@ -10,43 +10,43 @@ from pytest_django import Settings
 
 from convmemory.conversations import import_process
 from convmemory.conversations import tasks as import_tasks
+from convmemory.conversations.import_models import Import
 from convmemory.conversations.imports import queue_import
-from convmemory.conversations.models import Import
 from convmemory.core.child_process import Ending
 from search import tasks as index_tasks
 from search.adapters.conversations import index_conversation
 from search.models import Passage, Source
 from tests.factories import exchange, make_conversation
-from tests.support.course import Course, course_of, course_through, modules_named_below, rooms_of
+from tests.support.call_trace import CallTrace, modules_named_below, steps_of, trace_of, trace_through
 from tests.support.importing import run_here
 
 pytestmark = pytest.mark.django_db
 
-SEARCH = rooms_of("A query, from route to answer")
-MESSAGE = rooms_of("A message, from importer to stored passage")
+SEARCH = steps_of("A query, from route to answer")
+MESSAGE = steps_of("A message, from importer to stored passage")
 LAST_SENT, READ_FIRST = "search/retrieval/dense", "search/retrieval/lexical"
 FIRST_OF_PASS, LAST_OF_PASS = "search/retrieval/prepared", "search/ranking/late_features"
 
 
-def in_order(rooms: dict[str, str]) -> list[str]:
-    return list(dict.fromkeys(rooms.values()))
+def in_order(steps: dict[str, str]) -> list[str]:
+    return list(dict.fromkeys(steps.values()))
 
 
 def search_way(*, passes: int) -> list[str]:
-    """The rooms of the table; retrievers are read once all were sent, and candidates are looked for in some passes."""
+    """The steps of the table; retrievers are read once all were sent, and candidates are looked for in some passes."""
     table = in_order(SEARCH)
     sent = table.index(LAST_SENT) + 1
-    rooms = [*table[:sent], READ_FIRST, *table[sent:]]
-    start, end = rooms.index(FIRST_OF_PASS), rooms.index(LAST_OF_PASS) + 1
-    return [*rooms[:start], *rooms[start:end] * passes, *rooms[end:]]
+    steps = [*table[:sent], READ_FIRST, *table[sent:]]
+    start, end = steps.index(FIRST_OF_PASS), steps.index(LAST_OF_PASS) + 1
+    return [*steps[:start], *steps[start:end] * passes, *steps[end:]]
 
 
-def search_course(owner: User, query: str) -> Course:
+def search_trace(owner: User, query: str) -> CallTrace:
     client = Client()
     client.force_login(owner)
-    course = course_of(lambda: client.get("/api/v1/conversations/search", {"query": query}), SEARCH)
+    trace = trace_of(lambda: client.get("/api/v1/conversations/search", {"query": query}), SEARCH)
     assert client.get("/api/v1/conversations/search", {"query": query}).json()["results"]
-    return course
+    return trace
 
 
 @pytest.fixture
@@ -55,48 +55,48 @@ def searcher(owner: User) -> User:
     for place in ("garden", "kitchen", "attic"):
         pairs = ("Where does the cat sleep?", "On the mat."), ("And the dog?", f"In the {place}.")
         index_conversation(conversation_id=make_conversation(owner, exchange(*pairs)).pk)
-    search_course(owner, "the first search")
+    search_trace(owner, "the first search")
     return owner
 
 
 @pytest.mark.parametrize("query", ["where does the cat sleep", "where did the cat sleep in January 2026"])
-def test_a_search_goes_through_the_rooms_of_the_page_each_once(searcher: User, query: str) -> None:
-    assert search_course(searcher, query).rooms == search_way(passes=1)
+def test_a_search_goes_through_the_steps_of_the_page_each_once(searcher: User, query: str) -> None:
+    assert search_trace(searcher, query).steps == search_way(passes=1)
 
 
 def test_operators_take_a_second_pass_without_them(searcher: User) -> None:
-    assert search_course(searcher, '"the cat" sleep -horse').rooms == search_way(passes=2)
+    assert search_trace(searcher, '"the cat" sleep -horse').steps == search_way(passes=2)
 
 
 def test_an_event_takes_a_pass_before_whose_best_hit_says_when_it_was(searcher: User) -> None:
     way = search_way(passes=2)
     way.insert(way.index(LAST_OF_PASS) + 1, "search/ranking/stages")
-    assert search_course(searcher, "what was said before the cat slept in the attic").rooms == way
+    assert search_trace(searcher, "what was said before the cat slept in the attic").steps == way
 
 
-def test_a_search_has_at_most_twelve_rooms_and_the_page_names_all_that_it_touches(searcher: User) -> None:
+def test_a_search_has_at_most_twelve_steps_and_the_page_names_all_that_it_touches(searcher: User) -> None:
     assert len(in_order(SEARCH)) <= 12
-    others = [module for module in search_course(searcher, "the cat").unnamed if module.startswith("search/")]
+    others = [module for module in search_trace(searcher, "the cat").unnamed if module.startswith("search/")]
     named = modules_named_below("A query, from route to answer")
     assert [module for module in others if not module.startswith(named)] == []
 
 
-def test_a_message_goes_through_the_rooms_of_the_page_each_once(
+def test_a_message_goes_through_the_steps_of_the_page_each_once(
     owner: User, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, settings: Settings
 ) -> None:
     settings.IMPORT_FOLDER = tmp_path
-    courses = []
+    traces = []
 
     def child(row: Import, folder: str) -> Ending:
-        with course_through(MESSAGE) as course:
+        with trace_through(MESSAGE) as trace:
             ending = run_here(row, folder)
-        courses.append(course)
+        traces.append(trace)
         return ending
 
     monkeypatch.setattr(import_process, "run_child", child)
     lines = b'{"role": "user", "content": "Where?"}\n{"role": "assistant", "content": "In the attic."}\n'
     import_tasks.run(queue_import(owner=owner, file=SimpleUploadedFile("chat.jsonl", lines)).pk)
     source = Source.objects.get(owner=owner)
-    courses.append(course_of(lambda: index_tasks.index(source.pk, owner_id=owner.pk), MESSAGE))
-    assert [room for course in courses for room in course.rooms] == in_order(MESSAGE)
+    traces.append(trace_of(lambda: index_tasks.index(source.pk, owner_id=owner.pk), MESSAGE))
+    assert [step for trace in traces for step in trace.steps] == in_order(MESSAGE)
     assert Passage.objects.filter(owner=owner).exists()

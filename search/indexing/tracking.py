@@ -1,4 +1,4 @@
-"""Notes the present state of a source, and from which item on it changed, in the transaction that changes it."""
+"""Tracks the current state of a source and the first item that changed, in the transaction that changes it."""
 
 from collections.abc import Collection
 from dataclasses import asdict
@@ -17,7 +17,7 @@ def put_source(facts: SourceFacts, *, first_changed: int | None) -> None:
         (source_id,) = cursor.fetchone()
         if first_changed is not None:
             parameters = {"source": source_id, "version": facts.version, "first": first_changed}
-            cursor.execute(load_sql("search", "note_change"), parameters)
+            cursor.execute(load_sql("search", "mark_changed"), parameters)
 
 
 def drop_source(*, owner_id: int, kind: str, object_id: int) -> None:

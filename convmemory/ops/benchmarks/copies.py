@@ -1,0 +1,63 @@
+"""Copies of a whole database on its own server, for benchmarks and tests that must not change what is there.
+
+Nobody else may be connected to a database while it is copied. The log-in that owns the tables makes the copies: it has
+to be a superuser, as on the embedded server, or to have the right CREATEDB.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+from django.db import connection, connections
+from psycopg import sql
+
+from convmemory.core.acting import schema_owner
+from convmemory.core.postgres.pools import close_pools
+
+
+@contextmanager
+def database_copy(*, name: str, source: str = "") -> Iterator[None]:
+    """In the block there is a copy, `name`, of `source`, by default of the database in use; one that was left goes."""
+    place = _administration()
+    copying = sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(
+        sql.Identifier(name), sql.Identifier(source or connection.settings_dict["NAME"])
+    )
+    dropping = sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name))
+    with psycopg.connect(**place) as admin:
+        admin.execute(dropping)
+        admin.execute(copying)
+    try:
+        yield
+    finally:
+        _disconnect()
+        with psycopg.connect(**place) as admin:
+            admin.execute(dropping)
+
+
+@contextmanager
+def database_in_use(name: str) -> Iterator[None]:
+    """In the block everything goes to the database of that name."""
+    values = connection.settings_dict
+    before = values["NAME"]
+    _disconnect()
+    values["NAME"] = name
+    try:
+        yield
+    finally:
+        _disconnect()
+        values["NAME"] = before
+
+
+def _administration() -> dict[str, Any]:
+    """How the server's own database is reached, while nothing is connected to another."""
+    with schema_owner():
+        connection.ensure_connection()
+        place = {**connection.get_connection_params(), "dbname": "postgres", "autocommit": True}
+    _disconnect()
+    return place
+
+
+def _disconnect() -> None:
+    connections.close_all()
+    close_pools()

@@ -1,0 +1,2 @@
+-- A role that can log in and nothing else.
+CREATE ROLE {} LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION

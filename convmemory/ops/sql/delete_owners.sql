@@ -1,0 +1,2 @@
+-- Delete the rows of some owners.
+DELETE FROM {table} WHERE owner_id = ANY(%s)

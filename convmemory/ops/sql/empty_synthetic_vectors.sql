@@ -1,0 +1,2 @@
+-- Makes room for the next synthetic vectors.
+TRUNCATE synthetic_vector

@@ -1,0 +1,86 @@
+"""A page asks the database as often for many rows as for one."""
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from convmemory.accounts.keys import create_key
+from convmemory.chat.agents import create_agent
+from convmemory.conversations import curating, ingest
+from convmemory.conversations.drafts import MessageDraft
+from convmemory.conversations.imported_rows import link_children
+from convmemory.conversations.models import Conversation, Import
+from convmemory.conversations.parts import AttachmentPart, TextPart, ToolCallPart, ToolResultPart
+from convmemory.conversations.statistics import count_changed
+from search.adapters.conversations import index_conversation
+from tests.factories import exchange, make_conversation
+from tests.support.documents import GUIDE, indexed, upload
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("documents_here")]
+
+ROOMS = (
+    "/", "/search", "/search?q=oven", "/library", "/documents", "/statistics", "/import", "/recall?query=oven", "/chat",
+    "/agents", "/settings/keys", "/settings/connect", "/settings/data",
+)  # fmt: skip
+OF_A_CONVERSATION = (
+    "", "?turn=0", "?turn=0&show=no-tools", "?turn=0&show=questions", "/outline", "/summaries", "/events", "/context",
+    "/documents",
+)  # fmt: skip
+COUNTS_EVERY_TABLE = "/settings/data"
+MANY, MOST = 12, 25
+
+
+def worked_turn(number: int) -> list[MessageDraft]:
+    """A question with an attachment, a step of work and an answer."""
+    picture = AttachmentPart(name=f"oven-{number}.png", media_type="image/png")
+    return [
+        MessageDraft("user", (TextPart(f"how hot is oven {number}?"), picture)),
+        MessageDraft("assistant", (TextPart("I look."), ToolCallPart(f"c{number}", "Bash", {"command": "heat"}))),
+        MessageDraft("tool", (ToolResultPart(f"c{number}", "hot"),)),
+        MessageDraft("assistant", (TextPart("**Hot.**"),), model=f"model {number}"),
+    ]
+
+
+def add_one_of_each(owner: User, main: Conversation, number: int) -> None:
+    """One more of all that the pages list, and a turn, a tag and a child of the main conversation."""
+    ingest.append_messages(owner=owner, conversation_id=main.pk, drafts=worked_turn(number))
+    curating.add_tag(owner=owner, conversation_ids=[main.pk], name=f"tag {number}")
+    for parent in ("", "main"):
+        made = make_conversation(
+            owner, exchange((f"is oven {number} hot?", "Yes.")), title=f"Oven {number}", agent=f"agent {number}",
+            project=f"/src/oven {number}", source="codex", source_id=f"{parent} {number}", parent_source_id=parent,
+        )  # fmt: skip
+        curating.add_tag(owner=owner, conversation_ids=[made.pk], name=f"tag {number}")
+        index_conversation(conversation_id=made.pk)
+    link_children(owner=owner)
+    index_conversation(conversation_id=main.pk)
+    indexed(upload(owner, GUIDE, f"guide-{number}.md"))
+    Import.objects.create(owner=owner, name=f"{number}.zip", size=1, file="x", state="failed", error="damaged")
+    create_agent(owner=owner, values={"name": f"Baker {number}"})
+    create_key(owner=owner, name=f"Laptop {number}")
+    while count_changed(owner_id=owner.pk):
+        pass
+
+
+def queries_of(client: Client, address: str) -> int:
+    """How many it takes, the second time: what is kept from request to request is known by then."""
+    assert client.get(address).status_code == 200, address
+    with CaptureQueriesContext(connection) as queries:
+        client.get(address)
+    return len(queries)
+
+
+def test_a_page_costs_the_same_for_one_and_for_many(owner: User) -> None:
+    client = Client()
+    client.force_login(owner)
+    main = make_conversation(owner, title="Ovens", source="codex", source_id="main")
+    addresses = (*ROOMS, *(main.get_absolute_url() + rest for rest in OF_A_CONVERSATION))
+    add_one_of_each(owner, main, 0)
+    of_one = {address: queries_of(client, address) for address in addresses}
+    for number in range(1, MANY):
+        add_one_of_each(owner, main, number)
+    of_many = {address: queries_of(client, address) for address in addresses}
+    assert {address: count for address, count in of_many.items() if count > of_one[address]} == {}
+    assert {address for address, count in of_many.items() if count > MOST} <= {COUNTS_EVERY_TABLE}
