@@ -72,24 +72,19 @@ def recall(
     options = RecallOptions.from_settings()
     if not options.conversation_memory_enabled:
         raise SwitchedOff("Conversation memory is switched off on this server (CONVERSATION_MEMORY_ENABLED=0).")
-    wanted = options.recall_top_k if top_k is None else top_k
-    least = options.recall_threshold if threshold is None else threshold
-    bar = options.recall_min_relevance if min_relevance is None else min_relevance
-    _check(wanted, least, bar)
+    limits = _limits(options, top_k, threshold, min_relevance)
     if owner is None or not owner.is_authenticated or owner.pk is None:
         return Recall(query, notes=("Nobody is signed in: there is nothing to recall.",))
     positions = _positions(conversation_id, before_position, after_position)
     alive = alive_among(alive_message_ids)
-    wanted_turns = replace(
-        _of_conversation(owner, filters, conversation_id, positions),
-        except_turns=alive_turns(owner_id=owner.pk, message_ids=alive),
-    )
-    checked = SearchQuery(text=query, scope=frozenset(scope) or DEFAULT_SCOPE, filters=wanted_turns)
+    seen = alive_turns(owner_id=owner.pk, message_ids=alive)
+    turns = replace(_of_conversation(owner, filters, conversation_id, positions), except_turns=seen)
+    checked = SearchQuery(text=query, scope=frozenset(scope) or DEFAULT_SCOPE, filters=turns)
     ranked = rank_messages(owner.pk, checked, positions, alive)
-    answered = ranked.turns.is_answered(bar)
+    answered = ranked.turns.is_answered(limits.min_relevance)
     if answered is False and ranked.candidates:
         return Recall(query, notes=(*ranked.turns.query.notes, NOTHING_ANSWERS), answered=False)
-    return replace(choose_messages(query, ranked, top_k=wanted, threshold=least), answered=answered)
+    return replace(choose_messages(query, ranked, top_k=limits.top_k, threshold=limits.threshold), answered=answered)
 
 
 def rank_messages(
@@ -108,13 +103,27 @@ def rank_messages(
     )
 
 
-def _check(top_k: int, threshold: float, min_relevance: float) -> None:
-    if not 1 <= top_k <= MAX_TOP_K:
-        raise InvalidInput(f"top_k={top_k} is out of range: use 1 to {MAX_TOP_K}.")
-    if not 0 <= threshold <= 1:
-        raise InvalidInput(f"threshold={threshold} is out of range: it is a cosine similarity from 0 to 1.")
-    if not 0 <= min_relevance <= 1:
-        raise InvalidInput(f"min_relevance={min_relevance} is out of range: it is a probability from 0 to 1.")
+@dataclass(frozen=True, slots=True)
+class _Limits:
+    top_k: int
+    threshold: float
+    min_relevance: float
+
+
+def _limits(options: RecallOptions, top_k: int | None, threshold: float | None, min_relevance: float | None) -> _Limits:
+    """The caller's limits, by default those of the settings. Raises: InvalidInput."""
+    limits = _Limits(
+        options.recall_top_k if top_k is None else top_k,
+        options.recall_threshold if threshold is None else threshold,
+        options.recall_min_relevance if min_relevance is None else min_relevance,
+    )
+    if not 1 <= limits.top_k <= MAX_TOP_K:
+        raise InvalidInput(f"top_k={limits.top_k} is out of range: use 1 to {MAX_TOP_K}.")
+    if not 0 <= limits.threshold <= 1:
+        raise InvalidInput(f"threshold={limits.threshold} is out of range: it is a cosine similarity from 0 to 1.")
+    if not 0 <= limits.min_relevance <= 1:
+        raise InvalidInput(f"min_relevance={limits.min_relevance} is out of range: it is a probability from 0 to 1.")
+    return limits
 
 
 def _positions(conversation_id: int | None, before: int | None, after: int | None) -> Positions:

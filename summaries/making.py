@@ -32,7 +32,7 @@ from summaries.extractive import choose_sentences
 from summaries.models import ConversationSummary
 from summaries.options import SummaryOptions
 from summaries.prompts import PROMPT_VERSION
-from summaries.sentences import Sentence, sentence_vectors, spoken_sentences
+from summaries.sentences import sentence_vectors, spoken_sentences
 from summaries.transcript import RangeMessage, load_range, message_text
 
 LONGEST_WAIT = timedelta(minutes=15)
@@ -183,12 +183,8 @@ def extract(messages: Sequence[RangeMessage], *, owner_id: int, max_tokens: int)
     sentences, vectors = sentence_vectors(spoken_sentences(messages), owner_id=owner_id)
     if not sentences:
         raise ConvMemoryError("The messages of this range hold no sentences to choose from.")
-    lines = [_line(sentence) for sentence in sentences]
+    lines = [f"- {sentence.speaker}: {_LIST_MARK.sub('', sentence.text)}" for sentence in sentences]
     counts = [count_tokens(line, encoding=ESTIMATE) + 1 for line in lines]
     chosen = choose_sentences(vectors, counts, max_tokens=max_tokens)
     text = "\n".join(lines[index] for index in chosen or [0])
     return Written(text, model="", token_count=count_tokens(text, encoding=ESTIMATE))
-
-
-def _line(sentence: Sentence) -> str:
-    return f"- {sentence.speaker}: {_LIST_MARK.sub('', sentence.text)}"

@@ -34,11 +34,7 @@ def insert_messages(
         return []
     rows = [row_of(draft) for draft in drafts]
     if counter:
-        turn_messages = (
-            TurnMessage(draft.role, row.is_real_user, row.superseded) for draft, row in zip(drafts, rows, strict=True)
-        )
-        for row, number in zip(rows, counter.number(turn_messages), strict=True):
-            row.turn_number = number
+        _number(rows, drafts, counter)
     for position, row in enumerate(rows, first_position):
         row.position = position
     home: dict[str, Any] = {"owner": owner_id, "conversation": conversation_id}
@@ -54,12 +50,18 @@ def insert_messages(
             if draft.raw
         ]
         if sources:
-            cursor.execute(
-                load_sql("convmemory.conversations", "insert_message_sources"),
-                home | {"sources": json.dumps(sources)},
-            )
+            statement = load_sql("convmemory.conversations", "insert_message_sources")
+            cursor.execute(statement, home | {"sources": json.dumps(sources)})
     hidden_keys.keep_keys(zip((row.pk for row in rows), drafts, strict=True), owner_id=owner_id)
     return rows
+
+
+def _number(rows: Sequence[MessageRow], drafts: Sequence[MessageDraft], counter: TurnCounter) -> None:
+    messages = (
+        TurnMessage(draft.role, row.is_real_user, row.superseded) for draft, row in zip(drafts, rows, strict=True)
+    )
+    for row, number in zip(rows, counter.number(messages), strict=True):
+        row.turn_number = number
 
 
 def is_older_copy(conversation: Conversation, pk: int, row: MessageRow) -> bool:

@@ -84,6 +84,7 @@ def view_messages(
         kind = message_kind(message, parts)
         speaker = speaker_name(message, kind)
         opens_turn = turn is not None and turn != turn_before
+        passage_here = passage if passage and passage.message_id == message.pk else None
         views.append(
             MessageView(
                 message_id=message.pk,
@@ -97,9 +98,7 @@ def view_messages(
                 headed=opens_turn or not _continues(kind, speaker, views),
                 is_target=turn is not None and turn == target,
                 created_at=message.created_at,
-                parts=_view_parts(
-                    parts, tools, passage if passage and passage.message_id == message.pk else None, work
-                ),
+                parts=_view_parts(parts, tools, passage_here, work),
                 notes=notes.get(message.pk, ()),
             )
         )

@@ -1,4 +1,4 @@
--- How many messages of one conversation are embedded as they stand, wait, and failed.
+-- How many messages of one conversation are embedded in their current form, pending, and failed.
 SELECT
     count(*) FILTER (WHERE r.status = 'completed'),
     count(*) FILTER (WHERE r.status IS DISTINCT FROM 'completed' AND r.status IS DISTINCT FROM 'failed'),

@@ -1,4 +1,4 @@
--- Take over the positions of one conversation's messages that have moved, from one turn on.
+-- Update the positions of one conversation's messages that have moved, from one turn on.
 UPDATE memory_messageembedding AS r
 SET "position" = m."position"
 FROM conversations_message AS m

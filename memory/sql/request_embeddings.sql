@@ -1,4 +1,4 @@
--- Make pending the records of some messages that are not embedded as they stand; those being embedded are left alone.
+-- Mark the records of some messages as pending, unless they are embedded in their current form or being embedded.
 INSERT INTO memory_messageembedding AS r
     (owner_id, conversation_id, space_id, message_id, status, error, attempts, token_count, role, "position",
      content_hash, created_at, updated_at)

@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from convmemory.conversations.search_box import SearchBox
 from convmemory.core.errors import InvalidInput, NotFound
-from search.models import PastSearch
+from search.query_models import PastSearch
 
 RECENT_LIMIT = 8
 SAVED_LIMIT = 100

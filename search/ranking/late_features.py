@@ -3,18 +3,17 @@
 Reads the passages of these items and of the items before them, and who said them.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
 from search.ranking.exchanges import exchange_features, named_share
 from search.ranking.fusion import Order
-from search.ranking.late_interaction import NearPassages, find_passages, max_sim_features
+from search.ranking.late_interaction import find_passages, max_sim_features
 from search.retrieval.candidates import ITEM_MASK, distinct, spread_all
 from search.retrieval.features import EXCHANGES, LATE_INTERACTION, FeatureTable
 from search.retrieval.retriever import Retrieved
-from search.sources import Utterance, adapter_of
+from search.sources import adapter_of
 
 
 def with_late_features(retrieved: Retrieved, table: FeatureTable, best: Order) -> FeatureTable:
@@ -25,7 +24,8 @@ def with_late_features(retrieved: Retrieved, table: FeatureTable, best: Order) -
     near = find_passages(retrieved.query, wide_keys, for_questions, retrieved.word_weights)
     if near is None:
         return table.with_columns({}, of=LATE_INTERACTION | EXCHANGES)
-    pending = _send_utterances_queries(retrieved.query.owner_id, near)
+    owner_id = retrieved.query.owner_id
+    pending = [adapter_of(kind).send_utterances_query(owner_id, ids) for kind, ids in near.elements_by_kind().items()]
     matches = near.matched()
     own = matches.of(~for_questions[matches.items])
     found = max_sim_features(keys, replace(own, items=np.searchsorted(keys, wide_keys[own.items])))
@@ -33,8 +33,3 @@ def with_late_features(retrieved: Retrieved, table: FeatureTable, best: Order) -
     found |= exchange_features(keys, wide_keys, matches, utterances, retrieved.query.text.text)
     table = replace(table, named_share=named_share(utterances.values()))
     return table.with_columns(spread_all(table.keys, keys, found), of=LATE_INTERACTION | EXCHANGES)
-
-
-def _send_utterances_queries(owner_id: int, near: NearPassages) -> list[Callable[[], dict[int, Utterance]]]:
-    """Send the queries for the speakers of the passages' elements, one for each kind of source."""
-    return [adapter_of(kind).send_utterances_query(owner_id, ids) for kind, ids in near.elements_by_kind().items()]

@@ -1,7 +1,7 @@
 """The weight of each reranker, as fitted by `manage.py evaluate --fit-reranker`: one row per model, for the
 installation."""
 
-from search.models import RerankerWeight
+from search.query_models import RerankerWeight
 from search.ranking.blending import UNFITTED_WEIGHT, WeightFit
 from search.ranking.rerank_endpoint import RerankOptions
 

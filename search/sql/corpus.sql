@@ -1,4 +1,4 @@
--- How many items, words and passages each of the owner's sources of some kinds holds, and their own numbers.
+-- How many items, words and passages each of the owner's sources of some kinds has, and their object ids.
 SELECT
     array_agg(s.id),
     array_agg(s.item_count),

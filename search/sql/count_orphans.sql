@@ -1,4 +1,4 @@
--- Rows of a derived table with a foreign owner, or of items that are gone.
+-- Rows of a derived table with a foreign owner, or of deleted items.
 SELECT count(*)
 FROM {table} AS r
 INNER JOIN search_source AS s ON s.id = r.source_id

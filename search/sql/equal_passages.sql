@@ -1,4 +1,4 @@
--- Vectors of texts that some passage of the owner in the space holds already.
+-- Vectors of texts that the owner already has as passages in the space.
 SELECT DISTINCT ON (p.content_hash) p.content_hash, p.embedding::text, p.token_count, t.vectors
 FROM search_passage AS p
 LEFT JOIN search_tokenvectors AS t ON t.passage_id = p.id AND t.owner_id = p.owner_id

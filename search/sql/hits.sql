@@ -1,4 +1,4 @@
--- What a page of results shows of the given items of one owner.
+-- The contents of the given items of one owner for a page of results.
 SELECT
     d.source_id, d.number, d.opening_id, d.heading, d.created_at, s.title, s.agent, s.project, s.kind, s.object_id
 FROM unnest(%(sources)s::bigint[], %(items)s::int[]) AS t (source_id, number)

@@ -1,4 +1,4 @@
--- How many items of one owner, or of everybody where the owner is null, there are, wait, were given up and failed.
+-- How many items of one owner, or of everybody if the owner is null, exist, wait, were given up and failed.
 WITH state AS (
     SELECT
         s.item_count,

@@ -1,4 +1,4 @@
--- The places of the passages of some items, those of the first kinds first, so many an item at most.
+-- The places of the passages of some items, by kind, a limited number per item.
 SELECT source_id, item_number, element_id, part_index, "start", "end"
 FROM (
     SELECT

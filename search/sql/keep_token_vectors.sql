@@ -1,4 +1,4 @@
--- Replace the token vectors of some passages, and delete those of which nothing is left.
+-- Replace the token vectors of some passages, and delete those that became empty.
 WITH given AS MATERIALIZED (
     SELECT * FROM unnest(%(passages)s::bigint[], %(vectors)s::bytea[]) AS t (passage_id, vectors)
 ),

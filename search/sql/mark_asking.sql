@@ -1,4 +1,4 @@
--- Note which of some elements' passages of one source ask, and that the others do not; in every space alike.
+-- Record which passages of some elements of one source ask; in every space.
 UPDATE search_passage AS p
 SET asks = asking.part_index IS NOT NULL
 FROM search_passage AS mine

@@ -1,4 +1,4 @@
--- Note in every space that a source changed from some item on; where an earlier change was not noted, from the first.
+-- Record in every space that a source changed from some item on; if an earlier change was not recorded, from the first.
 UPDATE search_sourceindex
 SET
     noted_version = %(version)s,

@@ -1,4 +1,4 @@
--- Give the passages of some items of one source, in one space, other numbers; what stood under those keeps them.
+-- Renumber the passages of some items of one source in one space; existing passages under the new numbers stay.
 UPDATE search_passage AS p
 SET item_number = moved.new
 FROM unnest(%(old)s::int[], %(new)s::int[]) AS moved (old, new)

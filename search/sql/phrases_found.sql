@@ -1,4 +1,4 @@
--- By the place of each phrase in the list, how many of some items of one owner hold it.
+-- By the place of each phrase in the list, how many of some items of one owner contain it.
 SELECT p.place - 1, count(d.id)
 FROM unnest(%(phrases)s::text[]) WITH ORDINALITY AS p (phrase, place)
 LEFT JOIN (

@@ -1,4 +1,4 @@
--- What tells whether a process holds an owner's postings of one column as they are now, and the sources not packed yet.
+-- A digest of an owner's current postings of one column, and the sources not packed yet.
 SELECT
     count(*),
     coalesce(bit_xor(hashint8extended(b.id, 0)), 0),

@@ -1,4 +1,4 @@
--- Sources whose blocks of postings are not their owner's, or hold other items than there are.
+-- Sources whose blocks of postings do not belong to their owner, or do not match their items.
 WITH stored AS (
     SELECT source_id, number / %(items)s AS block, count(*) AS items
     FROM search_item

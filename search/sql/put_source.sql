@@ -1,4 +1,4 @@
--- Insert a source or replace what is known of it; its number.
+-- Insert a source or update its facts; its id.
 INSERT INTO search_source AS s
     (owner_id, kind, object_id, title, agent, project, origin, archived, created_at, updated_at, item_count,
      element_count, version, spoken_length)

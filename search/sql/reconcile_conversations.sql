@@ -1,4 +1,4 @@
--- Let sources say what their conversations do; how many did not, and the sources whose conversations are gone.
+-- Update sources from their conversations; how many differed, and the sources whose conversations are gone.
 WITH wrong AS (
     INSERT INTO search_source AS s
         (owner_id, kind, object_id, title, agent, project, origin, archived, created_at, updated_at, item_count,

@@ -1,4 +1,4 @@
--- The documents that their sources do not describe as they are, and the sources whose documents are gone.
+-- The documents whose sources differ from them, and the sources whose documents are gone.
 SELECT
     (
         SELECT array_agg(d.id)

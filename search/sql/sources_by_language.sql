@@ -1,4 +1,4 @@
--- The owner's sources that hold texts in a language other than English, by language.
+-- The owner's sources that contain texts in a language other than English, by language.
 SELECT language, array_agg(s.id)
 FROM search_source AS s, string_to_table(s.languages, ' ') AS language
 WHERE s.owner_id = %(owner)s AND s.languages <> ''

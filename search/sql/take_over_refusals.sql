@@ -1,4 +1,4 @@
--- Note at the items which of them the model of a space refused, and why.
+-- Record at the items which of them the model of a space refused, and why.
 UPDATE search_item AS d
 SET error = refusal.value
 FROM search_sourceindex AS p, jsonb_each_text(p.refused) AS refusal

@@ -1,4 +1,4 @@
--- Token vectors of the passages of some items in a space, of such as have one for every token of the text.
+-- Token vectors of the passages of some items in a space, if they still cover every token of the text.
 SELECT e.id, e.content_hash, e.token_count, k.vectors
 FROM search_passage AS e
 INNER JOIN search_tokenvectors AS k ON k.passage_id = e.id AND k.owner_id = e.owner_id

@@ -1,2 +1,2 @@
--- Whether an advisory lock is held now, until it is let go of.
+-- Try to take an advisory lock without waiting; it is held until it is released.
 SELECT pg_try_advisory_lock(%s, %s)

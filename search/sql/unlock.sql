@@ -1,2 +1,2 @@
--- Let go of an advisory lock.
+-- Release an advisory lock.
 SELECT pg_advisory_unlock(%s, %s)

@@ -1,4 +1,4 @@
--- Insert or replace the lexical documents of some items of one source; of each text its words as its configuration has them.
+-- Insert or replace the lexical documents of some items of one source, each text with its own configuration.
 WITH given AS MATERIALIZED (
     SELECT
         t.*,

@@ -21,6 +21,7 @@ from tests.support.installation import ROOT, Installation, running_installation,
 from tests.surfaces.browser import ARGUMENTS, chromium_path
 
 IMAGES, PAGES = ROOT / "docs/images", ROOT / "docs/images/pages"
+SAMPLES = ROOT / "convmemory/conversations/samples"
 READY_S = 240
 README_SIZE: ViewportSize = {"width": 1280, "height": 800}
 ANSWER = """Two things, from what you worked out in *Deadlock in billing-service*:
@@ -73,7 +74,7 @@ def fill(installation: Installation) -> dict[str, int]:
         trust_env=False,
         timeout=60,
     ) as api:
-        wait_until(lambda: api.get("/index/status").json()["turns"], "the samples", READY_S)
+        wait_until(lambda: has_all_samples(api), "the samples", READY_S)
         ids: dict[str, int] = json.loads(in_django(installation, "prepare").splitlines()[-1])
         ids["document"] = api.post("/documents", files={"file": ("bike-counters.md", GUIDE.encode())}).json()["id"]
         lines = "\n".join(json.dumps(message) for message in SESSION).encode()
@@ -82,6 +83,12 @@ def fill(installation: Installation) -> dict[str, int]:
         wait_until(lambda: not api.get("/index/status").json()["pending"], "an index that is complete", READY_S)
     ids |= json.loads(in_django(installation, "complete").splitlines()[-1])
     return ids
+
+
+def has_all_samples(api: httpx2.Client) -> bool:
+    """Whether the worker has brought in all of the sample conversations, one after the other as it does."""
+    there = api.get("/conversations", params={"limit": 100}).json()["results"]
+    return len(there) >= len(list(SAMPLES.glob("*.json")))
 
 
 def in_django(installation: Installation, function: str) -> str:

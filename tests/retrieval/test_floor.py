@@ -20,6 +20,7 @@ from tests.support.groups import GROUPS, spread_database
 
 FLOOR = {"hit@1": 0.857, "hit@5": 0.966, "mrr": 0.897}
 ANSWERED_SILENCED, UNANSWERED_SILENCED = 0.06, 0.55
+MADE_UP = ("zzyzx quux", "zzyzx", "quux", "fnord", "blorf", "snorkwaddle")
 FILES = sorted(Path(__file__).parent.glob("questions_*.jsonl"))
 
 
@@ -76,6 +77,16 @@ def test_what_nothing_answers_is_silenced_and_what_something_answers_is_not(samp
     assert "zzqqxx blorf" not in let_through
 
 
-def is_silent(archive: Archive, text: str) -> bool:
+@pytest.mark.django_db
+@pytest.mark.parametrize("mode", ["hybrid", "semantic"])
+def test_words_that_nobody_wrote_and_the_model_does_not_know_find_nothing(
+    samples: Archive, settings: Any, mode: str
+) -> None:
+    settings.SEARCH_MIN_RELEVANCE = 0.37
+    assert [text for text in MADE_UP if not is_silent(samples, text, mode)] == []
+    assert [text for text in ("Mietsicherheit", "kubernetes", "deadlock") if is_silent(samples, text, mode)] == []
+
+
+def is_silent(archive: Archive, text: str, mode: str = "hybrid") -> bool:
     with acting_for(archive.owner.pk):
-        return search(caller=archive.owner, query=SearchQuery(text=text, limit=1)).answered is False
+        return search(caller=archive.owner, query=SearchQuery(text=text, mode=mode, limit=1)).answered is False

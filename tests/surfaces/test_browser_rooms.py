@@ -477,7 +477,8 @@ def test_a_language_is_chosen_in_the_settings(visit: Callable[..., None], archiv
         for language, button, heading in (("Deutsch", "Save", "Bibliothek"), ("日本語", "Speichern", "ライブラリ")):
             page.goto("/settings/appearance")
             page.get_by_label(language).check()
-            page.get_by_role("button", name=button).click()
+            with page.expect_navigation():
+                page.get_by_role("button", name=button).click()
             page.goto("/library")
             expect(page.get_by_role("heading", level=1)).to_have_text(heading)
             for address in ("/", "/library", "/statistics", f"/conversations/{archive.long.pk}?turn=2", "/recall"):

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 from django.contrib.auth.models import User
 from playwright.sync_api import Page, expect
+from pytest_django import Settings
 
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation
@@ -164,6 +165,51 @@ def test_a_quoted_phrase_is_marked_and_no_part_of_a_longer_word(visit: Callable[
         expect(page.locator("[data-conversation-page] mark.passage").first).to_contain_text("lock_timeout for the job")
 
     at_every_width(visit, steps, at="/search?q=%22lock_timeout%22")
+
+
+def test_a_place_shows_three_results_and_the_others_when_asked(visit: Callable[..., None]) -> None:
+    def steps(page: Page, _: int) -> None:
+        place = page.locator(".hit-group").first
+        expect(place.locator(".hit:visible")).to_have_count(3)
+        place.get_by_text(re.compile(r"^\+\d more here$")).click()
+        expect(place.locator(".hit:visible")).to_have_count(5)
+
+    at_every_width(visit, steps, at="/search?q=sourdough+starter&agent=baker")
+
+
+def test_what_nothing_answers_finds_nothing_and_says_so(visit: Callable[..., None], settings: Settings) -> None:
+    settings.SEARCH_MIN_RELEVANCE = 0.37
+
+    def steps(page: Page, _: int) -> None:
+        page.locator("#q").press_sequentially("zzyzx quux")
+        expect(page.get_by_role("heading", name="Nothing here seems to answer “zzyzx quux”")).to_be_visible()
+        expect(page.locator(".hit")).to_have_count(0)
+        page.get_by_role("link", name="Show the nearest anyway").click()
+        expect(page.locator(".hit").first).to_be_visible()
+        page.go_back()
+        expect(page.get_by_role("heading", name="Nothing here seems to answer “zzyzx quux”")).to_be_visible()
+
+    at_every_width(visit, steps, at="/search")
+
+
+def test_searches_are_saved_ordered_and_come_back_to(visit: Callable[..., None]) -> None:
+    def steps(page: Page, width: int) -> None:
+        query = f"sourdough {width}"
+        page.goto(f"/search?q={query}&agent=chef")
+        page.locator("#chip-order").click()
+        page.get_by_role("radio", name="newest first").check()
+        expect(page).to_have_url(re.compile("sort=date"))
+        with page.expect_navigation():
+            page.get_by_role("button", name="Save search").click()
+        page.goto("/search")
+        saved = page.locator(".past").first.get_by_role("link", name=query)
+        expect(saved).to_contain_text("chef")
+        saved.click()
+        expect(page).to_have_url(re.compile("agent=chef"))
+        expect(page.locator("#chip-order")).to_have_text("Newest first")
+        expect(page.locator(".hit-group")).to_have_count(1)
+
+    at_every_width(visit, steps)
 
 
 def test_filters_without_javascript(visit: Callable[..., None]) -> None:

@@ -12,7 +12,7 @@ from django.core.management import CommandError, call_command
 from pytest_django import DjangoCaptureOnCommitCallbacks, Settings
 
 from convmemory.documents import processing
-from search.models import RerankerWeight
+from search.query_models import RerankerWeight
 from search.ranking import rerank_endpoint
 from search.ranking.calibration import read_calibrations
 from tests.support.documents import convert_here

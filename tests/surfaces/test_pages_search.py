@@ -21,9 +21,9 @@ from convmemory.conversations.parts import ToolCallPart, ToolResultPart
 from convmemory.conversations.search_box import SearchBox
 from convmemory.core.errors import EmbedderUnavailable
 from search.adapters.conversations import index_conversation
-from search.models import PastSearch
 from search.pages.past_searches import KEPT, remember_search
 from search.pages.snippets import Piece, mark_words, show_marks
+from search.query_models import PastSearch
 from search.retrieval import dense
 from search.searching import SearchQuery, search
 from tests.factories import assistant_says, exchange, make_conversation, make_user, user_says

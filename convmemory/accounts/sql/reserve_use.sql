@@ -1,4 +1,4 @@
--- Reserves tokens of a person's day; no row where what is used and reserved has reached the limit (0: there is none).
+-- Reserves tokens of a person's day; no row if use and reservations have reached the limit (0: unlimited).
 INSERT INTO accounts_modeluse AS u (owner_id, day, tokens, requests)
 VALUES (%(owner)s, %(day)s, %(tokens)s, 1)
 ON CONFLICT (owner_id, day) DO UPDATE

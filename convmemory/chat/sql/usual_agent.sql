@@ -1,4 +1,4 @@
--- Who answered in a conversation last (0 for the server's own agent), else the owner's first agent, else 0.
+-- The agent that last answered in a conversation (0 for the server's own), else the owner's first agent, else 0.
 SELECT coalesce(
     (
         SELECT coalesce(agent_id, 0) FROM chat_reply

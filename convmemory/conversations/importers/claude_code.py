@@ -65,11 +65,7 @@ class ClaudeCodeImporter:
         scan = scan_file(path, report, subagent=subagent)
         report.written_by(scan.version, self.checked)
         parent_id = _parent_id(path, scan) if subagent else ""
-        own_id = (
-            _bounded(f"{parent_id}:{path.stem}" if parent_id else path.stem)
-            if subagent
-            else _session_id(path, scan.session_id)
-        )
+        own_id = _subagent_id(path, parent_id) if subagent else _session_id(path, scan.session_id)
         chains = sidechains(scan)
         plan = scan.queue.plan()
         if scan.messages or plan:
@@ -107,6 +103,10 @@ def _session_id(path: Path, session_id: str) -> str:
     if _UUID.fullmatch(path.stem) or session_id in ("", path.stem):
         return _bounded(path.stem)
     return _bounded(f"{path.stem}:{session_id}")
+
+
+def _subagent_id(path: Path, parent_id: str) -> str:
+    return _bounded(f"{parent_id}:{path.stem}" if parent_id else path.stem)
 
 
 def _parent_id(path: Path, scan: Scan) -> str:

@@ -1,4 +1,4 @@
--- Insert messages of one conversation, given as one JSON array, in the order of their positions: the id of each.
+-- Insert messages of one conversation, given as one JSON array, in the order of their positions; returns their ids.
 INSERT INTO conversations_message (
     owner_id, conversation_id, position, role, is_real_user, superseded, name, model, parts, source_key, content_hash,
     created_at, turn_number

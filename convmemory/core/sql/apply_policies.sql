@@ -1,4 +1,4 @@
--- Puts a policy on every table with `owner_id`, whoever made it; doing it again changes nothing.
+-- Puts a policy on every table with `owner_id`, whoever created it; idempotent.
 DO $body$
 DECLARE
     owned record;

@@ -1,4 +1,4 @@
--- Put a task of a person into the queue, or ask again for the one that is there; no row where the person is gone.
+-- Put a task of a person into the queue, or request the queued one again; no row if the person is gone.
 INSERT INTO core_ownertask
     (owner_id, task_id, key, func, args, "group", is_long, version, slices, attempts, asked_at, due_at, cluster)
 SELECT

@@ -1,4 +1,4 @@
--- Whether whoever asks is held by no policy: as superuser, by BYPASSRLS, or because it may act as a table's owner.
+-- Whether no policy applies to the current role: as superuser, by BYPASSRLS, or because it may act as a table's owner.
 SELECT
     r.rolsuper OR r.rolbypassrls OR EXISTS (
         SELECT

@@ -1,2 +1,2 @@
--- Look for tables along another path until the transaction ends.
+-- Use another search path until the transaction ends.
 SELECT set_config('search_path', %s, true)

@@ -1,4 +1,4 @@
--- Makes the roles that the application and its maintenance log in as, where they are missing; needs a superuser.
+-- Creates the roles that the application and maintenance log in with, if they are missing; needs a superuser.
 DO $body$
 BEGIN
     IF to_regrole('convmemory_app') IS NULL THEN

@@ -1,4 +1,4 @@
--- Take away the tables or views over all groups, which hold no rows, so that the groups' own can be changed.
+-- Drop the tables or views over all groups, which contain no rows, so that the groups' own can be changed.
 DO $body$
 DECLARE
     child record;

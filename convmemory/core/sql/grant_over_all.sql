@@ -1,4 +1,4 @@
--- Let maintenance, where it has a log-in of its own, read, change and delete rows of all groups; nobody adds any there.
+-- Let maintenance, if it has a log-in of its own, read, change and delete rows of all groups; inserts are not granted.
 DO $body$
 BEGIN
     IF to_regrole('convmemory_maintenance') IS NOT NULL THEN

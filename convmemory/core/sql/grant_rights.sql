@@ -1,4 +1,4 @@
--- Lets both roles, where they exist, read and write rows and nothing more; also of tables that are made later.
+-- Lets both roles, if they exist, read and write rows and nothing more, including rows of tables created later.
 DO $body$
 DECLARE
     part text;

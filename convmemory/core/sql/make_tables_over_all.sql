@@ -1,4 +1,4 @@
--- Make a table over each table of the groups: it reads, changes and deletes rows of all groups, and takes none itself.
+-- Create a table over each table of the groups: it reads, changes and deletes rows of all groups, and accepts no inserts.
 -- Where groups lie on nodes, whose tables have no parents, it is a view, which reads.
 DO $body$
 DECLARE

@@ -1,4 +1,4 @@
--- Lets conditions on stored words use their index under a policy, where whoever asks may say so: a superuser.
+-- Lets conditions on stored words use their index under a policy, if the current role may declare that: a superuser.
 -- PostgreSQL checks policies before functions that could tell of a row by an error; these tell of none.
 DO $body$
 DECLARE

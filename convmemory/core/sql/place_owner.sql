@@ -1,4 +1,4 @@
--- Let an owner join the smallest group, by its share of all bytes and its share of all owners.
+-- Add an owner to the smallest group, by its share of all bytes and its share of all owners.
 WITH sizes AS (
     SELECT
         substring(n.nspname, '[0-9]+$')::int AS number,

@@ -1,2 +1,2 @@
--- The search path that is in force.
+-- The current search path.
 SELECT current_setting('search_path')

@@ -80,13 +80,13 @@ def check_statistics() -> Iterator[Finding]:
         with connection.cursor() as cursor:
             for table in tables:
                 cursor.execute(f"ANALYZE {table}")
-        return f"Statistics of {', '.join(tables)} are made."
+        return f"Updated the statistics of {', '.join(tables)}."
 
     yield Finding(
         "database.no-statistics",
         Severity.WARNING,
-        f"The planner knows nothing of {', '.join(tables)}: queries may take a bad way.",
-        "Run ANALYZE in this database, and see that autovacuum is on.",
+        f"The planner has no statistics of {', '.join(tables)}: queries may be planned badly.",
+        "Run ANALYZE in this database, and check that autovacuum is on.",
         analyze,
     )
 
@@ -112,7 +112,7 @@ def check_groups() -> Iterator[Finding]:
             "database.no-group",
             Severity.ERROR,
             f"{plural(len(homeless), 'account')} belong to no group of owners, so that nothing can be kept for them.",
-            "`manage.py doctor --fix` lets each join the smallest group.",
+            "`manage.py doctor --fix` adds each to the smallest group.",
             place_all,
         )
 
@@ -123,7 +123,7 @@ def check_policies() -> Iterator[Finding]:
             "database.no-policy",
             Severity.ERROR,
             f"The database itself does not keep owners apart in {', '.join(tables)}.",
-            "Run `manage.py migrate`, which puts the policies back.",
+            "Run `manage.py migrate`, which restores the policies.",
             _apply_policies,
         )
 

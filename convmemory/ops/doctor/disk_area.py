@@ -24,7 +24,7 @@ def check_free_space() -> Iterator[Finding]:
             "disk.short",
             Severity.ERROR if free < FULL_BYTES else Severity.WARNING,
             f"{free / GIB:.1f} GiB are free where {_folder()} lies; PostgreSQL stops when there are none.",
-            "Make room, `manage.py reembed --prune` old spaces, or move the folder (CONVMEMORY_VAR, DATABASE_URL).",
+            "Free some space, run `manage.py reembed --prune`, or move the folder (CONVMEMORY_VAR, DATABASE_URL).",
         )
 
 

@@ -101,6 +101,6 @@ def _checked(area: Area, check: Check) -> list[Finding]:
                 f"{area.name}.unknown",
                 Severity.ERROR,
                 f"{check.__name__.removeprefix('check_')} could not be examined: {str(error).strip()}",
-                "Put the other findings right and run `manage.py doctor` again.",
+                "Fix the other findings and run `manage.py doctor` again.",
             )
         ]

@@ -37,7 +37,7 @@ def check_validity() -> Iterator[Finding]:
         yield Finding(
             "indexes.invalid",
             Severity.ERROR,
-            f"The index {name} is invalid, most likely left by a build that was killed: it costs and helps nothing.",
+            f"The index {name} is invalid, most likely left by an interrupted build: it slows down writes only.",
             "Run `manage.py doctor --fix`, or in the database: "
             + (f"DROP INDEX CONCURRENTLY {name}" if mine else f"REINDEX INDEX CONCURRENTLY {name}"),
             partial(_rebuild, schema, index),
@@ -68,7 +68,7 @@ def check_vector_index() -> Iterator[Finding]:
 
     def build() -> str:
         vector_index.ensure_passage_index(space)
-        return f"The index {vector_index.index_name(space)} is built."
+        return f"Built the index {vector_index.index_name(space)}."
 
     yield Finding(
         "indexes.no-vector-index",
@@ -90,7 +90,7 @@ def check_plans() -> Iterator[Finding]:
             "indexes.plan",
             Severity.ERROR,
             f"The query {name} of every search does not use the index {expected}.",
-            f"See that {expected} exists and is valid, then run ANALYZE; report it if that does not help.",
+            f"Check that {expected} exists and is valid, then run ANALYZE; report it if that does not help.",
         )
 
 
@@ -98,7 +98,7 @@ def _missing(model: type[models.Model], name: str, fix: "partial[str] | None") -
     return Finding(
         "indexes.missing",
         Severity.ERROR,
-        f"The index {name} of {model._meta.db_table} is missing: somebody dropped it, or a restore was not complete.",
+        f"The index {name} of {model._meta.db_table} is missing: it was dropped, or a restore was incomplete.",
         "Run `manage.py doctor --fix`, or restore the database.",
         fix,
     )
@@ -107,7 +107,7 @@ def _missing(model: type[models.Model], name: str, fix: "partial[str] | None") -
 def _create(model: type[models.Model], index: models.Index, group: int | None) -> str:
     with in_group(group), connection.schema_editor() as editor:
         editor.add_index(model, index)
-    return f"The index {index.name} is made."
+    return f"Created the index {index.name}."
 
 
 def _rebuild(schema: str, name: str) -> str:
@@ -122,7 +122,7 @@ def _rebuild(schema: str, name: str) -> str:
             return f"The index {name} is built again."
     with connection.cursor() as cursor:
         cursor.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {quoted}")
-    return f"The index {name} is dropped."
+    return f"Dropped the index {name}."
 
 
 AREA = Area("indexes", facts, (check_validity, check_declared, check_vector_index, check_plans))

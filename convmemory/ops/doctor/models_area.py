@@ -60,8 +60,8 @@ def check_reranker() -> Iterator[Finding]:
         yield Finding(
             "models.reranker-unavailable",
             Severity.WARNING,
-            f"Searches ask the reranker in vain and keep the fused order: {error}",
-            "Put the RERANK_ settings right, or unset RERANK_URL to search without a reranker.",
+            f"The reranker does not answer, so searches keep the fused order: {error}",
+            "Correct the RERANK_ settings, or unset RERANK_URL to search without a reranker.",
         )
 
 
@@ -105,8 +105,8 @@ def check_building() -> Iterator[Finding]:
         yield Finding(
             "models.build-abandoned",
             Severity.WARNING,
-            f"{space} is being built, but nobody works on it; meanwhile everything that arrives is embedded twice.",
-            "Run `manage.py reembed` with its model to go on, or `manage.py reembed --cancel` to give it up.",
+            f"{space} is being built, but nothing works on it; meanwhile all new content is embedded twice.",
+            "Run `manage.py reembed` with its model to continue, or `manage.py reembed --cancel` to discard it.",
         )
 
 
@@ -138,8 +138,8 @@ def check_retired() -> Iterator[Finding]:
         yield Finding(
             "models.space-retired",
             Severity.NOTICE,
-            f"{space} is no longer searched and still takes room.",
-            "When you are content with the active one: `manage.py reembed --prune`.",
+            f"{space} is no longer searched and still takes space.",
+            "Once you are satisfied with the active one, run `manage.py reembed --prune`.",
         )
 
 

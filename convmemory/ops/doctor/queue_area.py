@@ -42,7 +42,7 @@ def check_schedules() -> Iterator[Finding]:
     yield Finding(
         "queue.schedule-missing",
         Severity.ERROR,
-        f"Not scheduled: {', '.join(missing)}. What is missed then stays so.",
+        f"Not scheduled: {', '.join(missing)}. Work that is missed stays undone.",
         "Start `manage.py up` or `manage.py worker` once, which schedules them.",
         make,
     )
@@ -57,7 +57,7 @@ def check_workers() -> Iterator[Finding]:
     yield Finding(
         "queue.no-worker",
         Severity.ERROR,
-        f"No worker lives: the sweep, which runs every minute, ran last {_ago(last)}.",
+        f"No worker is running: the sweep, which runs every minute, last ran {_ago(last)}.",
         "Start `manage.py up`, or `manage.py worker` on a machine that does background work, and read its output.",
     )
 
@@ -67,8 +67,8 @@ def check_waiting() -> Iterator[Finding]:
         yield Finding(
             "queue.waiting",
             Severity.WARNING,
-            f"The oldest task of {plural(waiting_count(), 'task')} waits since {_ago(arrived)}.",
-            "See that workers run (queue.no-worker); after a large import just wait, or raise WORKERS.",
+            f"The oldest task of {plural(waiting_count(), 'task')} has been waiting since {_ago(arrived)}.",
+            "Check that workers are running (queue.no-worker); after a large import just wait, or raise WORKERS.",
         )
 
 
@@ -80,7 +80,7 @@ def check_failures() -> Iterator[Finding]:
             "queue.failures",
             Severity.WARNING,
             f"{plural(count, 'task')} {function} failed within a day.",
-            "The worker's log and the failed tasks in the admin say why; what can be done again, the sweep does again.",
+            "The worker's log and the failed tasks in the admin say why; the sweep retries what can be retried.",
         )
 
 

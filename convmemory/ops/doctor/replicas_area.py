@@ -38,22 +38,22 @@ def check_replicas() -> Iterator[Finding]:
             yield Finding(
                 "replicas.unreachable",
                 Severity.WARNING,
-                f"The replica {state.name} does not answer, so the primary does all the reading: {state.problem}",
-                "Start it, or take it out of DATABASE_REPLICA_URLS.",
+                f"The replica {state.name} does not answer, so the primary serves all reads: {state.problem}",
+                "Start it, or remove it from DATABASE_REPLICA_URLS.",
             )
         elif state.position is None:
             yield Finding(
                 "replicas.not-following",
                 Severity.WARNING,
-                f"{state.name} of DATABASE_REPLICA_URLS is no replica, or receives no log, and is not read from.",
-                "See its primary_conninfo and its log; docs/scaling.md has the commands that make a replica.",
+                f"{state.name} of DATABASE_REPLICA_URLS is not a replica, or receives no log, and is not read from.",
+                "Check its primary_conninfo and its log; docs/scaling.md has the commands that create a replica.",
             )
         elif newest - state.position > most:
             yield Finding(
                 "replicas.lagging",
                 Severity.WARNING,
                 f"The replica {state.name} is {_size(newest - state.position)} behind and is not read from.",
-                "Give it a faster disk or less to do, or raise DATABASE_REPLICA_MAX_LAG_MB.",
+                "Give it a faster disk or less load, or raise DATABASE_REPLICA_MAX_LAG_MB.",
             )
         if state.bypasses_row_security and row_security.has_own_logins():
             yield Finding(

@@ -62,7 +62,7 @@ def check_damage() -> Iterator[Finding]:
             f"{plural(items, 'item')} of {plural(len(damages), 'source')} count as embedded, but their vectors "
             "are missing or of another content.",
             "Run `manage.py reembed`, or `manage.py doctor --fix`, which hands them to the sweep.",
-            lambda: f"{plural(mark_damage(damages, space), 'source')} marked: the sweep takes them up.",
+            lambda: f"{plural(mark_damage(damages, space), 'source')} marked: the sweep indexes them.",
         )
 
 
@@ -85,8 +85,8 @@ def check_passages() -> Iterator[Finding]:
     yield Finding(
         "rows.passages-lost",
         Severity.ERROR,
-        f"{plural(len(lost), 'source')} have other passages, or other blocks of their codes, than was stored.",
-        "`manage.py doctor --fix` has them indexed again; only what is missing is computed.",
+        f"{plural(len(lost), 'source')} have passages or blocks of codes that differ from what was stored.",
+        "`manage.py doctor --fix` indexes them again; only what is missing is computed.",
         index_again,
     )
 
@@ -97,7 +97,7 @@ def check_postings() -> Iterator[Finding]:
         yield Finding(
             "rows.postings-lost",
             Severity.ERROR,
-            f"{plural(len(lost), 'source')} have postings of other items than there are.",
+            f"{plural(len(lost), 'source')} have postings that do not match their items.",
             "`manage.py doctor --fix` packs them again; the deep sweep does so every hour.",
             lambda: f"{plural(pack_again(lost), 'source')} handed to the sweep.",
         )
@@ -111,8 +111,8 @@ def check_stuck() -> Iterator[Finding]:
         yield Finding(
             "rows.stuck",
             Severity.WARNING,
-            f"{plural(stuck, 'conversation')} wait for a response whose writer has died.",
-            "`manage.py doctor --fix` takes them back, as the sweep does every minute where a worker lives.",
+            f"{plural(stuck, 'conversation')} are waiting for a response whose writer has died.",
+            "`manage.py doctor --fix` releases them, as the sweep of a running worker does every minute.",
             lambda: f"{plural(len(release_abandoned_responses()), 'conversation')} taken back.",
         )
 
@@ -148,7 +148,7 @@ def check_refused() -> Iterator[Finding]:
         yield Finding(
             "rows.refused",
             Severity.NOTICE,
-            f"{plural(refused, 'item')} the model refused; they are found by their words only.",
+            f"{plural(refused, 'item')} were refused by the model; they are found by their words only.",
             "With another model, or after a repair: `manage.py reembed --only failed`.",
         )
 
@@ -166,7 +166,7 @@ def check_behind() -> Iterator[Finding]:
         "rows.behind",
         Severity.WARNING,
         f"{plural(len(behind), 'source')} are not indexed as they are, though no task waits.",
-        "See that workers run (queue.no-worker): their sweep takes it up. `manage.py reembed` does it without them.",
+        "Check that workers are running (queue.no-worker), or index them with `manage.py reembed`.",
         enqueue_all,
     )
 
@@ -180,8 +180,8 @@ def check_documents() -> Iterator[Finding]:
         yield Finding(
             "rows.documents-stuck",
             Severity.WARNING,
-            f"{plural(count, 'document')} wait to be read for longer than reading one may take.",
-            "See that workers run (queue.no-worker): their sweep takes them up every minute.",
+            f"{plural(count, 'document')} have been waiting to be read for longer than reading one may take.",
+            "Check that workers are running (queue.no-worker): their sweep processes them every minute.",
             lambda: f"{sweep_documents()['enqueued']} handed to the workers.",
         )
     lost = [row.pk for row in Document.objects.iterator(chunk_size=500) if not row.file.storage.exists(str(row.file))]
@@ -189,8 +189,8 @@ def check_documents() -> Iterator[Finding]:
         yield Finding(
             "rows.documents-lost",
             Severity.ERROR,
-            f"The files of {plural(len(lost), 'document')} are not in MEDIA_ROOT: their texts alone are left.",
-            "Put the folder back from a backup; on several machines MEDIA_ROOT has to be one folder that they share.",
+            f"The files of {plural(len(lost), 'document')} are missing from MEDIA_ROOT: only their texts are left.",
+            "Put the folder back from a backup; on several machines MEDIA_ROOT has to be a shared folder.",
         )
 
 
@@ -200,8 +200,8 @@ def check_kept_uploads() -> Iterator[Finding]:
         yield Finding(
             "rows.uploads-lost",
             Severity.WARNING,
-            f"The files of {plural(len(lost), 'kept upload')} are not in MEDIA_ROOT: they cannot be read again.",
-            "Put the folder back from a backup; `--fix` forgets them. What came in with them is stored and stays.",
+            f"The files of {plural(len(lost), 'kept upload')} are missing from MEDIA_ROOT: they cannot be read again.",
+            "Put the folder back from a backup; `--fix` deletes their records. What was imported from them stays.",
             lambda: f"{plural(sum(drop_upload(row) for row in lost_uploads()), 'upload')} forgotten.",
         )
 

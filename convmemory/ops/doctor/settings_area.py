@@ -31,7 +31,7 @@ def check_https() -> Iterator[Finding]:
             "settings.plain-http",
             Severity.WARNING,
             "The server answers under names that others can reach, and its cookies also travel without encryption.",
-            "Put a proxy with HTTPS before it and set HTTPS_ONLY=1.",
+            "Put a proxy with HTTPS in front of it and set HTTPS_ONLY=1.",
         )
 
 
@@ -65,7 +65,7 @@ def check_folder() -> Iterator[Finding]:
     yield Finding(
         "settings.folder-readable",
         Severity.WARNING,
-        f"Other users of this machine can look into the data folder {folder}.",
+        f"Other users of this machine can list the data folder {folder}.",
         f"Run `chmod go-rw {folder}`.",
         close,
     )

@@ -40,8 +40,8 @@ class Swept:
 
 def sweep(*, enqueue: Enqueue) -> SweepRun:
     """Look for missed and stuck work; `enqueue` asks a worker to index a source."""
-    kinds = {"missed": _in_every_group(lambda: _missed(enqueue)), "stuck": _stuck, "tickets": _tickets}
-    return _run(kinds, deep=False)
+    missed = _in_every_group(lambda: _enqueue_all(sources_to_index(limit=BATCH), enqueue))
+    return _run({"missed": missed, "stuck": _stuck, "tickets": _tickets}, deep=False)
 
 
 def deep_sweep(*, enqueue: Enqueue) -> SweepRun:
@@ -67,10 +67,6 @@ def _in_every_group(look: Callable[[], Swept]) -> Callable[[], Swept]:
         return Swept(sum(each.found for each in swept), sum(each.fixed for each in swept))
 
     return look_everywhere
-
-
-def _missed(enqueue: Enqueue) -> Swept:
-    return _enqueue_all(sources_to_index(limit=BATCH), enqueue)
 
 
 def _stuck() -> Swept:

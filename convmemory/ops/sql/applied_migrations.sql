@@ -1,2 +1,2 @@
--- The migrations that the database has had, in their order.
+-- The migrations applied to the database, in order.
 SELECT app, name FROM django_migrations ORDER BY id

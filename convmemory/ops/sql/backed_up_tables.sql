@@ -1,4 +1,4 @@
--- The tables that a backup counts the rows of, in these schemas.
+-- The tables in these schemas whose rows a backup counts.
 SELECT n.nspname, c.relname
 FROM pg_class AS c
 INNER JOIN pg_namespace AS n ON n.oid = c.relnamespace

@@ -1,2 +1,2 @@
--- How many rows of a table are one person's.
+-- How many rows of a table belong to one person.
 SELECT count(*) FROM {table} WHERE {condition}

@@ -1,2 +1,2 @@
--- The rows of one table that are one person's, as JSON.
+-- The rows of one table that belong to one person, as JSON.
 SELECT row_to_json(r)::text FROM (SELECT {columns} FROM {table} AS t WHERE {condition} {in_order}) AS r

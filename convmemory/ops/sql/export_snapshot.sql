@@ -1,2 +1,2 @@
--- What another connection names to see the same rows.
+-- The name by which another connection can see the same rows.
 SELECT pg_export_snapshot()

@@ -1,4 +1,4 @@
--- What a restored database holds that no backup of this program does; all of it could run code for whoever reads rows.
+-- Objects of a restored database that no backup of this program contains; all could run code for whoever reads rows.
 WITH extended AS MATERIALIZED (
     SELECT classid, objid FROM pg_depend WHERE deptype = 'e'
 ),

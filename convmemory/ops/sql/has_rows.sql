@@ -1,2 +1,2 @@
--- Whether a table has any row.
+-- Whether a table has any rows.
 SELECT EXISTS (SELECT FROM {})

@@ -1,2 +1,2 @@
--- Let an owner belong to another group.
+-- Assign an owner to another group.
 UPDATE core_ownergroup SET number = %(number)s WHERE owner_id = %(owner)s

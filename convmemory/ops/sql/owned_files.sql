@@ -1,2 +1,2 @@
--- The names of the files that rows of one person hold.
+-- The names of the files that belong to rows of one person.
 SELECT "{column}" FROM {table} WHERE {condition}

@@ -1,2 +1,2 @@
--- Say which owners belong to which groups.
+-- Assign owners to groups.
 INSERT INTO core_ownergroup (owner_id, number) SELECT * FROM unnest(%s::bigint[], %s::int[])

@@ -1,4 +1,4 @@
--- The places of all documents' files, of versions on their way as well.
+-- The places of all documents' files, including versions still being read.
 SELECT file FROM documents_document WHERE file <> ''
 UNION
 SELECT next_file FROM documents_document WHERE next_file <> ''

@@ -1,4 +1,4 @@
--- Counts a password before it is judged, unless there is a pause: whether it may be judged, the address known, and the seconds to wait.
+-- Counts a password before it is checked, unless there is a pause: whether it may be checked, whether the address is known, and the seconds to wait.
 WITH place AS (
     SELECT convmemory_knows_address(%(username)s, %(address)s) AS is_known
 ),

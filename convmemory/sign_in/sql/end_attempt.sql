@@ -1,4 +1,4 @@
--- Takes back what an attempt was counted as, and drops the count of its name from its address.
+-- Reverts the count of an attempt, and drops the count of its name from its address.
 WITH cleared AS (
     DELETE FROM sign_in_passwordfailures WHERE key = ANY(%(cleared)s::bytea [])
 )

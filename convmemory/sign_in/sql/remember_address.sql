@@ -1,4 +1,4 @@
--- Notes that a person gave the right password from an address, and drops their addresses of long ago.
+-- Records that a person gave the right password from an address, and deletes their old addresses.
 WITH forgotten AS (
     DELETE FROM sign_in_knownaddress
     WHERE owner_id = %(owner)s AND address_hash <> %(address)s AND succeeded_at < clock_timestamp() - %(forget)s

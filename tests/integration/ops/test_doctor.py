@@ -269,7 +269,7 @@ FAULTS = [
     Fault(given_up_conversation, {"rows.given-up"}, "reembed --only failed"),
     Fault(failed_message, {"rows.messages-failed"}, "memory/embed"),
     Fault(refused_turn, {"rows.refused"}, "reembed --only failed"),
-    Fault(missed_conversation, {"rows.behind"}, "See that workers run", fixed=True),
+    Fault(missed_conversation, {"rows.behind"}, "Check that workers are running", fixed=True),
     Fault(no_worker, {"queue.no-worker"}, "Start `manage.py up`"),
     Fault(missing_schedule, {"queue.schedule-missing"}, "manage.py worker", fixed=True),
     Fault(old_task, {"queue.waiting"}, "raise WORKERS"),
@@ -277,7 +277,7 @@ FAULTS = [
     Fault(readable_secret, {"settings.secret-readable"}, "chmod 600", fixed=True),
     Fault(public_without_https, {"settings.plain-http"}, "HTTPS_ONLY=1"),
     Fault(public_debugging, {"settings.debug"}, "Unset DEBUG"),
-    Fault(full_disk, {"disk.short"}, "Make room"),
+    Fault(full_disk, {"disk.short"}, "Free some space"),
     Fault(unapplied_migration, {"database.unmigrated"}, "manage.py migrate", undo=undo_unapplied_migration),
 ]
 

@@ -17,7 +17,6 @@ from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 from django.db.utils import IntegrityError, ProgrammingError
-from pytest_django import DjangoDbBlocker
 
 from convmemory.conversations import ingest
 from convmemory.conversations.drafts import ConversationDraft
@@ -47,59 +46,29 @@ from search.adapters.conversations import index_conversation
 from search.models import Item, Source
 from search.searching import SearchQuery, search
 from tests.factories import NEW_YEAR, exchange, make_conversation, make_user
+from tests.integration.ops.conftest import NAMES, People
 from tests.support.groups import copies_alone, database_copy
 from tests.support.own_logins import own_logins
-from tests.support.persons import fill_person, tables_with
+from tests.support.persons import tables_with
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 TIMES = {"created_at": NEW_YEAR, "updated_at": NEW_YEAR}
 CASTS = re.compile(r"::(?:character varying|text)(?:\[\])?|[()]")
 """PostgreSQL writes some conditions with other casts once they have been read from text, as a restore does, too."""
-NAMES = ("ada", "bert", "cleo", "dora")
 COUNT = "SELECT count(*) FROM conversations_conversation"
 
 
-class People(dict[str, int]):
-    """The numbers of people by their names, and the database that they are in."""
-
-    def __init__(self, database: str, numbers: dict[str, int]) -> None:
-        super().__init__(numbers)
-        self.database = database
-
-
-@pytest.fixture(scope="module")
-def people(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[People]:
-    """Four people with a row in every table, and a number that was given away and is not in use any more."""
-    with django_db_blocker.unblock(), copies_alone(), database_copy() as name:
-        with database_in_use(name):
-            made = {name: make_user(name) for name in NAMES}
-            for person, user in made.items():
-                fill_person(user, f"zq{person}")
-            make_conversation(made["ada"], exchange(("a", "b"))).delete()
-        yield People(name, {person: user.pk for person, user in made.items()})
+@pytest.fixture(scope="module", autouse=True)
+def in_copies_alone() -> Iterator[None]:
+    with copies_alone():
+        yield
 
 
 @pytest.fixture(scope="class")
 def one_group(people: People) -> Iterator[None]:
     """A copy that may be spread, for all tests of a class."""
     with database_copy(people.database) as name, database_in_use(name):
-        yield
-
-
-@pytest.fixture(scope="module")
-def spread_people(people: People) -> Iterator[str]:
-    """The name of a database in which they are spread over three groups."""
-    with database_copy(people.database) as name:
-        with database_in_use(name):
-            distribute(groups=3)
-        yield name
-
-
-@pytest.fixture(scope="class")
-def shared_groups(spread_people: str) -> Iterator[None]:
-    """A copy of what was spread for all tests of a class, none of which relies on what another writes."""
-    with database_copy(spread_people) as name, database_in_use(name):
         yield
 
 

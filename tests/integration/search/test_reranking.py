@@ -14,7 +14,7 @@ from convmemory.core.errors import InvalidInput
 from convmemory.tools.registry import run_tool
 from memory.recall import recall
 from search.adapters.conversations import index_conversation
-from search.models import RerankerWeight
+from search.query_models import RerankerWeight
 from search.ranking import rerank_endpoint
 from search.ranking.reranking import PASSAGE_CHARS, QUESTION_CHARS
 from search.searching import SearchQuery, SearchResults, search

@@ -1,4 +1,4 @@
--- The value that Cursor's editor keeps under a key.
+-- The value that Cursor's editor stores under a key.
 SELECT CAST(value AS TEXT) AS value
 FROM {table}
 WHERE key = ?

@@ -1,4 +1,4 @@
--- The messages of one session of OpenCode in order, as its first databases keep them: their parts stand apart.
+-- The messages of one session of OpenCode in order, from its first database schema, in which parts are stored apart.
 SELECT id, data
 FROM message
 WHERE session_id = ?

@@ -1,4 +1,4 @@
--- The messages of one session of OpenCode in order, as its newer databases keep them: whole.
+-- The messages of one session of OpenCode in order, from its newer database schema, in which they are stored whole.
 SELECT id, type, time_created, data
 FROM session_message
 WHERE session_id = ?

@@ -1,4 +1,4 @@
--- The tables proper of an SQLite database: no views, and no virtual tables, which can hold code of their own.
+-- The ordinary tables of an SQLite database: no views, and no virtual tables, which can run code of their own.
 SELECT name
 FROM sqlite_master
 WHERE type = 'table' AND sql LIKE 'CREATE TABLE%'

@@ -1,0 +1,178 @@
+"""What staff and commands do where owners are spread over groups, with the product's own log-ins."""
+
+import json
+import zipfile
+from collections.abc import Iterator
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from django.contrib import admin
+from django.contrib.auth.models import Permission, User
+from django.core.management import call_command
+from django.db.models import Model
+from django.test import Client
+from django.urls import reverse
+
+from convmemory.core import groups
+from convmemory.core.acting import acting_for, in_group, maintenance
+from convmemory.core.fair_queue import work
+from convmemory.core.models import OwnerTask
+from convmemory.embeddings import spaces
+from convmemory.embeddings.models import EmbeddingSpace
+from convmemory.ops.dashboard_tasks import map_turns, sample_index
+from convmemory.ops.models import OwnArchive
+from convmemory.ops.privacy.erasing import count_rows
+from convmemory.ops.privacy.own_archives import request_archive
+from convmemory.ops.runtime.sweeping import deep_sweep, sweep
+from convmemory.ops.tasks import enqueue_archive
+from search.indexing.status import index_status
+from search.models import ItemEmbedding, Passage, Source
+from search.searching import SearchQuery, search
+from tests.integration.ops.conftest import People
+from tests.support.groups import copies_alone
+from tests.support.own_logins import own_logins
+from tests.support.persons import tables_with
+from tests.support.tiny_bert import write_tiny_bert
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("shared_groups")]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def in_copies_alone() -> Iterator[None]:
+    with copies_alone():
+        yield
+
+
+@pytest.fixture(autouse=True)
+def log_in_as_the_product(shared_groups: None) -> Iterator[None]:
+    with own_logins():
+        yield
+
+
+def of_each_group(model: type[Model]) -> list[object]:
+    """The key of one row of each group."""
+    with maintenance():
+        found: list[object] = []
+        for number in groups.every_group():
+            with in_group(number):
+                found += model._default_manager.order_by("pk").values_list("pk", flat=True)[:1]
+        return found
+
+
+class TestStaff:
+    @pytest.fixture
+    def root(self) -> Client:
+        with maintenance():
+            user = User.objects.filter(username="root").first() or User.objects.create_superuser("root", password="x")
+            user.user_permissions.add(Permission.objects.get(codename="read_content"))
+            client = Client()
+            client.force_login(user)
+        return client
+
+    def test_every_list_of_the_administration_shows_every_group_and_every_row_has_its_page(self, root: Client) -> None:
+        for model, options in admin.site._registry.items():
+            name = f"{model._meta.app_label}_{model._meta.model_name}"
+            page = root.get(reverse(f"admin:{name}_changelist"))
+            assert page.status_code == 200, name
+            if not groups.is_grouped(model):
+                continue
+            with maintenance():
+                assert page.context["cl"].result_count == model._default_manager.count(), name
+            rows = of_each_group(model)
+            assert len(rows) == 3, name
+            for row in rows:
+                assert root.get(reverse(f"admin:{name}_change", args=[row])).status_code == 200, name
+                if hasattr(options, "content_view"):
+                    assert root.post(reverse(f"admin:{name}_content", args=[row])).status_code == 200, name
+
+    def test_dashboard_and_maps_show_people_of_every_group(self, root: Client, people: People) -> None:
+        with maintenance():
+            turns = sum(index_status(owner=User.objects.get(pk=owner_id)).turns for owner_id in people.values())
+            assert sample_index()["turns"] == turns
+        assert root.get(reverse("dashboard")).status_code == 200
+        for name, owner_id in people.items():
+            with maintenance():
+                points = map_turns(owner_id)["points"]
+            shown = root.post(reverse("turn-map", query={"owner": name})).content.decode()
+            assert f"zq{name}" in shown
+            assert shown.count('r="5"') == points
+
+    def test_actions_of_the_administration_reach_every_group(self, root: Client) -> None:
+        tried = []
+        for model, options in admin.site._registry.items():
+            if not groups.is_grouped(model):
+                continue
+            name = f"{model._meta.app_label}_{model._meta.model_name}"
+            for action in sorted(map(str, options.actions or ()), key=lambda action: action == "delete_chosen"):
+                chosen = {"action": action, "_selected_action": of_each_group(model), "post": "yes"}
+                page = root.post(reverse(f"admin:{name}_changelist"), chosen, follow=True)
+                assert page.status_code == 200
+                assert "success" in page.content.decode(), (name, action)
+                tried.append((name, action))
+        assert len(tried) > 5
+
+
+class TestCommands:
+    def test_archives_of_people_hold_everything_of_theirs(self, people: People, tmp_path: Path) -> None:
+        with maintenance():
+            OwnArchive.objects.all().delete()
+        for name, owner_id in people.items():
+            with maintenance():
+                rows = count_rows(User.objects.get(pk=owner_id))
+                call_command("export_user", name, str(tmp_path / f"{name}.zip"), stdout=StringIO())
+            assert self._rows_in(tmp_path / f"{name}.zip") == rows
+            with acting_for(owner_id):
+                enqueue_archive(request_archive(owner=User.objects.get(pk=owner_id)))
+        with maintenance():
+            while work():
+                pass
+            states = list(OwnArchive.objects.values_list("state", flat=True))
+        assert states == [OwnArchive.State.DONE] * len(people)
+
+    def _rows_in(self, path: Path) -> dict[str, int]:
+        with zipfile.ZipFile(path) as archive:
+            tables = json.loads(archive.read("manifest.json"))["tables"]
+        return {name: table["rows"] for name, table in tables.items() if table["rows"]}
+
+    def test_sweeps_as_they_are_scheduled(self, people: People) -> None:
+        with maintenance():
+            Source.objects.filter(kind="conversation").update(title="wrong")
+            assert deep_sweep(enqueue=lambda ids: None).fixed["orphaned"] >= 4
+            assert not Source.objects.filter(title="wrong").exists()
+            sweep(enqueue=lambda ids: None)
+
+    def test_another_model_takes_over_in_every_group(
+        self, people: People, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("convmemory.ops.reembed.pruning.GRACE_S", 0)  # nobody searches
+        with maintenance():
+            OwnerTask.objects.all().delete()
+            old = spaces.active_space()
+            before = {owner: self._embedded(owner, old) for owner in people.values()}
+            self._reembed("--model", str(write_tiny_bert(tmp_path / "new", seed=2, dimensions=64)))
+            new = spaces.active_space()
+            assert new != old
+            for owner_id, (passages, items) in before.items():
+                assert self._embedded(owner_id, new)[0] == passages
+                assert self._embedded(owner_id, new)[1] >= items > 0  # what nobody had embedded before, too
+        for name, owner_id in people.items():
+            with acting_for(owner_id):
+                assert search(caller=User.objects.get(pk=owner_id), query=SearchQuery(text=f"zq{name}")).hits
+        with maintenance():
+            self._reembed("--prune")
+            assert not Passage.objects.exclude(space=new).exists()
+            assert self._embedded(people["ada"], new)[0] == before[people["ada"]][0]
+
+    def _embedded(self, owner_id: int, space: EmbeddingSpace) -> tuple[int, int]:
+        """Passages and vectors of items."""
+        of_owner = {"owner_id": owner_id, "space": space}
+        return Passage.objects.filter(**of_owner).count(), ItemEmbedding.objects.filter(**of_owner).count()
+
+    def _reembed(self, *arguments: str) -> None:
+        call_command("reembed", *arguments, "--workers", "1", stdout=StringIO(), stderr=StringIO())
+
+    def test_a_person_is_erased(self, people: People) -> None:
+        with maintenance():
+            call_command("erase_user", "dora", "--yes", stdout=StringIO())
+        assert tables_with(["zqdora"]) == {}
