@@ -11,7 +11,7 @@ from typing import TypeVar
 from django.db import connection
 
 from convmemory.core.acting import in_group, schema_owner
-from convmemory.core.groups import every_group
+from convmemory.core.groups import every_group, layout
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.models import EmbeddingSpace
 
@@ -81,6 +81,8 @@ def scan_widely() -> None:
     with connection.cursor() as cursor:
         values = [str(value) for value in wanted.values()]
         cursor.execute(load_sql("search", "set_settings"), [list(wanted), values])
+        for name, value in wanted.items() if layout().has_nodes else ():
+            cursor.execute(f"SET LOCAL {name} = {value}")  # nothing else reaches the nodes
 
 
 def ensure_passage_index(space: EmbeddingSpace, *, even_if_small: bool = False) -> bool:

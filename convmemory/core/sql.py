@@ -4,12 +4,12 @@ A file holds one statement; its first line is a comment that says what it answer
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from importlib import resources
 from typing import Any
 
-from django.db import connection
+from django.db import connection, transaction
 from django.db.backends.postgresql.base import ServerBindingCursor
 from psycopg.pq import Format
 
@@ -24,11 +24,12 @@ def load_sql(package: str, name: str) -> str:
 def pipelined() -> Iterator[None]:
     """Only send the queries made in this block: PostgreSQL works on them while this process goes on.
 
-    No transaction can begin or end in it.
+    No transaction can begin or end in it. If groups of owners lie on nodes, the block is one transaction.
     """
-    connection.cursor().close()  # by which the server knows whom it works for, whatever fails in the pipeline
-    with connection.connection.pipeline():
-        yield
+    with transaction.atomic() if connection.layout.has_nodes else nullcontext():  # type: ignore[attr-defined]
+        connection.cursor().close()  # by which the server knows whom it works for, whatever fails in the pipeline
+        with connection.connection.pipeline():
+            yield
 
 
 class PendingQuery:
@@ -62,8 +63,7 @@ def execute_without_nested_loops(statement: str, parameters: Mapping[str, Any]) 
     PostgreSQL assumes that there are few such rows until it has analysed the table, and a nested loop over them is
     quadratic.
     """
-    allow_or_forbid = load_sql("convmemory.core", "set_nested_loops")
     with connection.cursor() as cursor:
-        cursor.execute(allow_or_forbid, ["off"])
+        cursor.execute("SET LOCAL enable_nestloop = off")
         cursor.execute(statement, parameters)
-        cursor.execute(allow_or_forbid, ["on"])
+        cursor.execute("SET LOCAL enable_nestloop = on")

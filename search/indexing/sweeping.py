@@ -4,11 +4,11 @@ Missed: because of a lost task, a killed worker, or an endpoint that was down. O
 exist, and rows whose owner is not their source's, which nobody may find.
 """
 
+from itertools import islice
 from typing import Any
 
-from django.db import connection
-from django.db.models import CharField, Exists, F, FilteredRelation, OuterRef, Q, QuerySet, Value
-from django.db.models.functions import Cast, Concat
+from django.db import connection, transaction
+from django.db.models import F, FilteredRelation, Q, QuerySet
 from django.utils import timezone
 
 from convmemory.core.models import OwnerTask
@@ -17,10 +17,11 @@ from convmemory.core.sql import load_sql
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
 from search.indexing.layouts import find_lost_postings, pack_again
-from search.models import Source
+from search.models import Passage, Source, TokenVectors
 from search.sources import registered
 
 INDEX = "search.tasks.index"
+LOOKED_UP = 1_000  # sources at a time
 DERIVED_TABLES = {  # and the column that holds the item's number
     "search_item": "number",
     "search_itemembedding": "item_number",
@@ -51,9 +52,18 @@ def sources_to_index(*, limit: int) -> list[int]:
     failed` retries it.
     """
     due = Q(state__isnull=True) | Q(state__error="") | EMBEDDING.due(timezone.now(), prefix="state__")
-    key = Concat(Value(f"{INDEX}:"), Cast(OuterRef("pk"), CharField()))
-    in_hand = Exists(OwnerTask.objects.filter(key=key))
-    return list(sources_behind().filter(due, ~in_hand).values_list("pk", flat=True)[:limit])
+    numbers = sources_behind().filter(due).values_list("pk", flat=True).iterator(chunk_size=LOOKED_UP)
+    found: list[int] = []
+    while len(found) < limit and (batch := list(islice(numbers, LOOKED_UP))):
+        found += _not_in_hand(batch)
+    return found[:limit]
+
+
+def _not_in_hand(source_ids: list[int]) -> list[int]:
+    """Those without a task. A query of its own, because the queue may lie on another server than the sources."""
+    keys = {f"{INDEX}:{number}": number for number in source_ids}
+    in_hand = set(OwnerTask.objects.filter(key__in=keys).values_list("key", flat=True))
+    return [number for key, number in keys.items() if key not in in_hand]
 
 
 def reconcile_sources() -> int:
@@ -74,14 +84,22 @@ def count_orphans() -> dict[str, int]:
 def delete_orphans() -> int:
     """Delete orphaned rows; returns how many. Anything missing afterwards is found as damage and recreated; postings
     by the sweep."""
-    deleted = 0
-    with connection.cursor() as cursor:
-        for table, number in DERIVED_TABLES.items():
-            cursor.execute(_statement("delete_orphans", table, number), {"space": active_space().pk})
-            deleted += cursor.rowcount
+    deleted = sum(_delete_orphans(table, number) for table, number in DERIVED_TABLES.items())
     if deleted:
         pack_again(find_lost_postings())
     return deleted
+
+
+def _delete_orphans(table: str, number: str) -> int:
+    """Delete those of one table; passages take their token vectors along."""
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(_statement("orphans", table, number), {"space": active_space().pk})
+        numbers = {"numbers": [row[0] for row in cursor.fetchall()]}
+        if table == Passage._meta.db_table:
+            cursor.execute(_statement("delete_numbered", TokenVectors._meta.db_table, "passage_id"), numbers)
+        cursor.execute(_statement("delete_numbered", table, "id"), numbers)
+        count: int = cursor.rowcount
+    return count
 
 
 def _statement(name: str, table: str, number: str) -> str:

@@ -18,6 +18,8 @@ passages AS (
         id, %(owner)s, %(source)s, element_id, content_hash, %(space)s, item_number, "start", "end", part_index,
         kind, token_count, embedding::halfvec, asks
     FROM given
+    RETURNING id
 )
 INSERT INTO search_tokenvectors (passage_id, owner_id, vectors)
 SELECT id, %(owner)s, tokens FROM given WHERE tokens IS NOT NULL
+RETURNING passage_id

@@ -12,3 +12,4 @@ WHERE
     e.owner_id = %(owner)s AND e.source_id = %(source)s AND e.space_id = %(space)s
     AND e.item_number BETWEEN %(first)s AND %(last)s AND e.item_number / %(items)s = ANY(%(numbers)s)
 GROUP BY e.owner_id, e.source_id, e.space_id, e.item_number / %(items)s
+RETURNING number

@@ -39,3 +39,4 @@ LEFT JOIN (
     FROM words
     GROUP BY block
 ) AS w USING (block)
+RETURNING number

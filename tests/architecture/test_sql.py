@@ -18,8 +18,9 @@ CLIENT = {"convmemory/push/ledger.py"}  # installed alone, with a database of it
 
 COMMANDS = {
     "convmemory/core/embedded.py": 1,  # CREATE DATABASE
-    "convmemory/core/postgres/base.py": 4,  # SET ROLE, SET of the owner
+    "convmemory/core/postgres/base.py": 5,  # SET ROLE, SET of the owner, SET LOCAL for nodes
     "convmemory/core/postgres/row_security.py": 3,  # ALTER ROLE, SET and RESET search_path
+    "convmemory/core/sql.py": 2,  # SET LOCAL of the planner
     "convmemory/ops/benchmarks/bench.py": 1,  # VACUUM ANALYZE
     "convmemory/ops/benchmarks/copies.py": 2,  # CREATE DATABASE, DROP DATABASE
     "convmemory/ops/benchmarks/row_security.py": 1,  # EXPLAIN
@@ -33,6 +34,7 @@ COMMANDS = {
     "convmemory/ops/privacy/safe_restore.py": 5,  # DROP ROLE twice, CREATE DATABASE, CREATE EXTENSION, REASSIGN OWNED
     "search/indexing/switching.py": 1,  # SET lock_timeout
     "search/retrieval/plans.py": 2,  # SET of the planner, EXPLAIN
+    "search/vector_index.py": 1,  # SET LOCAL for nodes
 }
 """How many commands without a row or a column stand in the code: one verb and the name that it is about."""
 DEFINED_BY_THE_CATALOGUE = "convmemory/ops/groups/"  # every name in its commands is read from the database
@@ -93,3 +95,16 @@ def test_what_replaces_a_row_takes_its_time_from_the_new_one() -> None:
     replacing = {path.name: path.read_text(encoding="utf-8").partition("DO UPDATE SET")[2] for path in files}
     assert sum(bool(rest) for rest in replacing.values()) > 5
     assert [name for name, rest in replacing.items() if re.search(r"\bnow\(\)", rest, re.IGNORECASE)] == []
+
+
+BESIDE_POLICIES = ("convmemory/ops",)  # run as who owns the tables, or where there are no nodes
+
+
+def test_rows_that_are_computed_from_rows_are_returned() -> None:
+    """Without that a server that hands statements on to others would copy them, which policies forbid."""
+    files = [path for folder in FOLDERS for path in ROOT.glob(f"{folder}/**/sql/*.sql")]
+    texts_of = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in files}
+    computing = {name: text for name, text in texts_of.items() if re.search(r"INSERT INTO[^;]*\bSELECT\b", text)}
+    assert len(computing) > 10
+    bare = {name for name, text in computing.items() if not re.search(r"\bRETURNING\b|\bON CONFLICT\b", text)}
+    assert {name for name in bare if not name.startswith(BESIDE_POLICIES)} == set()

@@ -3,15 +3,18 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
+from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import connection, connections
 from django.test import TransactionTestCase
 
+from convmemory.core.acting import schema_owner
 from convmemory.ops.benchmarks import copies
 from convmemory.ops.benchmarks.copies import database_in_use
 from convmemory.ops.groups import in_use
 from convmemory.ops.groups.distributing import distribute
+from convmemory.ops.groups.migrating import without_tables_over_all
 
 GROUPS = 8
 LEAVING_S = 60.0  # on a busy machine a connection that was closed may end late
@@ -45,3 +48,29 @@ def copies_alone() -> Iterator[None]:
         patch.setattr(TransactionTestCase, "_fixture_teardown", lambda self: None)
         patch.setattr(in_use, "LEAVING_S", LEAVING_S)
         yield
+
+
+def as_coordinator() -> None:
+    """From now on the database looks as if the groups, which stay where they are, lay on nodes."""
+    with schema_owner(), connection.cursor() as cursor:
+        cursor.execute("SET allow_system_table_mods = on")
+        cursor.execute("CREATE TABLE pg_catalog.pg_dist_schema (schemaid oid)")
+    connections.close_all()
+    with without_tables_over_all():
+        pass
+    connections.close_all()
+
+
+class Statements(list[str]):
+    """What goes to the server beside the statements of cursors, and whether a transaction is open then."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__()
+        connection.ensure_connection()
+        execute = connection.connection.execute
+
+        def noting(statement: str, *args: Any) -> Any:
+            self.append(f"{statement} {'alone' if connection.connection.autocommit else 'in a transaction'}")
+            return execute(statement, *args)
+
+        monkeypatch.setattr(connection.connection, "execute", noting)

@@ -4,8 +4,9 @@ The first connection of a process joins the server (`convmemory.core.embedded`) 
 cannot be reached raises `DatabaseUnreachable`, which says what to do.
 
 Each connection obeys `core/acting.py`: it logs in as the part of the program that uses it, and before the first
-statement for an owner it tells the server that owner and, with several owner groups, the group (`layout.py`). A
-connection returned to its pool no longer carries an owner.
+statement for an owner it tells the server that owner and, with several owner groups, the group (`layout.py`); if groups
+lie on other servers, these are told the owner in each transaction. A connection returned to its pool no longer carries
+an owner.
 """
 
 import re
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-from django.db import DEFAULT_DB_ALIAS
+from django.db import DEFAULT_DB_ALIAS, transaction
 from django.db.backends.base.base import NO_DB_ALIAS
 from django.db.backends.base.validation import BaseDatabaseValidation
 from django.db.backends.postgresql import base
@@ -30,6 +31,7 @@ from convmemory.core.acting import Login
 from convmemory.core.errors import DatabaseUnavailable
 from convmemory.core.postgres import configuration
 from convmemory.core.postgres.client import EmbeddedDatabaseClient
+from convmemory.core.postgres.commits import named_as_they_are
 from convmemory.core.postgres.failures import ChangedInTransaction, DatabaseUnreachable, unreachable_message
 from convmemory.core.postgres.layout import ONE_GROUP, Layout, layout_of, note_layout
 from convmemory.core.postgres.pools import CLOSE_POOLS_PRIORITY, POOLS, Place, close_pools
@@ -118,6 +120,11 @@ class DatabaseWrapper(base.DatabaseWrapper):
             note_layout(connection)
         return True  # where a transaction has begun, it ends
 
+    def init_connection_state(self) -> None:
+        super().init_connection_state()
+        if layout_of(self.connection).has_nodes and self._in_transaction not in self.execute_wrappers:
+            self.execute_wrappers.append(self._in_transaction)
+
     # --- as whom ------------------------------------------------------------------------------------
 
     def ensure_connection(self) -> None:
@@ -164,11 +171,30 @@ class DatabaseWrapper(base.DatabaseWrapper):
         query."""
         session, owner = self._session, str(who.owner_id or "")
         found = layout_of(self.connection) if self.alias != NO_DB_ALIAS else ONE_GROUP
+        tells_nodes = found.has_nodes and self._begins_transaction()
         path = self._search_path(who, found) if found.groups else ""
-        if session is None or (owner, path) != (session.owner, session.path):
+        if session is None or tells_nodes or (owner, path) != (session.owner, session.path):
             setting_path = f"; SET search_path = {path}" if path else ""
             self.connection.execute(f"SET {OWNER_SETTING} = '{owner}'{setting_path}")
             self._session = replace(session or FRESH_SESSION, owner=owner, path=path)
+            if found.has_nodes and owner and not self.connection.autocommit:
+                self.connection.execute(
+                    f"SET LOCAL {OWNER_SETTING} = '{owner}'"
+                )  # by itself: nodes get the text as it is
+
+    def _in_transaction(self, execute: Callable[..., Any], sql: Any, params: Any, many: bool, context: Any) -> Any:
+        """Wraps each statement if groups lie on nodes: a setting reaches them only within a transaction."""
+        who = acting.current()
+        if who.owner_id is None or not self.connection.autocommit:
+            return execute(sql, params, many, context)
+        with transaction.atomic(using=self.alias):
+            self._set_owner(who)
+            return execute(sql, params, many, context)
+
+    def _begins_transaction(self) -> bool:
+        """Whether the next statement is the first one of a transaction of several."""
+        is_idle: bool = self.connection.pgconn.transaction_status == TransactionStatus.IDLE
+        return is_idle and not self.connection.autocommit
 
     def _search_path(self, who: acting.Identity, found: Layout) -> str:
         """Without a group, the application finds no tables of owners, and other log-ins find the tables over all
@@ -193,8 +219,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
     @contextmanager
     def _outside_new_transactions(self) -> Iterator[None]:
         """A transaction that has not begun yet does not begin inside the block."""
-        link = self.connection
-        is_new = not link.autocommit and link.pgconn.transaction_status == TransactionStatus.IDLE
+        link, is_new = self.connection, self._begins_transaction()
         if is_new:
             link.autocommit = True
         try:
@@ -223,6 +248,13 @@ class DatabaseWrapper(base.DatabaseWrapper):
         self._writers.discard(owner_id)
         with acting.acting_for(owner_id), self.cursor() as cursor:
             cursor.execute(_note(), {"owner": owner_id})
+
+    def _commit(self) -> None:
+        if not (self.connection and layout_of(self.connection).has_nodes):
+            super()._commit()  # type: ignore[misc]
+            return
+        with named_as_they_are(self.connection):
+            super()._commit()  # type: ignore[misc]
 
     def _rollback(self) -> None:
         self._writers.clear()

@@ -22,12 +22,14 @@ OVER_ALL = "every_group"
 class Layout:
     """The numbers of the groups, none with a single group; the schema of shared tables; and the search path to it.
 
-    `known` caches the groups of owners that this connection has looked up: nobody is moved while anybody is connected.
+    `has_nodes` says that this server is a coordinator whose nodes hold the groups, see `ops/groups/nodes.py`. `known`
+    caches the groups of owners that this connection has looked up: nobody is moved while anybody is connected.
     """
 
     groups: tuple[int, ...] = ()
     home: str = "public"
     home_path: str = ""
+    has_nodes: bool = False
     known: dict[int, int] = field(default_factory=dict)
 
     def path_to(self, group: int | None) -> str:
@@ -68,7 +70,10 @@ def note_layout(connection: psycopg.Connection[Any]) -> Layout:
     """Query the server of a new connection for the distribution of its owners."""
     row = connection.execute(load_sql("convmemory.core", "layout").encode()).fetchone()
     assert row is not None
-    _layouts[connection] = found = Layout(tuple(row[0]), row[1], row[2])
+    numbers, home, home_path, is_coordinator = row
+    _layouts[connection] = found = Layout(tuple(numbers), home, home_path, has_nodes=bool(numbers and is_coordinator))
+    if found.has_nodes:
+        connection.execute(load_sql("convmemory.core", "pass_settings_on").encode())
     return found
 
 

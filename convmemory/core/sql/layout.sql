@@ -1,4 +1,5 @@
--- The numbers of the groups that owners are spread over, none where there is one; the schema of shared tables; its path.
+-- The numbers of the groups that owners are spread over, none where there is one; the schema of shared tables; its path;
+-- whether the server is the coordinator of several (Citus).
 SELECT
     ARRAY(
         SELECT substring(g.nspname, '[0-9]+$')::int AS number
@@ -8,4 +9,5 @@ SELECT
         ORDER BY number
     ),
     coalesce(current_schema(), 'public'),
-    current_setting('search_path')
+    current_setting('search_path'),
+    to_regclass('pg_catalog.pg_dist_schema') IS NOT NULL

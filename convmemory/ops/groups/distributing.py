@@ -2,7 +2,8 @@
 
 While everything is copied, the tables of owners can be read and not written. Each group is made in a transaction of
 its own under another name; the last transaction gives the groups their names and drops the tables that they were
-copied from. A run that is killed before leaves the database as it was, and the next one begins anew.
+copied from. A run that is killed before leaves the database as it was, and the next one begins anew. If there are
+nodes, each group then moves to one (`nodes.py`); the next run finishes what a killed one left undone.
 """
 
 import heapq
@@ -19,6 +20,7 @@ from convmemory.core.postgres.layout import OVER_ALL, Layout, schema_of
 from convmemory.core.sql import load_sql
 from convmemory.ops.groups.in_use import refuse_while_in_use
 from convmemory.ops.groups.links import own_link
+from convmemory.ops.groups.nodes import has_nodes, move_to_nodes, refuse_older_tables, schemas_beside_nodes
 from convmemory.ops.groups.schemas import choose_path, columns_of, make_group, make_tables_over_all, run
 
 MOST_GROUPS = 64
@@ -49,18 +51,19 @@ def distribute(*, groups: int, tell: Tell = lambda line: None) -> Distribution:
     """
     with own_link() as guard:
         found = layout.note_layout(guard)
-        first, least = len(found.groups) + 1, max(2, len(found.groups) + 1)
+        first, least = len(found.groups) + 1, max(2, len(found.groups) + (not schemas_beside_nodes(guard)))
         if not least <= groups <= MOST_GROUPS:
             raise InvalidInput(f"Name {least} to {MOST_GROUPS} groups: there are {len(found.groups) or 'none'} yet.")
         refuse_while_in_use(guard)
+        refuse_older_tables(guard)
         _drop_drafts(guard)
         if found.groups:
-            return _add_groups(guard, found, range(first, groups + 1))
-        try:
-            return _spread(guard, found, groups, tell)
-        except BaseException:
-            _drop_drafts(guard)
-            raise
+            done = _add_groups(guard, found, range(first, groups + 1))
+        else:
+            done = _spread_or_undo(guard, found, groups, tell)
+        if has_nodes(guard):
+            move_to_nodes(guard, tell)
+    return done
 
 
 def _drop_drafts(link: Link) -> None:
@@ -69,6 +72,14 @@ def _drop_drafts(link: Link) -> None:
 
 
 # --- the first time -------------------------------------------------------------------------------
+
+
+def _spread_or_undo(guard: Link, found: Layout, groups: int, tell: Tell) -> Distribution:
+    try:
+        return _spread(guard, found, groups, tell)
+    except BaseException:
+        _drop_drafts(guard)
+        raise
 
 
 def _spread(guard: Link, found: Layout, groups: int, tell: Tell) -> Distribution:
@@ -173,7 +184,8 @@ def _name_groups(guard: Link, numbers: range) -> None:
     for number in numbers:
         names = sql.Identifier(_draft(number)), sql.Identifier(schema_of(number))
         guard.execute(sql.SQL("ALTER SCHEMA {} RENAME TO {}").format(*names))
-    make_tables_over_all(guard)
+    if not has_nodes(guard):
+        make_tables_over_all(guard)
 
 
 def _draft(number: int) -> str:

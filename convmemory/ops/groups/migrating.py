@@ -1,6 +1,6 @@
 """What changes of tables need where owners are spread over groups: see `manage.py migrate`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from django.db import connection, transaction
@@ -15,13 +15,13 @@ def is_up_to_date() -> bool:
     """Whether the shared tables and every group have seen all migrations."""
     loader = MigrationLoader(connection, ignore_no_migrations=True)
     wanted = set(loader.disk_migrations or ())
-    return not any(wanted - applied for applied in _applied())
+    return not any(wanted - applied for applied in _applied(groups.layout().groups))
 
 
-def groups_behind() -> list[int]:
-    """The groups that have not seen every migration which the shared tables have seen."""
-    shared, *others = _applied()
-    return [number for number, seen in zip(groups.layout().groups, others, strict=True) if shared - seen]
+def groups_behind(numbers: Sequence[int]) -> list[int]:
+    """Those of these groups that have not seen every migration which the shared tables have seen."""
+    shared, *others = _applied(numbers)
+    return [number for number, seen in zip(numbers, others, strict=True) if shared - seen]
 
 
 @contextmanager
@@ -37,9 +37,9 @@ def without_tables_over_all() -> Iterator[None]:
             _run(step)
 
 
-def _applied() -> list[set[tuple[str, str]]]:
+def _applied(numbers: Sequence[int]) -> list[set[tuple[str, str]]]:
     found = []
-    for number in (acting.NO_GROUP, *groups.layout().groups):
+    for number in (acting.NO_GROUP, *numbers):
         with acting.in_group(number):
             found.append(set(MigrationRecorder(connection).applied_migrations()))
     return found

@@ -1,7 +1,7 @@
 """How the groups of owners are: who belongs to them, how large they are, and what is wrong."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from django.db import connection
 
@@ -10,17 +10,22 @@ from convmemory.core.postgres.layout import schema_of
 from convmemory.core.postgres.row_security import tables_without_policy
 from convmemory.core.sql import load_sql
 from convmemory.ops.groups.migrating import groups_behind
+from convmemory.ops.groups.nodes import GroupOnNode, groups_on_nodes
 
 
 @dataclass(frozen=True, slots=True)
 class GroupReport:
-    """One group. `passages` is the planner's estimate; `size` is bytes; `problems` is empty where all is well."""
+    """One group. `passages` is the planner's estimate; `size` is bytes; `problems` is empty where all is well.
+
+    `node` is the host and port of the node that holds the group; empty if there are no nodes.
+    """
 
     number: int
     owners: int
     passages: int
     size: int
     problems: tuple[str, ...]
+    node: str = ""
 
 
 def group_reports() -> list[GroupReport]:
@@ -28,16 +33,27 @@ def group_reports() -> list[GroupReport]:
     numbers = list(groups.layout().groups)
     if not numbers:
         return []
-    behind, unprotected = set(groups_behind()), tables_without_policy()
+    places = {place.number: place for place in groups_on_nodes(numbers)} if groups.layout().has_nodes else {}
+    answering = [number for number in numbers if number not in places or not places[number].trouble]
+    behind, unprotected = set(groups_behind(answering)), tables_without_policy()
     with connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.ops", "group_sizes"), [numbers])
         rows = cursor.fetchall()
-    return [
+    reports = [
         GroupReport(
             number, owners, passages, size, tuple(_problems(number, number in behind, unprotected, invalid, missing))
         )
         for number, owners, passages, size, invalid, missing in rows
     ]
+    return [_at(places[report.number], report) if report.number in places else report for report in reports]
+
+
+def _at(place: GroupOnNode, report: GroupReport) -> GroupReport:
+    """The coordinator's report, completed by what the group's node says."""
+    trouble = (f"its node does not answer: {place.trouble}",) if place.trouble else ()
+    return replace(
+        report, passages=place.passages, size=place.size, node=place.node, problems=(*report.problems, *trouble)
+    )
 
 
 def _problems(

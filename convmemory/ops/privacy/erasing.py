@@ -21,6 +21,7 @@ from django.db import IntegrityError, connection, models, transaction
 from django.utils import timezone
 
 from convmemory.conversations.import_runner import upload_prefix
+from convmemory.core import groups
 from convmemory.core.acting import beside
 from convmemory.core.errors import ConvMemoryError, NotFound
 from convmemory.core.models import OwnerGroup
@@ -129,6 +130,8 @@ def _erase(owner_id: int, receipt: Receipt, deadline: float) -> None:
             receipt.add("finished tasks", drop_finished(owner_id))
             with transaction.atomic():  # together: an erasure without its mark would never be finished
                 receipt.add(person.name, _drop_person(person, owner_id))
+                if groups.layout().has_nodes:
+                    _refuse_rows_left(tables, owner_id)
             return
         except IntegrityError:
             continue  # a worker has just written for this person
@@ -154,6 +157,19 @@ def _drop_person(person: OwnedTable, owner_id: int) -> int:
         count: int = cursor.rowcount
         cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
     return count
+
+
+def _refuse_rows_left(tables: list[OwnedTable], owner_id: int) -> None:
+    """Does what a foreign key does elsewhere: tables on nodes have none to the accounts.
+
+    Raises: IntegrityError.
+    """
+    with connection.cursor() as cursor:
+        for table in tables:
+            statement = load_sql("convmemory.ops", "count_owned").format(table=table.name, condition=table.condition)
+            cursor.execute(statement, {"owner": owner_id})
+            if cursor.fetchone() != (0,):
+                raise IntegrityError(f"{table.name} still has rows of the person.")
 
 
 def _in_batches(name: str, table: OwnedTable, owner_id: int) -> Iterator[int]:

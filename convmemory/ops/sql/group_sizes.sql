@@ -19,12 +19,19 @@ SELECT
         SELECT o.relname::text
         FROM pg_class AS o
         WHERE
-            o.relnamespace = 'every_group'::regnamespace AND o.relkind = 'r'
+            o.relnamespace = 'every_group'::regnamespace AND o.relkind IN ('r', 'v')
             AND NOT EXISTS (
                 SELECT
                 FROM pg_inherits AS h
                 INNER JOIN pg_class AS c ON c.oid = h.inhrelid AND c.relnamespace = n.oid
                 WHERE h.inhparent = o.oid
+            )
+            AND NOT EXISTS (
+                SELECT
+                FROM pg_rewrite AS r
+                INNER JOIN pg_depend AS d ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid
+                INNER JOIN pg_class AS c ON c.oid = d.refobjid AND c.relnamespace = n.oid
+                WHERE r.ev_class = o.oid AND d.refclassid = 'pg_class'::regclass
             )
         ORDER BY o.relname
     )

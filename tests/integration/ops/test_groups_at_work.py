@@ -104,7 +104,7 @@ class TestStaff:
             if not groups.is_grouped(model):
                 continue
             name = f"{model._meta.app_label}_{model._meta.model_name}"
-            for action in sorted(options.actions or (), key=lambda action: action == "delete_chosen"):
+            for action in sorted(map(str, options.actions or ()), key=lambda action: action == "delete_chosen"):
                 chosen = {"action": action, "_selected_action": of_each_group(model), "post": "yes"}
                 page = root.post(reverse(f"admin:{name}_changelist"), chosen, follow=True)
                 assert page.status_code == 200

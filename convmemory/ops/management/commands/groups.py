@@ -28,6 +28,7 @@ class Command(BaseCommand):
             self.stdout.write(f"{'group':>5}  {'owners':>9}  {'passages':>12}  {'MiB':>10}")
         for report in [] if options["json"] else reports:
             counts = f"{report.number:>5}  {report.owners:>9,}  {report.passages:>12,}  {report.size / MIB:>10,.1f}"
+            counts = f"{counts}  {report.node}".rstrip()
             self.stdout.write("\n      ! ".join([counts, *report.problems]))
         if any(report.problems for report in reports):
             raise CommandError("Not every group is well.")

@@ -1,0 +1,100 @@
+"""Moves groups to the nodes of a Citus cluster: each group lies on one node, the shared tables on the coordinator.
+
+A node has no shared tables, so foreign keys to them are dropped. It has whatever was created after the extension,
+including text search configurations, but functions are not marked as leakproof there.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import psycopg
+from django.db import connection
+from psycopg import sql
+
+from convmemory.core.errors import ConvMemoryError
+from convmemory.core.sql import load_sql
+from convmemory.ops.groups.schemas import make_tables_over_all, run
+
+Link = psycopg.Connection
+
+
+class NodeRefused(ConvMemoryError):
+    """A node refused a statement, or cannot work with these tables. Groups that were not moved are where they were."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOnNode:
+    """A group and its node, as host:port; its passages as the planner estimates them, and its bytes.
+
+    If the node does not answer, both are 0 and `trouble` says why.
+    """
+
+    number: int
+    node: str
+    passages: int = 0
+    size: int = 0
+    trouble: str = ""
+
+
+def has_nodes(link: Link) -> bool:
+    """Whether this server is the coordinator of a cluster."""
+    row = link.execute(load_sql("convmemory.ops", "is_coordinator").encode()).fetchone()
+    return bool(row and row[0])
+
+
+def schemas_beside_nodes(link: Link) -> list[str]:
+    """The schemas of groups that still lie on the coordinator; none if there are no nodes."""
+    if not has_nodes(link):
+        return []
+    return [name for (name,) in link.execute(load_sql("convmemory.ops", "groups_beside_nodes").encode()).fetchall()]
+
+
+def move_to_nodes(link: Link, tell: Callable[[str], None]) -> None:
+    """Move each group that still lies on the coordinator to a node, which Citus chooses.
+
+    Raises: NodeRefused.
+    """
+    schemas = schemas_beside_nodes(link)
+    if schemas:
+        _mark_functions(link)
+    for schema in schemas:
+        with link.transaction():
+            _move(link, schema)
+        tell(f"{schema} is on a node.")
+    with link.transaction():
+        make_tables_over_all(link)
+
+
+def groups_on_nodes(numbers: Sequence[int]) -> list[GroupOnNode]:
+    """Where each of these groups lies."""
+    with connection.cursor() as cursor:
+        cursor.execute(load_sql("convmemory.ops", "group_nodes"), [list(numbers)])
+        return [_on_node(*row) for row in cursor.fetchall()]
+
+
+def _on_node(number: int, node: str, answered: bool, answer: str) -> GroupOnNode:
+    return GroupOnNode(number, node, *json.loads(answer)) if answered else GroupOnNode(number, node, trouble=answer)
+
+
+def _move(link: Link, schema: str) -> None:
+    dropping = sql.SQL(load_sql("convmemory.ops", "drop_keys_to_shared"))
+    link.execute(dropping.format(schema=sql.Literal(schema)))
+    for step in ("give_to_node", "let_go_of_copies"):
+        run(link, load_sql("convmemory.ops", step), [schema])
+
+
+def refuse_older_tables(link: Link) -> None:
+    """Raises: NodeRefused if the database was migrated before Citus came into it."""
+    if has_nodes(link) and link.execute(load_sql("convmemory.ops", "unsent_configurations").encode()).fetchone():
+        raise NodeRefused(
+            "The tables here are older than the extension Citus, which sends nodes only what is made after it. Make a "
+            "database with the extension and its nodes, run `manage.py migrate` there, and copy the rows into it."
+        )
+
+
+def _mark_functions(link: Link) -> None:
+    marking = load_sql("convmemory.core", "mark_leakproof")
+    refused = link.execute(load_sql("convmemory.ops", "run_on_nodes").encode(), [marking]).fetchall()
+    if refused:
+        raise NodeRefused("; ".join(f"{node}: {reason}" for node, reason in refused))

@@ -1,0 +1,121 @@
+"""Groups of owners in a database that looks as if they lay on nodes: what holds of any such server.
+
+On real nodes: test_nodes.py.
+"""
+
+from collections.abc import Iterator
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import CommandError, call_command
+from django.db import DatabaseError, connection, transaction
+from psycopg import sql
+from pytest_django import DjangoDbBlocker
+
+from convmemory.conversations.models import Conversation
+from convmemory.core import groups
+from convmemory.core.acting import acting_for, maintenance, schema_owner
+from convmemory.core.sql import PendingQuery, load_sql, pipelined
+from convmemory.ops.benchmarks.copies import database_in_use
+from convmemory.ops.groups import sizes
+from convmemory.ops.groups.distributing import distribute
+from convmemory.ops.groups.nodes import GroupOnNode
+from convmemory.ops.observability.metrics import metrics_text
+from convmemory.ops.privacy import erasing
+from convmemory.ops.privacy.erasing import erase_user
+from convmemory.ops.runtime.sweeping import deep_sweep
+from search.adapters.conversations import index_conversation
+from tests.factories import exchange, make_conversation, make_user
+from tests.support.groups import Statements, as_coordinator, copies_alone, database_copy
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+COUNT = "SELECT count(*) FROM conversations_conversation"
+
+
+@pytest.fixture(scope="module")
+def people(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[dict[str, int]]:
+    """The numbers of two people, each in a group of their own."""
+    with django_db_blocker.unblock(), copies_alone(), database_copy() as name, database_in_use(name):
+        made = {name: make_user(name) for name in ("ada", "bert")}
+        for person, user in made.items():
+            index_conversation(conversation_id=make_conversation(user, exchange((f"Who is {person}?", "A person."))).pk)
+        distribute(groups=2)
+        as_coordinator()
+        yield {person: user.pk for person, user in made.items()}
+
+
+def owners() -> set[int]:
+    return set(Conversation.objects.values_list("owner_id", flat=True))
+
+
+def test_maintenance_reads_all_groups_through_views_and_changes_nothing_through_them(people: dict[str, int]) -> None:
+    with maintenance():
+        assert groups.layout().has_nodes
+        assert owners() == set(people.values())
+        with pytest.raises(DatabaseError, match="view"):
+            Conversation.objects.update(title="lost")
+        assert deep_sweep(enqueue=lambda ids: None).found["orphaned"] == 0
+        assert metrics_text()
+
+
+def test_a_statement_of_an_owner_names_them_in_its_transaction(
+    people: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ada = people["ada"]
+    naming = f"SET LOCAL convmemory.owner = '{ada}' in a transaction"
+    with acting_for(ada):
+        conversations = Conversation.objects.count()
+        sent = Statements(monkeypatch)
+        assert owners() == {ada}
+        assert sent.count(naming) == 1
+        with transaction.atomic():
+            assert owners() == owners() == {ada}
+            assert sent.count(naming) == 2
+        with pipelined():
+            first, second = PendingQuery(COUNT, {}), PendingQuery(COUNT, {})
+            assert first.rows() == second.rows() == [(conversations,)]
+        assert sent.count(naming) == 3
+        assert not connection.in_atomic_block
+
+
+def test_the_owner_is_named_again_after_a_rollback(people: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    with acting_for(people["ada"]):
+        owners()
+        sent = Statements(monkeypatch)
+        with transaction.atomic():
+            with transaction.atomic():
+                owners()
+                transaction.set_rollback(True)
+            owners()
+    assert sent.count(f"SET LOCAL convmemory.owner = '{people['ada']}' in a transaction") == 2
+
+
+def test_a_group_whose_node_does_not_answer_is_listed(
+    people: dict[str, int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    places = [GroupOnNode(1, "first:5432", passages=5, size=2**20), GroupOnNode(2, "second:5432", trouble="refused")]
+    monkeypatch.setattr(sizes, "groups_on_nodes", lambda numbers: places)
+    with maintenance():
+        well, unwell = sizes.group_reports()
+        with pytest.raises(CommandError, match="Not every group"):
+            call_command("groups")
+    assert (well.node, well.passages, well.size, well.problems) == ("first:5432", 5, 2**20, ())
+    assert (unwell.node, unwell.problems) == ("second:5432", ("its node does not answer: refused",))
+    assert "1.0  first:5432" in capsys.readouterr().out
+
+
+def test_an_erasure_does_not_end_while_rows_are_left(people: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    for group in groups.layout().groups:
+        with schema_owner(), connection.cursor() as cursor:
+            dropping = sql.SQL(load_sql("convmemory.ops", "drop_keys_to_shared"))
+            cursor.execute(dropping.format(schema=sql.Literal(f"group_{group}")))
+    person = User.objects.get(pk=people["bert"])
+    with monkeypatch.context() as patch, maintenance():
+        patch.setattr(erasing, "_drop_rows", lambda *args: None)
+        with pytest.raises(erasing.StillInUse):
+            erase_user(user=person)
+        assert User.objects.filter(pk=person.pk).exists()
+    with maintenance():
+        assert erase_user(user=person).finished
+        assert owners() == {people["ada"]}

@@ -1,0 +1,226 @@
+"""Groups of owners on the nodes of Citus: the same rows and results, kept apart there, and every kind of writing.
+
+Runs where TEST_CITUS_URL names a coordinator (`tests/support/nodes.py`) and is skipped elsewhere.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection, transaction
+from django.db.utils import IntegrityError
+from pytest_django import DjangoDbBlocker
+
+from convmemory.conversations import ingest
+from convmemory.conversations.drafts import ConversationDraft
+from convmemory.conversations.models import Conversation
+from convmemory.core import groups
+from convmemory.core.acting import acting_for, in_group, maintenance, schema_owner
+from convmemory.core.fair_queue import work
+from convmemory.core.models import OwnerGroup
+from convmemory.embeddings import spaces
+from convmemory.ops.doctor import database_area, indexes_area, rows_area
+from convmemory.ops.groups.distributing import distribute
+from convmemory.ops.groups.moving import move_owner
+from convmemory.ops.groups.sizes import group_reports
+from convmemory.ops.observability.metrics import metrics_text
+from convmemory.ops.privacy.erasing import count_rows, erase_user
+from convmemory.ops.privacy.ownership import owned_tables
+from convmemory.ops.runtime.sweeping import deep_sweep, sweep
+from search import vector_index
+from search.adapters.conversations import index_conversation
+from search.models import Item, ItemEmbedding, Passage, TokenVectors
+from search.searching import SearchQuery, search
+from tests.factories import exchange, make_user
+from tests.support.nodes import CITUS_URL, Place, database_with_nodes, nodes_in_use
+from tests.support.persons import fill_person
+
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.skipif(not CITUS_URL, reason="TEST_CITUS_URL names no Citus coordinator."),
+]
+
+NAMES = ("ada", "bert", "cleo", "dora")
+GROUPS = 3
+
+
+class Before:
+    """People, and what was counted and found before they were spread."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.people = {name: make_user(name).pk for name in NAMES}
+        for name, owner_id in self.people.items():
+            fill_person(User.objects.get(pk=owner_id), f"zq{name}")
+        self.rows = counts()
+        self.found = {(owner_id, text): hits(owner_id, text) for owner_id in self.people.values() for text in QUESTIONS}
+
+
+QUESTIONS = [f"where is zq{name}?" for name in NAMES] + ["the same text of everybody"]
+
+
+@pytest.fixture(scope="module")
+def before(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[Before]:
+    with django_db_blocker.unblock(), database_with_nodes() as place:
+        with nodes_in_use(place):
+            made = Before(place)
+            distribute(groups=GROUPS)
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def _in_use(before: Before) -> Iterator[None]:
+    with nodes_in_use(before.place):
+        yield
+
+
+def counts() -> dict[str, int]:
+    names = [table.name for table in owned_tables() if table.model is not OwnerGroup]
+    return {name: ask(f"SELECT count(*) FROM {name}")[0][0] for name in names}
+
+
+def ask(statement: str) -> list[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(statement)
+        return list(cursor.fetchall()) if cursor.description else []
+
+
+def hits(owner_id: int, text: str) -> list[tuple[object, ...]]:
+    with acting_for(owner_id):
+        found = search(caller=User.objects.get(pk=owner_id), query=SearchQuery(text=text)).hits
+    return [(hit.conversation_id, hit.turn_number, hit.similarity, hit.score, hit.passage) for hit in found]
+
+
+def owners() -> set[int]:
+    return {owner for (owner,) in ask("SELECT owner_id FROM conversations_conversation")}
+
+
+def new_conversation(owner_id: int, *texts: str) -> Conversation:
+    draft = ConversationDraft(messages=[message for text in texts for message in exchange((text, "So it is."))])
+    with acting_for(owner_id):
+        made = ingest.create_conversation(owner=User.objects.get(pk=owner_id), draft=draft)
+        index_conversation(conversation_id=made.pk)
+    return made
+
+
+def test_rows_and_results_are_those_of_one_server(before: Before) -> None:
+    with maintenance():
+        assert groups.layout().has_nodes
+        assert counts() == before.rows
+    assert any(before.found.values())
+    assert {key: hits(*key) for key in before.found} == before.found
+
+
+def test_every_group_says_where_it_is_and_is_well(before: Before) -> None:
+    with maintenance():
+        reports = group_reports()
+    assert [report.problems for report in reports] == [()] * GROUPS
+    assert len({report.node for report in reports}) > 1
+    assert all(report.size > 100_000 for report in reports)
+
+
+def test_nodes_keep_owners_apart_themselves(before: Before) -> None:
+    for owner_id in before.people.values():
+        with acting_for(owner_id):
+            assert owners() == {owner_id}
+            with transaction.atomic():
+                assert owners() == {owner_id}
+    with maintenance():
+        numbers = dict(OwnerGroup.objects.values_list("owner_id", "number"))
+    pair = [owner for owner in numbers if list(numbers.values()).count(numbers[owner]) > 1][:2]
+    with acting_for(pair[0]):  # what a forgotten filter would read
+        assert ask(f"SELECT count(*) FROM search_passage WHERE owner_id = {pair[1]}") == [(0,)]
+
+
+def test_a_rollback_leaves_no_other_owner_behind(before: Before) -> None:
+    ada, bert = before.people["ada"], before.people["bert"]
+    with acting_for(ada), transaction.atomic():
+        assert owners() == {ada}
+        with acting_for(bert):
+            with transaction.atomic():
+                assert owners() == {bert}
+                transaction.set_rollback(True)
+            assert owners() == {bert}
+        assert owners() == {ada}
+
+
+def test_a_conversation_is_written_found_and_deleted(before: Before) -> None:
+    ada = before.people["ada"]
+    made = new_conversation(ada, "The walrus has a wooden leg.", "It is a zebra's.")
+    assert made.pk in [hit[0] for hit in hits(ada, "whose leg is wooden?")]
+    with acting_for(ada):
+        ingest.delete_conversation(owner=User.objects.get(pk=ada), conversation_id=made.pk)
+    assert made.pk not in [hit[0] for hit in hits(ada, "whose leg is wooden?")]
+
+
+def test_what_waits_until_the_commit_is_refused_as_it_is_elsewhere(before: Before) -> None:
+    with acting_for(before.people["ada"]):
+        row = ItemEmbedding.objects.all()[0]
+        row.pk, row.source_id = None, 999_999_999
+        with pytest.raises(IntegrityError), transaction.atomic():
+            row.save(force_insert=True)
+
+
+def test_sweeps_and_the_doctor_reach_every_group(before: Before) -> None:
+    with maintenance():
+        sweep(enqueue=lambda ids: None)
+        for group in groups.every_group():
+            with in_group(group):
+                Item.objects.filter(number=0).update(number=70)
+                for model in (ItemEmbedding, Passage):
+                    model._default_manager.filter(item_number=0).update(item_number=70)
+        run = deep_sweep(enqueue=lambda ids: None)
+        assert run.fixed["orphaned"] >= len(NAMES)
+        assert 70 not in set(TokenVectors.objects.values_list("passage__item_number", flat=True))
+        while work():
+            pass
+        checks = (*database_area.AREA.checks, *indexes_area.AREA.checks, *rows_area.AREA.checks)
+        known = {finding.id for check in checks for finding in check()}
+        assert not {name for name in known if name.startswith(("database.", "indexes."))} - {"database.no-statistics"}
+        assert metrics_text()
+
+
+def test_vector_indexes_lie_on_nodes(before: Before) -> None:
+    with maintenance():
+        space = spaces.active_space()
+        vector_index.ensure_passage_index(space, even_if_small=True)
+        assert vector_index.has_passage_index(space)
+    with acting_for(before.people["ada"]):
+        vector_index.scan_widely()
+    with maintenance():
+        vector_index.drop_passage_index(space)
+        assert not vector_index.has_passage_index(space)
+
+
+def test_an_owner_moves_to_another_group_and_is_erased(before: Before) -> None:
+    dora = before.people["dora"]
+    with maintenance():
+        old = OwnerGroup.objects.get(pk=dora).number
+        new = next(number for number in groups.layout().groups if number != old)
+        user = User.objects.get(pk=dora)
+        rows = count_rows(user)
+    found = hits(dora, "where is zqdora?")
+    with schema_owner():
+        assert move_owner(username="dora", to=new) > 0
+    assert hits(dora, "where is zqdora?") == found
+    with maintenance():
+        assert count_rows(user) == rows
+        assert erase_user(user=user).finished
+        assert not User.objects.filter(pk=dora).exists()
+        names = [table.name for table in owned_tables() if table.model is not User]
+        assert {
+            name for name in names if ask(f"SELECT count(*) FROM {name} WHERE {owner_column(name)} = {dora}")[0][0]
+        } == set()
+
+
+def owner_column(table: str) -> str:
+    return next(t for t in owned_tables() if t.name == table).condition.split(" = ")[0]
+
+
+def test_more_groups_join(before: Before) -> None:
+    distribute(groups=GROUPS + 1)
+    with maintenance():
+        assert groups.layout().groups == (1, 2, 3, 4)
+        (new,) = [report for report in group_reports() if report.number == GROUPS + 1]
+    assert (new.problems, bool(new.node)) == ((), True)
