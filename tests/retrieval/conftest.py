@@ -23,9 +23,9 @@ class Archive:
     names: dict[int, str]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def archive(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[Archive]:
-    """Indexed once for all tests here: most of their time is embedding."""
+    """Indexed once for all tests here: most of their time is embedding. Gone before other tests count their rows."""
     with django_db_blocker.unblock():
         owner = make_user()
         [samples] = read(Path(__file__).parent)
