@@ -227,6 +227,8 @@ def test_words_are_marked_whole(visit: Callable[..., None], archive: Archive) ->
             page.goto(f"/conversations/{locks.pk}?turn=0")
             page.keyboard.press("f")
             panel = page.get_by_role("complementary", name="Outline")
+            expect(panel.get_by_role("searchbox")).to_be_focused()
+            page.wait_for_function("() => !document.querySelector('.htmx-request, .htmx-swapping, .htmx-settling')")
             panel.get_by_role("searchbox").fill(word)
             page.keyboard.press("Enter")
             expect(panel.get_by_role("status")).to_contain_text(f"1 turn with “{word}”")
