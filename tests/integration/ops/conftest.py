@@ -22,7 +22,7 @@ class People(dict[str, int]):
         self.database = database
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def people(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[People]:
     """Four people with a row in every table, and a number that was given away and is not in use any more."""
     with django_db_blocker.unblock(), database_copy() as name:
@@ -34,7 +34,7 @@ def people(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterato
         yield People(name, {person: user.pk for person, user in made.items()})
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def spread_people(people: People) -> Iterator[str]:
     """The name of a database in which they are spread over three groups."""
     with database_copy(people.database) as name:
