@@ -111,11 +111,13 @@ def _replace(link: Link, path: Path, facts: dict[str, Any]) -> set[str]:
     with zipfile.ZipFile(path) as archive:
         for table, said in facts["tables"].items():
             statement = _statement("copy_rows_in", table, columns=columns_of(link, table))
-            with link.cursor() as cursor, cursor.copy(statement) as rows:
-                for data in _chunks(archive, table):
-                    rows.write(data)
+            with link.cursor() as cursor:
+                with cursor.copy(statement) as rows:
+                    for data in _chunks(archive, table):
+                        rows.write(data)
+                copied = cursor.rowcount
             found = link.execute(_statement("count_of_owners", table), [owners]).fetchone()
-            if found is None or found[0] != said["rows"]:
+            if found is None or not found[0] == copied == said["rows"]:  # no row of anybody else
                 raise BackupFailed(f"{table} does not hold the rows of the backup. Nothing was changed.")
         _check_keys(link)
         return set(file_backup.restore_files(archive))

@@ -4,6 +4,8 @@ The tests work in copies of a database with four people in it, some of a class i
 back.
 """
 
+import hashlib
+import json
 import re
 import zipfile
 from collections.abc import Iterator
@@ -38,7 +40,7 @@ from convmemory.ops.groups.moving import move_owner
 from convmemory.ops.groups.schemas import make_group
 from convmemory.ops.groups.sizes import group_reports
 from convmemory.ops.observability.metrics import metrics_text
-from convmemory.ops.privacy.backup import back_up
+from convmemory.ops.privacy.backup import MANIFEST, back_up
 from convmemory.ops.privacy.erasing import count_rows, erase_user
 from convmemory.ops.privacy.ownership import owned_tables
 from convmemory.ops.privacy.restoring import restore
@@ -508,6 +510,10 @@ class TestEnding:
         self._refuse(damaged(path, tmp_path), "chat_agent is not as it was written")
         with pytest.raises(CommandError, match="no group 9"):
             call_command("backup", str(tmp_path / "none.zip"), group=9)
+        for owner_id in OwnerGroup.objects.filter(number=number).values_list("owner_id", flat=True):
+            with acting_for(owner_id):
+                Conversation.objects.all().delete()
+        self._refuse(forged(path, tmp_path, owner=neighbour), "conversations_conversation does not hold the rows")
         move_owner(username="ada", to=group_of(far.pk))
         self._refuse(path, f"ada does not belong to group {number}")
 
@@ -527,6 +533,21 @@ def damaged(path: Path, folder: Path) -> Path:
         for name in old.namelist():
             new.writestr(name, old.read(name) + (b"1\n" if name == "rows/chat_agent" else b""))
     return folder / "damaged.zip"
+
+
+def forged(path: Path, folder: Path, *, owner: User) -> Path:
+    """The backup as one of another owner who has no rows, with the conversations of those that it was made of."""
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(folder / "forged.zip", "w") as new:
+        facts = json.loads(old.read(MANIFEST)) | {"owners": [[owner.pk, owner.username]]}
+        for table, said in facts["tables"].items():
+            rows = old.read(f"rows/{table}") if table == "conversations_conversation" else b""
+            said |= {"rows": 0, "sha256": hashlib.sha256(rows).hexdigest()}
+            new.writestr(f"rows/{table}", rows)
+        for name in old.namelist():
+            if name != MANIFEST and not name.startswith("rows/"):
+                new.writestr(name, old.read(name))
+        new.writestr(MANIFEST, json.dumps(facts))
+    return folder / "forged.zip"
 
 
 @pytest.mark.usefixtures("shared_groups")
