@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
-EXACT_PASSAGES = 20_000  # of an owner with more, only the nearest by Hamming distance get exact distances
+EXACT_PASSAGES = 3_000  # of an owner with more, only the nearest by Hamming distance are compared exactly
 EXACT_ITEMS = 5_000  # likewise
 SCANNED_PASSAGES = 500_000  # an owner with more is searched through the HNSW index
 EF_SEARCH = 1_000

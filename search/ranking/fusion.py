@@ -44,9 +44,14 @@ def scaled(name: str, scores: Scores) -> Scores:
 def best_first(scores: Scores, keys: ItemKeys) -> Order:
     """Indices from the highest score to the lowest; ties in a fixed order, the newest first."""
     order = np.argsort(-scores)
-    ordered = scores[order]
-    is_plain = bool((ordered[1:] < ordered[:-1]).all())  # no ties, for which a stable sort takes several times as long
-    return order if is_plain else np.lexsort((-keys, -scores))
+    is_less = np.diff(scores[order]) < 0
+    if is_less.all():
+        return order
+    follows, leads = np.concatenate([[False], ~is_less]), np.concatenate([~is_less, [False]])
+    is_tied = follows | leads  # mostly few, and sorting all by two keys takes several times as long
+    tied, runs = order[is_tied], np.cumsum(~follows)[is_tied]
+    order[is_tied] = tied[np.lexsort((-keys[tied], -scores[tied], runs))]
+    return order
 
 
 def best_few(scores: Scores, keys: ItemKeys, count: int) -> Order:

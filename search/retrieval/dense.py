@@ -3,6 +3,7 @@
 They need the query's vectors, which `embed_query` adds.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,7 @@ from search.retrieval.candidates import ItemKeys, Scores, best_of_source, item_k
 from search.retrieval.corpus import Corpus, PendingCorpus
 from search.retrieval.features import Feature
 from search.retrieval.filters import filter_sql
-from search.retrieval.hamming_scan import nearest_by_hamming_distance
+from search.retrieval.hamming_scan import PendingScan, ScannedPassages, estimated_cosines
 from search.retrieval.prepared import PreparedQuery
 from search.retrieval.retriever import Candidates
 
@@ -27,6 +28,7 @@ LIMITS = {  # how many vectors each statement keeps; of passages, items are fewe
     "items_exact": 1_000,
     "items_by_code": 500,
 }
+SCANNED = 6_000  # how many passages a Hamming scan keeps; the cosines of all but the nearest are estimated
 SPOKEN = frozenset({"user", "assistant"})
 
 
@@ -52,17 +54,23 @@ class PassageRetriever:
     def send(self, query: PreparedQuery, corpus: PendingCorpus) -> "PendingPassages":
         passages = corpus.corpus.passages_of(query.filters.conversation_id)
         name = vector_index.passage_statement(query.active_space, passages)
+        if name == "passages_named":
+            return PendingPassages(PendingScan(query))
         return PendingPassages(PendingQuery(*passages_statement(name, query)))
 
 
 @dataclass(frozen=True, slots=True)
 class PendingPassages:
-    """The query for passages, already sent."""
+    """The query for passages, or those that a scan needs, already sent."""
 
-    pending: PendingQuery
+    pending: PendingQuery | PendingScan
 
     def read(self, query: PreparedQuery, corpus: Corpus) -> Candidates:
-        keys, cosines = _best_by_item(self.pending)
+        """After a scan, PostgreSQL is asked for the cosines of the nearest passages only now."""
+        if isinstance(self.pending, PendingScan):
+            keys, cosines = _best_by_item(*_scanned(query, self.pending))
+        else:
+            keys, cosines = _best_by_item(*_cosines(self.pending.rows()[0]))
         best = best_of_source(keys, cosines)
         return Candidates(keys, keys, {Feature.PASSAGE_COSINE: cosines, Feature.SOURCE_PASSAGE_COSINE: best})
 
@@ -88,18 +96,24 @@ class PendingItems:
     pending: PendingQuery
 
     def read(self, query: PreparedQuery, corpus: Corpus) -> Candidates:
-        keys, cosines = _best_by_item(self.pending)
+        keys, cosines = _best_by_item(*_cosines(self.pending.rows()[0]))
         return Candidates(keys, keys, {Feature.ITEM_COSINE: cosines})
 
 
 def passages_statement(name: str, query: PreparedQuery) -> tuple[str, dict[str, Any]]:
     """The SQL over passages and its parameters; the ids that it names, if any, are looked up here."""
-    statement, parameters = dense_statement(name, query)
+    if name == "passages_named":
+        return named_statement(query, PendingScan(query).nearest(LIMITS[name]))
     if name == "passages_indexed":
         vector_index.scan_widely()
-    if name == "passages_named":
-        parameters["ids"] = nearest_by_hamming_distance(query, limit=LIMITS[name])
+    statement, parameters = dense_statement(name, query)
     return statement, parameters | {"kinds": query.passage_kinds}
+
+
+def named_statement(query: PreparedQuery, passages: ScannedPassages) -> tuple[str, dict[str, Any]]:
+    """The SQL for the cosines of these passages and its parameters."""
+    statement, parameters = dense_statement("passages_named", query)
+    return statement, parameters | {"kinds": query.passage_kinds, "ids": passages.ids.tolist()}
 
 
 def dense_statement(name: str, query: PreparedQuery) -> tuple[str, dict[str, Any]]:
@@ -116,10 +130,26 @@ def dense_statement(name: str, query: PreparedQuery) -> tuple[str, dict[str, Any
     }
 
 
-def _best_by_item(pending: PendingQuery) -> tuple[ItemKeys, Scores]:
-    """The items found (keys sorted), and the cosine of the best vector of each."""
-    ((sources, items, cosines),) = pending.rows()
-    keys, inverse = np.unique(item_keys(sources or [], items or []), return_inverse=True)
+def _scanned(query: PreparedQuery, pending: PendingScan) -> tuple[ItemKeys, Scores]:
+    """The items of the passages that a scan finds, and their cosines: exact of the nearest, estimated of the rest."""
+    near, rest = pending.nearest(SCANNED).parted(LIMITS["passages_named"])
+    row = PendingQuery(*named_statement(query, near)).rows()[0]
+    keys, cosines = _cosines(row)
+    if not len(keys):
+        return keys, cosines
+    estimated = estimated_cosines(near.of_ids(row[-1]), cosines, rest)
+    return np.concatenate([keys, rest.items]), np.concatenate([cosines, estimated])
+
+
+def _cosines(row: Sequence[Any]) -> tuple[ItemKeys, Scores]:
+    """The items of the vectors that a statement found, in any order, and the vectors' cosines."""
+    sources, items, cosines, *_ = row
+    return item_keys(sources or [], items or []), np.asarray(cosines or [], np.float32)
+
+
+def _best_by_item(found: ItemKeys, cosines: Scores) -> tuple[ItemKeys, Scores]:
+    """The distinct items (keys sorted), and the best cosine of each."""
+    keys, inverse = np.unique(found, return_inverse=True)
     best = np.full(len(keys), -np.inf, np.float32)
-    np.maximum.at(best, inverse, np.asarray(cosines or [], np.float32))
+    np.maximum.at(best, inverse, cosines)
     return keys, best

@@ -4,34 +4,81 @@ Why not in SQL: docs/adr/0010-exact-scan-or-index.md.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from search.retrieval.candidates import NO_ITEMS, ItemKeys, Scores
 from search.retrieval.eligibility import Mask, PendingEligibility
 from search.retrieval.prepared import PreparedQuery
 from search.vectors.blocks import Codes, current_blocks, send_digest_query
 
 
-def nearest_by_hamming_distance(query: PreparedQuery, *, limit: int) -> list[int]:
-    """Ids of the owner's passages whose binary codes differ least from the query's, in no particular order.
+@dataclass(frozen=True, slots=True)
+class ScannedPassages:
+    """Passages by their Hamming distances to the query, (n,): ids, the keys of their items, and distances."""
 
-    At most `limit`: among equally distant ones, the newest. Queries the digest, the sources that the filters exclude,
-    and, if something changed since this process last looked, the changes.
+    ids: NDArray[np.int64]
+    items: ItemKeys
+    distances: NDArray[np.uint16]
+
+    def parted(self, count: int) -> tuple["ScannedPassages", "ScannedPassages"]:
+        """The nearest `count`, and the rest."""
+        is_near = np.zeros(len(self.ids), np.bool_)
+        is_near[_least(self.distances, self.ids, count)] = True
+        return self._those(is_near), self._those(~is_near)
+
+    def of_ids(self, ids: Sequence[int]) -> "ScannedPassages":
+        """The passages with these ids, all of which are here, in the order of the ids."""
+        order = np.argsort(self.ids)
+        return self._those(order[np.searchsorted(self.ids, ids, sorter=order)])
+
+    def _those(self, wanted: Mask | NDArray[np.int64]) -> "ScannedPassages":
+        return ScannedPassages(self.ids[wanted], self.items[wanted], self.distances[wanted])
+
+
+NO_PASSAGES = ScannedPassages(np.empty(0, np.int64), NO_ITEMS, np.empty(0, np.uint16))
+
+
+class PendingScan:
+    """The queries that a scan needs, already sent: for the digest of the owner's blocks, and for the filters."""
+
+    def __init__(self, query: PreparedQuery) -> None:
+        self._query = query
+        self._digest = send_digest_query(query.owner_id, query.active_space)
+        self._eligibility = PendingEligibility(query)
+
+    def nearest(self, limit: int) -> ScannedPassages:
+        """The owner's passages whose binary codes differ least from the query's, in no particular order.
+
+        At most `limit`: among equally distant ones, the newest. Queries what changed since this process last looked,
+        if anything.
+        """
+        query = self._query
+        blocks = current_blocks(query.owner_id, query.active_space, self._digest)
+        eligibility = self._eligibility.read()
+        if blocks is None:
+            return NO_PASSAGES
+        eligible, keys = _of_kinds(blocks.codes, query.passage_kinds), blocks.item_keys()
+        if not eligibility.admits_all:
+            eligible &= eligibility.admitted(keys)
+        places = np.flatnonzero(eligible)
+        distances, ids = blocks.codes.distances(query.vector)[places], blocks.codes.ids[places]
+        found = _least(distances, ids, limit)
+        return ScannedPassages(ids[found], keys[places[found]], distances[found])
+
+
+def estimated_cosines(known: ScannedPassages, cosines: Scores, others: ScannedPassages) -> Scores:
+    """The cosines of passages of which only the Hamming distance is known, by the line through those of `known`.
+
+    Of texts' vectors a line is closer than the cosine of the expected angle: docs/adr/0010-exact-scan-or-index.md.
     """
-    pending_digest = send_digest_query(query.owner_id, query.active_space)
-    pending_eligibility = PendingEligibility(query)
-    blocks = current_blocks(query.owner_id, query.active_space, pending_digest)
-    eligibility = pending_eligibility.read()
-    if blocks is None:
-        return []
-    eligible = _of_kinds(blocks.codes, query.passage_kinds)
-    if not eligibility.admits_all:
-        eligible &= eligibility.admitted(blocks.item_keys())
-    candidates = np.flatnonzero(eligible)
-    found = _least(blocks.codes.distances(query.vector)[candidates], blocks.codes.ids[candidates], limit)
-    nearest: list[int] = blocks.codes.ids[candidates[found]].tolist()
-    return nearest
+    distances = known.distances.astype(np.float32)
+    mean, variance = distances.mean(), distances.var()
+    slope = ((distances - mean) * cosines).mean() / variance if variance else 0.0
+    estimated: Scores = (cosines.mean() + slope * (others.distances - mean)).astype(np.float32)
+    return estimated
 
 
 def _least(distances: NDArray[np.uint16], ids: NDArray[np.int64], limit: int) -> NDArray[np.int64]:

@@ -15,7 +15,9 @@ from search import vector_index
 from search.adapters.conversations import index_conversation
 from search.models import BinaryCodeBlock, Passage
 from search.query import SCOPES, SearchQuery
-from search.retrieval.dense import embed_query, passages_statement
+from search.retrieval.corpus import PendingCorpus
+from search.retrieval.dense import LIMITS, PassageRetriever, embed_query, passages_statement
+from search.retrieval.features import Feature
 from search.retrieval.prepared import PreparedQuery
 from search.searching import search
 from search.vectors.blocks import CACHE
@@ -45,7 +47,7 @@ def found(name: str, owner: Any, filters: Filters = EVERYTHING, text: str = "egg
     parsed = SearchQuery(text=text, has_operators=True).parsed
     query = PreparedQuery(owner.pk, parsed, scope=scope, filters=filters, space=active_space())
     statement = passages_statement(name, embed_query(query))
-    ((sources, items, scores),) = PendingQuery(*statement).rows()
+    ((sources, items, scores, *_),) = PendingQuery(*statement).rows()
     return sorted(zip(sources or [], items or [], np.round(scores or [], 4), strict=True))
 
 
@@ -152,6 +154,28 @@ def test_only_what_is_nearest_is_compared_exactly(monkeypatch: pytest.MonkeyPatc
     every = sorted(exactly(owner, text="How long do I boil an egg?"), key=lambda row: -row[2])
     assert 2 <= len(best) < len(every)
     assert every[0] in best
+
+
+def test_what_is_less_near_is_found_too_by_an_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
+    owner = make_user()
+    indexed(owner, EGGS, TRAINS, ("What feeds a hedgehog in winter?", "Cat food and water, never milk."))
+    exact = cosines_of_items(owner, exactly_up_to=1_000)
+    estimated = cosines_of_items(owner, exactly_up_to=2)
+    assert estimated.keys() == exact.keys()
+    assert max(exact, key=exact.__getitem__) == max(estimated, key=estimated.__getitem__)
+    monkeypatch.setattr("search.retrieval.dense.SCANNED", 2)
+    assert len(cosines_of_items(owner, exactly_up_to=2)) < len(exact)
+
+
+def cosines_of_items(owner: Any, *, exactly_up_to: int) -> dict[int, float]:
+    """The cosine of the best passage of each item, as the retriever gives it."""
+    parsed = SearchQuery(text="How long do I boil an egg?").parsed
+    query = embed_query(PreparedQuery(owner.pk, parsed, scope=EVERY_SCOPE, space=active_space()))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(LIMITS, "passages_named", exactly_up_to)
+        corpus = PendingCorpus(owner.pk)
+        read = PassageRetriever().send(query, corpus).read(query, corpus.corpus)
+    return dict(zip(read.keys.tolist(), read.features[Feature.PASSAGE_COSINE].tolist(), strict=True))
 
 
 def test_an_owner_without_passages_has_none() -> None:

@@ -167,7 +167,7 @@ def nearest(name: str, owner: Any, question: Vector) -> set[tuple[int, int, floa
     """The twenty passages nearest to the question, each by its item and similarity."""
     query = PreparedQuery(owner.pk, QueryText("some words"), space=active_space())
     found = passages_statement(name, query.with_embedding(TokenEmbedding.of_vector(question)))
-    rows = sorted(zip(*PendingQuery(*found).rows()[0], strict=True), key=lambda row: -row[2])
+    rows = sorted(zip(*PendingQuery(*found).rows()[0][:3], strict=True), key=lambda row: -row[2])
     return {(source, item, round(score, 5)) for source, item, score in rows[:20]}
 
 

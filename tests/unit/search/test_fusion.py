@@ -37,6 +37,15 @@ def test_the_order_is_total() -> None:
     assert_array_equal(best_first(array(1, 2, 2), keys), [2, 1, 0])
 
 
+@pytest.mark.parametrize("levels", [1, 3, 50, 100_000])
+def test_ties_anywhere_are_in_the_order_of_a_sort_by_both(levels: int) -> None:
+    generator = np.random.default_rng(levels)
+    scores = (generator.integers(0, levels, 400) / levels).astype(np.float32)
+    scores[:3] = np.nan
+    keys = np.sort(generator.choice(10_000, 400, replace=False))
+    assert_array_equal(best_first(scores, keys), np.lexsort((-keys, -scores)))
+
+
 @pytest.mark.parametrize("count", [1, 7, 50, 99, 100, 101])
 def test_the_best_few_are_the_first_of_all_also_among_equals(count: int) -> None:
     scores = np.random.default_rng(1).integers(0, 12, 100).astype(np.float32)
