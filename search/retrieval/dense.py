@@ -28,7 +28,7 @@ LIMITS = {  # how many vectors each statement keeps; of passages, items are fewe
     "items_exact": 1_000,
     "items_by_code": 500,
 }
-SCANNED = 6_000  # how many passages a Hamming scan keeps; the cosines of all but the nearest are estimated
+SCANNED = 3_000  # how many passages a Hamming scan keeps; the cosines of all but the nearest are estimated
 SPOKEN = frozenset({"user", "assistant"})
 
 
