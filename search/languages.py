@@ -6,7 +6,7 @@ indexed as English, so that code, logs and names are unaffected.
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from search.vectors.splitting import FENCE
 
@@ -119,6 +119,11 @@ _COMMON = {
         mi mu ne neden nerede o olan olarak olduğu onu sonra şey şu tüm var ve veya ya yok"""
     ),
 }
+_BY_WORD = {
+    word: frozenset(language for language, common in _COMMON.items() if word in common)
+    for word in frozenset().union(*_COMMON.values())
+}
+_BY_LETTER = {letter: language for language, letters in _LETTERS.items() for letter in letters}
 LANGUAGES = tuple(sorted((_SCRIPTS.keys() | _COMMON.keys()) - {ENGLISH}))
 """Those that have a configuration beside English, named as PostgreSQL names its stemmers."""
 
@@ -149,15 +154,21 @@ def language_of(text: str, max_chars: int = SAMPLE_CHARS) -> str:
 
 def _by_common_words(words: Counter[str]) -> str:
     """The language with the most common words among these, English on a tie; "" if there are too few."""
-    found = {language: _common_in(words, language) for language in _COMMON}
-    best = max(found, key=lambda language: (sum(found[language].values()), language == ENGLISH))
-    is_enough = sum(found[best].values()) >= MIN_SHARE * words.total()
-    return best if is_enough and len(found[best]) >= MIN_WORDS else ""
+    occurrences: Counter[str] = Counter()
+    distinct: Counter[str] = Counter()
+    for word, count in words.items():
+        for language in _languages_with(word):
+            occurrences[language] += count
+            distinct[language] += 1
+    best = max(_COMMON, key=lambda language: (occurrences[language], language == ENGLISH))
+    is_enough = occurrences[best] >= MIN_SHARE * words.total()
+    return best if is_enough and distinct[best] >= MIN_WORDS else ""
 
 
-def _common_in(words: Counter[str], language: str) -> dict[str, int]:
-    common, own_letters = _COMMON[language], _LETTERS.get(language, "")
-    return {w: n for w, n in words.items() if w in common or any(letter in w for letter in own_letters)}
+def _languages_with(word: str) -> Collection[str]:
+    """The languages of which this is a common word, or that alone have one of its letters."""
+    languages = _BY_WORD.get(word, frozenset())
+    return languages if word.isascii() else languages | {_BY_LETTER[letter] for letter in _BY_LETTER.keys() & word}
 
 
 def configuration_of(language: str) -> str:
