@@ -32,16 +32,29 @@ def pipelined() -> Iterator[None]:
             yield
 
 
+class _PlannedAnewCursor(ServerBindingCursor):
+    def execute(self, query: Any, params: Any = None) -> Any:
+        return super().execute(query, params, prepare=False)  # type: ignore[misc]  # of psycopg, not in Django's stubs
+
+
+class _PlannedOnceCursor(ServerBindingCursor):
+    def execute(self, query: Any, params: Any = None) -> Any:
+        return super().execute(query, params, prepare=True)  # type: ignore[misc]
+
+
 class PendingQuery:
     """A query that has been sent; reading its rows, which is possible once, waits for them.
 
     Values arrive in binary form: bytes and arrays cost a fraction of what they cost as text. In a pipeline, reading
-    waits for every statement sent so far.
+    waits for every statement sent so far. With `keeps_plan` the connection plans the statement once and not for each
+    search: where one plan is best whatever the values are.
     """
 
-    def __init__(self, statement: str, parameters: Mapping[str, Any]) -> None:
+    def __init__(self, statement: str, parameters: Mapping[str, Any], *, keeps_plan: bool = False) -> None:
         self._cursor = connection.cursor()
-        self._cursor.cursor = ServerBindingCursor(connection.connection)  # type: ignore[call-arg]  # the usual one gets text
+        is_planned_once = keeps_plan and not connection.queries_logged  # the log needs the text that was sent
+        kind = _PlannedOnceCursor if is_planned_once else _PlannedAnewCursor
+        self._cursor.cursor = kind(connection.connection)  # type: ignore[call-arg]  # the usual one gets text
         self._cursor.cursor.format = Format.BINARY
         self._cursor.execute(statement, {name: _as_sent(value) for name, value in parameters.items()})
 

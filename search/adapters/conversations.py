@@ -56,9 +56,8 @@ class ConversationAdapter:
         return {message.message_id: element_of(message) for message in stored_messages(rows)}
 
     def send_utterances_query(self, owner_id: int, element_ids: Iterable[int]) -> Callable[[], dict[int, Utterance]]:
-        pending = PendingQuery(
-            load_sql("search", "message_utterances"), {"owner": owner_id, "messages": list(set(element_ids))}
-        )
+        parameters: dict[str, Any] = {"owner": owner_id, "messages": list(set(element_ids))}
+        pending = PendingQuery(load_sql("search", "message_utterances"), parameters, keeps_plan=True)
         return lambda: {message_id: Utterance(*said) for message_id, *said in pending.rows()}
 
     def url(self, object_id: int, item_number: int) -> str:

@@ -151,9 +151,8 @@ def word_number(lexeme: str) -> int:
 
 def send_digest_query(owner_id: int, home: int) -> PendingQuery:
     """Send the query for the digest of the owner's blocks."""
-    return PendingQuery(
-        load_sql("search", "posting_digest"), {"owner": owner_id, "home": home, "layout": Source.PACKED}
-    )
+    parameters: dict[str, Any] = {"owner": owner_id, "home": home, "layout": Source.PACKED}
+    return PendingQuery(load_sql("search", "posting_digest"), parameters, keeps_plan=True)
 
 
 def current_postings(owner_id: int, home: int, digest: Digest) -> Postings | None:

@@ -147,7 +147,7 @@ def find_passages(
         "passages": PASSAGES_PER_ITEM,
         "for_questions": for_questions.tolist(),
     }
-    pending = PendingQuery(load_sql("search", "late_passages"), parameters)
+    pending = PendingQuery(load_sql("search", "late_passages"), parameters, keeps_plan=True)
     tokens, weights = weighted_query_tokens(query, word_weights)
     rows = pending.rows()
     return NearPassages(rows, tokens, weights) if rows else None

@@ -60,7 +60,8 @@ class PendingCorpus:
     """
 
     def __init__(self, owner_id: int, kinds: Collection[str] = (), *, with_moments: bool = False) -> None:
-        self._pending = PendingQuery(load_sql("search", "corpus"), {"owner": owner_id, "kinds": sorted(kinds)})
+        parameters: dict[str, Any] = {"owner": owner_id, "kinds": sorted(kinds)}
+        self._pending = PendingQuery(load_sql("search", "corpus"), parameters, keeps_plan=True)
         self._pending_moments = send_moments_query(owner_id) if with_moments else None
 
     @cached_property

@@ -100,7 +100,7 @@ CACHE: BlockCache[Blocks] = BlockCache(max_bytes=256 * 2**20)  # 100,000 passage
 
 def send_digest_query(owner_id: int, space: EmbeddingSpace) -> PendingQuery:
     """Send the query for the digest of the owner's blocks."""
-    return PendingQuery(load_sql("search", "code_digest"), {"owner": owner_id, "space": space.pk})
+    return PendingQuery(load_sql("search", "code_digest"), {"owner": owner_id, "space": space.pk}, keeps_plan=True)
 
 
 def current_blocks(owner_id: int, space: EmbeddingSpace, pending_digest: PendingQuery) -> Blocks | None:

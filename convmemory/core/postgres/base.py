@@ -104,6 +104,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         if self.embedded_path:
             params.update(host=str(self._join(self.embedded_path)), port=configuration.PORT)
         params.setdefault("connect_timeout", CONNECT_TIMEOUT_S)
+        params["prepare_threshold"] = 0  # lets `PendingQuery` keep plans; other statements are sent as text
         if place.replica:
             params |= {**self.settings_dict["REPLICAS"][place.replica], "connect_timeout": replicas.CONNECT_TIMEOUT_S}
         return params

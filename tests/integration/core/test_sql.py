@@ -1,8 +1,9 @@
 """Statements that are sent before their rows are needed."""
 
 import pytest
-from django.db import DataError, connection
+from django.db import DataError, connection, transaction
 
+from convmemory.core.acting import acting_for, schema_owner
 from convmemory.core.sql import PendingQuery, pipelined
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -39,3 +40,33 @@ def test_other_lists_are_sent_as_they_are() -> None:
     statement = "SELECT %(flags)s::boolean[], %(texts)s::text[]"
     parameters = {"flags": [True, False], "texts": ['{"a"', "b,c"]}
     assert PendingQuery(statement, parameters).rows() == [([True, False], ['{"a"', "b,c"])]
+
+
+def kept_plans() -> list[str]:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT statement FROM pg_prepared_statements")
+        return [row[0] for row in cursor.fetchall()]
+
+
+def test_a_plan_is_kept_where_that_is_asked_for_and_serves_other_values_and_people() -> None:
+    for number in range(3):
+        with acting_for(number + 1), pipelined():
+            once = PendingQuery(
+                "SELECT current_setting('convmemory.owner'), %(n)s::int", {"n": number}, keeps_plan=True
+            )
+            anew = PendingQuery("SELECT %(n)s::int + 7", {"n": number})
+            assert anew.rows() == [(number + 7,)]
+            assert once.rows() == [(str(number + 1), number)]
+        assert [statement for statement in kept_plans() if "+ 7" in statement] == []
+        assert len([statement for statement in kept_plans() if "convmemory.owner" in statement]) == 1
+
+
+def test_a_kept_plan_follows_its_table() -> None:
+    statement = "SELECT count(*) FROM auth_user WHERE username = %(name)s"
+    assert PendingQuery(statement, {"name": "nobody"}, keeps_plan=True).rows() == [(0,)]
+    with schema_owner(), connection.cursor() as cursor:
+        cursor.execute("CREATE INDEX of_a_test ON auth_user (username, id)")
+        cursor.execute("DROP INDEX of_a_test")
+    with pytest.raises(DataError), transaction.atomic():
+        PendingQuery("SELECT 1 / %(n)s::int", {"n": 0}, keeps_plan=True).rows()
+    assert PendingQuery(statement, {"name": "nobody"}, keeps_plan=True).rows() == [(0,)]
