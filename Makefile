@@ -63,7 +63,7 @@ bench: setup ## Measure speeds on a scratch database
 
 scoreboard: setup ## Measure beside other systems, and write docs/benchmarks.md. DATA=locomo10.json for LoCoMo
 	@$(BIN)/python -m benchmarks scoreboard $(BENCHMARK_DATA)
-	@$(BIN)/python -m benchmarks ablation $(BENCHMARK_DATA)
+	@$(BIN)/python -m benchmarks ablation --each-feature $(BENCHMARK_DATA)
 	@$(if $(DATA),$(BIN)/python -m benchmarks protocols --data locomo=$(DATA))
 	@$(BIN)/python -m benchmarks sizes --up-to $(UP_TO)
 	@$(BIN)/python -m benchmarks page

@@ -19,6 +19,10 @@ def main() -> None:
     from convmemory.core import acting
 
     acting.process_acts_as(acting.SCHEMA)
+    if sys.argv[1] != "page":
+        from benchmarks.machine import wait_until_quiet
+
+        wait_until_quiet()
     import_module(f"benchmarks.{sys.argv[1]}").main(sys.argv[2:])
 
 

@@ -34,8 +34,8 @@ def main(arguments: list[str]) -> None:
     options = _options(arguments)
     call_command("migrate", verbosity=0)
     parts = (*PARTS, *(single_features() if options.each_feature else ()))
+    facts = run_facts()
     for dataset, path in named_paths(options.data) if options.data else OWN_SETS.items():
-        facts = run_facts()
         if options.again or not is_measured(f"ablation-{dataset}", facts["commit"]):
             loaded = load(dataset, list(read_dataset("samples" if dataset in OWN_SETS else dataset, path)))
             write_result(f"ablation-{dataset}", facts | {"dataset": dataset} | report(loaded, parts, dataset))

@@ -3,14 +3,17 @@
 import os
 import platform
 import subprocess
+import time
 from datetime import UTC, datetime
 from typing import Any
 
 import psutil
 
-from benchmarks.places import CHANGED, ROOT
+from benchmarks.places import CHANGED, ROOT, say
 
 GIB = 2**30
+QUIET_LOAD = 0.5  # of the last minute, before a run
+PATIENCE_S = 240.0
 
 
 def run_facts() -> dict[str, Any]:
@@ -24,6 +27,15 @@ def run_facts() -> dict[str, Any]:
         "python": platform.python_version(),
         "load_before": round(os.getloadavg()[0], 2),
     }
+
+
+def wait_until_quiet() -> None:
+    """Let the load of what ran before fade. A machine that stays busy is measured all the same; its figures say so."""
+    given_up_at = time.monotonic() + PATIENCE_S
+    if os.getloadavg()[0] > QUIET_LOAD:
+        say(f"Waiting until the machine is quiet, {PATIENCE_S:g} seconds at most")
+    while os.getloadavg()[0] > QUIET_LOAD and time.monotonic() < given_up_at:
+        time.sleep(2)
 
 
 def commit() -> str:

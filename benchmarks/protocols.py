@@ -30,10 +30,10 @@ KNOWN = ("locomo", "longmemeval", "beam")
 def main(arguments: list[str]) -> None:
     options = _options(arguments)
     call_command("migrate", verbosity=0)
+    facts = run_facts()
     for dataset, path in named_paths(options.data):
         if dataset not in KNOWN:
             raise InvalidInput(f"There is no protocol for {dataset}: name one of {', '.join(KNOWN)}.")
-        facts = run_facts()
         if options.again or not is_measured(f"protocols-{dataset}", facts["commit"]):
             write_result(f"protocols-{dataset}", facts | report(dataset, path, limit=options.limit))
 

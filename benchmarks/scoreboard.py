@@ -66,13 +66,13 @@ class Measured:
 
 def main(arguments: list[str]) -> None:
     options = _options(arguments)
-    for dataset, path in named_paths(options.data):
-        run(Subject.read(dataset, path), only=options.systems, again=options.again)
-
-
-def run(subject: Subject, *, only: Sequence[str] = (), again: bool = False) -> None:
-    """Measure what is not measured yet, and write the results."""
     facts = run_facts()
+    for dataset, path in named_paths(options.data):
+        run(Subject.read(dataset, path), facts, only=options.systems, again=options.again)
+
+
+def run(subject: Subject, facts: Mapping[str, Any], *, only: Sequence[str] = (), again: bool = False) -> None:
+    """Measure what is not measured yet, and write the results with the facts about this run."""
     digest = subject.digest
     measured = {}
     for system in SYSTEMS:
@@ -80,7 +80,7 @@ def run(subject: Subject, *, only: Sequence[str] = (), again: bool = False) -> N
             key = f"{facts['commit']} {digest} {system.key}"
             measured[system.name] = _measured_once(system, subject, key, again=again)
             say(f"{system.title}: {measured[system.name].trouble or 'measured'}")
-    write_result(f"scoreboard-{subject.dataset}", facts | report(subject, measured))
+    write_result(f"scoreboard-{subject.dataset}", {**facts, **report(subject, measured)})
 
 
 def report(subject: Subject, measured: Mapping[str, Measured]) -> dict[str, Any]:

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from benchmarks.machine import QUIET_LOAD
 from benchmarks.systems import OURS
 
 Result = Mapping[str, Any]
 QUALITY = ("hit@1", "hit@5", "hit@10", "mrr")
 FITTED = {"fitted": "on all questions", "left out": "each conversation's without its own questions"}
-QUIET_LOAD = 0.5  # of the last minute, before a run
 
 
 SIZE_PLOTS = """![p50 and p95 of a search by size](images/benchmarks-search.svg)
