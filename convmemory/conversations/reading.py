@@ -1,6 +1,6 @@
 """Reads conversations and messages: every function takes the caller and returns only the caller's rows."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, cast
@@ -12,11 +12,11 @@ from django.db.models.expressions import RawSQL
 
 from convmemory.conversations.event_words import words_query
 from convmemory.conversations.models import Conversation, Event, Message
-from convmemory.conversations.parts import Part, Role
+from convmemory.conversations.parts import Part, Role, part_from_json
 from convmemory.core.cursors import decode_moment, encode_cursor
 from convmemory.core.errors import InvalidInput, NotFound
 from convmemory.core.replicas import may_use_replica
-from convmemory.core.sql import load_sql
+from convmemory.core.sql import PendingQuery, load_sql
 from convmemory.core.text import one_line, storable
 
 MAX_EVENT_QUERY_CHARS = 500
@@ -114,15 +114,23 @@ def stored_message(row: Message) -> StoredMessage:
     )
 
 
-def stored_messages(rows: QuerySet[Message]) -> list[StoredMessage]:
-    """Messages as values, without superseded ones. One query, and another if some of them belong to no turn.
+def stored_messages(owner_id: int, message_ids: Iterable[int]) -> list[StoredMessage]:
+    """An owner's messages as values, without superseded ones. One query, and another if some belong to no turn.
 
-    Only messages read `with_home_turns` need the second query.
+    The first one is plain SQL, because every search waits for it. Raises: like `stored_message`.
     """
-    found = list(rows.filter(superseded=False))
-    beside = [row.pk for row in found if row.turn_number is None]
-    placed = {row.pk: row for row in with_home_turns(rows.filter(pk__in=beside))} if beside else {}
-    return [stored_message(placed.get(row.pk, row)) for row in found if row.turn_number is not None or row.pk in placed]
+    parameters: dict[str, Any] = {"owner": owner_id, "messages": list(set(message_ids))}
+    rows = PendingQuery(load_sql("convmemory.conversations", "messages_by_id"), parameters, keeps_plan=True).rows()
+    found = [
+        StoredMessage(number, turn, role, is_real_user, name, tuple(map(part_from_json, parts)), *rest)
+        for number, turn, role, is_real_user, name, parts, *rest in rows
+        if turn is not None
+    ]
+    beside = [number for number, turn, *_ in rows if turn is None]
+    if beside:
+        placed = with_home_turns(Message.objects.filter(owner_id=owner_id, pk__in=beside))
+        found += [stored_message(row) for row in placed]
+    return found
 
 
 def messages_of_turns(conversation: Conversation, first: int, last: int) -> list[StoredMessage]:

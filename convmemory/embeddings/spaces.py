@@ -17,6 +17,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from convmemory.core.errors import EmbedderUnavailable, InvalidInput, SettingError
+from convmemory.core.sql import PendingQuery, load_sql
 from convmemory.embeddings.embedder import Embedder, ModelCard
 from convmemory.embeddings.model_folder import DEFAULT_MODEL
 from convmemory.embeddings.models import EmbeddingSpace
@@ -97,6 +98,16 @@ def active_space() -> EmbeddingSpace:
     except IntegrityError:
         pass  # another process, with other settings, was first
     return EmbeddingSpace.objects.get(is_active=True)
+
+
+def send_active_space_query() -> PendingQuery:
+    """Send the query for the active space, so that it shares a round trip with others; `read_space` reads it."""
+    return PendingQuery(load_sql("convmemory.embeddings", "active_space"), {}, keeps_plan=True)
+
+
+def read_space(pending: PendingQuery) -> EmbeddingSpace | None:
+    """The active space of a query already sent; None if there is none yet, and `active_space` creates it."""
+    return next((EmbeddingSpace(*row) for row in pending.rows()), None)
 
 
 def building_space() -> EmbeddingSpace | None:

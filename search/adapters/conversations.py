@@ -52,8 +52,7 @@ class ConversationAdapter:
         return found
 
     def read_elements(self, owner_id: int, element_ids: Iterable[int]) -> dict[int, Element]:
-        rows = Message.objects.filter(owner_id=owner_id, pk__in=set(element_ids))
-        return {message.message_id: element_of(message) for message in stored_messages(rows)}
+        return {message.message_id: element_of(message) for message in stored_messages(owner_id, element_ids)}
 
     def send_utterances_query(self, owner_id: int, element_ids: Iterable[int]) -> Callable[[], dict[int, Utterance]]:
         parameters: dict[str, Any] = {"owner": owner_id, "messages": list(set(element_ids))}

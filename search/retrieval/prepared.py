@@ -6,19 +6,17 @@ is embedded.
 
 import logging
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from django.db import connection
-
 from convmemory.conversations.reading import EVERYTHING, Filters
 from convmemory.core.errors import EmbedderUnavailable
-from convmemory.core.sql import load_sql
+from convmemory.core.sql import PendingQuery, load_sql, pipelined
 from convmemory.core.text import storable
 from convmemory.embeddings.embedder import TokenEmbedding, Vector
 from convmemory.embeddings.models import EmbeddingSpace
-from convmemory.embeddings.spaces import active_space
+from convmemory.embeddings.spaces import active_space, read_space, send_active_space_query
 from search.query import DEFAULT_SCOPE, SearchQuery, kinds_in, shown_kinds_in
 from search.query_text import QueryText
 from search.ranking.times.reading import TimeReading
@@ -115,8 +113,13 @@ class PreparedQuery:
 
 
 def prepare_query(*, owner_id: int, query: SearchQuery) -> PreparedQuery:
-    """The query with its words, and the space that it will be embedded in. One query of the database, for the words."""
-    words, languages = _look_up_words(owner_id, query.parsed.text, query.filters.kinds)
+    """The query with its words, and the space that it will be embedded in. One round trip to the database for both."""
+    by_vectors = query.mode != "full_text"
+    with pipelined():
+        pending_words = _send_words_query(owner_id, query)
+        pending_space = send_active_space_query() if by_vectors else None
+        words, languages = _read_words(pending_words)
+        space = read_space(pending_space) if pending_space else None
     prepared = PreparedQuery(
         owner_id=owner_id,
         text=query.parsed,
@@ -126,10 +129,11 @@ def prepare_query(*, owner_id: int, query: SearchQuery) -> PreparedQuery:
         filters=query.filters,
         words=words,
         languages=languages,
+        space=space,
         time=query.time,
         notes=(query.time.note,) if query.time and query.time.note else (),
     )
-    if query.mode == "full_text":
+    if space or not by_vectors:
         return prepared
     try:
         return replace(prepared, space=active_space())
@@ -137,16 +141,18 @@ def prepare_query(*, owner_id: int, query: SearchQuery) -> PreparedQuery:
         return prepared.by_words_only(error)
 
 
-def _look_up_words(owner_id: int, text: str, kinds: Collection[str]) -> tuple[tuple[QueryWord, ...], tuple[str, ...]]:
+def _send_words_query(owner_id: int, query: SearchQuery) -> PendingQuery:
+    parameters: dict[str, Any] = {
+        "owner": owner_id,
+        "kinds": sorted(query.filters.kinds),
+        "text": searchable(storable(query.parsed.text)),
+    }
+    return PendingQuery(load_sql("search", "query_words"), parameters, keeps_plan=True)
+
+
+def _read_words(pending: PendingQuery) -> tuple[tuple[QueryWord, ...], tuple[str, ...]]:
     """The words in the order of the query, and the languages besides English of the owner's sources of these kinds."""
-    with connection.cursor() as cursor:
-        parameters: dict[str, Any] = {
-            "owner": owner_id,
-            "kinds": sorted(kinds),
-            "text": searchable(storable(text)),
-        }
-        cursor.execute(load_sql("search", "query_words"), parameters)
-        rows = cursor.fetchall()
+    rows = pending.rows()
     language = _language_of_query([row[4] for row in rows], in_english=sum(row[2] for row in rows))
     words = (
         QueryWord(written, lexeme, in_english or language in stop_word_in, dict(zip(spoken, also, strict=False)))

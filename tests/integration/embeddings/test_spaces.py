@@ -4,9 +4,11 @@ import multiprocessing
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.db import IntegrityError, connection, transaction
+from django.forms import model_to_dict
 from pytest_django import Settings
 
 from convmemory.core.errors import EmbedderUnavailable, InvalidInput, SettingError
@@ -44,6 +46,18 @@ def test_the_first_caller_makes_the_active_space() -> None:
     )
     assert space.is_active
     assert spaces.active_space() == space
+
+
+@pytest.mark.django_db
+def test_a_query_sent_beforehand_reads_the_same_space(django_assert_num_queries: Any) -> None:
+    assert spaces.read_space(spaces.send_active_space_query()) is None
+    space = spaces.active_space()
+    EmbeddingSpace.objects.create(provider="local", model="another", dimensions=8, recipe_version=1, is_building=True)
+    with django_assert_num_queries(1):
+        read = spaces.read_space(spaces.send_active_space_query())
+        assert read is not None
+        assert model_to_dict(read) == model_to_dict(space)
+        assert (read.created_at, read.retired_at) == (space.created_at, space.retired_at)
 
 
 @pytest.mark.django_db(transaction=True)
