@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from search.ranking.late_interaction import PassageMatches
-from search.retrieval.candidates import ITEM_BITS, ItemKeys, Scores
+from search.retrieval.candidates import ITEM_BITS, ItemKeys, Scores, are_among
 from search.retrieval.features import Feature
 from search.sources import Utterance
 
@@ -86,7 +86,7 @@ def exchange_features(
     named = names_in(text, {said.name for said in utterances.values() if said.name})
     said = Spoken.of((utterances.get(element, NOBODY) for element in matches.elements.tolist()), named)
     homes = wide_keys[matches.items]
-    inside = np.isin(homes, keys)
+    inside = are_among(homes, keys)
     own = _scores(matches, inside, np.searchsorted(keys, homes), len(keys))
     spread = max(float(own.max() - own.min()), LEAST_SPREAD)
     asked = _asked_before(keys, homes, matches, said)
@@ -112,7 +112,7 @@ def _scores(matches: PassageMatches, chosen: NDArray[np.bool_], places: Ints, si
 def _asked_before(keys: ItemKeys, homes: ItemKeys, matches: PassageMatches, said: Spoken) -> Scores:
     """MaxSim of the question at the very end of the preceding item, if the named speaker is to answer it."""
     after = homes + 1
-    chosen = matches.asks & said.ends_item & said.next_by_named & np.isin(after, keys)
+    chosen = matches.asks & said.ends_item & said.next_by_named & are_among(after, keys)
     return _scores(matches, chosen, np.searchsorted(keys, after), len(keys))
 
 
@@ -128,7 +128,7 @@ def _of_speaker(keys: ItemKeys, homes: ItemKeys, matches: PassageMatches, said: 
     asked = matches.asks & said.next_by_named
     items = np.where(asked & said.ends_item, homes + 1, homes)
     places = said.places + asked
-    chosen = (tells | asked) & (said.places >= 0) & np.isin(items, keys)
+    chosen = (tells | asked) & (said.places >= 0) & are_among(items, keys)
     found = np.zeros(len(keys), np.float32)
     if not chosen.any():
         return found
@@ -151,7 +151,7 @@ def _settled(
 
 def _with_item_before(keys: ItemKeys, homes: ItemKeys, matches: PassageMatches) -> Scores:
     """MaxSim of the item together with the item before it."""
-    inside, before = np.isin(homes, keys), np.isin(homes + 1, keys)
+    inside, before = are_among(homes, keys), are_among(homes + 1, keys)
     own = matches.of(inside).best_of(np.searchsorted(keys, homes)[inside], len(keys))
     earlier = matches.of(before).best_of(np.searchsorted(keys, homes + 1)[before], len(keys))
     scores: Scores = matches.weights @ np.maximum(own, earlier)

@@ -10,7 +10,7 @@ import numpy as np
 from search.ranking.exchanges import exchange_features, named_share
 from search.ranking.fusion import Order
 from search.ranking.late_interaction import find_passages, max_sim_features
-from search.retrieval.candidates import ITEM_MASK, distinct, spread_all
+from search.retrieval.candidates import ITEM_MASK, are_among, distinct, spread_all
 from search.retrieval.features import EXCHANGES, LATE_INTERACTION, FeatureTable
 from search.retrieval.retriever import Retrieved
 from search.sources import adapter_of
@@ -20,7 +20,7 @@ def with_late_features(retrieved: Retrieved, table: FeatureTable, best: Order) -
     """The table with these features of the items at `best`. One query, and one for each kind of source."""
     keys = table.keys[best]
     wide_keys = distinct(np.concatenate([keys, keys[keys & ITEM_MASK > 0] - 1]))
-    for_questions = np.isin(wide_keys, keys, invert=True)
+    for_questions = ~are_among(wide_keys, keys)
     near = find_passages(retrieved.query, wide_keys, for_questions, retrieved.word_weights)
     if near is None:
         return table.with_columns({}, of=LATE_INTERACTION | EXCHANGES)

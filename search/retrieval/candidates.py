@@ -31,6 +31,14 @@ def distinct(keys: ItemKeys) -> ItemKeys:
     return kept
 
 
+def are_among(found: ItemKeys, keys: ItemKeys) -> NDArray[np.bool_]:
+    """Whether each of the items `found` is one of `keys` (sorted): numpy's `isin` would sort both once more."""
+    if not len(keys):
+        return np.zeros(len(found), np.bool_)
+    inside: NDArray[np.bool_] = keys[np.minimum(np.searchsorted(keys, found), len(keys) - 1)] == found
+    return inside
+
+
 def spread(keys: ItemKeys, found: ItemKeys, scores: Scores) -> Scores:
     """`scores` of the items `found`, aligned with `keys` (sorted); NaN for keys that were not found."""
     return spread_all(keys, found, {"": scores})[""]

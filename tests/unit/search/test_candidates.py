@@ -3,7 +3,16 @@
 import numpy as np
 import pytest
 
-from search.retrieval.candidates import NO_ITEMS, best_of_source, distinct, item_keys, split_keys, spread, spread_all
+from search.retrieval.candidates import (
+    NO_ITEMS,
+    are_among,
+    best_of_source,
+    distinct,
+    item_keys,
+    split_keys,
+    spread,
+    spread_all,
+)
 
 
 def test_keys_keep_conversation_and_turn_and_their_order() -> None:
@@ -28,6 +37,13 @@ def test_every_turn_gets_the_best_score_of_its_conversation() -> None:
 def test_each_key_stays_once() -> None:
     assert distinct(np.array([5, 3, 5, 9, 3])).tolist() == [3, 5, 9]
     assert distinct(NO_ITEMS).tolist() == []
+
+
+def test_an_item_is_among_others_or_not() -> None:
+    keys = np.array([3, 5, 9])
+    assert are_among(np.array([9, 2, 5, 10, 5, 3]), keys).tolist() == [True, False, True, False, True, True]
+    assert are_among(keys, NO_ITEMS).tolist() == [False] * 3
+    assert are_among(NO_ITEMS, keys).tolist() == []
 
 
 def test_several_features_are_laid_out_as_each_by_itself() -> None:
