@@ -105,6 +105,14 @@ def test_a_group_whose_node_does_not_answer_is_listed(
     assert "1.0  first:5432" in capsys.readouterr().out
 
 
+def test_flush_is_refused_before_it_takes_the_owners_of_rows_away(people: dict[str, int]) -> None:
+    with schema_owner(), pytest.raises(CommandError, match="create another database"):
+        call_command("flush", interactive=False)
+    with maintenance():
+        assert User.objects.filter(pk__in=people.values()).count() == len(people)
+        assert owners() == set(people.values())
+
+
 def test_an_erasure_does_not_end_while_rows_are_left(people: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
     for group in groups.layout().groups:
         with schema_owner(), connection.cursor() as cursor:
