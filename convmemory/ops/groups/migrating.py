@@ -32,6 +32,11 @@ def without_tables_over_all() -> Iterator[None]:
     """
     _run("drop_tables_over_all")
     yield
+    make_missing_tables_over_all()
+
+
+def make_missing_tables_over_all() -> None:
+    """Tables over all groups that are there stay as they are."""
     with transaction.atomic():
         for step in ("share_sequences", "make_tables_over_all", "grant_over_all"):
             _run(step)

@@ -3,6 +3,8 @@
 import importlib
 import pkgutil
 from collections.abc import Iterator
+from contextlib import suppress
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from convmemory.core import acting
 from convmemory.core.acting import NO_GROUP, acting_for, in_group
 from convmemory.core.postgres.row_security import tables_without_policy
 from convmemory.ops.benchmarks.copies import database_in_use
+from convmemory.ops.groups import migrating
 from convmemory.ops.groups.distributing import distribute
 from convmemory.ops.groups.sizes import group_reports
 from tests.factories import make_user
@@ -102,6 +105,10 @@ def places(table: str) -> list[str]:
     return [schema for (schema,) in ask(f"SELECT schemaname FROM pg_tables WHERE tablename = '{table}' ORDER BY 1")]
 
 
+def tables_over_all() -> list[tuple[Any, ...]]:
+    return ask("SELECT oid FROM pg_class WHERE relnamespace = 'every_group'::regnamespace ORDER BY oid")
+
+
 def test_a_later_migration_runs_once_in_each_group_and_can_be_taken_back(owners: list[int], toy: Any) -> None:
     call_command("migrate", verbosity=0)
     assert places("chat_toy") == ["every_group", "group_1", "group_2", "group_3"]
@@ -139,6 +146,30 @@ def test_killed_between_two_groups_it_goes_on_there(owners: list[int], toy: Any)
     )
 
 
+def test_killed_behind_the_last_group_it_makes_the_tables_over_all(
+    owners: list[int], toy: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed() -> None:
+        raise RuntimeError("killed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(migrating, "make_missing_tables_over_all", killed)
+        with pytest.raises(RuntimeError, match="killed"):
+            call_command("migrate", verbosity=0)
+    call_command("migrate", verbosity=0)
+    assert places("chat_toy") == ["every_group", "group_1", "group_2", "group_3"]
+    assert len(ask("SELECT name FROM chat_agent")) == 3
+
+
+@pytest.mark.parametrize("question", ["check_unapplied", "plan"])
+def test_asking_what_there_is_to_do_takes_nothing_away(owners: list[int], toy: Any, question: str) -> None:
+    before = tables_over_all()
+    with suppress(SystemExit):
+        call_command("migrate", verbosity=0, stdout=StringIO(), **{question: True})
+    assert tables_over_all() == before
+    assert places("chat_toy") == []
+
+
 def test_a_new_table_that_a_migration_fills_in_several_groups_is_refused(
     owners: list[int], toy: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,7 +183,7 @@ def test_a_new_table_that_a_migration_fills_in_several_groups_is_refused(
 
 
 def test_with_nothing_to_do_nothing_is_taken_away(owners: list[int]) -> None:
-    before = ask("SELECT oid FROM pg_class WHERE relnamespace = 'every_group'::regnamespace ORDER BY oid")
+    before = tables_over_all()
     call_command("migrate", verbosity=0)
-    assert ask("SELECT oid FROM pg_class WHERE relnamespace = 'every_group'::regnamespace ORDER BY oid") == before
+    assert tables_over_all() == before
     assert acting.current().group is None

@@ -3,23 +3,27 @@
 Each group notes for itself which migrations it has seen, so that a run which was killed goes on where it stopped.
 """
 
+from contextlib import nullcontext
 from typing import Any
 
 from django.core.management.commands import migrate
 from django.db import DEFAULT_DB_ALIAS
 
 from convmemory.core import acting, groups
-from convmemory.ops.groups.migrating import is_up_to_date, without_tables_over_all
+from convmemory.ops.groups.migrating import is_up_to_date, make_missing_tables_over_all, without_tables_over_all
 
 
 class Command(migrate.Command):
     def handle(self, *args: Any, **options: Any) -> None:
         numbers = groups.layout().groups if options["database"] == DEFAULT_DB_ALIAS else ()
+        changes_nothing = options["plan"] or options["check_unapplied"]
         if not numbers or (is_up_to_date() and options["app_label"] is None):
             with acting.in_group(acting.NO_GROUP if numbers else None):
                 super().handle(*args, **options)
+            if numbers and not changes_nothing:
+                make_missing_tables_over_all()  # where a run was killed behind the last migration
             return
-        with without_tables_over_all():
+        with nullcontext() if changes_nothing else without_tables_over_all():
             with acting.in_group(acting.NO_GROUP):
                 super().handle(*args, **options)
             for number in numbers:
