@@ -6,6 +6,8 @@ from datetime import timedelta
 from django.db.models import Q
 from django.utils import timezone
 
+from convmemory.core.acting import in_group
+from convmemory.core.groups import every_group
 from convmemory.core.options import QueueOptions
 from convmemory.core.retrying import EMBEDDING
 from convmemory.embeddings.spaces import active_space
@@ -37,11 +39,12 @@ def messages_to_embed(*, limit: int, except_of: Collection[int] = ()) -> dict[tu
 def give_up_dead() -> int:
     """Mark messages as failed that have used up their attempts without an outcome; returns how many."""
     quiet_since = timezone.now() - timedelta(seconds=QueueOptions.from_settings().task_timeout_s) - PATIENCE
-    dead = MessageEmbedding.objects.filter(
-        status=Status.PROCESSING, attempts__gte=EMBEDDING.max_attempts, updated_at__lt=quiet_since
-    )
-    return dead.update(
-        status=Status.FAILED,
-        error=f"Given up after {EMBEDDING.max_attempts} attempts: each time the worker died or ran out of time.",
-        updated_at=timezone.now(),
-    )
+    error = f"Given up after {EMBEDDING.max_attempts} attempts: each time the worker died or ran out of time."
+    given_up = 0
+    for group in every_group():
+        with in_group(group):
+            dead = MessageEmbedding.objects.filter(
+                status=Status.PROCESSING, attempts__gte=EMBEDDING.max_attempts, updated_at__lt=quiet_since
+            )
+            given_up += dead.update(status=Status.FAILED, error=error, updated_at=timezone.now())
+    return given_up

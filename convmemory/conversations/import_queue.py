@@ -19,6 +19,8 @@ from convmemory.conversations.import_models import Import
 from convmemory.conversations.import_runner import ImportReport
 from convmemory.conversations.import_storage import upload_storage
 from convmemory.conversations.options import ImportOptions
+from convmemory.core.acting import beside, in_group
+from convmemory.core.groups import every_group
 from convmemory.core.options import QueueOptions
 from convmemory.core.sql import load_sql
 from convmemory.core.text import json_storable, storable
@@ -103,7 +105,8 @@ def release_lost() -> int:
     """Release imports whose worker let its lease expire; returns how many."""
     lost = list(Import.objects.filter(state=State.RUNNING, lease_until__lt=timezone.now()))
     for row in lost:
-        give_back(row)
+        with beside(row.owner_id):
+            give_back(row)
     return len(lost)
 
 
@@ -124,8 +127,11 @@ def next_imports() -> list[int]:
 
 def tidy() -> int:
     """Delete rows of imports that ended long ago, and uploads without a row; returns how many."""
-    _, by_model = Import.objects.filter(ended_at__lt=timezone.now() - KEPT_FOR).delete()
-    dropped = by_model.get(Import._meta.label, 0)
+    dropped = 0
+    for group in every_group():
+        with in_group(group):
+            _, by_model = Import.objects.filter(ended_at__lt=timezone.now() - KEPT_FOR).delete()
+        dropped += by_model.get(Import._meta.label, 0)
     old = list(_old_uploads())
     named = set(Import.objects.filter(file__in=[path.name for path in old]).values_list("file", flat=True))
     orphans = [path for path in old if path.name not in named]

@@ -4,18 +4,24 @@ On real nodes: test_nodes.py.
 """
 
 from collections.abc import Iterator
+from datetime import timedelta
 
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.db import DatabaseError, connection, transaction
+from django.utils import timezone
+from django.utils.module_loading import import_string
 from psycopg import sql
 from pytest_django import DjangoDbBlocker
 
-from convmemory.conversations.models import Conversation
+from convmemory.conversations import import_queue
+from convmemory.conversations.models import Conversation, Import, Message
 from convmemory.core import groups
 from convmemory.core.acting import acting_for, maintenance, schema_owner
+from convmemory.core.retrying import EMBEDDING
 from convmemory.core.sql import PendingQuery, load_sql, pipelined
+from convmemory.embeddings.spaces import active_space
 from convmemory.ops.benchmarks.copies import database_in_use
 from convmemory.ops.groups import sizes
 from convmemory.ops.groups.distributing import distribute
@@ -23,7 +29,10 @@ from convmemory.ops.groups.nodes import GroupOnNode
 from convmemory.ops.observability.metrics import metrics_text
 from convmemory.ops.privacy import erasing
 from convmemory.ops.privacy.erasing import erase_user
+from convmemory.ops.runtime.schedules import SCHEDULES
 from convmemory.ops.runtime.sweeping import deep_sweep
+from memory.models import MessageEmbedding
+from memory.sweeping import Status, give_up_dead
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation, make_user
 from tests.support.groups import Statements, as_coordinator, copies_alone, database_copy
@@ -111,6 +120,33 @@ def test_flush_is_refused_before_it_takes_the_owners_of_rows_away(people: dict[s
     with maintenance():
         assert User.objects.filter(pk__in=people.values()).count() == len(people)
         assert owners() == set(people.values())
+
+
+def test_every_scheduled_task_works(people: dict[str, int]) -> None:
+    with maintenance():
+        for function, _ in SCHEDULES.values():
+            import_string(function)()
+
+
+def test_work_that_a_dead_worker_left_is_given_back_in_its_group(people: dict[str, int]) -> None:
+    long_ago = timezone.now() - timedelta(days=1_000)
+    for owner_id in people.values():
+        with acting_for(owner_id):
+            for state in (Import.State.RUNNING, Import.State.DONE):
+                ended = long_ago if state == Import.State.DONE else None
+                Import.objects.create(owner_id=owner_id, size=1, state=state, lease_until=long_ago, ended_at=ended)
+            message = Message.objects.filter(owner_id=owner_id).order_by("pk")[0]
+            row = MessageEmbedding.objects.update_or_create(
+                owner_id=owner_id, message=message, conversation=message.conversation, space=active_space(),
+                defaults={"status": Status.PROCESSING, "attempts": EMBEDDING.max_attempts},
+            )[0]  # fmt: skip
+            MessageEmbedding.objects.filter(pk=row.pk).update(updated_at=long_ago)
+    with maintenance():
+        assert give_up_dead() == len(people)
+        assert set(MessageEmbedding.objects.filter(attempts__gte=1).values_list("status", flat=True)) == {Status.FAILED}
+        assert import_queue.release_lost() == len(people)
+        assert import_queue.tidy() == len(people)
+        assert list(Import.objects.values_list("state", flat=True)) == [Import.State.QUEUED] * len(people)
 
 
 def test_an_erasure_does_not_end_while_rows_are_left(people: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
