@@ -11,6 +11,7 @@ from convmemory.conversations.kept_uploads import drop_upload, lost_uploads
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.responses import release_abandoned_responses
 from convmemory.core import groups
+from convmemory.core.acting import in_group
 from convmemory.core.retrying import EMBEDDING
 from convmemory.core.sql import load_sql
 from convmemory.core.text import one_line
@@ -76,10 +77,11 @@ def check_passages() -> Iterator[Finding]:
         return
 
     def index_again() -> str:
-        with transaction.atomic():
-            ItemEmbedding.objects.filter(source__in=lost, space=space).delete()
-            BinaryCodeBlock.objects.filter(source__in=lost, space=space).delete()
-            SourceIndex.objects.filter(source__in=lost, space=space).update(indexed_version=0, dirty_from=None)
+        for group in groups.every_group():
+            with in_group(group), transaction.atomic():
+                ItemEmbedding.objects.filter(source__in=lost, space=space).delete()
+                BinaryCodeBlock.objects.filter(source__in=lost, space=space).delete()
+                SourceIndex.objects.filter(source__in=lost, space=space).update(indexed_version=0, dirty_from=None)
         return f"{plural(len(lost), 'source')} will be indexed again."
 
     yield Finding(

@@ -23,6 +23,8 @@ from convmemory.core.retrying import EMBEDDING
 from convmemory.core.sql import PendingQuery, load_sql, pipelined
 from convmemory.embeddings.spaces import active_space
 from convmemory.ops.benchmarks.copies import database_in_use
+from convmemory.ops.doctor import rows_area
+from convmemory.ops.doctor.examining import Report, fix
 from convmemory.ops.groups import sizes
 from convmemory.ops.groups.distributing import distribute
 from convmemory.ops.groups.nodes import GroupOnNode
@@ -34,6 +36,7 @@ from convmemory.ops.runtime.sweeping import deep_sweep
 from memory.models import MessageEmbedding
 from memory.sweeping import Status, give_up_dead
 from search.adapters.conversations import index_conversation
+from search.models import ItemEmbedding, SourceIndex, TokenVectors
 from tests.factories import exchange, make_conversation, make_user
 from tests.support.groups import Statements, as_coordinator, copies_alone, database_copy
 
@@ -147,6 +150,18 @@ def test_work_that_a_dead_worker_left_is_given_back_in_its_group(people: dict[st
         assert import_queue.release_lost() == len(people)
         assert import_queue.tidy() == len(people)
         assert list(Import.objects.values_list("state", flat=True)) == [Import.State.QUEUED] * len(people)
+
+
+def test_the_doctor_repairs_damage_in_every_group(people: dict[str, int]) -> None:
+    for owner_id in people.values():
+        with acting_for(owner_id):
+            assert TokenVectors.objects.filter(owner_id=owner_id).delete()[0]
+            assert ItemEmbedding.objects.filter(owner_id=owner_id).delete()[0]
+    with maintenance():
+        report = Report(findings=[finding for check in rows_area.AREA.checks for finding in check()])
+        assert "rows.stale" in {finding.id for finding in report.findings}
+        assert not [line for line in fix(report) if "not fixed" in line]
+        assert SourceIndex.objects.filter(indexed_version=0).count() == len(people)
 
 
 def test_an_erasure_does_not_end_while_rows_are_left(people: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
