@@ -12,7 +12,7 @@ from convmemory.core.errors import ConvMemoryError, InvalidInput
 from convmemory.core.groups import every_group
 from convmemory.core.sql import load_sql
 from convmemory.embeddings.models import EmbeddingSpace
-from convmemory.embeddings.spaces import activate_space
+from convmemory.embeddings.spaces import activate_space, active_space
 from search import vector_index
 from search.models import Item
 
@@ -60,15 +60,22 @@ def switch_to(space: EmbeddingSpace) -> None:
 
 
 def _switch(space: EmbeddingSpace) -> None:
+    """In one transaction, but group by group: those on nodes can be neither locked nor changed all at once."""
+    parameters = {"space": space.pk, "active": active_space().pk}
     with connection.cursor() as cursor:
         cursor.execute(f"SET LOCAL lock_timeout = '{LOCK_TIMEOUT_S}s'")
-        cursor.execute(load_sql("search", "lock_index_states"))
-        if not EmbeddingSpace.objects.filter(pk=space.pk, is_building=True).exists():
-            raise InvalidInput(f"{space} is not being built: another process switched to it or gave it up.")
+    for group in every_group():
+        with in_group(group), connection.cursor() as cursor:
+            cursor.execute(load_sql("search", "lock_index_states"))
+    if not EmbeddingSpace.objects.filter(pk=space.pk, is_building=True).exists():
+        raise InvalidInput(f"{space} is not being built: another process switched to it or gave it up.")
+    with connection.cursor() as cursor:
         cursor.execute(load_sql("search", "space_laggards"), {"space": space.pk})
         if laggards := [row[0] for row in cursor.fetchall()]:
             raise NotBuilt(laggards)
-        cursor.execute(load_sql("search", "take_over_changes"), {"space": space.pk})
-        Item.objects.exclude(error="").update(error="")
-        cursor.execute(load_sql("search", "take_over_refusals"), {"space": space.pk})
-        activate_space(space)
+    for group in every_group():
+        with in_group(group), connection.cursor() as cursor:
+            cursor.execute(load_sql("search", "take_over_changes"), parameters)
+            Item.objects.exclude(error="").update(error="")
+            cursor.execute(load_sql("search", "take_over_refusals"), parameters)
+    activate_space(space)

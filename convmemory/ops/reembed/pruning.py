@@ -7,6 +7,8 @@ from django.apps import apps
 from django.db import models
 from django.utils import timezone
 
+from convmemory.core import groups
+from convmemory.core.acting import in_group
 from convmemory.core.errors import InvalidInput
 from convmemory.embeddings.models import EmbeddingSpace
 from search.vector_index import drop_passage_index
@@ -33,7 +35,8 @@ def prune(space: EmbeddingSpace, *, tell: Callable[[str], None], wait: Callable[
         wait(left_s)
     drop_passage_index(space)
     deleted = sum(_delete_rows(model, field, space) for model, field in rows_of_spaces())
-    EmbeddingSpace.objects.filter(pk=space.pk, is_active=False, is_building=False).delete()
+    with in_group(groups.every_group()[0]):  # Django deletes rows of the space once more, which takes real tables
+        EmbeddingSpace.objects.filter(pk=space.pk, is_active=False, is_building=False).delete()
     return deleted
 
 
@@ -47,10 +50,17 @@ def rows_of_spaces() -> Iterator[tuple[type[models.Model], str]]:
 
 
 def _delete_rows(model: type[models.Model], field: str, space: EmbeddingSpace) -> int:
+    deleted = 0
+    for group in groups.groups_of(model):
+        with in_group(group):
+            deleted += _delete_in_batches(model._default_manager.filter(**{field: space}))
+    return deleted
+
+
+def _delete_in_batches(rows: models.QuerySet[models.Model]) -> int:
     deleted = last = 0
-    rows = model._default_manager.filter(**{field: space}).order_by("pk")
-    while ids := list(rows.filter(pk__gt=last).values_list("pk", flat=True)[:BATCH]):
-        model._default_manager.filter(pk__in=ids).delete()
+    while ids := list(rows.order_by("pk").filter(pk__gt=last).values_list("pk", flat=True)[:BATCH]):
+        rows.model._default_manager.filter(pk__in=ids).delete()
         deleted, last = deleted + len(ids), ids[-1]
     return deleted
 

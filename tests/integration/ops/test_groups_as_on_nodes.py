@@ -5,6 +5,8 @@ On real nodes: test_nodes.py.
 
 from collections.abc import Iterator
 from datetime import timedelta
+from io import StringIO
+from pathlib import Path
 
 import pytest
 from django.contrib.auth.models import User
@@ -21,6 +23,7 @@ from convmemory.core import groups
 from convmemory.core.acting import acting_for, maintenance, schema_owner
 from convmemory.core.retrying import EMBEDDING
 from convmemory.core.sql import PendingQuery, load_sql, pipelined
+from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
 from convmemory.ops.benchmarks.copies import database_in_use
 from convmemory.ops.doctor import rows_area
@@ -36,9 +39,10 @@ from convmemory.ops.runtime.sweeping import deep_sweep
 from memory.models import MessageEmbedding
 from memory.sweeping import Status, give_up_dead
 from search.adapters.conversations import index_conversation
-from search.models import ItemEmbedding, SourceIndex, TokenVectors
+from search.models import Item, ItemEmbedding, Passage, SourceIndex, TokenVectors
 from tests.factories import exchange, make_conversation, make_user
 from tests.support.groups import Statements, as_coordinator, copies_alone, database_copy
+from tests.support.tiny_bert import write_tiny_bert
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -162,6 +166,30 @@ def test_the_doctor_repairs_damage_in_every_group(people: dict[str, int]) -> Non
         assert "rows.stale" in {finding.id for finding in report.findings}
         assert not [line for line in fix(report) if "not fixed" in line]
         assert SourceIndex.objects.filter(indexed_version=0).count() == len(people)
+
+
+def test_another_model_takes_over_and_the_old_one_is_pruned(
+    people: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("convmemory.ops.reembed.pruning.GRACE_S", 0)  # nobody searches
+    with maintenance():
+        old, passages = active_space(), Passage.objects.filter(space=active_space()).count()
+        for owner_id in people.values():
+            with acting_for(owner_id):
+                Item.objects.filter(owner_id=owner_id).update(error="The old model refused it.")
+        reembed("--model", str(write_tiny_bert(tmp_path / "new", seed=2, dimensions=64)))
+        new = active_space()
+        assert new != old
+        assert Passage.objects.filter(space=new).count() == passages > 0
+        assert not Item.objects.exclude(error="").exists()
+        reembed("--prune")
+        assert not Passage.objects.exclude(space=new).exists()
+        assert not EmbeddingSpace.objects.filter(pk=old.pk).exists()
+        assert Passage.objects.count() == passages
+
+
+def reembed(*arguments: str) -> None:
+    call_command("reembed", *arguments, "--workers", "1", stdout=StringIO(), stderr=StringIO())
 
 
 def test_an_erasure_does_not_end_while_rows_are_left(people: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> None:

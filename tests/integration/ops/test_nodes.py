@@ -4,10 +4,13 @@ Runs where TEST_CITUS_URL names a coordinator (`tests/support/nodes.py`) and is 
 """
 
 from collections.abc import Iterator
+from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.core.management import call_command
 from django.db import connection, transaction
 from django.db.utils import IntegrityError
 from pytest_django import DjangoDbBlocker
@@ -20,6 +23,7 @@ from convmemory.core.acting import acting_for, in_group, maintenance, schema_own
 from convmemory.core.fair_queue import work
 from convmemory.core.models import OwnerGroup
 from convmemory.embeddings import spaces
+from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.ops.doctor import database_area, indexes_area, rows_area
 from convmemory.ops.groups.distributing import distribute
 from convmemory.ops.groups.moving import move_owner
@@ -35,6 +39,7 @@ from search.searching import SearchQuery, search
 from tests.factories import exchange, make_user
 from tests.support.nodes import CITUS_URL, Place, database_with_nodes, nodes_in_use
 from tests.support.persons import fill_person
+from tests.support.tiny_bert import write_tiny_bert
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -224,3 +229,23 @@ def test_more_groups_join(before: Before) -> None:
         assert groups.layout().groups == (1, 2, 3, 4)
         (new,) = [report for report in group_reports() if report.number == GROUPS + 1]
     assert (new.problems, bool(new.node)) == ((), True)
+
+
+def test_another_model_takes_over_and_the_old_one_is_pruned(
+    before: Before, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("convmemory.ops.reembed.pruning.GRACE_S", 0)  # nobody searches
+    for name in ("ada", "bert", "cleo"):
+        new_conversation(before.people[name], "Which model embeds this?")
+    with maintenance():
+        old, passages = spaces.active_space(), Passage.objects.count()
+        reembed("--model", str(write_tiny_bert(tmp_path / "new", seed=2, dimensions=64)))
+        assert spaces.active_space() != old
+        reembed("--prune")
+        assert not EmbeddingSpace.objects.filter(pk=old.pk).exists()
+        assert Passage.objects.filter(space=spaces.active_space()).count() == Passage.objects.count() >= passages > 0
+    assert hits(before.people["ada"], "Which model embeds this?")
+
+
+def reembed(*arguments: str) -> None:
+    call_command("reembed", *arguments, "--workers", "1", stdout=StringIO(), stderr=StringIO())
