@@ -12,6 +12,7 @@ from convmemory.conversations import ingest
 from convmemory.conversations.models import Conversation
 from convmemory.conversations.parts import part_text
 from convmemory.core.errors import EmbedderUnavailable, InvalidInput, NotFound, SwitchedOff
+from convmemory.embeddings.models import EmbeddingSpace
 from memory.context import build_memory_context
 from memory.recall import recall
 from search.adapters.conversations import index_conversation
@@ -175,10 +176,15 @@ def test_it_can_be_switched_off(settings: Any) -> None:
         recall(owner=make_user(), query="soft egg")
 
 
-def test_without_an_embedder_words_decide_and_a_note_says_so() -> None:
+@pytest.mark.parametrize(
+    "missing", ["search.retrieval.dense.query_embedding", "search.retrieval.prepared.active_space"]
+)
+def test_without_an_embedder_words_decide_and_a_note_says_so(missing: str) -> None:
     owner = make_user()
     indexed(owner)
-    with patch("search.retrieval.prepared.active_space", side_effect=EmbedderUnavailable("no model")):
+    if missing.endswith("active_space"):
+        EmbeddingSpace.objects.update(is_active=False)  # there is none yet, and its model cannot be had
+    with patch(missing, side_effect=EmbedderUnavailable("no model")):
         found = recall(owner=owner, query="metal primer for a gate")
     assert found.messages[0].turn_number == 1
     assert found.messages[0].question_opening
