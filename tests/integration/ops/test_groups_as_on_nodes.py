@@ -133,6 +133,7 @@ def test_every_scheduled_task_works(people: dict[str, int]) -> None:
     with maintenance():
         for function, _ in SCHEDULES.values():
             import_string(function)()
+        assert owners() == set(people.values())
 
 
 def test_work_that_a_dead_worker_left_is_given_back_in_its_group(people: dict[str, int]) -> None:
