@@ -36,7 +36,7 @@ test-browser:
 	$(BIN)/pytest tests/surfaces -m browser
 
 isolation: $(READY_DEV) ## Ask 10,000 random questions of every surface: nobody gets what is another's
-	ISOLATION_CASES=10000 $(BIN)/pytest tests/surfaces/test_isolation.py
+	ISOLATION_CASES=10000 $(BIN)/pytest tests/surfaces/test_isolation.py -o faulthandler_timeout=0
 
 lint: $(READY_DEV) ## Check style, types and layers
 	$(BIN)/ruff check .

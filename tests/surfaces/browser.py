@@ -9,11 +9,12 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import psutil
 import pytest
 from django.conf import settings
 from django.test import Client
@@ -35,6 +36,7 @@ ARGUMENTS = (
     "--no-first-run",
 )
 TIMEOUT_MS = 10_000
+VISIT_S = 600.0  # that a visit takes at most; the longest ones take one minute, or a few on a busy machine
 WIDTHS = (1440, 1024, 768, 390)
 """The widths of the windows that people have, in pixels."""
 
@@ -63,14 +65,18 @@ class Chromium:
     """One running browser; every visit gets a fresh profile."""
 
     def __init__(self, path: str) -> None:
+        self._path = path
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="browser")
         self._playwright: Playwright
         self._browser: Browser
-        self._thread.submit(self._start, path).result()
+        self._thread.submit(self._start).result()
 
-    def _start(self, path: str) -> None:
+    def _start(self) -> None:
         self._playwright = sync_playwright().start()
-        self._browser = self._playwright.chromium.launch(executable_path=path, args=list(ARGUMENTS))
+        self._launch()
+
+    def _launch(self) -> None:
+        self._browser = self._playwright.chromium.launch(executable_path=self._path, args=list(ARGUMENTS))
 
     def close(self) -> None:
         self._thread.submit(self._stop).result()
@@ -93,13 +99,18 @@ class Chromium:
     ) -> T:
         """Run `steps` on a page of the site at `address`; scripts that fail or are refused fail the test.
 
-        With a `visitor` the steps begin signed in on the page `at`, otherwise on an empty one.
+        With a `visitor` the steps begin signed in on the page `at`, otherwise on an empty one. A visit that hangs fails
+        after `VISIT_S`, and the next one gets a new browser: few of Playwright's calls have a timeout of their own.
         """
         session = session_of(visitor) if visitor else ""
         with all_answered():
-            return self._thread.submit(
+            visited = self._thread.submit(
                 self._visit, address, steps, session=session, at=at, size=(width, height), javascript=javascript
-            ).result()
+            )
+            if not wait([visited], VISIT_S).done:
+                _kill_browsers()
+                raise AssertionError(f"The visit hung for {VISIT_S:.0f} seconds.") from visited.exception(VISIT_S)
+            return visited.result()
 
     def _visit(
         self,
@@ -111,6 +122,8 @@ class Chromium:
         size: tuple[int, int],
         javascript: bool,
     ) -> T:
+        if not self._browser.is_connected():
+            self._launch()
         context = self._browser.new_context(
             base_url=address,
             viewport={"width": size[0], "height": size[1]},
@@ -136,6 +149,13 @@ class Chromium:
             context.close()
         assert not complaints, complaints
         return result
+
+
+def _kill_browsers() -> None:
+    """Whatever waits for them then fails, and says where it was."""
+    for process in psutil.Process().children(recursive=True):
+        if "chrom" in process.name():
+            process.kill()
 
 
 def _note(message: ConsoleMessage, complaints: list[str]) -> None:
