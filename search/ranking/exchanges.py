@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from search.ranking.late_interaction import PassageMatches
-from search.retrieval.candidates import ITEM_BITS, ItemKeys, Scores, are_among
+from search.retrieval.candidates import ITEM_BITS, ItemKeys, Scores, are_among, median
 from search.retrieval.features import Feature
 from search.sources import Utterance
 
@@ -89,12 +89,13 @@ def exchange_features(
     inside = are_among(homes, keys)
     own = _scores(matches, inside, np.searchsorted(keys, homes), len(keys))
     spread = max(float(own.max() - own.min()), LEAST_SPREAD)
+    middle = median(own)
     asked = _asked_before(keys, homes, matches, said)
     return {
-        Feature.ANSWERS: np.maximum(0, asked - np.median(own)) / spread,
+        Feature.ANSWERS: np.maximum(0, asked - middle) / spread,
         Feature.ANSWERS_QUESTION: _strictly(asked, own, spread) if is_question(text) else np.zeros_like(own),
         Feature.NAMED_SPEAKER: (
-            np.maximum(0, _of_speaker(keys, homes, matches, said) - np.median(own)) / spread
+            np.maximum(0, _of_speaker(keys, homes, matches, said) - middle) / spread
             if len(named) == 1
             else np.zeros_like(own)
         ),

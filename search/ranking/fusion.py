@@ -70,13 +70,12 @@ def diversify(scores: Scores, similarity: NDArray[np.float32], *, relevance: flo
     `scores` (n,) are scaled to 0..1 first; `similarity` (n, n) holds cosines. Source: Carbonell and
     Goldstein, 1998.
     """
-    scaled = scale(scores)
-    left = list(range(len(scores)))
+    gains = relevance * scale(scores)
     chosen: list[int] = []
     nearest = np.zeros(len(scores), np.float32)
-    while left:
-        gain = relevance * scaled[left] - (1 - relevance) * nearest[left]
-        best = left.pop(int(np.argmax(gain)))
+    for _ in range(len(scores)):
+        best = int(np.argmax(gains - (1 - relevance) * nearest))
         chosen.append(best)
+        gains[best] = -np.inf
         nearest = np.maximum(nearest, similarity[best])
     return np.array(chosen, dtype=np.int64)

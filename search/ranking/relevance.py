@@ -14,7 +14,7 @@ from convmemory.embeddings.spaces import embedder_for
 from search.ranking.calibration import Calibration, calibration_of
 from search.ranking.fusion import Order
 from search.ranking.rankers import long_share
-from search.retrieval.candidates import Scores
+from search.retrieval.candidates import Scores, median
 from search.retrieval.corpus import inverse_document_frequency
 from search.retrieval.features import Feature, FeatureTable
 from search.retrieval.prepared import PreparedQuery
@@ -129,7 +129,7 @@ def _height(column: Scores | None, first: int) -> tuple[float, float, float]:
         return 0.0, 0.0, 0.0
     highest = float(seen.max()) if len(seen) == len(column) else max(float(seen.max()), 0.0)
     of_first = float(column[first])
-    return highest, float(np.median(seen, overwrite_input=True)), 0.0 if np.isnan(of_first) else of_first
+    return highest, median(seen), 0.0 if np.isnan(of_first) else of_first
 
 
 def _of_words(query: PreparedQuery, table: FeatureTable, word_weights: Mapping[str, float]) -> dict[str, float]:
@@ -164,7 +164,7 @@ def _margin_over_named_speaker(table: FeatureTable) -> float:
     if named <= 0 or seen is None:
         return 0.0
     highest, lowest = float(np.nanmax(seen)), float(np.nanmin(seen))
-    return max(0.0, (highest - float(np.nanmedian(seen))) / max(highest - lowest, LEAST_SPREAD) - named)
+    return max(0.0, (highest - median(seen[~np.isnan(seen)])) / max(highest - lowest, LEAST_SPREAD) - named)
 
 
 def _column(table: FeatureTable, name: str, indices: Order) -> Scores:

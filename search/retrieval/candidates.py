@@ -81,3 +81,11 @@ def put_first(order: NDArray[np.int64], keys: ItemKeys, placed: Sequence[int]) -
     places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
     first = places[keys[places] == wanted]
     return np.concatenate([first, order[~np.isin(order, first)]])
+
+
+def median(values: Scores) -> float:
+    """The same as numpy's, which takes several times as long for a few hundred values."""
+    middle = len(values) // 2
+    if len(values) % 2:
+        return float(np.partition(values, middle)[middle])
+    return float(np.partition(values, (middle - 1, middle))[middle - 1 : middle + 1].mean())

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from search.ranking.fusion import best_few, best_first, fuse, scale
-from search.retrieval.candidates import item_keys, split_keys, spread
+from search.retrieval.candidates import item_keys, median, split_keys, spread
 
 NAN = float("nan")
 
@@ -57,3 +57,9 @@ def test_keys_hold_conversation_and_turn() -> None:
     keys = item_keys([7, 7, 8], [0, 12, 3])
     assert split_keys(keys) == ([7, 7, 8], [0, 12, 3])
     assert_array_equal(spread(keys, keys[1:2], array(5)), array(NAN, 5, NAN))
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 79, 80])
+def test_the_median_is_numpy_s(size: int) -> None:
+    values = np.random.default_rng(size).random(size).astype(np.float32)
+    assert median(values) == float(np.median(values))
