@@ -105,7 +105,7 @@ def test_the_parameters_there_are_are_named(program: Client, owner: User) -> Non
 
 
 def test_a_stranger_is_told_of_the_key_before_the_parameters() -> None:
-    problem_of(Client().get("/api/v1/conversations", {"agnet": "x"}), 401)
+    assert "key" in problem_of(Client().get("/api/v1/conversations", {"agnet": "x"}), 401)
 
 
 def test_bodies_that_cannot_be_read_are_problems(program: Client) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from search.ranking.fusion import best_few, best_first, fuse, scale
+from search.ranking.fusion import best_few, best_first, diversify, fuse, scale
 from search.retrieval.candidates import item_keys, median, split_keys, spread
 
 NAN = float("nan")
@@ -63,3 +63,9 @@ def test_keys_hold_conversation_and_turn() -> None:
 def test_the_median_is_numpy_s(size: int) -> None:
     values = np.random.default_rng(size).random(size).astype(np.float32)
     assert median(values) == float(np.median(values))
+
+
+@pytest.mark.parametrize(("relevance", "order"), [(1.0, [0, 1, 2]), (0.5, [0, 2, 1])])
+def test_an_item_similar_to_a_better_one_comes_later(relevance: float, order: list[int]) -> None:
+    similarity = np.array([[0, 1, 0], [1, 0, 0], [0, 0, 0]], np.float32)
+    assert diversify(array(1, 0.9, 0.5), similarity, relevance=relevance).tolist() == order
