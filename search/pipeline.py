@@ -113,10 +113,11 @@ def _with_notes(ranked: RankedItems, *notes: str) -> RankedItems:
 
 
 def _retrieve(owner_id: int, query: SearchQuery, pipeline: Pipeline) -> Retrieved:
-    """All candidates. The query is embedded while PostgreSQL searches for its words."""
+    """All candidates. The query is embedded while PostgreSQL looks up its words."""
     prepared = prepare_query(owner_id=owner_id, query=query)  # the first ever makes the space, in a transaction
     applying = [retriever for retriever in pipeline.retrievers if retriever.applies(prepared)]
     with pipelined():
+        prepared = prepared.with_words()
         with_moments = prepared.time is not None and len(prepared.text.text) >= LONG_CHARS
         pending_corpus = PendingCorpus(owner_id, query.filters.kinds, with_moments=with_moments)
         pending = [r.send(prepared, pending_corpus) for r in applying if not r.needs_vector]

@@ -3,8 +3,8 @@
 Also when each of its items was written, for a query that needs this of nearly all.
 """
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -18,13 +18,17 @@ from search.retrieval.candidates import Scores
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """The owner's sources: ids (sorted), number of items, words spoken, passages, and object ids."""
+    """The owner's sources: ids (sorted), number of items, words spoken, passages, and object ids.
+
+    `spoken_in` are the ids of those that contain texts in a language other than English, by language.
+    """
 
     sources: NDArray[np.int64]
     item_counts: NDArray[np.int64]
     lengths: NDArray[np.int64]
     passage_counts: NDArray[np.int64]
     objects: NDArray[np.int64]
+    spoken_in: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
     @property
     def items(self) -> int:
@@ -68,11 +72,22 @@ class PendingCorpus:
     def corpus(self) -> Corpus:
         """Waits for the row."""
         (found,) = self._pending.rows()
-        columns = [np.asarray(column or [], np.int64) for column in found]
+        *numbers, foreign, languages = found
+        columns = [np.asarray(column or [], np.int64) for column in numbers]
         order = np.argsort(columns[0])
-        return Corpus(*(column[order] for column in columns))
+        sources, items, lengths, passages, objects = (column[order] for column in columns)
+        return Corpus(sources, items, lengths, passages, objects, _by_language(foreign or [], languages or []))
 
     @cached_property
     def moments(self) -> tuple[Any, ...] | None:
         """Waits for the row; None if they are not wanted."""
         return self._pending_moments.rows()[0] if self._pending_moments is not None else None
+
+
+def _by_language(sources: Sequence[int], languages: Sequence[str]) -> dict[str, list[int]]:
+    """The sources by each of the languages of their texts, which are separated by blanks."""
+    found: dict[str, list[int]] = {}
+    for source, of_source in zip(sources, languages, strict=True):
+        for language in of_source.split():
+            found.setdefault(language, []).append(source)
+    return found

@@ -84,7 +84,8 @@ def _send_others_query(query: PreparedQuery) -> PendingQuery | None:
 
 def _send_matching_query(query: PreparedQuery) -> PendingQuery | None:
     """Send the query for the items that pass the filters on single items; None if there are no such filters."""
-    conditions, parameters = item_conditions(query.filters, query.text, query.languages)
+    languages = query.languages if query.text.operators else ()  # waited for only if they matter
+    conditions, parameters = item_conditions(query.filters, query.text, languages)
     if not conditions:
         return None
     statement = load_sql("search", "matching_items").replace("{filters}", " AND ".join(conditions))

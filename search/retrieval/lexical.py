@@ -19,7 +19,8 @@ from search.retrieval.candidates import ITEM_BITS, ItemKeys, item_keys
 from search.retrieval.corpus import Corpus, PendingCorpus, inverse_document_frequency
 from search.retrieval.eligibility import Eligibility, PendingEligibility
 from search.retrieval.features import LEXICAL
-from search.retrieval.prepared import PreparedQuery, QueryWord
+from search.retrieval.prepared import PreparedQuery
+from search.retrieval.query_words import QueryWord
 from search.retrieval.retriever import Candidates
 from search.retrieval.word_scores import RANKS, Ints, WordCounts, joined_counts, word_features
 
@@ -48,35 +49,25 @@ class LexicalRetriever:
     def applies(self, query: PreparedQuery) -> bool:
         return True  # a search by meaning alone needs the weights of the words, too
 
-    def send(self, query: PreparedQuery, corpus: PendingCorpus) -> "PendingWords":
-        terms = _terms(query.words)
-        columns = {home for name, (home, _) in SCOPE_COLUMNS.items() if name in query.scope} if terms else set()
+    def send(self, query: PreparedQuery, corpus: PendingCorpus) -> "PendingPostings":
+        columns = {home for name, (home, _) in SCOPE_COLUMNS.items() if name in query.scope}
         digests = {column: send_digest_query(query.owner_id, HOMES[column]) for column in sorted(columns)}
-        return PendingWords(
-            terms,
-            digests,
-            PendingEligibility(query),
-            PendingQuery(load_sql("search", "sources_by_language"), {"owner": query.owner_id})
-            if query.languages
-            else None,
-        )
+        return PendingPostings(digests, PendingEligibility(query))
 
 
 @dataclass(frozen=True, slots=True)
-class PendingWords:
-    """The forms of each term, the digests of the owner's postings by column, the filters, and which sources contain
-    texts in which language: None if all are in English."""
+class PendingPostings:
+    """The queries for the digests of the owner's postings by column, and for the filters, already sent."""
 
-    terms: Mapping[str, Forms]
     digests: Mapping[str, PendingQuery]
     eligibility: PendingEligibility
-    sources_by_language: PendingQuery | None
 
     def read(self, query: PreparedQuery, corpus: Corpus) -> Candidates:
         """For a search by meaning, only the weights of the words."""
-        found = self._counts(query)
+        terms = _terms(query.words)
+        found = self._counts(query, terms, corpus.spoken_in) if terms else WordCounts.nothing()
         weights = inverse_document_frequency(found.items_by_term, max(corpus.items, len(found.keys)))
-        idf = dict(zip(self.terms, weights.tolist(), strict=True))
+        idf = dict(zip(terms, weights.tolist(), strict=True))
         word_weights = _word_weights(query.words, idf, corpus.items)
         if query.mode == "semantic" and query.space is not None:
             return Candidates(word_weights=word_weights)
@@ -86,21 +77,25 @@ class PendingWords:
         wide_keys, features = word_features(found, weights, corpus)
         return Candidates(found.keys, wide_keys, features, unseen=0.0, word_weights=word_weights)
 
-    def _counts(self, query: PreparedQuery) -> WordCounts:
-        """How often each eligible item contains each term; sources that are not packed yet take another statement."""
+    def _counts(
+        self, query: PreparedQuery, terms: Mapping[str, Forms], spoken_in: Mapping[str, Sequence[int]]
+    ) -> WordCounts:
+        """How often each eligible item contains each term; sources that are not packed yet take another statement.
+
+        `spoken_in` are the sources with texts in languages other than English.
+        """
         answers = {column: pending.rows()[0] for column, pending in self.digests.items()}
         eligibility = self.eligibility.read()
-        spoken_in = dict(self.sources_by_language.rows()) if self.sources_by_language else {}
         found = []
         for column, (count, digest, unpacked) in answers.items():
             letters = _letters(column, query.scope)
             postings = current_postings(query.owner_id, HOMES[column], (count, digest)) or NOTHING
             packed = eligibility.without(unpacked or [])
-            found.append(_packed_counts(postings, list(self.terms.values()), spoken_in, letters, packed))
+            found.append(_packed_counts(postings, list(terms.values()), spoken_in, letters, packed))
             if unpacked:
-                rows = PendingQuery(*unpacked_statement(column, list(self.terms), query, unpacked)).rows()
+                rows = PendingQuery(*unpacked_statement(column, list(terms), query, unpacked)).rows()
                 found.append(_ranked_counts(rows, eligibility))
-        return joined_counts(found, len(self.terms))
+        return joined_counts(found, len(terms))
 
 
 def _letters(column: str, scope: frozenset[str]) -> str:

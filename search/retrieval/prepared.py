@@ -1,19 +1,14 @@
 """A query prepared once for every stage of a search: its owner, its words, its filters, its vectors.
 
-The vectors are added after the query for its words has been sent (`dense.py`): PostgreSQL works on that while the query
-is embedded.
+Its words are looked up (`query_words.py`) while it is embedded (`dense.py`): reading them waits for PostgreSQL.
 """
 
 import logging
-from collections import Counter
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from convmemory.conversations.reading import EVERYTHING, Filters
 from convmemory.core.errors import EmbedderUnavailable
-from convmemory.core.sql import PendingQuery, load_sql, pipelined
-from convmemory.core.text import storable
 from convmemory.embeddings.embedder import TokenEmbedding, Vector
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space, read_space, send_active_space_query
@@ -21,23 +16,11 @@ from search.query import DEFAULT_SCOPE, SearchQuery, kinds_in, shown_kinds_in
 from search.query_text import QueryText
 from search.ranking.times.reading import TimeReading
 from search.retrieval.candidates import ItemKeys, split_keys
+from search.retrieval.query_words import PendingQueryWords, QueryWord
 from search.sources import registered
 from search.vectors.passages import KINDS, vector_text
-from search.vectors.texts import searchable
-
-MIN_STOP_WORDS = 2  # of a language, that show that a query is in it
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class QueryWord:
-    """A word of the query as written, and its lexeme in the index; `also` gives it by language for other texts."""
-
-    written: str
-    lexeme: str
-    is_stop_word: bool
-    also: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +36,22 @@ class PreparedQuery:
     by_distance: bool = False
     scope: frozenset[str] = DEFAULT_SCOPE
     filters: Filters = EVERYTHING
-    words: tuple[QueryWord, ...] = ()
-    languages: tuple[str, ...] = ()  # of the owner's texts, beside English
     space: EmbeddingSpace | None = None
     embedding: TokenEmbedding | None = None
     vector_text: str = field(default="", repr=False)
     notes: tuple[str, ...] = ()
     time: TimeReading | None = None
+    pending_words: PendingQueryWords | None = field(default=None, repr=False)
+
+    @property
+    def words(self) -> tuple[QueryWord, ...]:
+        """Waits for them the first time; none if they were not looked up."""
+        return self.pending_words.words if self.pending_words else ()
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """Of the owner's texts, besides English; known with the words."""
+        return self.pending_words.languages if self.pending_words else ()
 
     @property
     def passage_kinds(self) -> list[int]:
@@ -96,6 +88,10 @@ class PreparedQuery:
         assert self.embedding is not None
         return self.embedding.vector
 
+    def with_words(self) -> "PreparedQuery":
+        """The query with its words, for which PostgreSQL is asked now."""
+        return replace(self, pending_words=PendingQueryWords(self.owner_id, self.text.text, self.filters.kinds))
+
     def with_embedding(self, embedding: TokenEmbedding) -> "PreparedQuery":
         """The query with its vectors, which belong to its space."""
         return replace(self, embedding=embedding, vector_text=vector_text(embedding.vector))
@@ -113,13 +109,8 @@ class PreparedQuery:
 
 
 def prepare_query(*, owner_id: int, query: SearchQuery) -> PreparedQuery:
-    """The query with its words, and the space that it will be embedded in. One round trip to the database for both."""
+    """The query with the space that it will be embedded in; the first ever makes that space. One query."""
     by_vectors = query.mode != "full_text"
-    with pipelined():
-        pending_words = _send_words_query(owner_id, query)
-        pending_space = send_active_space_query() if by_vectors else None
-        words, languages = _read_words(pending_words)
-        space = read_space(pending_space) if pending_space else None
     prepared = PreparedQuery(
         owner_id=owner_id,
         text=query.parsed,
@@ -127,42 +118,13 @@ def prepare_query(*, owner_id: int, query: SearchQuery) -> PreparedQuery:
         by_distance=query.by_distance,
         scope=query.scope,
         filters=query.filters,
-        words=words,
-        languages=languages,
-        space=space,
+        space=read_space(send_active_space_query()) if by_vectors else None,
         time=query.time,
         notes=(query.time.note,) if query.time and query.time.note else (),
     )
-    if space or not by_vectors:
+    if prepared.space or not by_vectors:
         return prepared
     try:
         return replace(prepared, space=active_space())
     except EmbedderUnavailable as error:
         return prepared.by_words_only(error)
-
-
-def _send_words_query(owner_id: int, query: SearchQuery) -> PendingQuery:
-    parameters: dict[str, Any] = {
-        "owner": owner_id,
-        "kinds": sorted(query.filters.kinds),
-        "text": searchable(storable(query.parsed.text)),
-    }
-    return PendingQuery(load_sql("search", "query_words"), parameters, keeps_plan=True)
-
-
-def _read_words(pending: PendingQuery) -> tuple[tuple[QueryWord, ...], tuple[str, ...]]:
-    """The words in the order of the query, and the languages besides English of the owner's sources of these kinds."""
-    rows = pending.rows()
-    language = _language_of_query([row[4] for row in rows], in_english=sum(row[2] for row in rows))
-    words = (
-        QueryWord(written, lexeme, in_english or language in stop_word_in, dict(zip(spoken, also, strict=False)))
-        for written, lexeme, in_english, also, stop_word_in, spoken in rows  # `also` is empty of what is no word
-    )
-    return tuple(words), tuple(rows[0][5]) if rows else ()
-
-
-def _language_of_query(stop_word_in: Sequence[Sequence[str]], *, in_english: int) -> str:
-    """The language in which most of the words are stop words; "" if that is English or a single word would decide."""
-    counts = Counter(language for languages in stop_word_in for language in languages)
-    (language, count), *_ = counts.most_common(1) or [("", 0)]
-    return language if count >= MIN_STOP_WORDS and count > in_english else ""

@@ -52,7 +52,8 @@ class Retriever(Protocol):
         """Whether it can find anything in the query's scope and mode."""
 
     def send(self, query: PreparedQuery, corpus: PendingCorpus) -> PendingCandidates:
-        """Send its queries. Only a retriever that needs the vector may read `corpus` here."""
+        """Send its queries. Only a retriever that needs the vector may read `corpus` or the query's words here: others
+        would keep the model waiting."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,13 @@
--- How many items, words and passages each of the owner's sources of some kinds has, and their object ids.
+-- How many items, words and passages each of the owner's sources of some kinds has, and their object ids; those that
+-- contain texts in languages other than English, and these.
 SELECT
     array_agg(s.id),
     array_agg(s.item_count),
     array_agg(s.spoken_length),
     array_agg(coalesce(i.passages, 0)),
-    array_agg(s.object_id)
+    array_agg(s.object_id),
+    array_agg(s.id) FILTER (WHERE s.languages <> ''),
+    array_agg(s.languages) FILTER (WHERE s.languages <> '')
 FROM search_source AS s
 LEFT JOIN search_sourceindex AS i
     ON i.source_id = s.id AND i.space_id = (SELECT id FROM embeddings_embeddingspace WHERE is_active)
