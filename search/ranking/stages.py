@@ -12,8 +12,9 @@ from convmemory.core.sql import pipelined
 from search.options import SearchOptions
 from search.ranking.diversity import PendingItemVectors, with_diverse_top
 from search.ranking.fusion import Order, best_few, best_first
-from search.ranking.in_time import date_features, in_order_of_time, read_moments
+from search.ranking.in_time import date_features, in_order_of_time
 from search.ranking.late_features import with_late_features
+from search.ranking.moments import read_moments
 from search.ranking.rankers import BlendedRanker, LinearRanker, Ranker
 from search.ranking.relevance import Relevance, relevance_of
 from search.ranking.weights import weights_of

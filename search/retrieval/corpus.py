@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from django.utils import timezone
 from numpy.typing import NDArray
 
 from convmemory.core.sql import PendingQuery, load_sql
@@ -52,8 +51,7 @@ def inverse_document_frequency(found_in: NDArray[np.int64], documents: int) -> S
 
 def send_moments_query(owner_id: int) -> PendingQuery:
     """Send the query for when all items were written, an index-only scan: several times as fast if many are needed."""
-    parameters: dict[str, Any] = {"owner": owner_id, "zone": timezone.get_current_timezone_name()}
-    return PendingQuery(load_sql("search", "owner_moments"), parameters)
+    return PendingQuery(load_sql("search", "owner_moments"), {"owner": owner_id})
 
 
 class PendingCorpus:

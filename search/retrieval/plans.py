@@ -121,7 +121,7 @@ def postings_plan(owner_id: int) -> str:
 
 def moments_plan(owner_id: int) -> str:
     """The plan of the query for when all of an owner's items were written."""
-    parameters: dict[str, object] = {"owner": owner_id, "zone": "UTC"}
+    parameters: dict[str, object] = {"owner": owner_id}
     forbidden = ["enable_seqscan", "enable_bitmapscan"]
     return plan_of(load_sql("search", "owner_moments"), parameters, forbidden, owner_id=owner_id)
 

@@ -60,7 +60,7 @@ class Retriever(Protocol):
 class Retrieved:
     """All candidates in one table, the idf of the query's words, and the query as it was searched for.
 
-    `moments` says when all of the owner's items were written, if that was read ahead (`search/ranking/in_time.py`).
+    `moments` says when all of the owner's items were written, if that was read ahead (`search/ranking/moments.py`).
     """
 
     query: PreparedQuery

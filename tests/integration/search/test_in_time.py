@@ -22,7 +22,7 @@ from search.adapters.conversations import index_conversation
 from search.models import Source
 from search.pipeline import LONG_CHARS, rank_items
 from search.query_text import QueryText
-from search.ranking.in_time import MISSING, read_moments
+from search.ranking.moments import MISSING, read_moments
 from search.retrieval.candidates import item_keys
 from search.retrieval.features import Feature
 from search.retrieval.prepared import PreparedQuery
@@ -191,7 +191,7 @@ def test_moments_are_the_same_whether_all_or_some_items_are_read(owner: User, zo
     with timezone.override(zone):
         whole, some = (read_moments(query, keys, item_count=count) for count in (len(keys), 1000))
         part = read_moments(query, keys[2:4], item_count=3)
-    np.testing.assert_array_equal(whole.days, some.days)
+    np.testing.assert_array_equal(whole.days(), some.days())
     np.testing.assert_array_equal(whole.seconds, some.seconds)
     assert whole.seconds[-1] == MISSING
     np.testing.assert_array_equal(part.seconds, whole.seconds[2:4])
