@@ -26,6 +26,7 @@ class QueryStems:
         rarest = max(weights.values(), default=0.0)
         stems = {stem(word): weight for word, weight in weights.items()}
         self._telling = {word: weight for word, weight in stems.items() if weight >= rarest * STOP_SHARE}
+        self._initials = {word[:1] for word in self._telling}
         self._total = sum(weights.values()) or 1.0
         self._phrases = [found for phrase in phrases if (found := [stem for stem, _ in _stems_with_places(phrase)])]
 
@@ -45,8 +46,9 @@ class QueryStems:
         """The share of the query's weight that the text contains."""
         lower = text.lower()
         if not any(word in lower for word in self._telling):
-            return 0.0  # a stem is how its word begins, and most texts hold none
-        held = stems_of(lower).keys()
+            return 0.0  # most texts hold none, and a stem is how its word begins
+        likely = (word for word in set(_WORD.findall(lower)) if word[0] in self._initials)
+        held = {*map(stem, likely), *pairs_of(lower)}
         return sum(weight for word, weight in self._telling.items() if word in held) / self._total
 
     def phrases_in(self, text: str) -> int:
@@ -114,7 +116,7 @@ def stems_of(text: str) -> Counter[str]:
 
 
 def stem(word: str) -> str:
-    """A rough stem of a lower-case word, of at most its beginning: for marking, and for comparing messages."""
+    """A rough stem of a lower-case word, always its beginning: for marking, and for comparing messages."""
     return _stem(word[:MAX_WORD_CHARS])
 
 
