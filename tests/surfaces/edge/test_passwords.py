@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from typing import Any
 
 import httpx2
@@ -15,6 +16,7 @@ from django.contrib.auth.models import User
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import connection
+from django.db.models import F
 from django.test import Client
 from pytest_django import Settings
 
@@ -22,6 +24,7 @@ from convmemory.ops.runtime.first_start import create_admin
 from convmemory.sign_in import hashing
 from convmemory.sign_in.attempts import PAIR
 from convmemory.sign_in.hashing import HashingBusy, HashingPool
+from convmemory.sign_in.models import PasswordFailures
 from tests.factories import make_user
 from tests.support import asgi_server
 
@@ -30,6 +33,7 @@ pytestmark = pytest.mark.django_db
 POOLED = ["convmemory.sign_in.hashing.PooledHasher"]
 RIGHT, WRONG = "correct horse", "battery staple"
 TRIES = PAIR.free + 1
+PROLONGED_S = 300
 
 Form = Callable[[Client, str], Any]
 FORMS: dict[str, Form] = {
@@ -57,15 +61,23 @@ def client_for(form: str, user: User) -> Client:
     return client
 
 
+def prolong_pauses() -> None:
+    """The first pause takes a second, which a busy machine may need for a page."""
+    has_pause = PasswordFailures.objects.filter(paused_until__gt=F("last_failed_at"))
+    has_pause.update(paused_until=F("paused_until") + timedelta(seconds=PROLONGED_S))
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_wrong_passwords_are_followed_by_a_pause(ada: User, form: str) -> None:
     client, post = client_for(form, ada), FORMS[form]
     answers = [post(client, WRONG) for _ in range(TRIES)]
     assert {answer.status_code for answer in answers} <= {200, 422}
+    prolong_pauses()
     paused = post(client, RIGHT)
     assert paused.status_code == 429
-    assert paused.headers["Retry-After"] == "1"
-    assert "Too many wrong passwords. Wait 1 seconds" in paused.content.decode()
+    wait_s = int(paused.headers["Retry-After"])
+    assert 0 < wait_s <= PROLONGED_S + 1
+    assert f"Too many wrong passwords. Wait {wait_s} seconds" in paused.content.decode()
     ada.refresh_from_db()
     assert ada.check_password(RIGHT)
 
@@ -89,8 +101,10 @@ def test_names_that_nobody_has_are_answered_like_others(ada: User) -> None:
     texts = []
     for name in ("ada", "nobody"):
         client = Client(REMOTE_ADDR=f"192.0.2.{len(name)}")
-        answers = [client.post("/login", {"username": name, "password": WRONG}) for _ in range(TRIES + 1)]
-        texts.append([(a.status_code, re.sub('value="[^"]*"', "", a.content.decode())) for a in answers])
+        answers = [client.post("/login", {"username": name, "password": WRONG}) for _ in range(TRIES)]
+        prolong_pauses()
+        answers.append(client.post("/login", {"username": name, "password": WRONG}))
+        texts.append([(a.status_code, re.sub(r'value="[^"]*"|\d+ seconds', "", a.content.decode())) for a in answers])
     assert texts[0] == texts[1]
     assert texts[0][-1][0] == 429
 
