@@ -20,4 +20,14 @@
     event.preventDefault();
     form.requestSubmit();
   });
+
+  /* Ctrl K before the palette's script is there: that opens it as soon as it runs. All scripts have run by the time that
+     the page is complete. */
+  const remember = (event) => {
+    if (event.key.toLowerCase() !== "k" || !(event.ctrlKey || event.metaKey) || event.altKey || event.shiftKey) return;
+    event.preventDefault();
+    document.documentElement.dataset.paletteWanted = "";
+  };
+  document.addEventListener("keydown", remember);
+  document.addEventListener("DOMContentLoaded", () => document.removeEventListener("keydown", remember));
 })();

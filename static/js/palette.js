@@ -110,4 +110,6 @@
       event.target.close(); // beside the dialog, on its backdrop
     }
   });
+
+  if (palette() && "paletteWanted" in document.documentElement.dataset) open(); // see early.js
 })();

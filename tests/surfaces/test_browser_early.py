@@ -40,6 +40,24 @@ def test_a_query_typed_before_the_scripts_is_searched(
     visit(steps)
 
 
+def test_the_palette_opens_though_its_key_was_pressed_before_the_scripts_were_there(
+    visit: Callable[..., None],
+) -> None:
+    def steps(page: Page) -> None:
+        dialog = page.get_by_role("dialog", name="Go anywhere")
+        with held(page, is_deferred_script) as scripts:
+            page.goto(page.url, wait_until="commit")
+            expect(page.get_by_role("searchbox")).to_be_visible()
+            page.keyboard.press("Control+k")
+            expect(dialog).to_be_hidden()
+        assert scripts
+        expect(dialog).to_be_visible()
+        page.keyboard.press("Control+k")
+        expect(dialog).to_be_hidden()
+
+    visit(steps)
+
+
 def test_enter_before_the_scripts_searches_as_a_plain_form(visit: Callable[[Steps], None]) -> None:
     def steps(page: Page) -> None:
         with held(page, is_deferred_script):
