@@ -8,11 +8,12 @@ import gc
 import time
 from collections.abc import Callable, Iterator
 from functools import lru_cache
+from itertools import pairwise
 
 SIZES = (1_000, 10_000, 100_000)
 MAX_RATIO = 20
 FLOOR_S = 0.004  # what is quicker than that counts as this: clocks are coarse
-TRIES = 8  # on a busy machine only the best of several times says something
+TRIES = 8  # on a busy machine only the best of several pairs says something
 
 UNITS = (
     *(" ", "a", "A", "7", "é", "中", "`", "\n", "\t", "[", "(", "{", "*", "_", "~", '"', "'", "<", ">", "&", "\\", "|"),
@@ -69,16 +70,10 @@ def assert_linear(function: Callable[[str], object], *, units: tuple[str, ...] =
 
     `units` names the texts that are looked at, where a function takes too long for all of them.
     """
-    by_size = [_texts(size, units) for size in SIZES]
-    for name in by_size[0]:
-        before = FLOOR_S
-        for texts in by_size:
-            limit = MAX_RATIO * before
-            now = _least_time(function, texts[name], limit)
-            assert now < limit or texts is by_size[0], (
-                f"{name}: {now:.3f} s for {len(texts[name])} after {before:.3f} s"
-            )
-            before = max(now, FLOOR_S)
+    for smaller, larger in pairwise(_texts(size, units) for size in SIZES):
+        for name in smaller:
+            before, now = _times_of_both(function, smaller[name], larger[name])
+            assert now < MAX_RATIO * before, f"{name}: {now:.3f} s for {len(larger[name])} after {before:.3f} s"
 
 
 @lru_cache(maxsize=2 * len(SIZES))
@@ -87,20 +82,24 @@ def _texts(size: int, units: tuple[str, ...]) -> dict[str, str]:
     return {name: text for name, text in hostile_texts(size) if units is UNITS or name in names}
 
 
-def _least_time(function: Callable[[str], object], text: str, limit: float) -> float:
-    """CPU seconds of a call; of the best of several where the first one is above the limit.
+def _times_of_both(function: Callable[[str], object], smaller: str, larger: str) -> tuple[float, float]:
+    """CPU seconds of two calls, one right after the other, because a machine's speed may change; where the second takes
+    too long, of the best of several such pairs."""
+    found = []
+    for _ in range(TRIES):
+        before, now = max(_time_of(function, smaller), FLOOR_S), _time_of(function, larger)
+        found.append((before, now))
+        if now < MAX_RATIO * before:
+            break
+    return min(found, key=lambda times: times[1] / times[0])
 
-    The garbage collector rests meanwhile: how often it walks through everything depends on what else is alive.
-    """
-    best = float("inf")
+
+def _time_of(function: Callable[[str], object], text: str) -> float:
+    """The garbage collector rests meanwhile: how often it walks through everything depends on what else is alive."""
     gc.disable()
     try:
-        for _ in range(TRIES):
-            start = time.process_time()
-            function(text)
-            best = min(best, time.process_time() - start)
-            if best < limit:
-                break
+        start = time.process_time()
+        function(text)
+        return time.process_time() - start
     finally:
         gc.enable()
-    return best
