@@ -77,7 +77,8 @@ def _unpacked(columns: Columns) -> tuple[ItemKeys, Ints]:
 def days_in(zone: tzinfo, seconds: Ints) -> Ints:
     """The days of some moments in a time zone, counted from 1970-01-01.
 
-    The zone is asked for the beginning and the end of each day in UTC; for each moment only where it changes between.
+    The zone is asked for its offset at the beginning and the end of each day in UTC, and for each moment only on a day
+    on which the offset changes.
     """
     days, place = np.unique(seconds // DAY_S, return_inverse=True)
     first, last = (_offsets(zone, ends)[place] for ends in (days * DAY_S, (days + 1) * DAY_S))
@@ -88,7 +89,8 @@ def days_in(zone: tzinfo, seconds: Ints) -> Ints:
 
 
 def _offsets(zone: tzinfo, seconds: Ints) -> Ints:
-    """How far the zone's clocks are ahead of UTC, in seconds; before 1900 and after 2200 as in these years."""
+    """How far the zone's clocks are ahead of UTC at these moments, in seconds; outside of the years from 1900 to 2199
+    as at the nearer end of these."""
     moments = (datetime.fromtimestamp(second, zone) for second in seconds.clip(_EARLIEST_S, _LATEST_S).tolist())
     offsets = (moment.utcoffset() for moment in moments)
     return np.array([offset.total_seconds() if offset else 0 for offset in offsets], np.int64)

@@ -95,7 +95,13 @@ def test_reading_twice_finds_the_same_names(original: Path) -> None:
 @pytest.mark.parametrize("tenth", range(10))
 def test_a_truncated_file_yields_its_beginning_or_a_reason(original: Path, tenth: int, tmp_path: Path) -> None:
     data = original.read_bytes()
-    keys_of(copied(original, tmp_path, data[: len(data) * tenth // 10]))
+    whole = keys_of(copied(original, tmp_path, data))
+    beginning = keys_of(copied(original, tmp_path, data[: len(data) * tenth // 10]))
+    if original.suffix == ".jsonl":
+        for name, keys in beginning.items():
+            # What was queued may be sent further on, and then has the key of that message.
+            sent, of_whole = ([key for key in some if not key.startswith("queue:")] for some in (keys, whole[name]))
+            assert sent == of_whole[: len(sent)]
 
 
 @pytest.mark.parametrize("seed", range(5))

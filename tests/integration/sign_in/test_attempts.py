@@ -113,6 +113,7 @@ def test_a_right_password_after_the_pause_is_right(ada: User) -> None:
     succeed(ada, ELSEWHERE)
     for _ in range(PAIR.free):
         fail("ada", ELSEWHERE)  # forgotten, and the address known
+    assert KnownAddress.objects.filter(owner=ada).count() == 1
 
 
 def test_a_known_address_guesses_no_faster_than_others(ada: User) -> None:
