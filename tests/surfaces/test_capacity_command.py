@@ -9,7 +9,7 @@ from django.db import connection
 
 from convmemory.embeddings.spaces import active_space
 from convmemory.ops.benchmarks import capacity
-from convmemory.ops.benchmarks.synthetic import TextMaker, VectorMaker, fill_turns
+from convmemory.ops.benchmarks.synthetic import TextMaker, TurnShape, VectorMaker, fill_turns
 from tests.factories import make_user
 
 pytestmark = pytest.mark.django_db
@@ -38,7 +38,7 @@ def test_what_is_measured_here_is_said_and_used(monkeypatch: pytest.MonkeyPatch)
         cursor.execute("TRUNCATE search_passage CASCADE")
     fill_turns(
         owner=make_user(), space=space, turns=100, maker=TextMaker(), vectors=VectorMaker(space.dimensions),
-        passages_per_turn=4,
+        shape=TurnShape(passages=4),
     )  # fmt: skip
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE search_passage")

@@ -28,7 +28,7 @@ from convmemory.conversations.reading import EVERYTHING, Filters, messages_of_tu
 from convmemory.core.acting import acting_for, schema_owner
 from convmemory.embeddings.cache import query_vector
 from convmemory.embeddings.spaces import active_space, embedder_for
-from convmemory.ops.benchmarks.synthetic import TextMaker, VectorMaker, fill_turns, messages
+from convmemory.ops.benchmarks.synthetic import AGENTS_TURN, TextMaker, TurnShape, VectorMaker, fill_turns, messages
 from search import vector_index
 from search.adapters.conversations import index_conversation
 from search.adapters.messages import items_of
@@ -170,7 +170,7 @@ def bench_search(turns: int = 20_000) -> list[Figure]:
     maker = TextMaker()
     space = active_space()
     vectors = VectorMaker(space.dimensions)
-    fill_turns(owner=owner, space=space, turns=turns, maker=maker, vectors=vectors, passages_per_turn=4)
+    fill_turns(owner=owner, space=space, turns=turns, maker=maker, vectors=vectors, shape=TurnShape(passages=4))
     vector_index.ensure_passage_index(space)
     refresh_statistics()
     figures = [Figure("embedding a query, p50", percentile(_query_ms(owner, maker), 50), "ms")]
@@ -183,14 +183,12 @@ def bench_search(turns: int = 20_000) -> list[Figure]:
 
 
 def bench_long() -> list[Figure]:
-    """Questions of fifty words over turns of 760, as coding agents have them: a pasted error, a task."""
+    """Questions of fifty words over turns of 750 in 24 messages, as coding agents have them: a pasted error, a task."""
     figures = []
     for turns, goal in ((1_900, "< 40"), (20_000, "< 60")):
         owner, maker, space = scratch_user(f"bench-long-{turns}"), TextMaker(), active_space()
         vectors = VectorMaker(space.dimensions)
-        fill_turns(
-            owner=owner, space=space, turns=turns, maker=maker, vectors=vectors, passages_per_turn=4, answer_words=745
-        )
+        fill_turns(owner=owner, space=space, turns=turns, maker=maker, vectors=vectors, shape=AGENTS_TURN)
         refresh_statistics()
         started = time.perf_counter()
         search(caller=owner, query=SearchQuery(text=maker.question(50)))

@@ -10,7 +10,14 @@ from convmemory.documents.models import Document, Section
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space
 from convmemory.ops.benchmarks.bench import QUERIES, Figure, percentile, refresh_statistics, scratch_user, timed_s
-from convmemory.ops.benchmarks.synthetic import SyntheticPassage, TextMaker, VectorMaker, fill_turns, store_vectors
+from convmemory.ops.benchmarks.synthetic import (
+    SyntheticPassage,
+    TextMaker,
+    TurnShape,
+    VectorMaker,
+    fill_turns,
+    store_vectors,
+)
 from search import vector_index
 from search.adapters.documents import facts_of, item_of
 from search.document_search import TURNS_ALONE, search_documents
@@ -29,9 +36,8 @@ def bench_documents() -> list[Figure]:
     speaker, reader = scratch_user("bench-turns"), scratch_user("bench-documents")
     space, maker = active_space(), TextMaker()
     vectors = VectorMaker(space.dimensions)
-    fill_turns(
-        owner=speaker, space=space, turns=ITEMS, maker=maker, vectors=vectors, passages_per_turn=PASSAGES_PER_ITEM
-    )
+    shape = TurnShape(passages=PASSAGES_PER_ITEM)
+    fill_turns(owner=speaker, space=space, turns=ITEMS, maker=maker, vectors=vectors, shape=shape)
     fill_documents(owner=reader, space=space, sections=ITEMS, maker=maker, vectors=vectors)
     vector_index.ensure_passage_index(space)
     refresh_statistics()

@@ -107,6 +107,24 @@ class VectorMaker:
         return unit
 
 
+@dataclass(frozen=True, slots=True)
+class TurnShape:
+    """The size of a synthetic turn: a question, and an answer of some words in one message or in several.
+
+    Its passages are spread evenly over its messages, its own vector is that of some chunks.
+    """
+
+    passages: int = PASSAGES_PER_TURN
+    answer_words: int = 60
+    messages: int = 1
+    chunks: int = 1
+
+
+SHORT_TURN = TurnShape()
+AGENTS_TURN = TurnShape(passages=24, answer_words=736, messages=24, chunks=6)
+"""As a coding agent's: each of its many messages says little."""
+
+
 def fill_turns(
     *,
     owner: User,
@@ -114,31 +132,45 @@ def fill_turns(
     turns: int,
     maker: TextMaker,
     vectors: VectorMaker,
-    passages_per_turn: int = PASSAGES_PER_TURN,
-    answer_words: int = 60,
+    shape: TurnShape = SHORT_TURN,
 ) -> None:
     """Give `owner` this many indexed turns, twenty to a conversation."""
     for first in range(0, turns, TURNS_PER_CONVERSATION):
         count = min(TURNS_PER_CONVERSATION, turns - first)
         conversation = _conversation(owner, count, maker, f"{owner.pk}-{first}")
-        texts = {number: _turn(number, maker, answer_words) for number in range(count)}
-        questions = [
-            Message(
-                owner=owner, conversation=conversation, position=number, turn_number=number,
-                role="user", is_real_user=True,
-                parts=[{"type": "text", "text": texts[number].heading}], content_hash=content_hash(str(number)),
-            )
+        texts = [_texts(maker, shape) for _ in range(count)]
+        stored = Message.objects.bulk_create(
+            _message(conversation, number, place, texts[number][place], shape)
             for number in range(count)
-        ]  # fmt: skip
-        Message.objects.bulk_create(questions)
-        source = _source(conversation, sum(text.length for text in texts.values()))
-        store_documents(source, texts)
+            for place in range(shape.messages)
+        )
+        documents = {number: _turn(number, maker, of_turn, shape) for number, of_turn in enumerate(texts)}
+        source = _source(conversation, sum(text.length for text in documents.values()))
+        store_documents(source, documents)
+        per_message = shape.passages // shape.messages
         passages = [
-            SyntheticPassage(message.pk, number, 0, SPOKEN[place % 2])
-            for number, message in enumerate(questions)
-            for place in range(passages_per_turn)
+            SyntheticPassage(message.pk, message.turn_number or 0, 0, SPOKEN[place % 2])
+            for message in stored
+            for place in range(per_message)
         ]
-        store_vectors(source, space, passages, vectors)
+        store_vectors(source, space, passages, vectors, chunks=shape.chunks)
+
+
+def _texts(maker: TextMaker, shape: TurnShape) -> list[str]:
+    """The texts of a turn's messages, of which the first is the question.
+
+    A turn of a single message has its answer in the index alone.
+    """
+    answers = shape.messages - 1
+    return [maker.text(15), *(maker.text(shape.answer_words // answers) for _ in range(answers))]
+
+
+def _message(conversation: Conversation, number: int, place: int, text: str, shape: TurnShape) -> Message:
+    return Message(
+        owner_id=conversation.owner_id, conversation=conversation, position=number * shape.messages + place,
+        turn_number=number, role="assistant" if place else "user", is_real_user=not place,
+        parts=[{"type": "text", "text": text}], content_hash=content_hash(f"{number}-{place}"),
+    )  # fmt: skip
 
 
 def _conversation(owner: User, turns: int, maker: TextMaker, source_id: str) -> Conversation:
@@ -156,17 +188,23 @@ def _source(conversation: Conversation, spoken_length: int) -> Source:
     return source
 
 
-def _turn(number: int, maker: TextMaker, answer_words: int) -> ItemTexts:
-    question, answer = maker.text(15), maker.text(answer_words)
+def _turn(number: int, maker: TextMaker, texts: Sequence[str], shape: TurnShape) -> ItemTexts:
+    question, *answers = texts
+    answer = " ".join(answers) or maker.text(shape.answer_words)
     lexical = {"A": question, "B": answer, "C": maker.text(20), "D": maker.text(40)}
     return ItemTexts(number, question, None, f"{question}\n{answer}", lexical)
 
 
 def store_vectors(
-    source: Source, space: EmbeddingSpace, passages: Sequence[SyntheticPassage], vectors: VectorMaker
+    source: Source,
+    space: EmbeddingSpace,
+    passages: Sequence[SyntheticPassage],
+    vectors: VectorMaker,
+    *,
+    chunks: int = 1,
 ) -> None:
-    """Store vectors for all items of the source and for these passages, and mark it as indexed."""
-    _copy_item_vectors(source, space, source.item_count, vectors)
+    """Store vectors for all items of the source, some chunks each, and for these passages, and mark it as indexed."""
+    _copy_item_vectors(source, space, chunks, vectors)
     _copy_passages(source, space, passages, vectors)
     SourceIndex.objects.create(
         source=source, owner_id=source.owner_id, space=space, indexed_version=1, noted_version=1,
@@ -174,11 +212,11 @@ def store_vectors(
     )  # fmt: skip
 
 
-def _copy_item_vectors(source: Source, space: EmbeddingSpace, items: int, vectors: VectorMaker) -> None:
-    parameters = {"owner": source.owner_id, "source": source.pk, "space": space.pk}
+def _copy_item_vectors(source: Source, space: EmbeddingSpace, chunks: int, vectors: VectorMaker) -> None:
+    parameters = {"owner": source.owner_id, "source": source.pk, "space": space.pk, "chunks": chunks}
     with connection.cursor() as cursor:
         cursor.execute(load_sql("convmemory.ops", "synthetic_vectors"))
-        _copy_vectors(cursor, vectors.vectors(items))
+        _copy_vectors(cursor, vectors.vectors(source.item_count * chunks))
         cursor.execute(load_sql("convmemory.ops", "synthetic_items"), parameters)
 
 

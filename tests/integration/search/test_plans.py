@@ -12,7 +12,7 @@ from convmemory.conversations.reading import EVERYTHING, Filters
 from convmemory.core.sql import PendingQuery, load_sql
 from convmemory.embeddings.embedder import TokenEmbedding, Vector
 from convmemory.embeddings.spaces import active_space
-from convmemory.ops.benchmarks.synthetic import TextMaker, VectorMaker, fill_turns
+from convmemory.ops.benchmarks.synthetic import TextMaker, TurnShape, VectorMaker, fill_turns
 from search import vector_index
 from search.models import ItemEmbedding
 from search.query import SearchQuery
@@ -141,8 +141,8 @@ def grown() -> None:
     vectors = VectorMaker(space.dimensions)
     owner = make_user()
     turns, per_turn = vector_index.EXACT_ITEMS + 1, vector_index.EXACT_PASSAGES // vector_index.EXACT_ITEMS + 1
-    fill_turns(owner=owner, space=space, turns=turns, maker=maker, vectors=vectors, passages_per_turn=per_turn)
-    fill_turns(owner=make_user(), space=space, turns=1, maker=maker, vectors=vectors, passages_per_turn=1)
+    fill_turns(owner=owner, space=space, turns=turns, maker=maker, vectors=vectors, shape=TurnShape(per_turn))
+    fill_turns(owner=make_user(), space=space, turns=1, maker=maker, vectors=vectors, shape=TurnShape(1))
 
 
 @pytest.mark.usefixtures("grown")
