@@ -24,6 +24,7 @@ from search.retrieval.candidates import NO_ITEMS, Scores, distinct, spread_all
 from search.retrieval.corpus import Corpus, PendingCorpus
 from search.retrieval.dense import ItemRetriever, PassageRetriever, embed_query
 from search.retrieval.features import FeatureTable
+from search.retrieval.held_words import HeldWords
 from search.retrieval.lexical import LexicalRetriever
 from search.retrieval.prepared import PreparedQuery, prepare_query
 from search.retrieval.retriever import Candidates, Retrieved, Retriever
@@ -39,7 +40,7 @@ class PipelineError(ConvMemoryError):
 class Pipeline:
     """Retrievers and rankers. Raises: PipelineError if a ranker weighs a feature that nothing makes."""
 
-    retrievers: tuple[Retriever, ...] = (LexicalRetriever(), PassageRetriever(), ItemRetriever())
+    retrievers: tuple[Retriever, ...] = (LexicalRetriever(), ItemRetriever(), PassageRetriever())
     rankers: Rankers = field(default_factory=Rankers.fitted)
 
     def __post_init__(self) -> None:
@@ -117,7 +118,7 @@ def _retrieve(owner_id: int, query: SearchQuery, pipeline: Pipeline) -> Retrieve
     prepared = prepare_query(owner_id=owner_id, query=query)  # the first ever makes the space, in a transaction
     applying = [retriever for retriever in pipeline.retrievers if retriever.applies(prepared)]
     with pipelined():
-        prepared = prepared.with_words()
+        prepared = prepared.looked_up()
         with_moments = prepared.time is not None and len(prepared.text.text) >= LONG_CHARS
         pending_corpus = PendingCorpus(owner_id, query.filters.kinds, with_moments=with_moments)
         pending = [r.send(prepared, pending_corpus) for r in applying if not r.needs_vector]
@@ -136,10 +137,11 @@ def _merge(query: PreparedQuery, corpus: Corpus, read: Sequence[Candidates], fea
     keys = distinct(np.concatenate(found)) if found else NO_ITEMS
     columns: dict[str, Scores] = {}
     word_weights: dict[str, float] = {}
+    held = HeldWords()
     for candidates in read:
+        held = candidates.held or held
         word_weights |= candidates.word_weights
-        for name, scores in spread_all(keys, candidates.keys, candidates.features).items():
-            columns[name] = np.nan_to_num(scores, copy=False, nan=candidates.unseen)
+        columns |= spread_all(keys, candidates.keys, candidates.features, unseen=candidates.unseen)
     table = FeatureTable(keys, mean_item_length=corpus.mean_item_length, item_count=corpus.items)
     table = table.with_columns(columns, of=features)
-    return Retrieved(query, table, word_weights)
+    return Retrieved(query, table, word_weights, held)

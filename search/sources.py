@@ -25,7 +25,7 @@ is: all that it needs is read through the kind's adapter.
 An adapter that derives from `SourceAdapter` has the rest of its methods, and may do them better.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol
@@ -147,6 +147,15 @@ class SourceAdapter(Protocol):
     def read_elements(self, owner_id: int, element_ids: Iterable[int]) -> dict[int, Element]:
         """Some elements of any objects."""
         ...
+
+    def read_elements_with(
+        self, owner_id: int, element_ids: Iterable[int], stems: Collection[str]
+    ) -> dict[int, Element]:
+        """Some elements of any objects; if there are stems of words, at least those whose texts contain one.
+
+        All of them, unless an adapter has a better way.
+        """
+        return self.read_elements(owner_id, element_ids)
 
     def send_utterances_query(self, owner_id: int, element_ids: Iterable[int]) -> Callable[[], dict[int, Utterance]]:
         """Send the query for who said some elements and who spoke next; calling the returned function waits for it, by

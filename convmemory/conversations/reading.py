@@ -1,6 +1,7 @@
 """Reads conversations and messages: every function takes the caller and returns only the caller's rows."""
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, cast
@@ -22,6 +23,7 @@ from convmemory.core.text import one_line, storable
 MAX_EVENT_QUERY_CHARS = 500
 SOURCE_ID_CHARS = 300
 QUESTION_CHARS = 120
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]")  # whose case a database may not know
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +116,18 @@ def stored_message(row: Message) -> StoredMessage:
     )
 
 
-def stored_messages(owner_id: int, message_ids: Iterable[int]) -> list[StoredMessage]:
+def stored_messages(
+    owner_id: int, message_ids: Iterable[int], *, with_stems: Collection[str] = ()
+) -> list[StoredMessage]:
     """An owner's messages as values, without superseded ones. One query, and another if some belong to no turn.
 
-    The first one is plain SQL, because every search waits for it. Raises: like `stored_message`.
+    `with_stems`, if any: at least the messages that contain one of these stems of words. PostgreSQL leaves most others
+    out, which saves reading them. The first query is plain SQL, because every search waits for it.
+
+    Raises: like `stored_message`.
     """
-    parameters: dict[str, Any] = {"owner": owner_id, "messages": list(set(message_ids))}
+    pattern = "|".join(_NOT_ASCII.sub(".", stem) for stem in with_stems) or None
+    parameters: dict[str, Any] = {"owner": owner_id, "messages": list(set(message_ids)), "pattern": pattern}
     rows = PendingQuery(load_sql("convmemory.conversations", "messages_by_id"), parameters, keeps_plan=True).rows()
     found = [
         StoredMessage(number, turn, role, is_real_user, name, tuple(map(part_from_json, parts)), *rest)

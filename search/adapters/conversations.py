@@ -4,7 +4,7 @@ A message without a turn is read with the first or the last turn, and a conversa
 Registered, and connected to signals, in `search/apps.py`. Nothing else in the index knows what a conversation is.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -53,6 +53,12 @@ class ConversationAdapter:
 
     def read_elements(self, owner_id: int, element_ids: Iterable[int]) -> dict[int, Element]:
         return {message.message_id: element_of(message) for message in stored_messages(owner_id, element_ids)}
+
+    def read_elements_with(
+        self, owner_id: int, element_ids: Iterable[int], stems: Collection[str]
+    ) -> dict[int, Element]:
+        found = stored_messages(owner_id, element_ids, with_stems=stems)
+        return {message.message_id: element_of(message) for message in found}
 
     def send_utterances_query(self, owner_id: int, element_ids: Iterable[int]) -> Callable[[], dict[int, Utterance]]:
         parameters: dict[str, Any] = {"owner": owner_id, "messages": list(set(element_ids))}

@@ -3,7 +3,7 @@
 Registered, and connected to signals, in `search/apps.py`. Nothing else in the index knows what a document is.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from django.db import connection
@@ -15,7 +15,7 @@ from convmemory.documents.models import Document, Section
 from convmemory.documents.options import DocumentOptions
 from search.indexing.tracking import delete_sources, drop_source, put_source
 from search.models import Source
-from search.sources import Element, ElementPart, ItemKey, ItemText, Kind, SourceFacts, Utterance
+from search.sources import Element, ElementPart, ItemKey, ItemText, Kind, SourceAdapter, SourceFacts
 from search.tasks import enqueue_index
 from search.vectors.passages import move_passages
 
@@ -25,7 +25,7 @@ PATH_CHARS = 200  # of the headings that are embedded before each passage
 BETWEEN = " > "
 
 
-class DocumentAdapter:
+class DocumentAdapter(SourceAdapter):
     """Reads sections for the index."""
 
     kind, item_name = KIND, "section"
@@ -50,14 +50,8 @@ class DocumentAdapter:
     def read_elements(self, owner_id: int, element_ids: Iterable[int]) -> dict[int, Element]:
         return {section.pk: element_of(section) for section in sections_of(owner_id).filter(pk__in=set(element_ids))}
 
-    def send_utterances_query(self, owner_id: int, element_ids: Iterable[int]) -> Callable[[], dict[int, Utterance]]:
-        return dict
-
     def url(self, object_id: int, item_number: int) -> str:
         return f"/documents/{object_id}?section={item_number}"
-
-    def reading_url(self, object_id: int, item_number: int) -> str:
-        return ""
 
     def reconcile(self) -> int:
         with connection.cursor() as cursor:

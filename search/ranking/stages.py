@@ -13,13 +13,14 @@ from search.options import SearchOptions
 from search.ranking.diversity import PendingItemVectors, with_diverse_top
 from search.ranking.fusion import Order, best_few, best_first
 from search.ranking.in_time import date_features, in_order_of_time
-from search.ranking.late_features import with_late_features
+from search.ranking.late_features import passages_of_best, with_late_features
 from search.ranking.moments import read_moments
 from search.ranking.rankers import BlendedRanker, LinearRanker, Ranker
 from search.ranking.relevance import Relevance, relevance_of
 from search.ranking.weights import weights_of
 from search.retrieval.candidates import Scores
 from search.retrieval.features import EXCHANGES, LATE_INTERACTION, Feature, FeatureTable
+from search.retrieval.held_words import HeldWords
 from search.retrieval.prepared import PreparedQuery
 from search.retrieval.retriever import Retrieved
 
@@ -67,6 +68,7 @@ class RankedItems:
     scores: Scores = field(default_factory=lambda: np.empty(0, np.float32))
     order: Order = field(default_factory=lambda: np.empty(0, np.int64))
     word_weights: Mapping[str, float] = field(default_factory=dict)
+    held: HeldWords = field(default_factory=HeldWords)
     relevance: Relevance = field(default_factory=Relevance)
 
     def is_answered(self, bar: float) -> bool | None:
@@ -90,6 +92,7 @@ def rank_candidates(retrieved: Retrieved, *, rankers: Rankers, options: SearchOp
         return ranked
     return replace(
         ranked,
+        held=retrieved.held,
         relevance=relevance_of(ranked.query, ranked.table, ranked.scores, ranked.order, ranked.word_weights),
     )
 
@@ -111,9 +114,10 @@ def _rank(retrieved: Retrieved, rankers: Rankers, options: SearchOptions) -> Ran
     scores = rankers.first_stage.score(table)
     best = np.sort(best_few(scores, table.keys, RESCORED))
     with pipelined():
+        passages = passages_of_best(retrieved, table.keys[best]) if options.late_interaction else None
         vectors = PendingItemVectors(query, table.keys[best]) if options.diversity_lambda < 1 else None
-        if options.late_interaction:
-            table = with_late_features(retrieved, table, best)
+        if options.late_interaction:  # while PostgreSQL looks up the vectors
+            table = with_late_features(retrieved, table, passages)
             if Feature.MAX_SIM in table.columns:
                 scores = second_ranker(query, rankers).score(table)
         scores = in_order_of_time(query, scores, table.keys, moments)

@@ -84,7 +84,7 @@ def show_hits(ranked: RankedItems, page: NDArray[np.int64]) -> list[Hit]:
         candidates=candidates,
         turns={turn: (rows[turn][-2], rows[turn][-1]) for turn in zip(sources, items, strict=True) if turn in rows},
         weights=ranked.word_weights,
-        coverage=_coverage(ranked, page),
+        held=dict(zip(zip(sources, items, strict=True), ranked.held.of_items(ranked.table.keys[page]), strict=True)),
     )
     # A feature is named to the reader from this value on: a share of the best value that it has in these results.
     found = {name: ranked.table.columns[name] for name in FEATURE_NAMES.values() if name in ranked.table.columns}
@@ -135,15 +135,6 @@ def _hit(
         agent=agent,
         project=project,
     )
-
-
-def _coverage(ranked: RankedItems, page: NDArray[np.int64]) -> dict[tuple[int, int], float]:
-    """The share of the query that each item of the page contains."""
-    coverage = ranked.table.columns.get(Feature.COVERAGE)
-    if coverage is None:
-        return {}
-    turns = zip(*split_keys(ranked.table.keys[page]), strict=True)
-    return dict(zip(turns, coverage[page].tolist(), strict=True))
 
 
 def _matched(table: FeatureTable, index: int, named_from: Mapping[str, float]) -> tuple[str, ...]:

@@ -26,7 +26,6 @@ class QueryStems:
         rarest = max(weights.values(), default=0.0)
         stems = {stem(word): weight for word, weight in weights.items()}
         self._telling = {word: weight for word, weight in stems.items() if weight >= rarest * STOP_SHARE}
-        self._initials = {word[:1] for word in self._telling}
         self._total = sum(weights.values()) or 1.0
         self._phrases = [found for phrase in phrases if (found := [stem for stem, _ in _stems_with_places(phrase)])]
 
@@ -42,14 +41,20 @@ class QueryStems:
         places += _joined(place for place in places_of_pairs(text) if text[slice(*place)] in self._telling)
         return _without_overlaps([*places, *(place for _, found in held for place in found)])
 
+    def held_in(self, text: str) -> list[str]:
+        """The stems that count and that the text contains."""
+        lower = text.lower()
+        likely = tuple([word for word in self._telling if word in lower])  # a stem is how its word begins: mostly few
+        if not likely:
+            return []
+        held = {stem(word) for word in _WORD.findall(lower) if word.startswith(likely)}
+        if not lower.isascii():
+            held.update(pairs_of(lower))
+        return [word for word in likely if word in held]
+
     def share_in(self, text: str) -> float:
         """The share of the query's weight that the text contains."""
-        lower = text.lower()
-        if not any(word in lower for word in self._telling):
-            return 0.0  # most texts hold none, and a stem is how its word begins
-        likely = (word for word in set(_WORD.findall(lower)) if word[0] in self._initials)
-        held = {*map(stem, likely), *pairs_of(lower)}
-        return sum(weight for word, weight in self._telling.items() if word in held) / self._total
+        return self.share_of(self.held_in(text))
 
     def phrases_in(self, text: str) -> int:
         """How many of the phrases the text contains."""
@@ -67,15 +72,18 @@ class QueryStems:
         telling = [(-self._telling[word], place[0]) for word, place in words if word in self._telling]
         return min(telling, default=(0.0, 0))[1]
 
-    def gain_over(self, text: str, coverage: float) -> float:
-        """How much more of the query than `text` a text with this coverage contains; 1 for a word as rare as the
-        rarest."""
-        total, rarest = sum(self._telling.values()), max(self._telling.values(), default=0.0)
-        return (coverage * total - self.share_in(text) * self._total) / rarest if rarest else 0.0
+    def share_of(self, held: Iterable[str]) -> float:
+        """The share of the query's weight that these stems have."""
+        return sum([self._telling[word] for word in held]) / self._total
 
-    def lacks_phrase(self, text: str) -> bool:
-        """Whether a phrase of the query is missing in the text."""
-        return self.phrases_in(text) < len(self._phrases)
+    def counted(self, words: Iterable[str]) -> set[str]:
+        """The stems of these words of the query, as far as they count."""
+        return {stem(word) for word in words} & self._telling.keys()
+
+    @property
+    def longest_of_phrases(self) -> list[str]:
+        """The longest stem of each phrase."""
+        return [max(phrase, key=len) for phrase in self._phrases]
 
 
 def _stems_with_places(text: str) -> Iterator[tuple[str, Span]]:

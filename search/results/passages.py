@@ -1,6 +1,6 @@
 """The passage of a turn that a hit shows: its place, its text, and which words of the query it contains."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -20,7 +20,7 @@ DOCUMENT_WORD_SHARE = 1.0  # the same in documents
 LEAD_CHARS = 80
 LOOKED_INTO = 10  # hits, at most, that are looked through for a rare word which their nearest passages do not hold
 PLACES_PER_HIT = 400  # passages of such a hit
-MISSED_WORD = 0.99  # what is missed weighs this share of the rarest word
+RARE_SHARE = 0.95  # a word is rare from this share of the weight of the rarest word that any of the hits contains
 
 Turn = tuple[int, int]  # source, item
 Home = tuple[str, int]
@@ -67,13 +67,13 @@ def best_passages(
     candidates: Mapping[Turn, Sequence[PassagePlace]],
     turns: Mapping[Turn, Home],
     weights: Mapping[str, float],
-    coverage: Mapping[Turn, float],
+    held: Mapping[Turn, Collection[str]],
 ) -> dict[Turn, tuple[ShownPassage, ...]]:
     """For each (source, item) of the owner, the passage that answers best; one with a quoted phrase comes first.
 
-    It is one of the item's candidates, or, if none of them contains what the item contains (`coverage` is the share of
-    the query's weight), one of all its passages. It is followed by further passages if the item belongs to a document.
-    One query for each kind of source, and two more if candidates lack something.
+    It is one of the item's candidates, or, if none of them contains a rare word that the item contains (`held` are the
+    query's words in each), one of all its passages in elements with such a word. It is followed by further passages if
+    the item belongs to a document. One query for each kind of source, and two more if candidates lack something.
     """
     known = {turn: candidates[turn] for turn in turns if turn in candidates}
     bare = {turn: home for turn, home in turns.items() if turn not in known}
@@ -81,11 +81,14 @@ def best_passages(
     places_by_turn = known | {turn: _split(elements.get(turn, {}).values(), query) for turn in bare}
     words = QueryStems(weights, query.text.phrases)
     found = {turn: _judged(places, elements.get(turn, {}), words) for turn, places in places_by_turn.items()}
-    lacking = [turn for turn in known if _lacks(found[turn], words, coverage.get(turn, 0.0))]
+    rare = _rare(weights, held)
+    missing = {turn: _missing(found[turn], words, rare.intersection(held.get(turn, ()))) for turn in known}
+    lacking = [turn for turn, stems in missing.items() if stems]
     more = _all_places(query, lacking if query.text.phrases else lacking[:LOOKED_INTO])
-    for turn, more_elements in _elements(query.owner_id, more, turns, known=elements).items():
+    stems = frozenset().union(*(missing[turn] for turn in more))
+    for turn, more_elements in _elements(query.owner_id, more, turns, known=elements, with_stems=stems).items():
         elements[turn] = elements.get(turn, {}) | more_elements
-        found[turn] = [judged.by_words() for judged in [*found[turn], *_judged(more[turn], more_elements, words)]]
+        found[turn] = _judged([*known[turn], *more[turn]], elements[turn], words, missing=missing[turn])
     rooms = {turn: shown_chars_at(number) for number, turn in enumerate(turns)}
     return {
         turn: tuple(
@@ -99,41 +102,54 @@ def best_passages(
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """A passage, how many of the query's phrases and what share of its words it contains, and its score."""
+    """A passage, how many of the query's phrases and which of its stems it contains, and its score."""
 
     place: PassagePlace
-    text: str
     phrases: int
-    share: float
+    stems: Collection[str]
     score: float
 
     @property
     def rank(self) -> tuple[int, float, float]:
         return self.phrases, self.score, self.place[-1]
 
-    def by_words(self) -> "_Judged":
-        """The same with its words as its score, regardless of meaning."""
-        return replace(self, score=self.share)
 
-
-def _judged(places: Iterable[PassagePlace], texts: Mapping[int, Element], words: QueryStems) -> list[_Judged]:
+def _judged(
+    places: Iterable[PassagePlace],
+    elements: Mapping[int, Element],
+    words: QueryStems,
+    *,
+    missing: frozenset[str] = frozenset(),
+) -> list[_Judged]:
+    """The passages of these elements. If stems were missing, those with most of them come first, and then words alone
+    count, not meaning."""
+    parts = {(number, part.index): part for number, element in elements.items() for part in element.parts}
     judged = []
     for place in places:
-        if place[0] in texts:
-            text = _text_at(place, texts)
-            share = words.share_in(text)
-            weight = DOCUMENT_WORD_SHARE if _is_of_document(texts[place[0]]) else WORD_SHARE
-            judged.append(_Judged(place, text, words.phrases_in(text), share, place[-1] + weight * share))
+        if part := parts.get(place[:2]):
+            text = part.text[place[2] : place[3]]
+            stems = words.held_in(text)
+            share = words.share_of(stems)
+            weight = DOCUMENT_WORD_SHARE if part.kind == "document" else WORD_SHARE
+            score = len(missing.intersection(stems)) + share if missing else place[-1] + weight * share
+            judged.append(_Judged(place, words.phrases_in(text), stems, score))
     return judged
 
 
-def _lacks(judged: Sequence[_Judged], words: QueryStems, coverage: float) -> bool:
-    """Whether the item contains a phrase, or a word as rare as the rarest, that none of these passages contains."""
+def _rare(weights: Mapping[str, float], held: Mapping[Turn, Collection[str]]) -> set[str]:
+    """The words of the query that are about as rare as the rarest that any of the items contains."""
+    found = {word: weights.get(word, 0.0) for of_turn in held.values() for word in of_turn}
+    return {word for word, weight in found.items() if weight >= RARE_SHARE * max(found.values())}
+
+
+def _missing(judged: Sequence[_Judged], words: QueryStems, held: Iterable[str]) -> frozenset[str]:
+    """The stems of these words, and of the phrases, that the item contains and these passages do not."""
     if not judged:
-        return False
-    if words.lacks_phrase(max(judged, key=lambda passage: passage.phrases).text):
-        return True
-    return words.gain_over(" ".join(passage.text for passage in judged), coverage) >= MISSED_WORD
+        return frozenset()
+    missing = words.counted(held).difference(*(passage.stems for passage in judged))
+    phrases = words.longest_of_phrases
+    lacks_phrase = max(passage.phrases for passage in judged) < len(phrases)
+    return frozenset(missing.union(phrases) if lacks_phrase else missing)
 
 
 def _all_places(query: PreparedQuery, turns: Sequence[Turn]) -> dict[Turn, list[PassagePlace]]:
@@ -171,13 +187,21 @@ def _elements(
     places: Mapping[Turn, Sequence[PassagePlace]],
     homes: Mapping[Turn, Home],
     known: Mapping[Turn, Mapping[int, Element]] = MappingProxyType({}),
+    with_stems: Collection[str] = (),
 ) -> dict[Turn, dict[int, Element]]:
-    """The elements of the passages of each item, by id; `known` ones are not read again."""
+    """The elements of the passages of each item, by id; `known` ones are not read again.
+
+    With stems, at least those elements that contain one of them.
+    """
     ids = {turn: {place[0] for place in of_turn} for turn, of_turn in places.items()}
     wanted: dict[str, set[int]] = {}
     for turn, of_turn in ids.items():
         wanted.setdefault(homes[turn][0], set()).update(of_turn - known.get(turn, {}).keys())
-    read = {kind: adapter_of(kind).read_elements(owner_id, missing) for kind, missing in wanted.items() if missing}
+    read = {
+        kind: adapter_of(kind).read_elements_with(owner_id, missing, with_stems)
+        for kind, missing in wanted.items()
+        if missing
+    }
     found: dict[Turn, dict[int, Element]] = {}
     for turn, of_turn in ids.items():
         at_hand = {**known.get(turn, {}), **read.get(homes[turn][0], {})}

@@ -26,7 +26,7 @@ def split_keys(keys: ItemKeys) -> tuple[list[int], list[int]]:
 
 def distinct(keys: ItemKeys) -> ItemKeys:
     """The distinct keys, sorted: by sorting alone, which is faster than numpy's hash table."""
-    ordered = np.sort(keys)
+    ordered = np.sort(keys, kind="stable")  # merges what is sorted in parts
     kept: ItemKeys = np.concatenate([ordered[:1], ordered[1:][ordered[1:] != ordered[:-1]]])
     return kept
 
@@ -44,11 +44,13 @@ def spread(keys: ItemKeys, found: ItemKeys, scores: Scores) -> Scores:
     return spread_all(keys, found, {"": scores})[""]
 
 
-def spread_all(keys: ItemKeys, found: ItemKeys, features: Mapping[str, Scores]) -> dict[str, Scores]:
-    """The same for several features of the items `found`, with one lookup."""
+def spread_all(
+    keys: ItemKeys, found: ItemKeys, features: Mapping[str, Scores], *, unseen: float = np.nan
+) -> dict[str, Scores]:
+    """The same for several features of the items `found`, with one lookup; `unseen` for keys that were not found."""
     if len(keys) == len(found) and np.array_equal(keys, found):
         return {name: scores.astype(np.float32) for name, scores in features.items()}
-    columns = {name: np.full(len(keys), np.nan, dtype=np.float32) for name in features}
+    columns = {name: np.full(len(keys), unseen, dtype=np.float32) for name in features}
     if len(keys) and len(found):
         places = np.searchsorted(keys, found)
         places[places == len(keys)] = 0

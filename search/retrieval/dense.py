@@ -4,7 +4,7 @@ They need the query's vectors, which `embed_query` adds.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,9 +17,10 @@ from search.retrieval.candidates import ItemKeys, Scores, best_of_source, item_k
 from search.retrieval.corpus import Corpus, PendingCorpus
 from search.retrieval.features import Feature
 from search.retrieval.filters import filter_sql
-from search.retrieval.hamming_scan import PendingScan, ScannedPassages, estimated_cosines
+from search.retrieval.hamming_scan import NO_PASSAGES, ScannedPassages, estimated_cosines, scan
 from search.retrieval.prepared import PreparedQuery
 from search.retrieval.retriever import Candidates
+from search.vectors.blocks import send_digest_query_if_cached
 
 LIMITS = {  # how many vectors each statement keeps; of passages, items are fewer
     "passages_exact": 3_000,
@@ -33,11 +34,16 @@ SPOKEN = frozenset({"user", "assistant"})
 
 
 def embed_query(prepared: PreparedQuery) -> PreparedQuery:
-    """The query with its vectors; without a space, and with a note, if the model is unavailable."""
-    if prepared.space is None:
+    """The query with its vectors; without a space, and with a note, if the model is unavailable.
+
+    Meanwhile PostgreSQL is asked for the digest of the codes that are going to be scanned.
+    """
+    space = prepared.space
+    if space is None:
         return prepared
+    prepared = replace(prepared, pending_digest=send_digest_query_if_cached(prepared.owner_id, space))
     try:
-        return prepared.with_embedding(query_embedding(prepared.space, prepared.text.text, owner_id=prepared.owner_id))
+        return prepared.with_embedding(query_embedding(space, prepared.text.text, owner_id=prepared.owner_id))
     except EmbedderUnavailable as error:
         return prepared.by_words_only(error)
 
@@ -54,25 +60,36 @@ class PassageRetriever:
     def send(self, query: PreparedQuery, corpus: PendingCorpus) -> "PendingPassages":
         passages = corpus.corpus.passages_of(query.filters.conversation_id)
         name = vector_index.passage_statement(query.active_space, passages)
-        if name == "passages_named":
-            return PendingPassages(PendingScan(query))
-        return PendingPassages(PendingQuery(*passages_statement(name, query)))
+        if name != "passages_named":
+            return PendingPassages(PendingQuery(*passages_statement(name, query)))
+        near, rest = scan(query, SCANNED).parted(LIMITS[name])
+        return PendingPassages(PendingQuery(*named_statement(query, near)), near, rest)
 
 
 @dataclass(frozen=True, slots=True)
 class PendingPassages:
-    """The query for passages, or those that a scan needs, already sent."""
+    """The query for passages and their cosines, already sent.
 
-    pending: PendingQuery | PendingScan
+    After a scan, it names those that are `near`; the cosines of the `rest` are estimated.
+    """
+
+    pending: PendingQuery
+    near: ScannedPassages = NO_PASSAGES
+    rest: ScannedPassages = NO_PASSAGES
 
     def read(self, query: PreparedQuery, corpus: Corpus) -> Candidates:
-        """After a scan, PostgreSQL is asked for the cosines of the nearest passages only now."""
-        if isinstance(self.pending, PendingScan):
-            keys, cosines = _best_by_item(*_scanned(query, self.pending))
-        else:
-            keys, cosines = _best_by_item(*_cosines(self.pending.rows()[0]))
+        keys, cosines = _best_by_item(*self._cosines())
         best = best_of_source(keys, cosines)
         return Candidates(keys, keys, {Feature.PASSAGE_COSINE: cosines, Feature.SOURCE_PASSAGE_COSINE: best})
+
+    def _cosines(self) -> tuple[ItemKeys, Scores]:
+        """The items of all these passages, in any order, and the passages' cosines."""
+        row = self.pending.rows()[0]
+        keys, cosines = _cosines(row)
+        if not len(keys) or not len(self.rest.ids):
+            return keys, cosines
+        estimated = estimated_cosines(self.near.of_ids(row[-1]), cosines, self.rest)
+        return np.concatenate([keys, self.rest.items]), np.concatenate([cosines, estimated])
 
 
 class ItemRetriever:
@@ -103,7 +120,7 @@ class PendingItems:
 def passages_statement(name: str, query: PreparedQuery) -> tuple[str, dict[str, Any]]:
     """The SQL over passages and its parameters; the ids that it names, if any, are looked up here."""
     if name == "passages_named":
-        return named_statement(query, PendingScan(query).nearest(LIMITS[name]))
+        return named_statement(query, scan(query, LIMITS[name]))
     if name == "passages_indexed":
         vector_index.scan_widely()
     statement, parameters = dense_statement(name, query)
@@ -128,17 +145,6 @@ def dense_statement(name: str, query: PreparedQuery) -> tuple[str, dict[str, Any
         "vector": query.vector_text,
         "limit": LIMITS[name],
     }
-
-
-def _scanned(query: PreparedQuery, pending: PendingScan) -> tuple[ItemKeys, Scores]:
-    """The items of the passages that a scan finds, and their cosines: exact of the nearest, estimated of the rest."""
-    near, rest = pending.nearest(SCANNED).parted(LIMITS["passages_named"])
-    row = PendingQuery(*named_statement(query, near)).rows()[0]
-    keys, cosines = _cosines(row)
-    if not len(keys):
-        return keys, cosines
-    estimated = estimated_cosines(near.of_ids(row[-1]), cosines, rest)
-    return np.concatenate([keys, rest.items]), np.concatenate([cosines, estimated])
 
 
 def _cosines(row: Sequence[Any]) -> tuple[ItemKeys, Scores]:

@@ -6,14 +6,17 @@ that pass them.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from convmemory.conversations.reading import Filters
 from convmemory.core.sql import PendingQuery, load_sql
+from search.query_text import QueryText
 from search.retrieval.candidates import ITEM_BITS, ITEM_MASK, ItemKeys, item_keys
 from search.retrieval.filters import excepted_parameters, excepted_sql, item_conditions, source_conditions
-from search.retrieval.prepared import PreparedQuery
+from search.retrieval.query_words import PendingQueryWords
 
 Mask = NDArray[np.bool_]
 
@@ -51,15 +54,20 @@ class Eligibility:
 
 
 class PendingEligibility:
-    """The queries that the filters need, already sent: at most three, often one."""
+    """The queries that the filters need, already sent: at most three, often one. Their rows are read once and kept.
 
-    def __init__(self, query: PreparedQuery) -> None:
-        self._turns = query.filters.turns
-        self._others = _send_others_query(query)
-        self._matching = _send_matching_query(query)
-        self._excepted = _send_excepted_query(query)
+    `words` are waited for only if the query has operators, whose words are looked up in the languages of the texts.
+    """
 
-    def read(self) -> Eligibility:
+    def __init__(self, owner_id: int, filters: Filters, text: QueryText, words: PendingQueryWords) -> None:
+        self._turns = filters.turns
+        self._others = _send_others_query(owner_id, filters)
+        self._matching = _send_matching_query(owner_id, filters, text, words.languages if text.operators else ())
+        self._excepted = _send_excepted_query(owner_id, filters)
+
+    @cached_property
+    def eligibility(self) -> Eligibility:
+        """Waits for the rows."""
         left_out = self._others.rows()[0][0] if self._others is not None else None
         return Eligibility(
             np.asarray(left_out or [], np.int64), self._turns, _keys(self._matching), _keys(self._excepted)
@@ -73,28 +81,29 @@ def _keys(pending: PendingQuery | None) -> ItemKeys | None:
     return item_keys(sources or [], items or [])
 
 
-def _send_others_query(query: PreparedQuery) -> PendingQuery | None:
+def _send_others_query(owner_id: int, filters: Filters) -> PendingQuery | None:
     """Send the query for the sources that do not pass the filters; None if there are no such filters."""
-    conditions, parameters = source_conditions(query.filters, "e")
+    conditions, parameters = source_conditions(filters, "e")
     if not conditions:
         return None
     statement = load_sql("search", "other_sources").replace("{filters}", " AND ".join(conditions))
-    return PendingQuery(statement, parameters | {"owner": query.owner_id})
+    return PendingQuery(statement, parameters | {"owner": owner_id})
 
 
-def _send_matching_query(query: PreparedQuery) -> PendingQuery | None:
+def _send_matching_query(
+    owner_id: int, filters: Filters, text: QueryText, languages: Sequence[str]
+) -> PendingQuery | None:
     """Send the query for the items that pass the filters on single items; None if there are no such filters."""
-    languages = query.languages if query.text.operators else ()  # waited for only if they matter
-    conditions, parameters = item_conditions(query.filters, query.text, languages)
+    conditions, parameters = item_conditions(filters, text, languages)
     if not conditions:
         return None
     statement = load_sql("search", "matching_items").replace("{filters}", " AND ".join(conditions))
-    return PendingQuery(statement, parameters | {"owner": query.owner_id})
+    return PendingQuery(statement, parameters | {"owner": owner_id})
 
 
-def _send_excepted_query(query: PreparedQuery) -> PendingQuery | None:
+def _send_excepted_query(owner_id: int, filters: Filters) -> PendingQuery | None:
     """Send the query for the items that the filters exclude one by one; None if there are none."""
-    if not query.filters.except_turns:
+    if not filters.except_turns:
         return None
     statement = load_sql("search", "excepted_items").replace("{excepted}", excepted_sql())
-    return PendingQuery(statement, excepted_parameters(query.filters) | {"owner": query.owner_id})
+    return PendingQuery(statement, excepted_parameters(filters) | {"owner": owner_id})

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from search.retrieval.candidates import NO_ITEMS, ItemKeys, Scores
-from search.retrieval.eligibility import Mask, PendingEligibility
+from search.retrieval.eligibility import Mask
 from search.retrieval.prepared import PreparedQuery
 from search.vectors.blocks import Codes, current_blocks, send_digest_query
 
@@ -41,32 +41,23 @@ class ScannedPassages:
 NO_PASSAGES = ScannedPassages(np.empty(0, np.int64), NO_ITEMS, np.empty(0, np.uint16))
 
 
-class PendingScan:
-    """The queries that a scan needs, already sent: for the digest of the owner's blocks, and for the filters."""
+def scan(query: PreparedQuery, limit: int) -> ScannedPassages:
+    """The owner's passages whose binary codes differ least from the query's, in no particular order.
 
-    def __init__(self, query: PreparedQuery) -> None:
-        self._query = query
-        self._digest = send_digest_query(query.owner_id, query.active_space)
-        self._eligibility = PendingEligibility(query)
-
-    def nearest(self, limit: int) -> ScannedPassages:
-        """The owner's passages whose binary codes differ least from the query's, in no particular order.
-
-        At most `limit`: among equally distant ones, the newest. Queries what changed since this process last looked,
-        if anything.
-        """
-        query = self._query
-        blocks = current_blocks(query.owner_id, query.active_space, self._digest)
-        eligibility = self._eligibility.read()
-        if blocks is None:
-            return NO_PASSAGES
-        eligible, keys = _of_kinds(blocks.codes, query.passage_kinds), blocks.item_keys()
-        if not eligibility.admits_all:
-            eligible &= eligibility.admitted(keys)
-        places = np.flatnonzero(eligible)
-        distances, ids = blocks.codes.distances(query.vector)[places], blocks.codes.ids[places]
-        found = _least(distances, ids, limit)
-        return ScannedPassages(ids[found], keys[places[found]], distances[found])
+    At most `limit`: among equally distant ones, the newest. Waits for the digest of the owner's blocks, and queries
+    what changed since this process last looked, if anything.
+    """
+    pending_digest = query.pending_digest or send_digest_query(query.owner_id, query.active_space)
+    blocks = current_blocks(query.owner_id, query.active_space, pending_digest)
+    if blocks is None:
+        return NO_PASSAGES
+    eligible, keys = _of_kinds(blocks.codes, query.passage_kinds), blocks.item_keys()
+    if not query.eligibility.admits_all:
+        eligible &= query.eligibility.admitted(keys)
+    places = np.flatnonzero(eligible)
+    distances, ids = blocks.codes.distances(query.vector)[places], blocks.codes.ids[places]
+    found = _least(distances, ids, limit)
+    return ScannedPassages(ids[found], keys[places[found]], distances[found])
 
 
 def estimated_cosines(known: ScannedPassages, cosines: Scores, others: ScannedPassages) -> Scores:

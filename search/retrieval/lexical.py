@@ -17,8 +17,9 @@ from search.models import PostingBlock
 from search.postings.cached import NOTHING, Mask, Occurrences, Postings, current_postings, send_digest_query
 from search.retrieval.candidates import ITEM_BITS, ItemKeys, item_keys
 from search.retrieval.corpus import Corpus, PendingCorpus, inverse_document_frequency
-from search.retrieval.eligibility import Eligibility, PendingEligibility
+from search.retrieval.eligibility import Eligibility
 from search.retrieval.features import LEXICAL
+from search.retrieval.held_words import HeldWords
 from search.retrieval.prepared import PreparedQuery
 from search.retrieval.query_words import QueryWord
 from search.retrieval.retriever import Candidates
@@ -52,15 +53,14 @@ class LexicalRetriever:
     def send(self, query: PreparedQuery, corpus: PendingCorpus) -> "PendingPostings":
         columns = {home for name, (home, _) in SCOPE_COLUMNS.items() if name in query.scope}
         digests = {column: send_digest_query(query.owner_id, HOMES[column]) for column in sorted(columns)}
-        return PendingPostings(digests, PendingEligibility(query))
+        return PendingPostings(digests)
 
 
 @dataclass(frozen=True, slots=True)
 class PendingPostings:
-    """The queries for the digests of the owner's postings by column, and for the filters, already sent."""
+    """The queries for the digests of the owner's postings by column, already sent."""
 
     digests: Mapping[str, PendingQuery]
-    eligibility: PendingEligibility
 
     def read(self, query: PreparedQuery, corpus: Corpus) -> Candidates:
         """For a search by meaning, only the weights of the words."""
@@ -75,7 +75,8 @@ class PendingPostings:
             nothing = np.empty(0, np.float32)
             return Candidates(features=dict.fromkeys(LEXICAL, nothing), unseen=0.0, word_weights=word_weights)
         wide_keys, features = word_features(found, weights, corpus)
-        return Candidates(found.keys, wide_keys, features, unseen=0.0, word_weights=word_weights)
+        held = HeldWords.of_terms(found, list(terms), query.words)
+        return Candidates(found.keys, wide_keys, features, unseen=0.0, word_weights=word_weights, held=held)
 
     def _counts(
         self, query: PreparedQuery, terms: Mapping[str, Forms], spoken_in: Mapping[str, Sequence[int]]
@@ -85,7 +86,7 @@ class PendingPostings:
         `spoken_in` are the sources with texts in languages other than English.
         """
         answers = {column: pending.rows()[0] for column, pending in self.digests.items()}
-        eligibility = self.eligibility.read()
+        eligibility = query.eligibility
         found = []
         for column, (count, digest, unpacked) in answers.items():
             letters = _letters(column, query.scope)

@@ -101,7 +101,7 @@ def dense_plan(name: str, owner_id: int, space: EmbeddingSpace, filters: Filters
     """The plan of a dense retriever. Raises: EmbedderUnavailable."""
     with acting_for(owner_id):
         embedding = query_embedding(space, TEXT.text, owner_id=owner_id)
-        query = PreparedQuery(owner_id, TEXT, filters=filters, space=space).with_embedding(embedding)
+        query = PreparedQuery(owner_id, TEXT, filters=filters, space=space).looked_up().with_embedding(embedding)
         statement, parameters = (passages_statement if name.startswith("passages") else dense_statement)(name, query)
     forbidden = ["enable_seqscan"]
     if name == "passages_indexed":  # with few rows a sort would win where many rows leave it no chance

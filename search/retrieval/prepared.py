@@ -1,6 +1,7 @@
 """A query prepared once for every stage of a search: its owner, its words, its filters, its vectors.
 
-Its words are looked up (`query_words.py`) while it is embedded (`dense.py`): reading them waits for PostgreSQL.
+Its words (`query_words.py`) and its filters (`eligibility.py`) are looked up while it is embedded (`dense.py`): reading
+them waits for PostgreSQL.
 """
 
 import logging
@@ -9,6 +10,7 @@ from typing import Any
 
 from convmemory.conversations.reading import EVERYTHING, Filters
 from convmemory.core.errors import EmbedderUnavailable
+from convmemory.core.sql import PendingQuery
 from convmemory.embeddings.embedder import TokenEmbedding, Vector
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.spaces import active_space, read_space, send_active_space_query
@@ -16,6 +18,7 @@ from search.query import DEFAULT_SCOPE, SearchQuery, kinds_in, shown_kinds_in
 from search.query_text import QueryText
 from search.ranking.times.reading import TimeReading
 from search.retrieval.candidates import ItemKeys, split_keys
+from search.retrieval.eligibility import Eligibility, PendingEligibility
 from search.retrieval.query_words import PendingQueryWords, QueryWord
 from search.sources import registered
 from search.vectors.passages import KINDS, vector_text
@@ -42,6 +45,8 @@ class PreparedQuery:
     notes: tuple[str, ...] = ()
     time: TimeReading | None = None
     pending_words: PendingQueryWords | None = field(default=None, repr=False)
+    pending_eligibility: PendingEligibility | None = field(default=None, repr=False)
+    pending_digest: PendingQuery | None = field(default=None, repr=False)  # of the blocks that are scanned, if any
 
     @property
     def words(self) -> tuple[QueryWord, ...]:
@@ -52,6 +57,12 @@ class PreparedQuery:
     def languages(self) -> tuple[str, ...]:
         """Of the owner's texts, besides English; known with the words."""
         return self.pending_words.languages if self.pending_words else ()
+
+    @property
+    def eligibility(self) -> Eligibility:
+        """Which items pass the filters, of a query that was looked up; waits for it the first time."""
+        assert self.pending_eligibility is not None
+        return self.pending_eligibility.eligibility
 
     @property
     def passage_kinds(self) -> list[int]:
@@ -88,9 +99,11 @@ class PreparedQuery:
         assert self.embedding is not None
         return self.embedding.vector
 
-    def with_words(self) -> "PreparedQuery":
-        """The query with its words, for which PostgreSQL is asked now."""
-        return replace(self, pending_words=PendingQueryWords(self.owner_id, self.text.text, self.filters.kinds))
+    def looked_up(self) -> "PreparedQuery":
+        """The query with its words and the items that pass its filters, for which PostgreSQL is asked now."""
+        words = PendingQueryWords(self.owner_id, self.text.text, self.filters.kinds)
+        eligibility = PendingEligibility(self.owner_id, self.filters, self.text, words)
+        return replace(self, pending_words=words, pending_eligibility=eligibility)
 
     def with_embedding(self, embedding: TokenEmbedding) -> "PreparedQuery":
         """The query with its vectors, which belong to its space."""

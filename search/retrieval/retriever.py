@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from search.retrieval.candidates import NO_ITEMS, ItemKeys, Scores
 from search.retrieval.corpus import Corpus, PendingCorpus
 from search.retrieval.features import FeatureTable
+from search.retrieval.held_words import HeldWords
 from search.retrieval.prepared import PreparedQuery
 
 
@@ -19,8 +20,8 @@ class Candidates:
     """The result of one retriever.
 
     `found` are the items that become candidates; `keys` (sorted) are those that `features`, arrays over them, describe,
-    which may be more. Other items get the value `unseen`. `word_weights` gives the idf of the query's words, if the
-    retriever knows it.
+    which may be more. Other items get the value `unseen`. `word_weights` gives the idf of the query's words, and `held`
+    which items contain them, if the retriever knows it.
     """
 
     found: ItemKeys = field(default_factory=lambda: NO_ITEMS)
@@ -28,6 +29,7 @@ class Candidates:
     features: Mapping[str, Scores] = field(default_factory=dict)
     unseen: float = float("nan")
     word_weights: Mapping[str, float] = field(default_factory=dict)
+    held: HeldWords | None = None
 
 
 class PendingCandidates(Protocol):
@@ -58,7 +60,7 @@ class Retriever(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Retrieved:
-    """All candidates in one table, the idf of the query's words, and the query as it was searched for.
+    """All candidates in one table, the query as it was searched for, its words' idf and which items contain them.
 
     `moments` says when all of the owner's items were written, if that was read ahead (`search/ranking/moments.py`).
     """
@@ -66,4 +68,5 @@ class Retrieved:
     query: PreparedQuery
     table: FeatureTable
     word_weights: Mapping[str, float]
+    held: HeldWords = field(default_factory=HeldWords)
     moments: tuple[Any, ...] | None = None

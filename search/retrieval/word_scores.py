@@ -104,9 +104,8 @@ def joined_counts(found: Sequence[WordCounts], term_count: int) -> WordCounts:
 
 def word_features(found: WordCounts, weights: Scores, corpus: Corpus) -> tuple[ItemKeys, dict[str, Scores]]:
     """Features of the items found and of their neighbours, and the keys of all these; `weights` are the terms'."""
-    keys = _with_neighbours(found.keys, corpus)
-    at = np.searchsorted(keys, found.keys)
-    places, weight = at[found.places], weights[found.terms]
+    keys, own_places = _with_neighbours(found.keys, corpus)
+    places, weight = own_places[found.places], weights[found.terms]
     norms = K1 * (1 - B + B * found.lengths / max(corpus.mean_item_length, 1.0))
     bm25 = _summed(places, weight * _saturated(found.counts, norms[found.places]), len(keys))
     ranks = _summed(places, weight * RANKS[np.minimum(found.counts, 256).astype(np.int16) - 1], len(keys))
@@ -133,17 +132,22 @@ def _summed(places: Ints, values: NDArray[np.floating[Any]], size: int) -> Score
     return np.bincount(places, values, size).astype(np.float32)
 
 
-def _with_neighbours(keys: ItemKeys, corpus: Corpus) -> ItemKeys:
-    """The keys and those of the items just before and after them, as far as these exist."""
+def _with_neighbours(keys: ItemKeys, corpus: Corpus) -> tuple[ItemKeys, Ints]:
+    """The keys and those of the items just before and after them, as far as these exist; and the places of the keys
+    among all these."""
     starts = source_starts(keys)
     sources = keys[starts] >> ITEM_BITS
     place = np.searchsorted(corpus.sources, sources).clip(max=len(corpus.sources) - 1)
     counts = np.where(corpus.sources[place] == sources, corpus.item_counts[place], 0)
     counts = np.repeat(counts, np.diff(starts, append=len(keys)))
     numbers = keys & ITEM_MASK
-    before = keys[(numbers > 0) & (numbers <= counts)] - 1
-    after = keys[numbers + 1 < counts] + 1
-    return distinct(np.concatenate([keys, before, after]))
+    gaps = np.diff(keys)
+    is_preceded, is_followed = (numbers > 0) & (numbers <= counts), numbers + 1 < counts
+    is_preceded[1:] &= gaps > 2  # else it is one of the keys, or follows one
+    is_followed[:-1] &= gaps > 1
+    added_before: Ints = np.cumsum(is_preceded) + np.cumsum(is_followed) - is_followed
+    wide = np.concatenate([keys, keys[is_preceded] - 1, keys[is_followed] + 1])
+    return np.sort(wide, kind="stable"), np.arange(len(keys)) + added_before
 
 
 def _terms_nearby(keys: ItemKeys, held: NDArray[np.bool_]) -> NDArray[np.bool_]:

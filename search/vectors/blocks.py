@@ -103,6 +103,11 @@ def send_digest_query(owner_id: int, space: EmbeddingSpace) -> PendingQuery:
     return PendingQuery(load_sql("search", "code_digest"), {"owner": owner_id, "space": space.pk}, keeps_plan=True)
 
 
+def send_digest_query_if_cached(owner_id: int, space: EmbeddingSpace) -> PendingQuery | None:
+    """Send it for an owner whose blocks this process has cached, as a search of theirs is going to need it."""
+    return send_digest_query(owner_id, space) if CACHE.get(owner_id, space.pk) is not None else None
+
+
 def current_blocks(owner_id: int, space: EmbeddingSpace, pending_digest: PendingQuery) -> Blocks | None:
     """The owner's current blocks, None if there are none. No query if the cached ones are current."""
     (digest,) = pending_digest.rows()

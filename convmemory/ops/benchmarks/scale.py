@@ -77,8 +77,9 @@ def _recall(space: EmbeddingSpace, owner: User, vectors: VectorMaker) -> list[Fi
 
 def _nearest(name: str, space: EmbeddingSpace, owner: User, question: Vector) -> list[tuple[int, int]]:
     """The items of the passages that a statement finds, nearest first."""
-    query = PreparedQuery(owner.pk, QueryText(""), space=space).with_embedding(TokenEmbedding.of_vector(question))
-    ((sources, items, scores, *_),) = PendingQuery(*passages_statement(name, query)).rows()
+    query = PreparedQuery(owner.pk, QueryText(""), space=space).looked_up()
+    found = passages_statement(name, query.with_embedding(TokenEmbedding.of_vector(question)))
+    ((sources, items, scores, *_),) = PendingQuery(*found).rows()
     return [(sources[i], items[i]) for i in np.argsort(scores)[::-1]]
 
 

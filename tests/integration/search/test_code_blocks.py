@@ -46,7 +46,7 @@ def found(name: str, owner: Any, filters: Filters = EVERYTHING, text: str = "egg
     """The item and similarity of each passage that a statement finds."""
     parsed = SearchQuery(text=text, has_operators=True).parsed
     query = PreparedQuery(owner.pk, parsed, scope=scope, filters=filters, space=active_space())
-    statement = passages_statement(name, embed_query(query))
+    statement = passages_statement(name, embed_query(query.looked_up()))
     ((sources, items, scores, *_),) = PendingQuery(*statement).rows()
     return sorted(zip(sources or [], items or [], np.round(scores or [], 4), strict=True))
 
@@ -170,11 +170,11 @@ def test_what_is_less_near_is_found_too_by_an_estimate(monkeypatch: pytest.Monke
 def cosines_of_items(owner: Any, *, exactly_up_to: int) -> dict[int, float]:
     """The cosine of the best passage of each item, as the retriever gives it."""
     parsed = SearchQuery(text="How long do I boil an egg?").parsed
-    query = embed_query(PreparedQuery(owner.pk, parsed, scope=EVERY_SCOPE, space=active_space()))
+    query = PreparedQuery(owner.pk, parsed, scope=EVERY_SCOPE, space=active_space()).looked_up()
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(LIMITS, "passages_named", exactly_up_to)
         corpus = PendingCorpus(owner.pk)
-        read = PassageRetriever().send(query, corpus).read(query, corpus.corpus)
+        read = PassageRetriever().send(embed_query(query), corpus).read(query, corpus.corpus)
     return dict(zip(read.keys.tolist(), read.features[Feature.PASSAGE_COSINE].tolist(), strict=True))
 
 

@@ -38,7 +38,7 @@ def found(owner: Any, text: str, *, has_operators: bool = False) -> list[int]:
 
 
 def prepared(owner: Any, text: str) -> PreparedQuery:
-    return prepare_query(owner_id=owner.pk, query=SearchQuery(text=text, mode="full_text")).with_words()
+    return prepare_query(owner_id=owner.pk, query=SearchQuery(text=text, mode="full_text")).looked_up()
 
 
 @pytest.mark.parametrize(

@@ -166,7 +166,7 @@ def test_binary_codes_and_index_find_what_the_exact_scan_finds(owners: dict[str,
 def nearest(name: str, owner: Any, question: Vector) -> set[tuple[int, int, float]]:
     """The twenty passages nearest to the question, each by its item and similarity."""
     query = PreparedQuery(owner.pk, QueryText("some words"), space=active_space())
-    found = passages_statement(name, query.with_embedding(TokenEmbedding.of_vector(question)))
+    found = passages_statement(name, query.looked_up().with_embedding(TokenEmbedding.of_vector(question)))
     rows = sorted(zip(*PendingQuery(*found).rows()[0][:3], strict=True), key=lambda row: -row[2])
     return {(source, item, round(score, 5)) for source, item, score in rows[:20]}
 

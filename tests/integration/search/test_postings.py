@@ -44,7 +44,7 @@ def indexed(owner: Any, *pairs: tuple[str, str], **fields: Any) -> Conversation:
 def found(owner: Any, text: str, *, scope: Any = frozenset(SCOPES), filters: Filters = EVERYTHING) -> Candidates:
     """What the lexical retriever finds."""
     query = SearchQuery(text=text, mode="full_text", scope=scope, filters=filters, has_operators=True)
-    prepared = prepare_query(owner_id=owner.pk, query=query).with_words()
+    prepared = prepare_query(owner_id=owner.pk, query=query).looked_up()
     corpus = PendingCorpus(owner.pk)
     return LexicalRetriever().send(prepared, corpus).read(prepared, corpus.corpus)
 

@@ -256,3 +256,15 @@ def test_the_passage_shown_holds_the_rarest_word(mode: str) -> None:
     indexed(owner, exchange(("tell me about bread and flour", f"{FILLER} Ask Quintus first. {FILLER}")))
     hit = find(owner, "Quintus long answer about bread and flour and ovens", mode=mode).hits[0]
     assert "Quintus" in [hit.passage[start:end] for start, end in hit.marks]
+
+
+@pytest.mark.parametrize(("word", "asked"), [("Quintus", "quintus"), ("Überlingen", "überlingen"), ("СИЗИФ", "сизиф")])
+def test_a_rare_word_is_found_in_a_message_far_from_the_nearest_ones(word: str, asked: str) -> None:
+    owner = make_user()
+    indexed(owner, exchange(*KITCHEN))
+    said = [FILLER, f"{word} knows more.", FILLER]
+    indexed(
+        owner, [*exchange(("tell me about bread", FILLER)), *(MessageDraft("assistant", (TextPart(s),)) for s in said)]
+    )
+    hit = find(owner, f"{asked} sentence number of a long answer about bread and flour and ovens").hits[0]
+    assert (hit.passage, [hit.passage[start:end] for start, end in hit.marks]) == (f"{word} knows more.", [word])

@@ -47,8 +47,14 @@ def test_a_long_passage_is_cut_around_its_phrase_or_its_rarest_word() -> None:
     assert QueryStems({"ship": 1.0}).anchor_in(text) == 0
 
 
-def test_what_a_text_lacks_is_counted_in_rarest_words() -> None:
+def test_a_text_contains_words_that_count_whatever_their_ending() -> None:
     stems = QueryStems({"walrus": 6.0, "feed": 2.0, "the": 0.1})
-    assert round(stems.gain_over("They feed.", 1.0), 2) == 1.0
-    assert stems.gain_over("A walrus feeds.", 1.0) <= 0.0
-    assert QueryStems({}).gain_over("A walrus.", 1.0) == 0.0
+    assert stems.held_in("The walrus feeds.") == ["walru", "feed"]
+    assert stems.counted(["feed", "walrus", "the"]) == {"walru", "feed"}
+    assert stems.held_in("They feed.") == ["feed"]
+    assert stems.held_in("A walrus-like thing") == ["walru"]
+    assert QueryStems({}).held_in("The walrus feeds.") == []
+
+
+def test_of_a_phrase_the_longest_stem_is_looked_for() -> None:
+    assert QueryStems({}, ["the zinc lids", "rattling"]).longest_of_phrases == ["zinc", "rattl"]
