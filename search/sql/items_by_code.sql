@@ -3,7 +3,7 @@ WITH near AS MATERIALIZED (
     SELECT e.id
     FROM search_itemembedding AS e
     WHERE e.owner_id = %(owner)s AND e.space_id = %(space)s AND {filters}
-    ORDER BY e.code <~> binary_quantize(%(vector)s::halfvec)
+    ORDER BY e.code <~> binary_quantize(%(vector)s::halfvec), e.id
     LIMIT %(limit)s
 )
 SELECT array_agg(e.source_id), array_agg(e.item_number), array_agg(1 - (e.embedding <=> %(vector)s::halfvec))

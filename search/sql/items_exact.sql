@@ -4,6 +4,6 @@ FROM (
     SELECT e.source_id, e.item_number, 1 - (e.embedding <=> %(vector)s::halfvec) AS similarity
     FROM search_itemembedding AS e
     WHERE e.owner_id = %(owner)s AND e.space_id = %(space)s AND {filters}
-    ORDER BY similarity DESC
+    ORDER BY similarity DESC, e.id
     LIMIT %(limit)s
 ) AS best
