@@ -52,7 +52,7 @@ class ConversationAdapter:
         return found
 
     def read_elements(self, owner_id: int, element_ids: Iterable[int]) -> dict[int, Element]:
-        return {message.message_id: element_of(message) for message in stored_messages(owner_id, element_ids)}
+        return self.read_elements_with(owner_id, element_ids, ())
 
     def read_elements_with(
         self, owner_id: int, element_ids: Iterable[int], stems: Collection[str]

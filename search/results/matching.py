@@ -52,10 +52,6 @@ class QueryStems:
             held.update(pairs_of(lower))
         return [word for word in likely if word in held]
 
-    def share_in(self, text: str) -> float:
-        """The share of the query's weight that the text contains."""
-        return self.share_of(self.held_in(text))
-
     def phrases_in(self, text: str) -> int:
         """How many of the phrases the text contains."""
         if not self._phrases:

@@ -139,7 +139,8 @@ def _judged(
 def _rare(weights: Mapping[str, float], held: Mapping[Turn, Collection[str]]) -> set[str]:
     """The words of the query that are about as rare as the rarest that any of the items contains."""
     found = {word: weights.get(word, 0.0) for of_turn in held.values() for word in of_turn}
-    return {word for word, weight in found.items() if weight >= RARE_SHARE * max(found.values())}
+    least = RARE_SHARE * max(found.values(), default=0.0)
+    return {word for word, weight in found.items() if weight >= least}
 
 
 def _missing(judged: Sequence[_Judged], words: QueryStems, held: Iterable[str]) -> frozenset[str]:

@@ -164,3 +164,17 @@ def test_only_what_has_no_turn_is_looked_up_twice(
     assert sorted(elements) == numbers
     last = conversation.turn_count - 1
     assert [elements[number].item_number for number in numbers] == [last] * len(numbers)
+
+
+@pytest.mark.parametrize(
+    ("stems", "wanted"),
+    [([], {0, 1, 2}), (["quintu"], {0}), (["überling", "quintu"], {0, 1}), (["zinc"], set())],
+)
+def test_messages_without_the_stems_are_not_read_and_those_of_others_never(
+    owner: User, stems: list[str], wanted: set[int]
+) -> None:
+    make_conversation(owner, [user_says("Ask QUINTUS."), assistant_says("In Überlingen."), user_says("About bread.")])
+    numbers = list(Message.objects.order_by("position").values_list("pk", flat=True))
+    found = ConversationAdapter().read_elements_with(owner.pk, numbers, stems)
+    assert set(found) == {numbers[place] for place in wanted}
+    assert ConversationAdapter().read_elements_with(make_user().pk, numbers, stems) == {}
