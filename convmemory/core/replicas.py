@@ -37,12 +37,12 @@ T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
-_in_use: ContextVar[str] = ContextVar("replica", default="")
+_in_use: ContextVar[str | None] = ContextVar("replica", default=None)  # "" is the primary, None no choice yet
 
 
 def replica_in_use() -> str:
     """The name of the replica that answers in this context, "" for the primary."""
-    return _in_use.get()
+    return _in_use.get() or ""
 
 
 class Replica:
@@ -109,7 +109,8 @@ def may_use_replica(function: Callable[P, T]) -> Callable[P, T]:
             if _sqlstate_of(error) not in NOT_ITS_FAULT:
                 replica_named(name).doubt()
                 logger.warning("The replica %s failed, the primary answers: %s", name, type(error).__name__)
-        return function(*args, **kwargs)
+        with _reading_from(""):
+            return function(*args, **kwargs)
 
     return run
 
@@ -124,10 +125,10 @@ def _reading_from(name: str) -> Iterator[None]:
 
 
 def _replica_for_caller() -> str:
-    """The name of a replica; "" (the primary) for work on behalf of no one person, in a transaction, and in such a
-    read."""
+    """The name of a replica; "" where the server is already chosen, in a transaction, and for work on behalf of no one
+    person."""
     who, names = acting.current(), connection.settings_dict.get("REPLICAS")
-    if not names or replica_in_use() or who.owner_id is None or connection.in_atomic_block:
+    if not names or _in_use.get() is not None or who.owner_id is None or connection.in_atomic_block:
         return ""
     return _furthest(names, who.owner_id)
 

@@ -204,16 +204,20 @@ def test_the_doctor_says_what_is_wrong_with_a_replica(
         replica.resume()
 
 
-@may_use_replica
-def renaming(owner_id: int, title: str) -> bool:
-    """Whether it has written on the replica."""
-    rename(owner_id, title)
-    return is_of_replica()
+def test_who_writes_after_all_does_so_on_the_primary_to_the_end(
+    people: tuple[int, int], replica: StreamingReplica
+) -> None:
+    @may_use_replica
+    def renaming() -> list[bool]:
+        """Whether the replica is used: before it was written, and when the replica has what was written."""
+        before = is_of_replica()
+        rename(people[0], "changed")
+        replica.catch_up()
+        return [before, is_of_replica()]
 
-
-def test_who_writes_after_all_does_so_on_the_primary(people: tuple[int, int]) -> None:
     with acting_for(people[0]):
-        assert not renaming(people[0], "changed")
+        assert renaming() == [False, False]
+        assert is_of_replica()
         assert titles() == ["changed"]
 
 
