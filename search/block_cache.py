@@ -1,4 +1,4 @@
-"""An in-memory cache of owners' blocks that this process has read from the database.
+"""An in-memory cache of owners' blocks, or other rows, that this process has read from the database.
 
 A block is never changed but replaced by one with another id. So a process compares a digest of the ids and reads only
 new blocks; nothing in memory can be outdated.
@@ -18,11 +18,7 @@ NO_BLOCKS: Digest = (0, 0)
 
 
 class Cached(Protocol):
-    """Data made from an owner's blocks."""
-
-    @property
-    def digest(self) -> Digest:
-        """The digest of those blocks."""
+    """Data made from an owner's rows."""
 
     @property
     def size(self) -> int:

@@ -186,6 +186,9 @@ class SourceIndex(models.Model):
     dirty_from = models.PositiveIntegerField(null=True, blank=True)
     last_item = models.IntegerField(default=-1, help_text="The last item that was done.")
     passages = models.PositiveIntegerField(default=0)
+    newest_vector = models.PositiveBigIntegerField(
+        default=0, db_default=0, help_text="The id of the item vector stored last, even if it is gone."
+    )
     refused = models.JSONField(default=dict, help_text="Why the model took an item's text not, by item number.")
     attempts = models.PositiveSmallIntegerField(default=0)
     error = models.TextField(blank=True, default="")

@@ -120,7 +120,7 @@ def _retrieve(owner_id: int, query: SearchQuery, pipeline: Pipeline) -> Retrieve
     with pipelined():
         prepared = prepared.looked_up()
         with_moments = prepared.time is not None and len(prepared.text.text) >= LONG_CHARS
-        pending_corpus = PendingCorpus(owner_id, query.filters.kinds, with_moments=with_moments)
+        pending_corpus = PendingCorpus(owner_id, prepared.space, query.filters.kinds, with_moments=with_moments)
         pending = [r.send(prepared, pending_corpus) for r in applying if not r.needs_vector]
         prepared = embed_query(prepared)
         if prepared.space is not None:

@@ -20,7 +20,7 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 EXACT_PASSAGES = 3_000  # of an owner with more, only the nearest by Hamming distance are compared exactly
-EXACT_ITEMS = 5_000  # likewise
+EXACT_ITEMS_UP_TO = 20_000  # passages: likewise for the vectors of items, of which there are far fewer
 SCANNED_PASSAGES = 500_000  # an owner with more is searched through the HNSW index
 EF_SEARCH = 1_000
 MAX_SCAN_TUPLES = 200_000
@@ -63,9 +63,9 @@ def passage_statement(space: EmbeddingSpace, passages: int) -> str:
     return "passages_indexed"
 
 
-def item_statement(items: int) -> str:
-    """The statement that finds the nearest items of an owner who has this many."""
-    return "items_exact" if items <= EXACT_ITEMS else "items_by_code"
+def item_statement(passages: int) -> str:
+    """The statement that finds the nearest items of an owner who has this many passages."""
+    return "items_exact" if passages <= EXACT_ITEMS_UP_TO else "items_named"
 
 
 def scan_widely() -> None:

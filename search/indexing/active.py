@@ -233,7 +233,9 @@ def _store_embeddings(
         lock_vectors(source.pk, space.pk)
         stale = ItemEmbedding.objects.filter(source=source, space=space, item_number__in=list(items))
         stale.delete()
-        ItemEmbedding.objects.bulk_create(rows)
+        newest = max((row.pk for row in ItemEmbedding.objects.bulk_create(rows)), default=None)
+        if newest is not None:
+            SourceIndex.objects.filter(source=source, space=space).update(newest_vector=newest)
     result.computed += batch.computed
     return failed
 

@@ -12,12 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convmemory.core.sql import PendingQuery, load_sql
+from convmemory.embeddings.models import EmbeddingSpace
 from search.retrieval.candidates import Scores
 
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """The owner's sources: ids (sorted), number of items, words spoken, passages, and object ids.
+    """The owner's sources: ids (sorted), number of items, words spoken, passages, object ids, and the ids of the item
+    vectors stored last.
 
     `spoken_in` are the ids of those that contain texts in a language other than English, by language.
     """
@@ -27,6 +29,7 @@ class Corpus:
     lengths: NDArray[np.int64]
     passage_counts: NDArray[np.int64]
     objects: NDArray[np.int64]
+    newest_vectors: NDArray[np.int64]
     spoken_in: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
     @property
@@ -57,12 +60,20 @@ def send_moments_query(owner_id: int) -> PendingQuery:
 class PendingCorpus:
     """The query over the owner's sources, already sent; its result is read once and kept.
 
-    With `kinds` only sources of these kinds count: the owner's others do not affect the results. If the items' times
-    are wanted (`with_moments`), their query is sent after it.
+    Passages and vectors are those of `space`, of which there are none without one. With `kinds` only sources of these
+    kinds count: the owner's others do not affect the results. If the items' times are wanted (`with_moments`), their
+    query is sent after it.
     """
 
-    def __init__(self, owner_id: int, kinds: Collection[str] = (), *, with_moments: bool = False) -> None:
-        parameters: dict[str, Any] = {"owner": owner_id, "kinds": sorted(kinds)}
+    def __init__(
+        self,
+        owner_id: int,
+        space: EmbeddingSpace | None,
+        kinds: Collection[str] = (),
+        *,
+        with_moments: bool = False,
+    ) -> None:
+        parameters: dict[str, Any] = {"owner": owner_id, "space": space and space.pk, "kinds": sorted(kinds)}
         self._pending = PendingQuery(load_sql("search", "corpus"), parameters, keeps_plan=True)
         self._pending_moments = send_moments_query(owner_id) if with_moments else None
 
@@ -73,8 +84,9 @@ class PendingCorpus:
         *numbers, foreign, languages = found
         columns = [np.asarray(column or [], np.int64) for column in numbers]
         order = np.argsort(columns[0])
-        sources, items, lengths, passages, objects = (column[order] for column in columns)
-        return Corpus(sources, items, lengths, passages, objects, _by_language(foreign or [], languages or []))
+        sources, items, lengths, passages, objects, newest = (column[order] for column in columns)
+        spoken_in = _by_language(foreign or [], languages or [])
+        return Corpus(sources, items, lengths, passages, objects, newest, spoken_in)
 
     @cached_property
     def moments(self) -> tuple[Any, ...] | None:

@@ -3,7 +3,6 @@
 They need the query's vectors, which `embed_query` adds.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +16,7 @@ from search.retrieval.candidates import ItemKeys, Scores, best_of_source, item_k
 from search.retrieval.corpus import Corpus, PendingCorpus
 from search.retrieval.features import Feature
 from search.retrieval.filters import filter_sql
-from search.retrieval.hamming_scan import NO_PASSAGES, ScannedPassages, estimated_cosines, scan
+from search.retrieval.hamming_scan import NO_VECTORS, ScannedVectors, estimated_cosines, scan_items, scan_passages
 from search.retrieval.prepared import PreparedQuery
 from search.retrieval.retriever import Candidates
 from search.vectors.blocks import send_digest_query_if_cached
@@ -27,9 +26,9 @@ LIMITS = {  # how many vectors each statement keeps; of passages, items are fewe
     "passages_named": 1_000,
     "passages_indexed": vector_index.EF_SEARCH,
     "items_exact": 1_000,
-    "items_by_code": 500,
+    "items_named": 1_000,
 }
-SCANNED = 3_000  # how many passages a Hamming scan keeps; the cosines of all but the nearest are estimated
+SCANNED = 3_000  # how many vectors a Hamming scan keeps; the cosines of all but the nearest are estimated
 SPOKEN = frozenset({"user", "assistant"})
 
 
@@ -61,35 +60,21 @@ class PassageRetriever:
         passages = corpus.corpus.passages_of(query.filters.conversation_id)
         name = vector_index.passage_statement(query.active_space, passages)
         if name != "passages_named":
-            return PendingPassages(PendingQuery(*passages_statement(name, query)))
-        near, rest = scan(query, SCANNED).parted(LIMITS[name])
-        return PendingPassages(PendingQuery(*named_statement(query, near)), near, rest)
+            return PendingPassages(PendingCosines(PendingQuery(*passages_statement(name, query))))
+        near, rest = scan_passages(query, SCANNED).parted(LIMITS[name])
+        return PendingPassages(PendingCosines(PendingQuery(*named_statement(name, query, near)), near, rest))
 
 
 @dataclass(frozen=True, slots=True)
 class PendingPassages:
-    """The query for passages and their cosines, already sent.
+    """The query for passages and their cosines, already sent."""
 
-    After a scan, it names those that are `near`; the cosines of the `rest` are estimated.
-    """
-
-    pending: PendingQuery
-    near: ScannedPassages = NO_PASSAGES
-    rest: ScannedPassages = NO_PASSAGES
+    pending: "PendingCosines"
 
     def read(self, query: PreparedQuery, corpus: Corpus) -> Candidates:
-        keys, cosines = _best_by_item(*self._cosines())
+        keys, cosines = self.pending.best_by_item()
         best = best_of_source(keys, cosines)
         return Candidates(keys, keys, {Feature.PASSAGE_COSINE: cosines, Feature.SOURCE_PASSAGE_COSINE: best})
-
-    def _cosines(self) -> tuple[ItemKeys, Scores]:
-        """The items of all these passages, in any order, and the passages' cosines."""
-        row = self.pending.rows()[0]
-        keys, cosines = _cosines(row)
-        if not len(keys) or not len(self.rest.ids):
-            return keys, cosines
-        estimated = estimated_cosines(self.near.of_ids(row[-1]), cosines, self.rest)
-        return np.concatenate([keys, self.rest.items]), np.concatenate([cosines, estimated])
 
 
 class ItemRetriever:
@@ -102,35 +87,75 @@ class ItemRetriever:
         return query.scope >= SPOKEN
 
     def send(self, query: PreparedQuery, corpus: PendingCorpus) -> "PendingItems":
-        name = vector_index.item_statement(corpus.corpus.items)
-        return PendingItems(PendingQuery(*dense_statement(name, query)))
+        passages = corpus.corpus.passages_of(query.filters.conversation_id)
+        name = vector_index.item_statement(passages)
+        if name != "items_named":
+            return PendingItems(PendingCosines(PendingQuery(*dense_statement(name, query))))
+        near, rest = scan_items(query, corpus.corpus, SCANNED).parted(LIMITS[name])
+        return PendingItems(PendingCosines(PendingQuery(*named_statement(name, query, near)), near, rest))
 
 
 @dataclass(frozen=True, slots=True)
 class PendingItems:
     """The query for items by their own vectors, already sent."""
 
-    pending: PendingQuery
+    pending: "PendingCosines"
 
     def read(self, query: PreparedQuery, corpus: Corpus) -> Candidates:
-        keys, cosines = _best_by_item(*_cosines(self.pending.rows()[0]))
+        keys, cosines = self.pending.best_by_item()
         return Candidates(keys, keys, {Feature.ITEM_COSINE: cosines})
+
+
+@dataclass(frozen=True, slots=True)
+class PendingCosines:
+    """The query for vectors and their cosines, already sent.
+
+    After a scan, it names those that are `near`; the cosines of the `rest` are estimated.
+    """
+
+    pending: PendingQuery
+    near: ScannedVectors = NO_VECTORS
+    rest: ScannedVectors = NO_VECTORS
+
+    def best_by_item(self) -> tuple[ItemKeys, Scores]:
+        """The distinct items (keys sorted), and the cosine of the best vector of each. Waits for the row."""
+        found, cosines = self._all()
+        keys, inverse = np.unique(found, return_inverse=True)
+        best = np.full(len(keys), -np.inf, np.float32)
+        np.maximum.at(best, inverse, cosines)
+        return keys, best
+
+    def _all(self) -> tuple[ItemKeys, Scores]:
+        """The items of all these vectors, in any order, and the vectors' cosines."""
+        sources, items, found, *ids = self.pending.rows()[0]
+        keys, cosines = item_keys(sources or [], items or []), np.asarray(found or [], np.float32)
+        if not len(keys) or not len(self.rest.ids):
+            return keys, cosines
+        estimated = estimated_cosines(self.near.of_ids(ids[0]), cosines, self.rest)
+        return np.concatenate([keys, self.rest.items]), np.concatenate([cosines, estimated])
 
 
 def passages_statement(name: str, query: PreparedQuery) -> tuple[str, dict[str, Any]]:
     """The SQL over passages and its parameters; the ids that it names, if any, are looked up here."""
     if name == "passages_named":
-        return named_statement(query, scan(query, LIMITS[name]))
+        return named_statement(name, query, scan_passages(query, LIMITS[name]))
     if name == "passages_indexed":
         vector_index.scan_widely()
     statement, parameters = dense_statement(name, query)
     return statement, parameters | {"kinds": query.passage_kinds}
 
 
-def named_statement(query: PreparedQuery, passages: ScannedPassages) -> tuple[str, dict[str, Any]]:
-    """The SQL for the cosines of these passages and its parameters."""
-    statement, parameters = dense_statement("passages_named", query)
-    return statement, parameters | {"kinds": query.passage_kinds, "ids": passages.ids.tolist()}
+def items_statement(name: str, query: PreparedQuery, corpus: Corpus) -> tuple[str, dict[str, Any]]:
+    """The SQL over item vectors and its parameters; the ids that it names, if any, are looked up here."""
+    if name == "items_named":
+        return named_statement(name, query, scan_items(query, corpus, LIMITS[name]))
+    return dense_statement(name, query)
+
+
+def named_statement(name: str, query: PreparedQuery, vectors: ScannedVectors) -> tuple[str, dict[str, Any]]:
+    """The SQL for the cosines of these vectors and its parameters."""
+    statement, parameters = dense_statement(name, query)
+    return statement, parameters | {"kinds": query.passage_kinds, "ids": vectors.ids.tolist()}
 
 
 def dense_statement(name: str, query: PreparedQuery) -> tuple[str, dict[str, Any]]:
@@ -145,17 +170,3 @@ def dense_statement(name: str, query: PreparedQuery) -> tuple[str, dict[str, Any
         "vector": query.vector_text,
         "limit": LIMITS[name],
     }
-
-
-def _cosines(row: Sequence[Any]) -> tuple[ItemKeys, Scores]:
-    """The items of the vectors that a statement found, in any order, and the vectors' cosines."""
-    sources, items, cosines, *_ = row
-    return item_keys(sources or [], items or []), np.asarray(cosines or [], np.float32)
-
-
-def _best_by_item(found: ItemKeys, cosines: Scores) -> tuple[ItemKeys, Scores]:
-    """The distinct items (keys sorted), and the best cosine of each."""
-    keys, inverse = np.unique(found, return_inverse=True)
-    best = np.full(len(keys), -np.inf, np.float32)
-    np.maximum.at(best, inverse, cosines)
-    return keys, best

@@ -1,4 +1,4 @@
-"""The passages of a large owner nearest to a query by binary codes, compared in this process (Hamming scan).
+"""The passages and items of a large owner nearest to a query by binary codes, compared in this process (Hamming scan).
 
 Why not in SQL: docs/adr/0010-exact-scan-or-index.md.
 """
@@ -10,38 +10,40 @@ import numpy as np
 from numpy.typing import NDArray
 
 from search.retrieval.candidates import NO_ITEMS, ItemKeys, Scores
+from search.retrieval.corpus import Corpus
 from search.retrieval.eligibility import Mask
 from search.retrieval.prepared import PreparedQuery
 from search.vectors.blocks import Codes, current_blocks, send_digest_query
+from search.vectors.item_codes import current_item_codes
 
 
 @dataclass(frozen=True, slots=True)
-class ScannedPassages:
-    """Passages by their Hamming distances to the query, (n,): ids, the keys of their items, and distances."""
+class ScannedVectors:
+    """Vectors by their Hamming distances to the query, (n,): ids, the keys of their items, and distances."""
 
     ids: NDArray[np.int64]
     items: ItemKeys
     distances: NDArray[np.uint16]
 
-    def parted(self, count: int) -> tuple["ScannedPassages", "ScannedPassages"]:
+    def parted(self, count: int) -> tuple["ScannedVectors", "ScannedVectors"]:
         """The nearest `count`, and the rest."""
         is_near = np.zeros(len(self.ids), np.bool_)
         is_near[_least(self.distances, self.ids, count)] = True
-        return self._those(is_near), self._those(~is_near)
+        return self.those(is_near), self.those(~is_near)
 
-    def of_ids(self, ids: Sequence[int]) -> "ScannedPassages":
-        """The passages with these ids, all of which are here, in the order of the ids."""
+    def of_ids(self, ids: Sequence[int]) -> "ScannedVectors":
+        """The vectors with these ids, all of which are here, in the order of the ids."""
         order = np.argsort(self.ids)
-        return self._those(order[np.searchsorted(self.ids, ids, sorter=order)])
+        return self.those(order[np.searchsorted(self.ids, ids, sorter=order)])
 
-    def _those(self, wanted: Mask | NDArray[np.int64]) -> "ScannedPassages":
-        return ScannedPassages(self.ids[wanted], self.items[wanted], self.distances[wanted])
-
-
-NO_PASSAGES = ScannedPassages(np.empty(0, np.int64), NO_ITEMS, np.empty(0, np.uint16))
+    def those(self, wanted: Mask | NDArray[np.int64]) -> "ScannedVectors":
+        return ScannedVectors(self.ids[wanted], self.items[wanted], self.distances[wanted])
 
 
-def scan(query: PreparedQuery, limit: int) -> ScannedPassages:
+NO_VECTORS = ScannedVectors(np.empty(0, np.int64), NO_ITEMS, np.empty(0, np.uint16))
+
+
+def scan_passages(query: PreparedQuery, limit: int) -> ScannedVectors:
     """The owner's passages whose binary codes differ least from the query's, in no particular order.
 
     At most `limit`: among equally distant ones, the newest. Waits for the digest of the owner's blocks, and queries
@@ -50,18 +52,32 @@ def scan(query: PreparedQuery, limit: int) -> ScannedPassages:
     pending_digest = query.pending_digest or send_digest_query(query.owner_id, query.active_space)
     blocks = current_blocks(query.owner_id, query.active_space, pending_digest)
     if blocks is None:
-        return NO_PASSAGES
+        return NO_VECTORS
     eligible, keys = _of_kinds(blocks.codes, query.passage_kinds), blocks.item_keys()
     if not query.eligibility.admits_all:
         eligible &= query.eligibility.admitted(keys)
     places = np.flatnonzero(eligible)
     distances, ids = blocks.codes.distances(query.vector)[places], blocks.codes.ids[places]
     found = _least(distances, ids, limit)
-    return ScannedPassages(ids[found], keys[places[found]], distances[found])
+    return ScannedVectors(ids[found], keys[places[found]], distances[found])
 
 
-def estimated_cosines(known: ScannedPassages, cosines: Scores, others: ScannedPassages) -> Scores:
-    """The cosines of passages of which only the Hamming distance is known, by the line through those of `known`.
+def scan_items(query: PreparedQuery, corpus: Corpus, limit: int) -> ScannedVectors:
+    """The owner's item vectors whose binary codes differ least from the query's, in no particular order.
+
+    At most `limit`: among equally distant ones, the newest. Queries the codes that this process lacks, if any.
+    """
+    codes = current_item_codes(
+        query.owner_id, query.active_space, corpus.sources, corpus.newest_vectors, are_all=not query.filters.kinds
+    )
+    scanned = ScannedVectors(codes.ids, codes.items, codes.distances(query.vector))
+    if not query.eligibility.admits_all:
+        scanned = scanned.those(query.eligibility.admitted(codes.items))
+    return scanned.those(_least(scanned.distances, scanned.ids, limit))
+
+
+def estimated_cosines(known: ScannedVectors, cosines: Scores, others: ScannedVectors) -> Scores:
+    """The cosines of vectors of which only the Hamming distance is known, by the line through those of `known`.
 
     Of texts' vectors a line is closer than the cosine of the expected angle: docs/adr/0010-exact-scan-or-index.md.
     """

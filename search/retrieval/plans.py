@@ -18,7 +18,8 @@ from convmemory.embeddings.models import EmbeddingSpace
 from search import vector_index
 from search.models import ItemEmbedding, PostingBlock, Source, SourceIndex
 from search.query_text import QueryText
-from search.retrieval.dense import dense_statement, passages_statement
+from search.retrieval.corpus import PendingCorpus
+from search.retrieval.dense import items_statement, passages_statement
 from search.retrieval.prepared import PreparedQuery
 
 PASSAGES, ITEMS, NEWEST_ITEMS = "passage_owner", "item_embedding_owner", "item_embedding_newest"
@@ -26,7 +27,7 @@ DENSE_PLANS: dict[str, tuple[str, ...]] = {  # any of them
     "passages_exact": (PASSAGES,),
     "passages_named": ("search_passage_pkey", PASSAGES),  # by id, or, of an owner with hardly more, by owner
     "items_exact": (ITEMS, NEWEST_ITEMS),  # either begins with the owner
-    "items_by_code": (f"Index Only Scan using {ITEMS}",),
+    "items_named": ("search_itemembedding_pkey", NEWEST_ITEMS, ITEMS),  # likewise
 }
 POSTINGS_INDEX = "posting_block_owner"
 MOMENTS_INDEX = "item_moments"
@@ -48,7 +49,14 @@ def queries_without_index(space: EmbeddingSpace) -> dict[str, str]:
             bad["posting_digest"] = POSTINGS_INDEX
     if "passages_named" in statements and CODES_INDEX not in codes_plan(statements["passages_named"], space):
         bad["code_digest"] = CODES_INDEX
+    if "items_named" in statements and not _reads_item_codes_from_index(statements["items_named"], space):
+        bad["item_codes"] = ITEMS
     return bad
+
+
+def _reads_item_codes_from_index(owner_id: int, space: EmbeddingSpace) -> bool:
+    """Also true before the first vacuum, when another way may seem as good."""
+    return not is_vacuumed(ItemEmbedding._meta.db_table) or ITEMS in item_codes_plan(owner_id, space)
 
 
 def _is_well_planned(name: str, owner_id: int, space: EmbeddingSpace) -> bool:
@@ -66,8 +74,7 @@ def _statements_in_use(space: EmbeddingSpace) -> dict[str, int]:
     states = SourceIndex.objects.filter(space=space)
     for owner_id, passages in _by_size(states.annotate(size=F("passages"))):
         found |= {"passages_exact": owner_id, vector_index.passage_statement(space, passages): owner_id}
-    for owner_id, items in _by_size(Source.objects.annotate(size=F("item_count"))):
-        found |= {"items_exact": owner_id, vector_index.item_statement(items): owner_id}
+        found |= {"items_exact": owner_id, vector_index.item_statement(passages): owner_id}
     return found
 
 
@@ -80,8 +87,6 @@ def expected_plans(name: str, space: EmbeddingSpace) -> tuple[str, ...]:
     """The alternatives of which the plan of this dense retriever must contain one."""
     if name == "passages_indexed":
         return (vector_index.index_name(space),)
-    if name == "items_by_code" and not is_vacuumed(ItemEmbedding._meta.db_table):
-        return (ITEMS, NEWEST_ITEMS)
     return DENSE_PLANS[name]
 
 
@@ -102,12 +107,13 @@ def dense_plan(name: str, owner_id: int, space: EmbeddingSpace, filters: Filters
     with acting_for(owner_id):
         embedding = query_embedding(space, TEXT.text, owner_id=owner_id)
         query = PreparedQuery(owner_id, TEXT, filters=filters, space=space).looked_up().with_embedding(embedding)
-        statement, parameters = (passages_statement if name.startswith("passages") else dense_statement)(name, query)
+        if name.startswith("passages"):
+            statement, parameters = passages_statement(name, query)
+        else:
+            statement, parameters = items_statement(name, query, PendingCorpus(owner_id, space).corpus)
     forbidden = ["enable_seqscan"]
     if name == "passages_indexed":  # with few rows a sort would win where many rows leave it no chance
         forbidden += ["enable_sort", "enable_bitmapscan"]
-    if name.endswith("_by_code"):  # before the first vacuum a bitmap scan may seem as good
-        forbidden.append("enable_bitmapscan")
     return plan_of(statement, parameters, forbidden, owner_id=owner_id)
 
 
@@ -131,6 +137,15 @@ def codes_plan(owner_id: int, space: EmbeddingSpace) -> str:
     parameters: dict[str, object] = {"owner": owner_id, "space": space.pk}
     return plan_of(
         load_sql("search", "code_digest"), parameters, ["enable_seqscan", "enable_bitmapscan"], owner_id=owner_id
+    )
+
+
+def item_codes_plan(owner_id: int, space: EmbeddingSpace) -> str:
+    """The plan of the query for the binary codes of all of an owner's item vectors."""
+    sources = list(Source.objects.filter(owner=owner_id).values_list("pk", flat=True))
+    parameters: dict[str, object] = {"owner": owner_id, "space": space.pk, "sources": sources}
+    return plan_of(
+        load_sql("search", "item_codes"), parameters, ["enable_seqscan", "enable_bitmapscan"], owner_id=owner_id
     )
 
 

@@ -62,11 +62,16 @@ class Codes:
 
     def distances(self, question: Vector) -> NDArray[np.uint16]:
         """The Hamming distance of each passage's code from that of the question (dim,): (n,)."""
-        code = np.frombuffer(encode_vectors(question[None]), np.uint8)
-        differing = np.zeros(len(self), np.uint16)
-        for column, word in zip(self.words, as_words(code[None])[:, 0], strict=True):
-            differing += np.bitwise_count(column ^ word)
-        return differing
+        return hamming_distances(self.words, question)
+
+
+def hamming_distances(words: Words, question: Vector) -> NDArray[np.uint16]:
+    """The distances of binary codes (words, n) from that of the question (dim,): (n,)."""
+    code = np.frombuffer(encode_vectors(question[None]), np.uint8)
+    differing = np.zeros(words.shape[1], np.uint16)
+    for column, word in zip(words, as_words(code[None])[:, 0], strict=True):
+        differing += np.bitwise_count(column ^ word)
+    return differing
 
 
 def as_words(rows: NDArray[np.uint8]) -> Words:

@@ -27,6 +27,7 @@ from search.retrieval.plans import (
     dense_plan,
     is_as_expected,
     is_vacuumed,
+    item_codes_plan,
     moments_plan,
     plan_of,
     postings_plan,
@@ -71,7 +72,7 @@ def test_dense_retrievers_use_the_index_that_their_statement_chose(owners: dict[
             for filters in (EVERYTHING, Filters(agent="a")):
                 plan = dense_plan(name, owner.pk, space, filters)
                 # of few rows those of an agent are fewer: the planner may rightly look them up by their sources
-                if filters is EVERYTHING or not name.endswith(("_exact", "_by_code")):
+                if filters is EVERYTHING or not name.endswith("_exact"):
                     assert is_as_expected(name, space, plan), plan
                 assert (vector_index.index_name(space) in plan) == (name == "passages_indexed"), plan
 
@@ -102,6 +103,11 @@ def test_the_next_message_is_looked_up_by_its_place_under_row_security() -> None
     assert looked_up, plan
 
 
+def test_binary_codes_of_items_are_read_from_an_index_alone(owners: dict[str, Any]) -> None:
+    for owner in owners.values():
+        assert "Index Only Scan using item_embedding_owner" in item_codes_plan(owner.pk, active_space())
+
+
 @contextmanager
 def dropped(index: str) -> Iterator[None]:
     with connection.cursor() as cursor:
@@ -119,7 +125,7 @@ def dropped(index: str) -> Iterator[None]:
     ("index", "lost"),
     [
         ("passage_owner", {"passages_exact"}),
-        ("item_embedding_owner", {"items_by_code"}),
+        ("item_embedding_owner", {"item_codes"}),
         ("code_block_owner", {"code_digest"}),
         ("posting_block_owner", {"posting_digest"}),
     ],
@@ -128,7 +134,7 @@ def test_a_lost_index_is_reported(
     owners: dict[str, Any], monkeypatch: pytest.MonkeyPatch, index: str, lost: set[str]
 ) -> None:
     monkeypatch.setattr(vector_index, "EXACT_PASSAGES", 0)
-    monkeypatch.setattr(vector_index, "EXACT_ITEMS", 0)
+    monkeypatch.setattr(vector_index, "EXACT_ITEMS_UP_TO", 0)
     assert queries_without_index(active_space()) == {}
     with dropped(index):
         assert set(queries_without_index(active_space())) == lost
@@ -136,11 +142,12 @@ def test_a_lost_index_is_reported(
 
 @pytest.fixture
 def grown() -> None:
-    """An owner with just more passages and turns than are scanned one by one, and a newer one who has hardly any."""
+    """An owner with just more passages than such whose items are compared one by one, and a newer one who has hardly
+    any."""
     space, maker = active_space(), TextMaker()
     vectors = VectorMaker(space.dimensions)
     owner = make_user()
-    turns, per_turn = vector_index.EXACT_ITEMS + 1, vector_index.EXACT_PASSAGES // vector_index.EXACT_ITEMS + 1
+    turns, per_turn = 5_000, vector_index.EXACT_ITEMS_UP_TO // 5_000 + 1
     fill_turns(owner=owner, space=space, turns=turns, maker=maker, vectors=vectors, shape=TurnShape(per_turn))
     fill_turns(owner=make_user(), space=space, turns=1, maker=maker, vectors=vectors, shape=TurnShape(1))
 

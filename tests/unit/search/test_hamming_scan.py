@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from convmemory.embeddings.token_codes import encode_vectors
-from search.retrieval.hamming_scan import ScannedPassages, _least, estimated_cosines
+from search.retrieval.hamming_scan import ScannedVectors, _least, estimated_cosines
 from search.vectors.blocks import Codes
 from search.vectors.codes import ENTRY
 
@@ -46,9 +46,9 @@ def test_of_nothing_nothing_is_nearest() -> None:
     assert _least(np.array([], np.uint16), np.array([], np.int64), 3).tolist() == []
 
 
-def scanned(distances: np.ndarray) -> ScannedPassages:
+def scanned(distances: np.ndarray) -> ScannedVectors:
     ids = np.arange(len(distances))
-    return ScannedPassages(ids, ids << 24, distances.astype(np.uint16))
+    return ScannedVectors(ids, ids << 24, distances.astype(np.uint16))
 
 
 def test_a_cosine_is_estimated_closely_from_the_distance() -> None:
@@ -65,13 +65,13 @@ def test_a_cosine_is_estimated_closely_from_the_distance() -> None:
     assert np.corrcoef(estimated, cosines[rest.ids])[0, 1] > 0.7
 
 
-def test_passages_that_are_all_as_far_give_their_mean() -> None:
+def test_vectors_that_are_all_as_far_give_their_mean() -> None:
     known = scanned(np.array([9, 9]))
     cosines, others = np.array([0.2, 0.4], np.float32), scanned(np.array([9, 12]))
     assert estimated_cosines(known, cosines, others).tolist() == pytest.approx([0.3, 0.3])
 
 
-def test_passages_are_chosen_by_their_ids_in_the_order_asked_for() -> None:
+def test_vectors_are_chosen_by_their_ids_in_the_order_asked_for() -> None:
     found = scanned(np.array([4, 5, 6, 7])).of_ids([3, 0, 2])
     assert found.distances.tolist() == [7, 4, 6]
     assert found.items.tolist() == [3 << 24, 0, 2 << 24]
