@@ -137,11 +137,12 @@ def _merge(query: PreparedQuery, corpus: Corpus, read: Sequence[Candidates], fea
     keys = distinct(np.concatenate(found)) if found else NO_ITEMS
     columns: dict[str, Scores] = {}
     word_weights: dict[str, float] = {}
-    held = HeldWords()
+    held, scanned = HeldWords(), None
     for candidates in read:
+        scanned = candidates.scanned or scanned
         held = candidates.held or held
         word_weights |= candidates.word_weights
         columns |= spread_all(keys, candidates.keys, candidates.features, unseen=candidates.unseen)
     table = FeatureTable(keys, mean_item_length=corpus.mean_item_length, item_count=corpus.items)
     table = table.with_columns(columns, of=features)
-    return Retrieved(query, table, word_weights, held)
+    return Retrieved(query, table, word_weights, held, scanned=scanned)

@@ -33,7 +33,7 @@ def passages_of_best(retrieved: Retrieved, keys: ItemKeys) -> PassagesOfBest | N
     """The passages to compare for the best items, by their keys (sorted). One query; None if there are none."""
     wide_keys = distinct(np.concatenate([keys, keys[keys & ITEM_MASK > 0] - 1]))
     for_questions = ~are_among(wide_keys, keys)
-    near = find_passages(retrieved.query, wide_keys, for_questions, retrieved.word_weights)
+    near = find_passages(retrieved, wide_keys, for_questions)
     return PassagesOfBest(keys, wide_keys, for_questions, near) if near else None
 
 

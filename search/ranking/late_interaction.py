@@ -19,8 +19,11 @@ from convmemory.embeddings.token_codes import similarities
 from search.retrieval.candidates import ItemKeys, Scores
 from search.retrieval.features import Feature
 from search.retrieval.prepared import PreparedQuery
+from search.retrieval.retriever import Retrieved
+from search.vectors.blocks import Blocks
 
 PASSAGES_PER_ITEM = 5
+NAMED_PER_ITEM = 20  # among which the nearest are looked for if the codes of all passages were compared
 WEIGHT_POWER = 0.5  # below 1: the rarest word must not decide alone
 QUERY_TOKENS = 32  # of a longer query, the ones that weigh most
 
@@ -134,23 +137,36 @@ class NearPassages:
         )
 
 
-def find_passages(
-    query: PreparedQuery, keys: ItemKeys, for_questions: NDArray[np.bool_], word_weights: Mapping[str, float]
-) -> NearPassages | None:
+def find_passages(retrieved: Retrieved, keys: ItemKeys, for_questions: NDArray[np.bool_]) -> NearPassages | None:
     """The nearest passages of the items `keys`; for some items, only those that ask. One query.
 
     None if the space has no token vectors.
     """
+    query = retrieved.query
     if query.embedding is None or not len(query.embedding.token_ids) or not len(keys):
         return None
+    pending = _send_passages_query(query, keys, for_questions, retrieved.scanned)
+    tokens, weights = weighted_query_tokens(query, retrieved.word_weights)
+    rows = pending.rows()
+    return NearPassages(rows, tokens, weights) if rows else None
+
+
+def _send_passages_query(
+    query: PreparedQuery, keys: ItemKeys, for_questions: NDArray[np.bool_], scanned: Blocks | None
+) -> PendingQuery:
+    """Send the query for the passages; if the codes of all are here, only some are named for an exact comparison."""
     parameters = query.nearest_passages_of(keys) | {
         "passages": PASSAGES_PER_ITEM,
         "for_questions": for_questions.tolist(),
     }
-    pending = PendingQuery(load_sql("search", "late_passages"), parameters, keeps_plan=True)
-    tokens, weights = weighted_query_tokens(query, word_weights)
-    rows = pending.rows()
-    return NearPassages(rows, tokens, weights) if rows else None
+    if scanned is None:
+        return PendingQuery(load_sql("search", "late_passages"), parameters, keeps_plan=True)
+    ids, counts = scanned.nearest_of_items(keys[~for_questions], query.vector, query.passage_kinds, NAMED_PER_ITEM)
+    lasts = np.zeros(len(keys), np.int64)
+    lasts[~for_questions] = counts
+    lasts = np.cumsum(lasts)
+    parameters |= {"ids": ids.tolist(), "firsts": np.append(1, lasts[:-1] + 1).tolist(), "lasts": lasts.tolist()}
+    return PendingQuery(load_sql("search", "late_passages_named"), parameters, keeps_plan=True)
 
 
 def _cut(data: bytes, sizes: Iterable[int]) -> Iterator[bytes]:

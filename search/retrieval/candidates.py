@@ -61,6 +61,12 @@ def spread_all(
     return columns
 
 
+def ranks_within(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The rank of each row within its group, from 0, where groups of so many rows follow each other."""
+    ranks: NDArray[np.int64] = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return ranks
+
+
 def source_starts(keys: ItemKeys) -> NDArray[np.int64]:
     """Where among `keys` (sorted) each source begins."""
     return np.flatnonzero(np.diff(keys >> ITEM_BITS, prepend=-1))

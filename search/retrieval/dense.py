@@ -16,10 +16,17 @@ from search.retrieval.candidates import ItemKeys, Scores, best_of_source, item_k
 from search.retrieval.corpus import Corpus, PendingCorpus
 from search.retrieval.features import Feature
 from search.retrieval.filters import filter_sql
-from search.retrieval.hamming_scan import NO_VECTORS, ScannedVectors, estimated_cosines, scan_items, scan_passages
+from search.retrieval.hamming_scan import (
+    NO_VECTORS,
+    ScannedVectors,
+    blocks_of,
+    estimated_cosines,
+    scan_items,
+    scan_passages,
+)
 from search.retrieval.prepared import PreparedQuery
 from search.retrieval.retriever import Candidates
-from search.vectors.blocks import send_digest_query_if_cached
+from search.vectors.blocks import Blocks, send_digest_query_if_cached
 
 LIMITS = {  # how many vectors each statement keeps; of passages, items are fewer
     "passages_exact": 3_000,
@@ -61,20 +68,23 @@ class PassageRetriever:
         name = vector_index.passage_statement(query.active_space, passages)
         if name != "passages_named":
             return PendingPassages(PendingCosines(PendingQuery(*passages_statement(name, query))))
-        near, rest = scan_passages(query, SCANNED).parted(LIMITS[name])
-        return PendingPassages(PendingCosines(PendingQuery(*named_statement(name, query, near)), near, rest))
+        blocks = blocks_of(query)
+        near, rest = scan_passages(blocks, query, SCANNED).parted(LIMITS[name])
+        return PendingPassages(PendingCosines(PendingQuery(*named_statement(name, query, near)), near, rest), blocks)
 
 
 @dataclass(frozen=True, slots=True)
 class PendingPassages:
-    """The query for passages and their cosines, already sent."""
+    """The query for passages and their cosines, already sent, and the blocks that were scanned before, if any."""
 
     pending: "PendingCosines"
+    blocks: Blocks | None = None
 
     def read(self, query: PreparedQuery, corpus: Corpus) -> Candidates:
         keys, cosines = self.pending.best_by_item()
         best = best_of_source(keys, cosines)
-        return Candidates(keys, keys, {Feature.PASSAGE_COSINE: cosines, Feature.SOURCE_PASSAGE_COSINE: best})
+        features: dict[str, Scores] = {Feature.PASSAGE_COSINE: cosines, Feature.SOURCE_PASSAGE_COSINE: best}
+        return Candidates(keys, keys, features, scanned=self.blocks)
 
 
 class ItemRetriever:
@@ -138,7 +148,7 @@ class PendingCosines:
 def passages_statement(name: str, query: PreparedQuery) -> tuple[str, dict[str, Any]]:
     """The SQL over passages and its parameters; the ids that it names, if any, are looked up here."""
     if name == "passages_named":
-        return named_statement(name, query, scan_passages(query, LIMITS[name]))
+        return named_statement(name, query, scan_passages(blocks_of(query), query, LIMITS[name]))
     if name == "passages_indexed":
         vector_index.scan_widely()
     statement, parameters = dense_statement(name, query)

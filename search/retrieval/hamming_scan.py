@@ -13,7 +13,7 @@ from search.retrieval.candidates import NO_ITEMS, ItemKeys, Scores
 from search.retrieval.corpus import Corpus
 from search.retrieval.eligibility import Mask
 from search.retrieval.prepared import PreparedQuery
-from search.vectors.blocks import Codes, current_blocks, send_digest_query
+from search.vectors.blocks import Blocks, current_blocks, send_digest_query
 from search.vectors.item_codes import current_item_codes
 
 
@@ -43,23 +43,29 @@ class ScannedVectors:
 NO_VECTORS = ScannedVectors(np.empty(0, np.int64), NO_ITEMS, np.empty(0, np.uint16))
 
 
-def scan_passages(query: PreparedQuery, limit: int) -> ScannedVectors:
-    """The owner's passages whose binary codes differ least from the query's, in no particular order.
+def blocks_of(query: PreparedQuery) -> Blocks | None:
+    """The blocks of the owner's passages, None if there are none.
 
-    At most `limit`: among equally distant ones, the newest. Waits for the digest of the owner's blocks, and queries
-    what changed since this process last looked, if anything.
+    Waits for their digest, and queries what changed since this process last looked, if anything.
     """
     pending_digest = query.pending_digest or send_digest_query(query.owner_id, query.active_space)
-    blocks = current_blocks(query.owner_id, query.active_space, pending_digest)
+    return current_blocks(query.owner_id, query.active_space, pending_digest)
+
+
+def scan_passages(blocks: Blocks | None, query: PreparedQuery, limit: int) -> ScannedVectors:
+    """The passages whose binary codes differ least from the query's, in no particular order.
+
+    At most `limit`: among equally distant ones, the newest.
+    """
     if blocks is None:
         return NO_VECTORS
-    eligible, keys = _of_kinds(blocks.codes, query.passage_kinds), blocks.item_keys()
+    eligible = blocks.codes.are_of(query.passage_kinds)
     if not query.eligibility.admits_all:
-        eligible &= query.eligibility.admitted(keys)
+        eligible &= query.eligibility.admitted(blocks.items)
     places = np.flatnonzero(eligible)
     distances, ids = blocks.codes.distances(query.vector)[places], blocks.codes.ids[places]
     found = _least(distances, ids, limit)
-    return ScannedVectors(ids[found], keys[places[found]], distances[found])
+    return ScannedVectors(ids[found], blocks.items[places[found]], distances[found])
 
 
 def scan_items(query: PreparedQuery, corpus: Corpus, limit: int) -> ScannedVectors:
@@ -94,9 +100,3 @@ def _least(distances: NDArray[np.uint16], ids: NDArray[np.int64], limit: int) ->
     nearer, as_far = np.flatnonzero(distances < cutoff), np.flatnonzero(distances == cutoff)
     newest = as_far[np.argsort(-ids[as_far], kind="stable")]
     return np.concatenate([nearer, newest[: limit - len(nearer)]])
-
-
-def _of_kinds(codes: Codes, kinds: Sequence[int]) -> Mask:
-    wanted = np.zeros(256, bool)
-    wanted[list(kinds)] = True
-    return wanted[codes.kinds]

@@ -13,6 +13,7 @@ from search.retrieval.corpus import Corpus, PendingCorpus
 from search.retrieval.features import FeatureTable
 from search.retrieval.held_words import HeldWords
 from search.retrieval.prepared import PreparedQuery
+from search.vectors.blocks import Blocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,8 @@ class Candidates:
 
     `found` are the items that become candidates; `keys` (sorted) are those that `features`, arrays over them, describe,
     which may be more. Other items get the value `unseen`. `word_weights` gives the idf of the query's words, and `held`
-    which items contain them, if the retriever knows it.
+    which items contain them, if the retriever knows it. `scanned` are the codes of the owner's passages, if it compared
+    them.
     """
 
     found: ItemKeys = field(default_factory=lambda: NO_ITEMS)
@@ -30,6 +32,7 @@ class Candidates:
     unseen: float = float("nan")
     word_weights: Mapping[str, float] = field(default_factory=dict)
     held: HeldWords | None = None
+    scanned: Blocks | None = None
 
 
 class PendingCandidates(Protocol):
@@ -62,7 +65,8 @@ class Retriever(Protocol):
 class Retrieved:
     """All candidates in one table, the query as it was searched for, its words' idf and which items contain them.
 
-    `moments` says when all of the owner's items were written, if that was read ahead (`search/ranking/moments.py`).
+    `moments` says when all of the owner's items were written, if that was read ahead (`search/ranking/moments.py`);
+    `scanned` are the codes of the owner's passages, if those were compared.
     """
 
     query: PreparedQuery
@@ -70,3 +74,4 @@ class Retrieved:
     word_weights: Mapping[str, float]
     held: HeldWords = field(default_factory=HeldWords)
     moments: tuple[Any, ...] | None = None
+    scanned: Blocks | None = None

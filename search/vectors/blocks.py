@@ -6,6 +6,7 @@ missing blocks are fetched. Nothing can be outdated: a block that changed has an
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from convmemory.embeddings.embedder import Vector
 from convmemory.embeddings.models import EmbeddingSpace
 from convmemory.embeddings.token_codes import encode_vectors
 from search.block_cache import NO_BLOCKS, BlockCache, Digest
-from search.retrieval.candidates import ITEM_BITS, ItemKeys
+from search.retrieval.candidates import ITEM_BITS, ItemKeys, ranks_within
 from search.vectors.codes import ENTRY
 
 Words = NDArray[np.unsignedinteger[Any]]
@@ -49,8 +50,14 @@ class Codes:
         """Bytes."""
         return self.ids.nbytes + self.items.nbytes + self.kinds.nbytes + self.words.nbytes
 
-    def those(self, wanted: NDArray[np.bool_]) -> "Codes":
+    def those(self, wanted: NDArray[np.bool_] | NDArray[np.int64]) -> "Codes":
         return Codes(self.ids[wanted], self.items[wanted], self.kinds[wanted], self.words[:, wanted])
+
+    def are_of(self, kinds: Sequence[int]) -> NDArray[np.bool_]:
+        """Which passages are of one of these kinds."""
+        wanted = np.zeros(256, np.bool_)
+        wanted[list(kinds)] = True
+        return wanted[self.kinds]
 
     def followed_by(self, other: "Codes") -> "Codes":
         return Codes(
@@ -80,9 +87,9 @@ def as_words(rows: NDArray[np.uint8]) -> Words:
     return np.ascontiguousarray(np.ascontiguousarray(rows).view(word).T)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Blocks:
-    """The blocks of one owner in one space, (b,): ids, sources, numbers of passages; and the passages."""
+    """The blocks of one owner in one space, (b,): ids, sources, numbers of passages; and the passages, (n,)."""
 
     digest: Digest
     ids: NDArray[np.int64]
@@ -93,14 +100,41 @@ class Blocks:
     @property
     def size(self) -> int:
         """Bytes."""
-        return self.codes.size + 3 * self.ids.nbytes
+        return self.codes.size + 3 * self.ids.nbytes + 3 * self.codes.ids.nbytes
 
-    def item_keys(self) -> ItemKeys:
+    @cached_property
+    def items(self) -> ItemKeys:
         """The item of each passage."""
         return (np.repeat(self.sources, self.counts) << ITEM_BITS) | self.codes.items
 
+    def nearest_of_items(
+        self, items: ItemKeys, question: Vector, kinds: Sequence[int], limit: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The ids of the passages of each item whose codes differ least from that of the question (dim,), item by item,
+        and how many of each item: at most `limit`."""
+        places, counts = self._places_of(items)
+        codes, of_item = self.codes.those(places), np.repeat(np.arange(len(items)), counts)
+        wanted = codes.are_of(kinds)
+        codes, of_item = codes.those(wanted), of_item[wanted]
+        order = np.lexsort((codes.ids, codes.distances(question), of_item))
+        counts = np.bincount(of_item, minlength=len(items))
+        return codes.ids[order[ranks_within(counts) < limit]], np.minimum(counts, limit)
 
-CACHE: BlockCache[Blocks] = BlockCache(max_bytes=256 * 2**20)  # 100,000 passages take 6 MB
+    def _places_of(self, items: ItemKeys) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The places of the passages of these items, item by item, and how many each item has."""
+        ordered, places = self._by_item
+        starts = np.searchsorted(ordered, items)
+        counts = np.searchsorted(ordered, items, side="right") - starts
+        return places[np.repeat(starts, counts) + ranks_within(counts)], counts
+
+    @cached_property
+    def _by_item(self) -> tuple[ItemKeys, NDArray[np.int64]]:
+        """The items of the passages, sorted, and the passages' places in this order."""
+        order = np.argsort(self.items, kind="stable")
+        return self.items[order], order
+
+
+CACHE: BlockCache[Blocks] = BlockCache(max_bytes=256 * 2**20)  # 100,000 passages take 8 MB
 
 
 def send_digest_query(owner_id: int, space: EmbeddingSpace) -> PendingQuery:

@@ -15,10 +15,15 @@ from search import vector_index
 from search.adapters.conversations import index_conversation
 from search.models import BinaryCodeBlock, Passage
 from search.query import SCOPES, SearchQuery
+from search.query_text import QueryText
+from search.ranking.late_interaction import find_passages
+from search.retrieval.candidates import item_keys
 from search.retrieval.corpus import PendingCorpus
 from search.retrieval.dense import LIMITS, PassageRetriever, embed_query, passages_statement
-from search.retrieval.features import Feature
+from search.retrieval.features import Feature, FeatureTable
+from search.retrieval.hamming_scan import blocks_of
 from search.retrieval.prepared import PreparedQuery
+from search.retrieval.retriever import Retrieved
 from search.searching import search
 from search.vectors.blocks import CACHE
 from search.vectors.codes import ENTRY, ITEMS_PER_BLOCK
@@ -176,6 +181,46 @@ def cosines_of_items(owner: Any, *, exactly_up_to: int) -> dict[int, float]:
         corpus = PendingCorpus(owner.pk, active_space())
         read = PassageRetriever().send(embed_query(query), corpus).read(query, corpus.corpus)
     return dict(zip(read.keys.tolist(), read.features[Feature.PASSAGE_COSINE].tolist(), strict=True))
+
+
+def compared_late(owner: Any, *, by_codes: bool, text: str = "boil an egg") -> list[Any]:
+    """The passages of all items, of the first only those that ask, that late interaction compares."""
+    query = PreparedQuery(owner.pk, QueryText(text), scope=EVERY_SCOPE, space=active_space()).looked_up()
+    query = embed_query(query)
+    of_owner = Passage.objects.filter(owner=owner).values_list("source_id", "item_number").distinct()
+    keys = np.sort(item_keys(*zip(*of_owner, strict=True)))
+    blocks = blocks_of(query)
+    assert blocks is not None
+    retrieved = Retrieved(query, FeatureTable(keys), {}, scanned=blocks if by_codes else None)
+    near = find_passages(retrieved, keys, np.arange(len(keys)) == 0)
+    return [] if near is None else sorted(near.rows)
+
+
+def test_late_interaction_compares_the_same_passages_by_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    owner, other = make_user(), make_user()
+    indexed(owner, EGGS, TRAINS, ("What feeds a hedgehog in winter?", "Cat food and water, never milk."))
+    indexed(owner, TRAINS, EGGS)
+    indexed(other, EGGS)
+    every = compared_late(owner, by_codes=False)
+    assert [row[0] for row in every] == [1, 2, 3, 4, 5]
+    assert all(every[0][4])
+    assert compared_late(owner, by_codes=True) == every
+    monkeypatch.setattr("search.ranking.late_interaction.NAMED_PER_ITEM", 1)
+    fewer = compared_late(owner, by_codes=True)
+    assert fewer[0] == every[0]
+    assert [len(row[3]) for row in fewer[1:]] == [1] * 4
+
+
+def test_late_interaction_compares_nothing_of_others_even_in_a_forged_block() -> None:
+    owner, other = make_user(), make_user()
+    indexed(owner, TRAINS, TRAINS)
+    indexed(other, EGGS, EGGS)
+    theirs = BinaryCodeBlock.objects.get(owner=other)
+    mine = BinaryCodeBlock.objects.get(owner=owner)
+    BinaryCodeBlock.objects.filter(pk=mine.pk).update(entries=theirs.entries, codes=theirs.codes)
+    (asking,) = compared_late(owner, by_codes=True)
+    assert asking[0] == 1
+    assert set(asking[3]) <= set(Passage.objects.filter(owner=owner).values_list("element_id", flat=True))
 
 
 def test_an_owner_without_passages_has_none() -> None:

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from convmemory.embeddings.token_codes import encode_vectors
+from search.retrieval.candidates import item_keys
 from search.retrieval.hamming_scan import ScannedVectors, _least, estimated_cosines
-from search.vectors.blocks import Codes
+from search.vectors.blocks import Blocks, Codes
 from search.vectors.codes import ENTRY
 
 
@@ -23,6 +24,22 @@ def test_the_distance_is_the_number_of_bits_that_differ(dimensions: int) -> None
     expected = ((vectors > 0) != (question > 0)).sum(axis=1)
     assert codes.distances(question).tolist() == expected.tolist()
     assert (codes.ids[3], codes.items[3], codes.kinds[3]) == (3, 7, 4)
+
+
+def test_the_nearest_passages_of_items_are_found_item_by_item() -> None:
+    vectors = np.random.default_rng(6).standard_normal((6, 64)).astype(np.float32)
+    places = np.zeros(6, ENTRY)
+    places["id"], places["item"] = [10, 11, 12, 13, 14, 15], [2, 1, 2, 5, 1, 1]
+    codes = Codes.unpacked(places.tobytes(), encode_vectors(vectors))
+    blocks = Blocks((2, 0), np.array([1, 2]), np.array([7, 8]), np.array([4, 2]), codes)
+    wanted = item_keys([7, 7, 7, 8, 9], [1, 2, 3, 1, 1])
+    for nearest, ids in ((2, [11, 12, 10, 15, 14]), (1, [11, 12, 15])):
+        found, counts = blocks.nearest_of_items(wanted, vectors[2] + vectors[5], [0], nearest)
+        assert found.tolist() == ids
+        assert counts.tolist() == [1, nearest, 0, nearest, 0]
+    for items, kinds in ((wanted[:0], [0]), (wanted, [1]), (wanted, [])):
+        found, counts = blocks.nearest_of_items(items, vectors[2], kinds, 2)
+        assert (found.tolist(), counts.tolist()) == ([], [0] * len(items))
 
 
 def test_pieces_that_are_joined_are_the_whole() -> None:
