@@ -59,13 +59,10 @@ def scan_passages(blocks: Blocks | None, query: PreparedQuery, limit: int) -> Sc
     """
     if blocks is None:
         return NO_VECTORS
-    eligible = blocks.codes.are_of(query.passage_kinds)
-    if not query.eligibility.admits_all:
-        eligible &= query.eligibility.admitted(blocks.items)
-    places = np.flatnonzero(eligible)
-    distances, ids = blocks.codes.distances(query.vector)[places], blocks.codes.ids[places]
-    found = _least(distances, ids, limit)
-    return ScannedVectors(ids[found], blocks.items[places[found]], distances[found])
+    scanned = ScannedVectors(blocks.codes.ids, blocks.items, blocks.codes.distances(query.vector))
+    if not blocks.kinds <= set(query.passage_kinds):
+        scanned = scanned.those(blocks.codes.are_of(query.passage_kinds))
+    return _nearest_admitted(scanned, query, limit)
 
 
 def scan_items(query: PreparedQuery, corpus: Corpus, limit: int) -> ScannedVectors:
@@ -76,9 +73,13 @@ def scan_items(query: PreparedQuery, corpus: Corpus, limit: int) -> ScannedVecto
     codes = current_item_codes(
         query.owner_id, query.active_space, corpus.sources, corpus.newest_vectors, are_all=not query.filters.kinds
     )
-    scanned = ScannedVectors(codes.ids, codes.items, codes.distances(query.vector))
+    return _nearest_admitted(ScannedVectors(codes.ids, codes.items, codes.distances(query.vector)), query, limit)
+
+
+def _nearest_admitted(scanned: ScannedVectors, query: PreparedQuery, limit: int) -> ScannedVectors:
+    """The nearest of these vectors whose items pass the query's filters."""
     if not query.eligibility.admits_all:
-        scanned = scanned.those(query.eligibility.admitted(codes.items))
+        scanned = scanned.those(query.eligibility.admitted(scanned.items))
     return scanned.those(_least(scanned.distances, scanned.ids, limit))
 
 

@@ -107,6 +107,11 @@ class Blocks:
         """The item of each passage."""
         return (np.repeat(self.sources, self.counts) << ITEM_BITS) | self.codes.items
 
+    @cached_property
+    def kinds(self) -> frozenset[int]:
+        """The kinds of all passages."""
+        return frozenset(np.unique(self.codes.kinds).tolist())
+
     def nearest_of_items(
         self, items: ItemKeys, question: Vector, kinds: Sequence[int], limit: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
