@@ -116,4 +116,4 @@ def _fetched(owner_id: int, space: EmbeddingSpace, sources: NDArray[np.int64], n
 
 
 def _words(codes: Sequence[bytes], space: EmbeddingSpace) -> Words:
-    return as_words(np.frombuffer(b"".join(codes), np.uint8).reshape(-1, space.dimensions // 8))
+    return as_words(np.frombuffer(b"".join(codes), np.uint8).reshape(-1, -(-space.dimensions // 8)))
