@@ -29,7 +29,7 @@ def test_a_worker_reads_it(owner: User) -> None:
 
 def test_reading_that_takes_too_long_is_ended(owner: User, settings: Settings) -> None:
     settings.DOCUMENT_TIMEOUT_S = 0
-    document = upload(owner, GUIDE)
+    document = upload(owner, GUIDE * 1_000, "long.md")  # a short one may be read before anybody looks
     assert tasks.process(document.pk, owner_id=document.owner_id) == {"status": "failed"}
     document.refresh_from_db()
     assert (document.failure, "DOCUMENT_TIMEOUT_S" in document.error) == ("time", True)

@@ -109,7 +109,7 @@ def test_the_worker_holds_no_connection_meanwhile(owner: User, monkeypatch: pyte
 
 def test_an_import_that_takes_too_long_is_ended(owner: User, settings: Any) -> None:
     settings.IMPORT_TIMEOUT_S = 0
-    row = queued(owner, LINES)
+    row = queued(owner, many_messages(200_000))  # a small one may be done before anybody looks
     assert tasks.run(row.pk) == {"state": "failed"}
     row.refresh_from_db()
     assert row.failure == "time"
