@@ -23,7 +23,7 @@ from convmemory.core.text import one_line, storable
 MAX_EVENT_QUERY_CHARS = 500
 SOURCE_ID_CHARS = 300
 QUESTION_CHARS = 120
-_NOT_ASCII = re.compile(r"[^\x00-\x7f]")  # whose case a database may not know
+_UNSURE = re.compile(r"[^0-9A-Za-z]")  # it may mean something in a pattern, or a database may not know its case
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ def stored_messages(
 
     Raises: like `stored_message`.
     """
-    pattern = "|".join(_NOT_ASCII.sub(".", stem) for stem in with_stems) or None
+    pattern = "|".join(_UNSURE.sub(".", stem) for stem in with_stems) or None
     parameters: dict[str, Any] = {"owner": owner_id, "messages": list(set(message_ids)), "pattern": pattern}
     rows = PendingQuery(load_sql("convmemory.conversations", "messages_by_id"), parameters, keeps_plan=True).rows()
     found = [

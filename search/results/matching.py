@@ -1,7 +1,8 @@
 """Which words and phrases of a query a text contains, and where: to choose a hit's passage and to mark it.
 
 Words are compared by rough stems, so that endings may differ; a phrase is its words in sequence. In scripts without
-spaces, pairs of characters are compared as well.
+spaces, pairs of characters are compared as well. A query also has paths and compounds as words: "src/app.ts",
+"pre-commit".
 """
 
 import re
@@ -15,6 +16,7 @@ from search.unspaced import pairs_of, places_of_pairs
 STOP_SHARE = 0.15  # a word that weighs less than this share of the rarest is not marked
 MAX_WORD_CHARS = 256
 _WORD = re.compile(r"\w+")
+_RUN = re.compile(r"[^\W_]+")  # letters and digits: the index splits words at underscores
 
 Span = tuple[int, int]
 
@@ -28,6 +30,7 @@ class QueryStems:
         self._telling = {word: weight for word, weight in stems.items() if weight >= rarest * STOP_SHARE}
         self._total = sum(weights.values()) or 1.0
         self._phrases = [found for phrase in phrases if (found := [stem for stem, _ in _stems_with_places(phrase)])]
+        self._compounds = {word: _compound_pattern(word) for word in self._telling if not _RUN.fullmatch(word)}
 
     def places_in(self, text: str) -> list[Span]:
         """The places of the query's phrases and of its other words, except those of little weight.
@@ -47,10 +50,14 @@ class QueryStems:
         likely = tuple([word for word in self._telling if word in lower])  # a stem is how its word begins: mostly few
         if not likely:
             return []
-        held = {stem(word) for word in _WORD.findall(lower) if word.startswith(likely)}
+        held = {stem(word) for word in _RUN.findall(lower) if word.startswith(likely)}
+        held.update(word for word in likely if word in self._compounds and self._holds_compound(lower, word))
         if not lower.isascii():
             held.update(pairs_of(lower))
         return [word for word in likely if word in held]
+
+    def _holds_compound(self, text: str, word: str) -> bool:
+        return any(stem(match[1]) == word for match in self._compounds[word].finditer(text))
 
     def phrases_in(self, text: str) -> int:
         """How many of the phrases the text contains."""
@@ -80,6 +87,12 @@ class QueryStems:
     def longest_of_phrases(self) -> list[str]:
         """The longest stem of each phrase."""
         return [max(phrase, key=len) for phrase in self._phrases]
+
+
+def _compound_pattern(word: str) -> re.Pattern[str]:
+    """Finds what begins with this stem of a path or compound, up to the end of its last part."""
+    begins = r"(?<![^\W_])" if _RUN.match(word) else ""
+    return re.compile(rf"{begins}(?=({re.escape(word)}[^\W_]*+))")
 
 
 def _stems_with_places(text: str) -> Iterator[tuple[str, Span]]:

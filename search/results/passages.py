@@ -10,7 +10,7 @@ from search.query import shown_kinds_in
 from search.results.matching import QueryStems
 from search.results.runs import PassagePlace, marked_runs, shown_chars_at
 from search.retrieval.prepared import PreparedQuery
-from search.sources import Element, ItemKey, adapter_of
+from search.sources import Element, ElementPart, ItemKey, adapter_of
 from search.vectors.splitting import split_parts
 
 PASSAGES_PER_HIT = 8
@@ -88,7 +88,8 @@ def best_passages(
     stems = frozenset().union(*(missing[turn] for turn in more))
     for turn, more_elements in _elements(query.owner_id, more, turns, known=elements, with_stems=stems).items():
         elements[turn] = elements.get(turn, {}) | more_elements
-        found[turn] = _judged([*known[turn], *more[turn]], elements[turn], words, missing=missing[turn])
+        again = _judged_again([*known[turn], *more[turn]], elements[turn], words, missing[turn])
+        found[turn] = again or found[turn]
     rooms = {turn: shown_chars_at(number) for number, turn in enumerate(turns)}
     return {
         turn: tuple(
@@ -123,7 +124,7 @@ def _judged(
 ) -> list[_Judged]:
     """The passages of these elements. If stems were missing, those with most of them come first, and then words alone
     count, not meaning."""
-    parts = {(number, part.index): part for number, element in elements.items() for part in element.parts}
+    parts = _parts(elements)
     judged = []
     for place in places:
         if part := parts.get(place[:2]):
@@ -134,6 +135,33 @@ def _judged(
             score = len(missing.intersection(stems)) + share if missing else place[-1] + weight * share
             judged.append(_Judged(place, words.phrases_in(text), stems, score))
     return judged
+
+
+def _judged_again(
+    places: Sequence[PassagePlace], elements: Mapping[int, Element], words: QueryStems, missing: frozenset[str]
+) -> list[_Judged]:
+    """The passages, judged by words alone, as far as they matter; none if none of them has what was missing.
+
+    A document's passages all matter, because neighbours are shown together.
+    """
+    if not any(map(_is_of_document, elements.values())):
+        places = _with_any(missing.union(words.longest_of_phrases), places, elements)
+    judged = _judged(places, elements, words, missing=missing)
+    return judged if any(passage.phrases or missing.intersection(passage.stems) for passage in judged) else []
+
+
+def _with_any(
+    stems: Collection[str], places: Iterable[PassagePlace], elements: Mapping[int, Element]
+) -> list[PassagePlace]:
+    """At least the passages with a word that has one of these stems, which are how words begin."""
+    texts = {key: part.text for key, part in _parts(elements).items()}
+    found = ((place, texts.get(place[:2], "")[place[2] : place[3]].lower()) for place in places)
+    return [place for place, text in found if any(stem in text for stem in stems)]
+
+
+def _parts(elements: Mapping[int, Element]) -> dict[tuple[int, int], ElementPart]:
+    """The parts of these elements by element and index."""
+    return {(number, part.index): part for number, element in elements.items() for part in element.parts}
 
 
 def _rare(weights: Mapping[str, float], held: Mapping[Turn, Collection[str]]) -> set[str]:

@@ -1,11 +1,12 @@
 -- The places of the passages of some items, by kind, a limited number per item.
-SELECT source_id, item_number, element_id, part_index, "start", "end"
-FROM (
-    SELECT
-        e.source_id, e.item_number, e.element_id, e.part_index, e."start", e."end",
-        row_number() OVER (PARTITION BY e.source_id, e.item_number ORDER BY e.kind, e.id) AS place
-    FROM unnest(%(sources)s::bigint[], %(items)s::int[]) AS t (source_id, item_number)
-    INNER JOIN search_passage AS e USING (source_id, item_number)
-    WHERE e.owner_id = %(owner)s AND e.space_id = %(space)s AND e.kind = ANY(%(kinds)s)
-) AS passages
-WHERE place <= %(passages)s
+SELECT t.source_id, t.item_number, e.element_id, e.part_index, e."start", e."end"
+FROM unnest(%(sources)s::bigint[], %(items)s::int[]) AS t (source_id, item_number)
+CROSS JOIN LATERAL (
+    SELECT p.element_id, p.part_index, p."start", p."end"
+    FROM search_passage AS p
+    WHERE
+        p.source_id = t.source_id AND p.item_number = t.item_number
+        AND p.owner_id = %(owner)s AND p.space_id = %(space)s AND p.kind = ANY(%(kinds)s)
+    ORDER BY p.kind, p.id
+    LIMIT %(passages)s
+) AS e

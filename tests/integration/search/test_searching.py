@@ -1,5 +1,6 @@
 """Finding turns: modes, scopes, filters, pages of results, and nobody else's data."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from unittest.mock import patch
@@ -268,3 +269,16 @@ def test_a_rare_word_is_found_in_a_message_far_from_the_nearest_ones(word: str, 
     )
     hit = find(owner, f"{asked} sentence number of a long answer about bread and flour and ovens").hits[0]
     assert (hit.passage, [hit.passage[start:end] for start, end in hit.marks]) == (f"{word} knows more.", [word])
+
+
+@pytest.mark.parametrize("word", ["ovens/bread.toml", "long-flour", "https://ovens.example/a(b[c*d?bread=1+2"])
+def test_a_rare_path_or_compound_is_found_far_from_the_nearest_messages(word: str) -> None:
+    owner = make_user()
+    indexed(owner, exchange(*KITCHEN))
+    apart = " ".join(re.findall(r"\w+", word))
+    said = [FILLER, f"{word} knows more.", f"{FILLER} {apart}."]
+    indexed(
+        owner, [*exchange(("tell me about bread", FILLER)), *(MessageDraft("assistant", (TextPart(s),)) for s in said)]
+    )
+    hit = find(owner, f"sentence number of a long answer about bread and flour and ovens {word}").hits[0]
+    assert hit.passage == f"{word} knows more."

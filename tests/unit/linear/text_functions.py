@@ -423,7 +423,7 @@ TEXT_FUNCTIONS: dict[str, TextFunction] = {
         stems_of(text),
         stem(text),
         QueryStems({"a": 1.0}, ["a a", "?!"]).places_in(text),
-        QueryStems({"a": 1.0, "ab": 1.0}).held_in(text),
+        QueryStems({"a": 1.0, "ab": 1.0, "a-a": 1.0, "-ab": 1.0}).held_in(text),
         QueryStems({"a": 1.0}, ["a b"]).anchor_in(text),
     ),
     "search.vectors.asking": lambda text: is_asking("user", text),

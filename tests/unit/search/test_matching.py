@@ -18,19 +18,45 @@ WORDS = QueryStems({"baking": 2.0, "ovens": 1.0, "rye": 1.0})
         ("rye baking ovens", 1.0),
         ("nothing of it", 0.0),
         ("", 0.0),
+        ("oven_size, _rye", 0.5),
     ],
 )
 def test_a_text_holds_a_share_of_the_query(text: str, share: float) -> None:
     assert WORDS.share_of(WORDS.held_in(text)) == share
 
 
+@pytest.mark.parametrize(
+    ("text", "held"),
+    [
+        ("See src/App.ts, line 3.", ["src/app.t"]),
+        ("See lib/src/app.ts:3.", ["src/app.t"]),
+        ("a pre-commit hook, pre-commits", ["pre-commit"]),
+        ("un-pre-committed, pre-committal, pre commit", []),
+        ("libsrc/app.ts, src/app.tsx, src/apps", []),
+        ("ab.ab.a and /x?y=1", ["ab.a", "/x?y=1"]),
+        ("https://example.com/x?y=1", ["/x?y=1"]),
+        ("version 72.56 or 2.567", []),
+    ],
+)
+def test_a_text_contains_paths_and_compounds_as_a_whole(text: str, held: list[str]) -> None:
+    stems = QueryStems(dict.fromkeys(["src/app.ts", "pre-commit", "ab.a", "/x?y=1", "2.56"], 1.0))
+    assert stems.held_in(text) == held
+
+
 WRITTEN = st.text("aeings-. 契約書é", max_size=12)
 
 
-@given(st.dictionaries(WRITTEN, st.floats(0.5, 2.0), max_size=4), st.lists(WRITTEN).map(" ".join))
+def holds(text: str, word: str) -> bool:
+    """Whether a word of the text, or one with all that is joined to it by hyphens and dots, has this stem."""
+    ends = [at for at in range(len(text) + 1) if at == len(text) or not text[at].isalnum()]
+    begins = [at for at in range(len(text)) if at == 0 or not (text[at].isalnum() and text[at - 1].isalnum())]
+    return any(stem(text[begin:end]) == word for begin in begins for end in ends if begin < end)
+
+
+@given(st.dictionaries(WRITTEN.filter(len), st.floats(0.5, 2.0), max_size=4), st.lists(WRITTEN).map(" ".join))
 def test_the_share_is_that_of_the_stems_among_all_of_the_text(weights: dict[str, float], text: str) -> None:
     stems = {stem(word): weight for word, weight in weights.items() if stem(word)}
     telling = {word: weight for word, weight in stems.items() if weight >= 0.15 * max(weights.values())}
-    held = sum(weight for word, weight in telling.items() if word in stems_of(text))
+    held = sum(weight for word, weight in telling.items() if word in stems_of(text) or holds(text, word))
     words = QueryStems(weights)
     assert words.share_of(words.held_in(text)) == pytest.approx(held / (sum(weights.values()) or 1.0))
