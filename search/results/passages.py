@@ -40,6 +40,20 @@ class ShownPassage:
     similarity: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """A passage, how many of the query's phrases and which of its stems it contains, and its score."""
+
+    place: PassagePlace
+    phrases: int
+    stems: Collection[str]
+    score: float
+
+    @property
+    def rank(self) -> tuple[int, float, float]:
+        return self.phrases, self.score, self.place[-1]
+
+
 def send_nearest_query(query: PreparedQuery, items: Mapping[str, Any]) -> PendingQuery:
     """Send the query for the passages of some items (`sources` and `items`) that are nearest to the query."""
     parameters = {
@@ -73,46 +87,66 @@ def best_passages(
 
     It is one of the item's candidates, or, if none of them contains a rare word that the item contains (`held` are the
     query's words in each), one of all its passages in elements with such a word. It is followed by further passages if
-    the item belongs to a document. One query for each kind of source, and two more if candidates lack something.
+    the item belongs to a document. Of items without candidates all passages are judged. One query for each kind of
+    source, and up to two more if there are no candidates or they lack something.
     """
+    words = QueryStems(weights, query.text.phrases)
+    rare = _rare(weights, held)
+    rare_words = {turn: rare.intersection(held.get(turn, ())) for turn in turns}
     known = {turn: candidates[turn] for turn in turns if turn in candidates}
     bare = {turn: home for turn, home in turns.items() if turn not in known}
-    elements = _elements(query.owner_id, known, turns) | _whole_items(query.owner_id, bare)
-    places_by_turn = known | {turn: _split(elements.get(turn, {}).values(), query) for turn in bare}
-    words = QueryStems(weights, query.text.phrases)
-    found = {turn: _judged(places, elements.get(turn, {}), words) for turn, places in places_by_turn.items()}
-    rare = _rare(weights, held)
-    missing = {turn: _missing(found[turn], words, rare.intersection(held.get(turn, ()))) for turn in known}
-    lacking = [turn for turn, stems in missing.items() if stems]
-    more = _all_places(query, lacking if query.text.phrases else lacking[:LOOKED_INTO])
-    stems = frozenset().union(*(missing[turn] for turn in more))
-    for turn, more_elements in _elements(query.owner_id, more, turns, known=elements, with_stems=stems).items():
-        elements[turn] = elements.get(turn, {}) | more_elements
-        again = _judged_again([*known[turn], *more[turn]], elements[turn], words, missing[turn])
-        found[turn] = again or found[turn]
+    stems = {turn: words.counted(held.get(turn, ())) for turn in bare}
+    found = _found_near(query, known, turns, words, rare_words) | _found_by_words(query, bare, stems, words, rare_words)
     rooms = {turn: shown_chars_at(number) for number, turn in enumerate(turns)}
     return {
-        turn: tuple(
-            _shown(_text_at(place, elements[turn]), place, words)
-            for place in _chosen(judged, elements[turn], rooms[turn])
-        )
-        for turn, judged in found.items()
+        turn: tuple(_shown(_text_at(place, elements), place, words) for place in _chosen(judged, elements, rooms[turn]))
+        for turn, (judged, elements) in found.items()
         if judged
     }
 
 
-@dataclass(frozen=True, slots=True)
-class _Judged:
-    """A passage, how many of the query's phrases and which of its stems it contains, and its score."""
+def _found_near(
+    query: PreparedQuery,
+    known: Mapping[Turn, Sequence[PassagePlace]],
+    turns: Mapping[Turn, Home],
+    words: QueryStems,
+    rare_words: Mapping[Turn, Collection[str]],
+) -> dict[Turn, tuple[list[_Judged], dict[int, Element]]]:
+    """The known passages of items, or more of those items whose known ones lack a rare word; and their elements."""
+    elements = _elements(query.owner_id, known, turns)
+    found = {turn: _judged(places, elements[turn], words) for turn, places in known.items()}
+    missing = {turn: _missing(found[turn], words, rare_words[turn]) for turn in known}
+    lacking = [turn for turn, stems in missing.items() if stems]
+    looked_into = lacking if query.text.phrases else lacking[:LOOKED_INTO]
+    more = _all_places(query, looked_into, limit=PLACES_PER_HIT)
+    stems = frozenset().union(*(missing[turn] for turn in more))
+    for turn, more_elements in _elements(query.owner_id, more, turns, known=elements, with_stems=stems).items():
+        elements[turn] |= more_elements
+        again = _judged_again([*known[turn], *more[turn]], elements[turn], words, missing[turn])
+        found[turn] = again or found[turn]
+    return {turn: (found[turn], elements[turn]) for turn in known}
 
-    place: PassagePlace
-    phrases: int
-    stems: Collection[str]
-    score: float
 
-    @property
-    def rank(self) -> tuple[int, float, float]:
-        return self.phrases, self.score, self.place[-1]
+def _found_by_words(
+    query: PreparedQuery,
+    homes: Mapping[Turn, Home],
+    stems: Mapping[Turn, Collection[str]],
+    words: QueryStems,
+    rare_words: Mapping[Turn, Collection[str]],
+) -> dict[Turn, tuple[list[_Judged], dict[int, Element]]]:
+    """All passages of items in elements with one of these stems, and these elements.
+
+    Text that is not stored as passages, or not all of it, is split on the spot.
+    """
+    places = {} if query.space else _all_places(query, list(homes), limit=None)
+    wanted = frozenset(words.longest_of_phrases).union(*stems.values())
+    elements = _elements(query.owner_id, places, homes, with_stems=wanted)
+    found = {turn: (_judged(places[turn], elements[turn], words), elements[turn]) for turn in places}
+    is_whole = {turn for turn, (judged, _) in found.items() if judged and not _missing(judged, words, rare_words[turn])}
+    unread = {turn: home for turn, home in homes.items() if turn not in is_whole}
+    for turn, whole in _whole_items(query.owner_id, unread).items():
+        found[turn] = _judged(_split(whole.values(), query), whole, words), whole
+    return found
 
 
 def _judged(
@@ -181,17 +215,17 @@ def _missing(judged: Sequence[_Judged], words: QueryStems, held: Iterable[str]) 
     return frozenset(missing.union(phrases) if lacks_phrase else missing)
 
 
-def _all_places(query: PreparedQuery, turns: Sequence[Turn]) -> dict[Turn, list[PassagePlace]]:
+def _all_places(query: PreparedQuery, turns: Sequence[Turn], *, limit: int | None) -> dict[Turn, list[PassagePlace]]:
     """The places of all passages of some items, a limited number per item. One query, or none for no items."""
-    if not turns or query.space is None:
+    if not turns:
         return {}
     parameters = {
         "owner": query.owner_id,
-        "space": query.active_space.pk,
+        "space": query.space.pk if query.space else None,
         "kinds": query.shown_kinds,
         "sources": [turn[0] for turn in turns],
         "items": [turn[1] for turn in turns],
-        "passages": PLACES_PER_HIT,
+        "passages": limit,
     }
     pending = PendingQuery(load_sql("search", "item_places"), parameters, keeps_plan=True)
     found: dict[Turn, list[PassagePlace]] = {}
