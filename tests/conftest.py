@@ -6,7 +6,11 @@ test database waits for nobody.
 """
 
 import os
+import shutil
+import tempfile
+import time
 from collections.abc import Iterator
+from datetime import UTC, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +18,7 @@ import psutil
 import pytest
 from django.conf import settings
 from django.db import connection, connections
+from django.utils import timezone
 from hypothesis import settings as hypothesis_settings
 from pytest_django import DjangoDbBlocker
 
@@ -24,13 +29,20 @@ if TYPE_CHECKING:
     from django.contrib.auth.models import User
     from pytest_django import Settings
 
-FAST_OPTIONS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_connections": "120"}
+FAST_OPTIONS = {
+    "fsync": "off",
+    "synchronous_commit": "off",
+    "full_page_writes": "off",
+    "max_connections": "120",
+    "wal_keep_size": "512MB",  # for replicas: the other runs' checkpoints would take away what they have not read yet
+}
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Runs after pytest-django has read the settings and before any connection is made."""
     hypothesis_settings.register_profile("no deadline", deadline=None)  # tests never measure time
     hypothesis_settings.load_profile("no deadline")
+    _use_own_temporary_folder(config)
     test_var = Path(settings.VAR_DIR) / "test"
     test_var.mkdir(parents=True, exist_ok=True)
     os.environ["CONVMEMORY_VAR"] = str(test_var)  # for the processes that tests start
@@ -40,6 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.STATIC_ROOT = test_var / "static"
     settings.STATIC_ROOT.mkdir(exist_ok=True)
     settings.SEARCH_MIN_RELEVANCE = settings.RECALL_MIN_RELEVANCE = 0.0  # but where a test is about silence
+    settings.TASK_SLICE_S = 3_600.0  # a task that a test runs comes to its end, however slow the machine is
     settings.MEASURES_FLUSH_S = 0.0  # no thread: its connection would outlive a test's transaction
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     database = connections["default"].settings_dict
@@ -51,6 +64,23 @@ def pytest_configure(config: pytest.Config) -> None:
         database["EMBEDDED_OPTIONS"] = FAST_OPTIONS
     if not config.getoption("reuse_db"):
         database.setdefault("TEST", {})["NAME"] = f"test_{database['NAME']}_{os.getpid()}"
+
+
+def _use_own_temporary_folder(config: pytest.Config) -> None:
+    """Erasing a person deletes temporary folders by that person's number, which another run's person may have, too."""
+    shared = tempfile.gettempdir()
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", shared)  # where pytest keeps `tmp_path` for a while
+    os.environ.setdefault("TIKTOKEN_CACHE_DIR", f"{shared}/data-gym-cache")  # the default
+    own = tempfile.mkdtemp(prefix="convmemory-tests-")
+    os.environ["TMPDIR"] = tempfile.tempdir = own
+
+    def leave() -> None:
+        os.environ["TMPDIR"] = tempfile.tempdir = shared  # the server is stopped after this
+        session = config.pluginmanager.get_plugin("session")
+        if session is None or not session.testsfailed:  # or there may be pictures of browsers
+            shutil.rmtree(own, ignore_errors=True)
+
+    config.add_cleanup(leave)
 
 
 @pytest.fixture(scope="session")
@@ -76,6 +106,14 @@ def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -
     connection.settings_dict["ASSUME_ROLES"] = True
     yield
     connection.settings_dict["ASSUME_ROLES"] = False
+
+
+@pytest.fixture
+def from_noon_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The test begins at noon: neither its day nor its hour ends before it does."""
+    noon = timezone.localtime().replace(hour=12, minute=0, second=0, microsecond=0).astimezone(UTC)
+    started = time.monotonic()
+    monkeypatch.setattr(timezone, "now", lambda: noon + timedelta(seconds=time.monotonic() - started))
 
 
 @pytest.fixture

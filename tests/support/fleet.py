@@ -34,6 +34,7 @@ from convmemory.core.postgres.layout import OVER_ALL
 ROOT = Path(__file__).resolve().parents[2]
 START_TIMEOUT_S = 120
 TURNS_PER_CONVERSATION = 10
+INDEXING_LOCK = 7_201  # `search.vectors.locking.LOCK_CLASS`
 WORDS = ("amber", "basin", "cedar", "delta", "ember", "fjord", "grove", "harbor", "island", "juniper", "kelp", "lagoon")
 
 STATE = """
@@ -191,6 +192,15 @@ class Fleet:
         assert row
         return tuple(int(value) for value in row)
 
+    @contextmanager
+    def holding_first_source(self) -> Iterator[None]:
+        """In the block no worker can index it: each finds it locked, as by another worker, and tries again later."""
+        with psycopg.connect(
+            self.database_url, options=f"-c search_path={OVER_ALL},public", autocommit=True
+        ) as connection:
+            connection.execute("SELECT pg_advisory_lock(%s, min(id)::int) FROM search_source", [INDEXING_LOCK])
+            yield
+
     def log(self, name: str) -> str:
         return (self.folder / f"{name}.log").read_text()
 
@@ -218,16 +228,18 @@ def fleet(folder: Path) -> Iterator[Fleet]:
 def run(made: Fleet, *, turns: int, timeout_s: float) -> Outcome:
     """Send the turns to both webs, kill one of two workers on the way, wait until everything is embedded."""
     conversations = turns // TURNS_PER_CONVERSATION
-    made.start_worker("worker-1")
-    made.start_worker("worker-2")
     started = time.monotonic()
-    with ThreadPoolExecutor(4) as pool:
-        sent = list(pool.map(lambda number: _send(made, number), range(conversations)))
-    ingest_s = time.monotonic() - started
-    assert sent == [201] * conversations
-    wait_until(lambda: made.rows(STATE)[2] > turns // 10, "the first turns", timeout_s)
-    made.kill("worker-1")
-    assert made.rows(STATE)[1] < conversations, "the worker was killed too late to prove anything"
+    sent = [_send(made, 0)]
+    with made.holding_first_source():  # so that something is left to do whenever the worker is killed
+        made.start_worker("worker-1")
+        made.start_worker("worker-2")
+        with ThreadPoolExecutor(4) as pool:
+            sent += pool.map(lambda number: _send(made, number), range(1, conversations))
+        ingest_s = time.monotonic() - started
+        assert sent == [201] * conversations
+        wait_until(lambda: made.rows(STATE)[2] > turns // 10, "the first turns", timeout_s)
+        made.kill("worker-1")
+        assert made.rows(STATE)[1] < conversations, "the worker was killed too late to prove anything"
     made.start_worker("worker-3")  # its machine comes back
     wait_until(lambda: made.rows(STATE)[1] == conversations, "the index", timeout_s)
     total_s = time.monotonic() - started

@@ -16,8 +16,7 @@ from django.conf import settings
 from django.db import connection
 
 from convmemory.core.logins import ROLES
-
-START_TIMEOUT_S = 60.0
+from tests.support.patience import PROCESSES_S
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ def web_process(variables: Mapping[str, str]) -> Iterator[WebProcess]:
 
 
 def _wait_for(address: str, process: "subprocess.Popen[bytes]") -> None:
-    deadline = time.monotonic() + START_TIMEOUT_S
+    deadline = time.monotonic() + PROCESSES_S
     with httpx2.Client(trust_env=False) as http:
         while True:
             assert process.poll() is None, "the server ended while it started"

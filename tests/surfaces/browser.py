@@ -10,7 +10,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,8 +18,9 @@ import psutil
 import pytest
 from django.conf import settings
 from django.test import Client
-from playwright.sync_api import Browser, ConsoleMessage, Page, Playwright, Route, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, Playwright, Route, expect, sync_playwright
 
+from tests.support.patience import ANSWER_S
 from tests.surfaces.requests_under_way import all_answered
 
 if TYPE_CHECKING:
@@ -35,7 +36,8 @@ ARGUMENTS = (
     "--disable-sync",
     "--no-first-run",
 )
-TIMEOUT_MS = 10_000
+TIMEOUT_MS = 1_000 * ANSWER_S
+expect.set_options(timeout=TIMEOUT_MS)
 VISIT_S = 600.0  # that a visit takes at most; the longest ones take one minute, or a few on a busy machine
 WIDTHS = (1440, 1024, 768, 390)
 """The widths of the windows that people have, in pixels."""
@@ -45,6 +47,12 @@ ONE_PANE = 720
 
 UNFOLD = "document.querySelectorAll('#main details').forEach(fold => (fold.open = true))"
 """Opens everything on the page that can be."""
+
+WITHOUT_HASTE = """(() => {
+  const later = setTimeout;
+  window.setTimeout = (work, ms, ...rest) => later(work, ms >= 2000 ? 600000 : ms, ...rest);
+})()"""
+"""What a page shows or offers for some seconds, it shows for ten minutes."""
 
 PHONE = {"width": 390, "height": 844}
 Steps = Callable[[Page], None]
@@ -154,8 +162,9 @@ class Chromium:
 def _kill_browsers() -> None:
     """Whatever waits for them then fails, and says where it was."""
     for process in psutil.Process().children(recursive=True):
-        if "chrom" in process.name():
-            process.kill()
+        with suppress(psutil.NoSuchProcess):  # the first one's end is that of the others
+            if "chrom" in process.name():
+                process.kill()
 
 
 def _note(message: ConsoleMessage, complaints: list[str]) -> None:
@@ -208,6 +217,12 @@ def expect_to_fit(page: Page, where: str, widths: Sequence[int] = WIDTHS) -> Non
         page.wait_for_function("width => innerWidth === width", arg=width)
         wide, left = page.evaluate("[document.documentElement.scrollWidth, document.documentElement.scrollLeft]")
         assert (wide <= width, left) == (True, 0), f"{where}: {wide} pixels wide in a window of {width}"
+
+
+def without_haste(page: Page) -> None:
+    """Opens the page again, with time for a test that the machine pauses: nothing goes by before it was looked at."""
+    page.add_init_script(WITHOUT_HASTE)
+    page.reload()
 
 
 def is_deferred_script(url: str) -> bool:

@@ -14,7 +14,7 @@ from convmemory.conversations.models import Conversation
 from convmemory.conversations.parts import ToolResultPart
 from search.adapters.conversations import index_conversation
 from tests.factories import assistant_says, exchange, make_conversation, user_says
-from tests.surfaces.browser import ONE_PANE, PHONE, WIDTHS, at_every_width
+from tests.surfaces.browser import ONE_PANE, PHONE, WIDTHS, at_every_width, without_haste
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -302,6 +302,7 @@ def test_a_session_that_ended_leads_to_the_login(visit: Callable[..., None]) -> 
 
 def test_a_new_key_can_be_copied(visit: Callable[..., None]) -> None:
     def steps(page: Page, _: int) -> None:
+        without_haste(page)  # the word stands for two seconds
         page.get_by_label("New key").fill("Laptop")
         page.get_by_role("button", name="Create key").click()
         page.get_by_role("button", name="Copy").first.click()

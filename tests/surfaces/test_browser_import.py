@@ -25,7 +25,6 @@ from tests.surfaces.browser import WIDTHS, Chromium, at_every_width, held
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
-expect.set_options(timeout=15_000)
 MOST_CLICKS = 5
 QUESTION = "how do I keep a sourdough starter alive?"
 ANSWER = "Feed the starter once a week."

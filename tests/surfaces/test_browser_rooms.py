@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.contrib.auth.models import User
@@ -16,7 +16,7 @@ from convmemory.conversations.parts import TextPart, ToolCallPart, ToolResultPar
 from convmemory.conversations.statistics import count_changed
 from search.adapters.conversations import index_conversation
 from tests.factories import exchange, make_conversation
-from tests.surfaces.browser import ONE_PANE, UNFOLD, WIDTHS, at_every_width, expect_to_fit
+from tests.surfaces.browser import ONE_PANE, UNFOLD, WIDTHS, at_every_width, expect_to_fit, without_haste
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -325,6 +325,7 @@ def test_deleting_can_be_taken_back_for_a_while(visit: Callable[..., None], arch
     def steps(page: Page, width: int) -> None:
         rows, undo = page.locator(".library-row"), page.get_by_role("button", name="Undo")
         left = len(WIDTHS) - WIDTHS.index(width)
+        without_haste(page)  # Undo stands for eight seconds
         expect(rows).to_have_count(left + 1)
         delete(page, 0)
         expect(undo).to_be_focused()
@@ -339,8 +340,9 @@ def test_deleting_can_be_taken_back_for_a_while(visit: Callable[..., None], arch
         expect(rows).to_have_count(left)
 
     def wait_it_out(page: Page) -> None:
-        page.clock.install()
+        page.clock.install(time=SAID_AT)
         page.goto("/library")
+        page.clock.pause_at(SAID_AT + timedelta(hours=1))  # from here on the page's time is what the test says
         delete(page, 0)
         with page.expect_response("**/library/change"):
             page.clock.fast_forward("00:09")

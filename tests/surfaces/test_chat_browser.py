@@ -23,8 +23,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:StreamingHttpResponse must consume synchronous iterators:Warning"),
 ]
 
-expect.set_options(timeout=15_000)
-
 
 @pytest.fixture
 def visit(chromium: Chromium, site: str, owner: User) -> Callable[..., None]:
@@ -134,10 +132,7 @@ def test_it_works_without_javascript(visit: Callable[..., None], endpoint: ChatS
     visit(steps, javascript=False)
 
 
-def test_a_page_opened_meanwhile_follows_the_reply(
-    visit: Callable[..., None], endpoint: ChatServer, settings: Settings
-) -> None:
-    settings.CHAT_LEASE_S = 2
+def test_a_page_opened_meanwhile_follows_the_reply(visit: Callable[..., None], endpoint: ChatServer) -> None:
     release = threading.Event()
     endpoint.scripts.append(Script((Say("Once upon"), Hold(release), Say(" a time."))))
 

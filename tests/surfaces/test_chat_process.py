@@ -7,6 +7,7 @@ from contextlib import ExitStack
 
 import httpx2
 import pytest
+from django.utils import timezone
 
 from convmemory.chat.models import Reply
 from convmemory.conversations.models import Conversation
@@ -32,8 +33,7 @@ def test_a_killed_process_leaves_an_idle_conversation_with_what_was_received() -
     with running_chat_server() as endpoint:
         endpoint.scripts.extend([Script((Say("Once upon"), Hold(release), Say(" a time."))), says("Second.")])
         chat = {"CHAT_BASE_URL": endpoint.url, "CHAT_API_KEY": endpoint.key, "CHAT_MODEL": "m"}
-        variables = {**chat, "CHAT_LEASE_S": "2"}
-        with web_process(variables) as first:
+        with web_process(chat) as first:
             ada = Talker(first.address, owner)
             number = ada.new_conversation()
             with ada.streaming(number, "Tell me a story") as events:
@@ -44,8 +44,9 @@ def test_a_killed_process_leaves_an_idle_conversation_with_what_was_received() -
                     list(events)
             ada.close()
         assert Conversation.objects.get().status == "processing"
+        Conversation.objects.update(processing_until=timezone.now())  # as if its lease had run out
         release.set()
-        with web_process(variables) as second:
+        with web_process(chat) as second:
             ada = Talker(second.address, owner)
             eventually(lambda: Conversation.objects.get().status == "idle", "the conversation is idle")
             assert [message["turn_number"] for message in ada.messages(number)] == [0, 0]

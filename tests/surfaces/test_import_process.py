@@ -4,7 +4,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,24 +13,25 @@ import psutil
 import pytest
 from django.contrib.auth.models import User
 from django.core.files.uploadedfile import SimpleUploadedFile
-from django.db import connection
+from django.db import connection, transaction
 from django_q.models import OrmQ
 
 from convmemory.accounts.keys import create_key
 from convmemory.conversations import tasks
 from convmemory.conversations.import_models import Import
 from convmemory.conversations.imports import queue_import
+from convmemory.conversations.imports_api import MAX_WAIT_S
 from convmemory.conversations.models import Conversation, Message
 from convmemory.core import child_process
 from tests.factories import make_user
 from tests.support.importing import let_children_in, uploads
+from tests.support.patience import ANSWER_S, PROCESSES_S
 from tests.support.site import running_site
 from tests.support.worker import running_worker
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 LINES = b'{"role": "user", "content": "what?"}\n{"role": "assistant", "content": "that"}\n'
-TIMEOUT_S = 60
 
 
 @pytest.fixture
@@ -165,10 +166,9 @@ def killing(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
 @pytest.fixture
 def site(owner: User) -> Iterator[httpx2.Client]:
     with running_site() as address:
-        key = create_key(owner=owner)
-        with httpx2.Client(
-            base_url=address, headers={"Authorization": f"Bearer {key}"}, timeout=TIMEOUT_S, trust_env=False
-        ) as http:
+        headers = {"Authorization": f"Bearer {create_key(owner=owner)}"}
+        timeout_s = MAX_WAIT_S + ANSWER_S  # the server may wait for as long
+        with httpx2.Client(base_url=address, headers=headers, timeout=timeout_s, trust_env=False) as http:
             yield http
 
 
@@ -176,7 +176,8 @@ def test_an_upload_over_http_waits_for_the_worker(site: httpx2.Client, owner: Us
     waiting = site.post("/api/v1/imports", files={"file": ("chat.jsonl", LINES)}, data={"wait": "0"})
     assert (waiting.status_code, waiting.json()["state"]) == (202, "queued")
     with running_worker({}, tmp_path / "worker.log"):
-        answer = site.post("/api/v1/imports", files={"file": ("more.jsonl", LINES)})
+        wait = {"wait": str(MAX_WAIT_S)}
+        answer = site.post("/api/v1/imports", files={"file": ("more.jsonl", LINES)}, data=wait)
         assert (answer.status_code, answer.json()["total"]["added"]) == (200, 2), answer.text
         wait_until(lambda: site.get(waiting.headers["Location"]).json()["state"] == "done")
     assert Message.objects.count() == 4  # two files of two names
@@ -185,7 +186,7 @@ def test_an_upload_over_http_waits_for_the_worker(site: httpx2.Client, owner: Us
 def test_the_process_of_a_killed_worker_ends_and_the_import_is_found(owner: User, tmp_path: Path) -> None:
     row = queued(owner, many_messages(20_000))
     tasks.enqueue_import(row.pk)
-    with running_worker({}, tmp_path / "worker.log"):
+    with inserts_held(), running_worker({}, tmp_path / "worker.log"):
         wait_until(lambda: Import.objects.get().messages_read > 0)
         [child] = children()
     wait_until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
@@ -194,6 +195,14 @@ def test_the_process_of_a_killed_worker_ends_and_the_import_is_found(owner: User
     assert tasks.sweep()["lost"] == 1
     assert tasks.run(row.pk) == {"state": "done"}
     assert (Message.objects.count(), Conversation.objects.count()) == (20_000, 1)
+
+
+@contextmanager
+def inserts_held() -> Iterator[None]:
+    """Nobody stores a message before the end of the block: an import stays under way, however long the test takes."""
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(f"LOCK TABLE {Message._meta.db_table} IN SHARE MODE")
+        yield
 
 
 def servers() -> list[psutil.Process]:
@@ -214,7 +223,7 @@ def is_of_imports(process: psutil.Process | None) -> bool:
 
 
 def wait_until(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + TIMEOUT_S
+    deadline = time.monotonic() + PROCESSES_S
     while not done():
         assert time.monotonic() < deadline
         time.sleep(0.05)

@@ -7,6 +7,7 @@ import httpx2
 import pytest
 
 from tests.factories import make_user
+from tests.support.patience import ANSWER_S
 from tests.support.site import running_site
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -20,7 +21,7 @@ MORE_THAN_A_COOKIE_HOLDS = 40
 def browser() -> Iterator[httpx2.Client]:
     """Keeps cookies, follows no redirects."""
     make_user("ada")
-    with running_site() as address, httpx2.Client(base_url=address, trust_env=False) as client:
+    with running_site() as address, httpx2.Client(base_url=address, timeout=ANSWER_S, trust_env=False) as client:
         yield client
 
 

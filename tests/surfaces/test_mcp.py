@@ -23,6 +23,7 @@ from tests.factories import exchange, make_conversation, make_user
 from tests.support import asgi_server
 from tests.support.documents import indexed, upload
 from tests.support.mcp_client import Session, over_http, over_stdio, stdio_server
+from tests.support.patience import ANSWER_S
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -137,7 +138,7 @@ ACCEPT = {"Accept": "application/json, text/event-stream"}
 def post(address: str, body: Any, **headers: str) -> httpx2.Response:
     content = body if isinstance(body, (str, bytes)) else json.dumps(body)
     sent = {**ACCEPT, "Content-Type": "application/json", **headers}
-    return httpx2.post(f"{address}/mcp", content=content, headers=sent, timeout=30)
+    return httpx2.post(f"{address}/mcp", content=content, headers=sent, timeout=ANSWER_S)
 
 
 @pytest.mark.parametrize(
@@ -208,7 +209,7 @@ def test_our_own_pages_and_trusted_ones_may_ask(address: str, owner: User, setti
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT"])
 def test_there_is_no_stream_to_open_and_no_session_to_end(address: str, owner: User, method: str) -> None:
     key = f"Bearer {create_key(owner=owner)}"
-    response = httpx2.request(method, f"{address}/mcp", headers={**ACCEPT, "Authorization": key})
+    response = httpx2.request(method, f"{address}/mcp", headers={**ACCEPT, "Authorization": key}, timeout=ANSWER_S)
     assert (response.status_code, response.headers["Allow"]) == (405, "POST")
 
 

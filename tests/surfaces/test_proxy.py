@@ -29,6 +29,7 @@ from tests.support.chat_server import (
     fails,
     says,
 )
+from tests.support.patience import ANSWER_S
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -101,7 +102,7 @@ def test_bytes_go_through_as_they_are(site: str, owner: User, endpoint: ChatServ
         "Content-Type": "application/json",
         "Cookie": "a=b",
     }
-    with httpx2.Client(trust_env=False) as http:
+    with httpx2.Client(timeout=ANSWER_S, trust_env=False) as http:
         response = http.post(f"{site}/v1/chat/completions", content=body, headers=headers)
     assert endpoint.bodies == [body]
     assert endpoint.headers[0]["authorization"] == "Bearer secret"
@@ -187,7 +188,8 @@ def page_of(owner: User, conversation: Conversation) -> str:
 def start_streaming(site: str, owner: User, *messages: dict[str, Any]) -> AbstractContextManager[httpx2.Response]:
     headers = {"Authorization": f"Bearer {create_key(owner=owner)}"}
     asked = {"model": "some-model", "messages": list(messages), "stream": True}
-    return httpx2.stream("POST", f"{site}/v1/chat/completions", json=asked, headers=headers, trust_env=False)
+    address = f"{site}/v1/chat/completions"
+    return httpx2.stream("POST", address, json=asked, headers=headers, timeout=ANSWER_S, trust_env=False)
 
 
 def read_until(response: httpx2.Response, text: bytes) -> Iterator[bytes]:
@@ -226,7 +228,7 @@ def test_a_stream_without_an_end_is_marked_as_interrupted(client: openai.OpenAI,
 def test_a_reply_that_goes_silent_is_marked_as_interrupted(
     site: str, owner: User, endpoint: ChatServer, settings: Settings
 ) -> None:
-    settings.CHAT_TIMEOUT_S = 0.5
+    settings.CHAT_TIMEOUT_S = 10  # time enough for what comes before the silence
     release = threading.Event()
     endpoint.scripts.append(Script((Say("Li"), Hold(release))))
     with pytest.raises(httpx2.TransportError), start_streaming(site, owner, HELLO) as response:
@@ -315,7 +317,7 @@ def test_what_cannot_be_recorded_is_forwarded_all_the_same(
 ) -> None:
     endpoint.scripts.append(says("Whatever."))
     headers = {"Authorization": f"Bearer {create_key(owner=owner)}"}
-    with httpx2.Client(trust_env=False) as http:
+    with httpx2.Client(timeout=ANSWER_S, trust_env=False) as http:
         response = http.post(f"{site}/v1/chat/completions", content=body, headers=headers)
     assert response.status_code in (200, 500)
     assert not Conversation.objects.exists()

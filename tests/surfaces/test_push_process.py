@@ -17,6 +17,7 @@ from convmemory.conversations.import_models import Import, KeptUpload
 from convmemory.conversations.models import Conversation, Message
 from tests.factories import make_user
 from tests.support.importing import let_children_in
+from tests.support.patience import PROCESSES_S
 from tests.support.site import running_site
 from tests.support.worker import running_worker
 from tests.unit.importers.helpers import user_line, write_lines
@@ -24,7 +25,6 @@ from tests.unit.importers.helpers import user_line, write_lines
 pytestmark = pytest.mark.django_db(transaction=True)
 
 FILES, BATCH = 1_000, 50
-TIMEOUT_S = 60
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_killed_in_the_middle_of_a_thousand_files_it_sends_only_the_rest(owner: 
 
 
 def wait_until(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + TIMEOUT_S
+    deadline = time.monotonic() + PROCESSES_S
     while not done():
         assert time.monotonic() < deadline
         time.sleep(0.05)

@@ -17,6 +17,7 @@ from convmemory.conversations.models import Conversation
 from tests.factories import make_user
 from tests.support.chat_server import ChatServer, Raw, Say, Script, calls, fails, says
 from tests.support.chatting import Talker
+from tests.support.patience import ANSWER_S
 from tests.support.site import running_site
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -162,7 +163,8 @@ def test_the_pages_say_it(ada: Talker, owner: User, settings: Settings) -> None:
     text = browser.get("/settings/account").content.decode()
     assert "of 10,000" in text
     assert "again from" in text
-    with httpx2.Client(base_url=str(ada.http.base_url), cookies=cookie, trust_env=False) as http:
+    address = str(ada.http.base_url)
+    with httpx2.Client(base_url=address, cookies=cookie, timeout=ANSWER_S, trust_env=False) as http:
         page = http.get("/chat").text
         token = page.partition('name="csrfmiddlewaretoken" value="')[2].partition('"')[0]
         form = {"message": "Hello?", "csrfmiddlewaretoken": token}

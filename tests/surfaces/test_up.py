@@ -3,6 +3,7 @@
 The tests of one class share a running instance and stand in the order of its life.
 """
 
+import inspect
 import os
 import re
 import signal
@@ -19,8 +20,15 @@ import psutil
 import pytest
 from django.conf import settings
 
-START_TIMEOUT_S = 60
-STOP_TIMEOUT_S = 10
+from convmemory.ops.management.commands.up import DATABASE_STOP_TIMEOUT_S
+from convmemory.ops.runtime.supervisor import KILL_TIMEOUT_S, Supervisor
+from tests.support.installation import wait_until
+from tests.support.patience import PROCESSES_S
+
+START_TIMEOUT_S = PROCESSES_S
+STOP_TIMEOUT_S = 60.0
+STOP_S = 10  # that a stop may take on a machine that has nothing else to do
+STOPS_DURING_THE_START = 5
 
 
 class House:
@@ -73,6 +81,10 @@ class House:
         self.process.wait(timeout=STOP_TIMEOUT_S + 5)
         return time.monotonic() - asked_at
 
+    def wait_for_the_end(self) -> None:
+        """Until no process of this data folder is left: what was killed may need a moment to go."""
+        wait_until(lambda: self.processes() == [], "the end of every process", STOP_TIMEOUT_S)
+
     def kill(self) -> None:
         assert self.process
         self.process.kill()
@@ -81,7 +93,9 @@ class House:
     def second_up(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "manage.py", "up", *arguments]
         environment, root = self.environment(), settings.BASE_DIR
-        return subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=60)
+        return subprocess.run(
+            command, cwd=root, env=environment, capture_output=True, text=True, timeout=START_TIMEOUT_S
+        )
 
     def processes(self) -> list[psutil.Process]:
         """Every living process of this data folder, PostgreSQL's too."""
@@ -96,8 +110,11 @@ class House:
     def child(self, word: str) -> psutil.Process | None:
         """The child of `up` whose command holds `word`."""
         assert self.process
-        children = psutil.Process(self.process.pid).children()
-        return next((child for child in children if word in " ".join(child.cmdline())), None)
+        for child in psutil.Process(self.process.pid).children():
+            with suppress(psutil.NoSuchProcess):
+                if word in " ".join(child.cmdline()):
+                    return child
+        return None
 
 
 def free_port() -> int:
@@ -146,14 +163,14 @@ class TestOneLife:
         assert result.returncode == 1
         assert f"already runs on {house.folder}: process {house.process.pid}" in result.stderr
         assert f"http://127.0.0.1:{house.port}" in result.stderr
-        assert house.answers()
+        house.wait_until(house.answers, START_TIMEOUT_S)
 
     def test_a_killed_web_server_starts_again(self, house: House) -> None:
         web = house.child("uvicorn")
         assert web
         web.kill()
 
-        house.wait_until(lambda: "web ended (killed by SIGKILL)" in house.output(), 10)
+        house.wait_until(lambda: "web ended (killed by SIGKILL)" in house.output(), START_TIMEOUT_S)
         house.wait_until(house.answers, START_TIMEOUT_S)
 
     def test_a_killed_worker_starts_again_and_leaves_no_orphans(self, house: House) -> None:
@@ -164,7 +181,7 @@ class TestOneLife:
         family = [worker, *worker.children(recursive=True)]
         worker.kill()
 
-        house.wait_until(lambda: "worker ended (killed by SIGKILL)" in house.output(), 10)
+        house.wait_until(lambda: "worker ended (killed by SIGKILL)" in house.output(), START_TIMEOUT_S)
         house.wait_until(lambda: (again := house.child("qcluster")) and again.pid != worker.pid, START_TIMEOUT_S)
         assert not [process for process in family if process.is_running() and process.status() != "zombie"]
 
@@ -174,8 +191,14 @@ class TestOneLife:
         assert took_s < STOP_TIMEOUT_S
         assert house.process
         assert house.process.returncode == 0, house.output()
-        assert house.processes() == []
+        house.wait_for_the_end()
         assert "\nTraceback" not in house.output()  # of the supervisor; its children's lines have a prefix
+
+
+def test_a_stop_waits_for_no_more_than_ten_seconds() -> None:
+    """Of the product's own limits, as the clock of a busy machine says little about them."""
+    grace_s = inspect.signature(Supervisor).parameters["grace_s"].default
+    assert grace_s + KILL_TIMEOUT_S + DATABASE_STOP_TIMEOUT_S <= STOP_S
 
 
 def test_after_a_kill_9_the_next_up_works_and_a_term_ends_it(house: House) -> None:
@@ -186,17 +209,21 @@ def test_after_a_kill_9_the_next_up_works_and_a_term_ends_it(house: House) -> No
 
     assert "password" not in house.output()
     assert house.stop(signal.SIGTERM, group=False) < STOP_TIMEOUT_S
-    assert house.processes() == []
+    house.wait_for_the_end()
 
 
 def test_a_stop_during_the_start_leaves_nothing(house: House) -> None:
-    with house.log.open("wb") as log:
-        environment, root = house.environment(), settings.BASE_DIR
-        command = [sys.executable, "manage.py", "up"]
-        house.process = subprocess.Popen(command, cwd=root, env=environment, stdout=log, stderr=log)
-    house.wait_until(lambda: "Starting the database" in house.output(), START_TIMEOUT_S)
+    for _ in range(STOPS_DURING_THE_START):
+        with house.log.open("wb") as log:
+            environment, root = house.environment(), settings.BASE_DIR
+            command = [sys.executable, "manage.py", "up"]
+            house.process = subprocess.Popen(command, cwd=root, env=environment, stdout=log, stderr=log)
+        house.wait_until(lambda: "Starting the database" in house.output(), START_TIMEOUT_S)
 
-    assert house.stop(signal.SIGTERM, group=False) < STOP_TIMEOUT_S
-    assert house.process.returncode == 0
-    assert house.processes() == []
-    assert "Stopped before everything was started." in house.output()
+        assert house.stop(signal.SIGTERM, group=False) < STOP_TIMEOUT_S
+        assert house.process.returncode == 0
+        house.wait_for_the_end()
+        if "Stopped before everything was started." in house.output():
+            return
+        assert "convmemory: http" in house.output(), "only a stop that came after the start goes without these words"
+    pytest.fail("every stop came too late")

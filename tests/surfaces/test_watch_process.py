@@ -17,13 +17,13 @@ from convmemory.conversations.models import Message
 from search.searching import SearchQuery, search
 from tests.factories import make_user
 from tests.support.importing import let_children_in
+from tests.support.patience import PROCESSES_S
 from tests.support.web_process import database_environment
 from tests.support.worker import running_worker
 from tests.unit.importers.helpers import assistant_line, user_line, write_lines
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-TIMEOUT_S = 60
 SESSION = ".claude/projects/-bakery/0c5e2b7a-0000-4000-8000-00000000000a.jsonl"
 
 
@@ -64,7 +64,7 @@ def found(owner: User, text: str) -> Any:
 
 
 def wait_until(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + TIMEOUT_S
+    deadline = time.monotonic() + PROCESSES_S
     while not done():
         assert time.monotonic() < deadline
         time.sleep(0.05)

@@ -21,7 +21,7 @@ from summaries.ordering import regenerate_summary, request_summary
 from tests.factories import exchange, make_conversation, make_user
 from tests.support.openai_server import FakeEndpoint, running_endpoint
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("from_noon_on")]
 
 
 @pytest.fixture

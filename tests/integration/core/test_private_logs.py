@@ -73,7 +73,7 @@ def connect(folder: Path) -> psycopg.Connection:
     running = server.wait_until_settled(folder)
     assert running
     place = {"host": str(running.socket_dir), "port": configuration.PORT, "user": "postgres", "dbname": "convmemory"}
-    for _ in range(200):
+    for _ in range(2_400):
         with suppress(psycopg.OperationalError):  # it recovers
             return psycopg.connect(**place, autocommit=True)  # type: ignore[arg-type]
         time.sleep(0.05)
@@ -126,7 +126,7 @@ def test_a_process_that_is_killed_at_work_leaves_nothing_in_the_server_s_log(fol
 
     def work() -> None:
         with pytest.raises(psycopg.OperationalError):
-            link.execute(f"SELECT pg_sleep(30), '{MARKER}'".encode())
+            link.execute(f"SELECT pg_sleep(300), '{MARKER}'".encode())
 
     at_work = threading.Thread(target=work)
     at_work.start()
@@ -140,7 +140,7 @@ def test_a_process_that_is_killed_at_work_leaves_nothing_in_the_server_s_log(fol
 
 def _wait_until_active(folder: Path, pid: int) -> None:
     with connect(folder) as watcher:
-        for _ in range(200):
+        for _ in range(2_400):
             found = watcher.execute("SELECT state FROM pg_stat_activity WHERE pid = %s", [pid]).fetchone()
             if found == ("active",):
                 return

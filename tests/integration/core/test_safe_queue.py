@@ -19,7 +19,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 from django_q import core_signing
-from django_q.brokers import get_broker
+from django_q.brokers import Broker, get_broker
 from django_q.conf import Conf
 from django_q.models import Failure, OrmQ, Schedule, Success, Task
 from django_q.monitor import monitor
@@ -232,7 +232,10 @@ def test_a_task_carries_ids_and_texts_alone() -> None:
     assert OrmQ.objects.count() == 1
 
 
-def test_the_state_of_a_cluster_goes_through_the_broker() -> None:
+def test_the_state_of_a_cluster_goes_through_the_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    keep = Broker.set_stat
+    monkeypatch.setattr(Broker, "set_stat", lambda self, key, value, timeout: keep(self, key, value, 3_600))
+
     class Sentinel:
         parent_pid, pid, reincarnations, cluster_id, tob = 1, 2, 3, uuid.uuid4(), timezone.now()
         broker = get_broker()

@@ -135,7 +135,7 @@ def test_an_import_whose_worker_died_runs_again_and_doubles_nothing(monkeypatch:
     Import.objects.update(state="running", run=lost.run, file=row.file.name)  # it died before it could say so
     upload = Path(django_settings.IMPORT_FOLDER) / str(row.file.name)
     upload.write_bytes(LINES)
-    Import.objects.update(lease_until=timezone.now() + PAST)
+    Import.objects.update(lease_until=timezone.now() + timedelta(minutes=5))
     assert tasks.sweep() == {"lost": 0, "tidied": 0, "enqueued": 0}
     Import.objects.update(lease_until=timezone.now() - PAST)
     assert tasks.sweep() == {"lost": 1, "tidied": 0, "enqueued": 1}

@@ -206,6 +206,7 @@ def added_by(row: Import) -> int:
     return int(row.report["total"]["added"])
 
 
+@pytest.mark.usefixtures("from_noon_on")
 def test_what_a_watch_brings_in_is_one_import_a_day(owner: User, tmp_path: Path) -> None:
     watch = Watch(owner, tmp_path)
     watch.sync()

@@ -51,4 +51,9 @@ def test_without_redis_what_is_sent_is_stored_and_found_later(made: Fleet) -> No
     made.kill("worker-3")
     made.start_worker("worker-4")  # looks for missed work when it starts, as each does every minute
     search = f"{web}/api/v1/conversations/search?query=okapi"
-    wait_until(lambda: "Ituri" in json.dumps(made.get(search)) or "okapi" in json.dumps(made.get(search)), "it", 120)
+
+    def is_found() -> bool:
+        found = json.dumps(made.get(search))
+        return "Ituri" in found or "okapi" in found
+
+    wait_until(is_found, "it", TIMEOUT_S)

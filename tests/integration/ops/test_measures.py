@@ -13,7 +13,7 @@ from search.adapters.conversations import index_conversation
 from search.searching import SearchQuery, search
 from tests.factories import exchange, make_conversation, make_user
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("from_noon_on")]
 
 
 @pytest.fixture(autouse=True)

@@ -6,6 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.db.models import F
 
+from convmemory.core.sql import load_sql
 from convmemory.sign_in import attempts
 from convmemory.sign_in.attempts import ADDRESS, NAME, PAIR, Attempt, PasswordsPaused
 from convmemory.sign_in.models import KnownAddress, PasswordFailures
@@ -14,6 +15,12 @@ from tests.factories import make_user
 pytestmark = pytest.mark.django_db
 
 HERE, ELSEWHERE = "192.0.2.1", "198.51.100.7"
+
+
+@pytest.fixture(autouse=True)
+def time_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is the beginning of the test's transaction, but for `let_time_pass`: no pause ends on a slow machine."""
+    monkeypatch.setattr(attempts, "load_sql", lambda *name: load_sql(*name).replace("clock_timestamp()", "now()"))
 
 
 @pytest.fixture

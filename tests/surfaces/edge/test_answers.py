@@ -15,6 +15,7 @@ from convmemory.tools.registry import tool_definitions
 from tests.factories import exchange, make_conversation, make_user
 from tests.support import asgi_server
 from tests.support.asgi_thread import running_application
+from tests.support.patience import ANSWER_S
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -28,7 +29,7 @@ OTHERS = [
 
 @pytest.fixture
 def http() -> Iterator[httpx2.Client]:
-    with asgi_server.serve() as address, httpx2.Client(base_url=address, timeout=60, trust_env=False) as http:
+    with asgi_server.serve() as address, httpx2.Client(base_url=address, timeout=ANSWER_S, trust_env=False) as http:
         yield http
 
 
@@ -66,7 +67,7 @@ def test_on_an_answer_that_failed() -> None:
         raise RuntimeError("a bug")
 
     with running_application(PrivateAnswers(broken)) as address:
-        answer = httpx2.get(f"{address}/mcp", trust_env=False)
+        answer = httpx2.get(f"{address}/mcp", timeout=ANSWER_S, trust_env=False)
     assert answer.status_code == 500
     assert answer.headers["content-type"] == "application/problem+json"
     assert_private(answer)

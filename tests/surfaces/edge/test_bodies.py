@@ -250,6 +250,7 @@ def test_a_silent_database_is_said(address: str, key_header: str, monkeypatch: p
 # --- slow bodies ----------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("heads_may_begin_late")
 @pytest.mark.parametrize("path", ["/api/v1/conversations", "/v1/chat/completions", "/login"])
 def test_a_body_that_stops_is_given_up(address: str, settings: Settings, path: str) -> None:
     settings.REQUEST_IDLE_S = 0.2
@@ -259,6 +260,7 @@ def test_a_body_that_stops_is_given_up(address: str, settings: Settings, path: s
     assert answer.headers["connection"] == "close"
 
 
+@pytest.mark.usefixtures("heads_may_begin_late")
 def test_mcp_gives_a_body_that_stops_up(address: str, settings: Settings, key_header: str) -> None:
     settings.REQUEST_IDLE_S = 0.2
     json_headers = ("Content-Type: application/json", "Accept: application/json, text/event-stream")
@@ -266,6 +268,7 @@ def test_mcp_gives_a_body_that_stops_up(address: str, settings: Settings, key_he
     assert answer.status == 408
 
 
+@pytest.mark.usefixtures("heads_may_begin_late")
 def test_a_body_a_byte_at_a_time_is_given_up(address: str, settings: Settings) -> None:
     settings.REQUEST_IDLE_S, settings.REQUEST_MIN_BYTES_PER_S = 0.5, 1_000_000
     answer = talk(address, head("/login", "Content-Length: 1000"), (b"x" for _ in range(1000)), pause_s=0.05)

@@ -33,6 +33,11 @@ def soon(settings: Settings) -> None:
     settings.REQUEST_IDLE_S = 0.2
 
 
+@pytest.fixture
+def soon_after_a_byte(soon: None, heads_may_begin_late: None) -> None:
+    """For clients that send something."""
+
+
 def read_to_end(connection: socket.socket) -> bytes:
     received = b""
     while piece := connection.recv(65536):
@@ -45,19 +50,19 @@ def test_a_connection_without_a_request_is_closed(address: str, soon: None) -> N
         assert read_to_end(silent) == b""
 
 
-def test_half_a_head_is_given_up(address: str, soon: None) -> None:
+def test_half_a_head_is_given_up(address: str, soon_after_a_byte: None) -> None:
     with connect(address) as slow:
         slow.sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nX-")
         assert read_to_end(slow).startswith(b"HTTP/1.1 408 ")
 
 
-def test_a_head_a_byte_at_a_time_is_given_up(address: str, soon: None) -> None:
+def test_a_head_a_byte_at_a_time_is_given_up(address: str, soon_after_a_byte: None) -> None:
     answer = talk(address, b"GET /health HTTP/1.1\r\n", (b"x" for _ in range(10_000)), pause_s=0.01)
     assert answer.status == 408
     assert answer.sent < 10_000
 
 
-def test_a_second_head_has_as_much_time_as_the_first(address: str, soon: None) -> None:
+def test_a_second_head_has_as_much_time_as_the_first(address: str, soon_after_a_byte: None) -> None:
     with connect(address) as slow:
         slow.sendall(head("/health", method="GET"))
         assert slow.recv(65536).startswith(b"HTTP/1.1 200 ")
@@ -109,7 +114,7 @@ def test_more_requests_than_there_may_be_are_refused_at_once(address: str, setti
         assert time.monotonic() < deadline
 
 
-def test_an_answer_that_streams_slowly_is_not_cut(soon: None) -> None:
+def test_an_answer_that_streams_slowly_is_not_cut(soon_after_a_byte: None) -> None:
     async def stream(scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         for number in range(5):

@@ -28,7 +28,7 @@ def server() -> Iterator[FakeEndpoint]:
 
 
 def endpoint_at(server: FakeEndpoint, **changes: Any) -> Endpoint:
-    values = {"api_key": server.key, "max_retries": 0, "timeout_s": 5.0, **changes}
+    values = {"api_key": server.key, "max_retries": 0, "timeout_s": 60.0, **changes}
     return Endpoint(base_url=server.url, model="some-model", context_window=4_096, **values)
 
 
@@ -124,7 +124,7 @@ def test_what_may_pass_is_tried_again_and_not_for_ever(server: FakeEndpoint) -> 
 
 
 def test_a_server_that_stalls_or_is_gone_is_told(server: FakeEndpoint) -> None:
-    server.faults.append(Fault(delay_s=1.0))
+    server.faults.append(Fault(delay_s=60.0))
     assert "raise CHAT_TIMEOUT_S" in str(failure(endpoint_at(server, timeout_s=0.1)))
     gone = replace(endpoint_at(server), base_url="http://127.0.0.1:9/v1")
     assert "cannot be reached: check CHAT_BASE_URL" in str(failure(gone))

@@ -5,6 +5,9 @@ import json
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
+import pytest
+
+from convmemory.core import used_time
 from convmemory.core.callers import KnownCallers, caller_of_request
 from convmemory.core.fair_requests import FairRequests, Limits
 
@@ -83,6 +86,13 @@ class Asked:
     @property
     def status(self) -> int | None:
         return self.sent[0]["status"] if self.sent else None
+
+
+@pytest.fixture
+def endless_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pause passes in real time, whatever a site's clock says: here none ends, however slow the machine is."""
+    for name in ("LONGEST_PAUSE_S", "PAUSE_BY_REQUEST"):
+        monkeypatch.setattr(used_time, name, 3_600.0)
 
 
 async def settle() -> None:
@@ -169,6 +179,7 @@ def test_beside_others_a_flood_has_fewer_at_once_from_its_first_request_in_line_
     run(scenario)
 
 
+@pytest.mark.usefixtures("endless_pauses")
 def test_who_keeps_the_process_busy_pauses_and_others_do_not() -> None:
     async def scenario() -> None:
         site = Site(at_once=1, waiting=9)
@@ -199,6 +210,7 @@ def test_a_person_who_reads_between_searches_neither_pauses_nor_waits_beside_a_f
     run(scenario)
 
 
+@pytest.mark.usefixtures("endless_pauses")
 def test_what_waited_in_line_counts_as_requested() -> None:
     async def scenario() -> None:
         site = Site(at_once=1, waiting=9)
@@ -234,6 +246,7 @@ def test_a_stream_that_listens_for_its_client_only_once_it_answers_holds_no_plac
     run(scenario)
 
 
+@pytest.mark.usefixtures("endless_pauses")
 def test_a_pause_ends_with_its_event_loop() -> None:
     site = Site(at_once=1)
 

@@ -44,7 +44,7 @@ def open_embedder(endpoint: FakeEndpoint) -> Iterator[Open]:
                     "base_url": endpoint.url,
                     "api_key": endpoint.key,
                     "dimensions": endpoint.native_dimensions,
-                    "timeout_s": 5.0,
+                    "timeout_s": 60.0,
                     **changes,
                 },
             )
@@ -107,14 +107,14 @@ def test_waiting_for_as_long_as_the_server_asks(endpoint: FakeEndpoint, open_emb
     endpoint.faults.append(Fault(status=429, headers={"Retry-After": "1"}, body={"error": {"message": "slow down"}}))
     started = time.monotonic()
     assert open_embedder().embed_query("hello").shape == (8,)
-    assert 1.0 <= time.monotonic() - started < 3
+    assert 1.0 <= time.monotonic() - started < 30
     assert len(endpoint.requests) == 2
 
 
-@pytest.mark.parametrize("fault", [Fault(status=500), Fault(status=503), Fault(delay_s=1.0)])
+@pytest.mark.parametrize("fault", [Fault(status=500), Fault(status=503), Fault(delay_s=60.0)])
 def test_what_may_pass_is_tried_again(endpoint: FakeEndpoint, open_embedder: Open, fault: Fault) -> None:
     endpoint.faults.append(fault)
-    embedder = open_embedder(timeout_s=0.3)
+    embedder = open_embedder(max_retries=5, timeout_s=2.0 if fault.delay_s else 60.0)
     np.testing.assert_allclose(embedder.embed_passages(["hello"])[0], direction("hello"), atol=1e-6)
 
 
@@ -123,7 +123,7 @@ def test_what_may_pass_is_tried_again(endpoint: FakeEndpoint, open_embedder: Ope
     [
         (Fault(status=429, body={"error": {"message": "quota"}}), "429: too many requests"),
         (Fault(status=500, body={"error": {"message": "boom"}}), r"500: try later \(“Error code: 500"),
-        (Fault(delay_s=1.0), "no answer in time"),
+        (Fault(delay_s=60.0), "no answer in time"),
         (Fault(status=403), "403: the key may not use this model"),
         (Fault(status=404), "404: no such model or address"),
         (Fault(status=200, body=b"<html>"), "as an embeddings endpoint does"),
@@ -136,7 +136,7 @@ def test_trouble_that_stays_says_what_to_do(
     if fault.status == 200 and fault.body:
         endpoint.answer = lambda *_: fault  # type: ignore[method-assign]
     with pytest.raises(EmbedderUnavailable, match=message):
-        open_embedder(max_retries=1, timeout_s=0.3).embed_passages(["hello"])
+        open_embedder(max_retries=1, timeout_s=0.3 if fault.delay_s else 60.0).embed_passages(["hello"])
 
 
 def test_a_wrong_key_is_not_tried_again_and_not_shown(endpoint: FakeEndpoint, open_embedder: Open) -> None:

@@ -2,7 +2,6 @@
 
 import logging
 import threading
-import time
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -79,15 +78,13 @@ def test_a_download_that_hangs_is_left_behind(monkeypatch: pytest.MonkeyPatch, l
     released = threading.Event()
 
     def hang(name: str) -> tiktoken.Encoding:
-        released.wait(10)
+        released.wait(60)
         return byte_pairs()
 
     monkeypatch.setattr(tokens, "DOWNLOAD_TIME_LIMIT_S", 0.05)
     monkeypatch.setattr(tiktoken, "get_encoding", hang)
-    started = time.monotonic()
-    assert tokens.count_tokens("a b c", encoding="cl100k_base") == 3
+    assert tokens.count_tokens("a b c", encoding="cl100k_base") == 3  # with the vocabulary there would be five
     released.set()
-    assert time.monotonic() - started < 5
     assert "no answer within 0.05 s" in log.text
 
 

@@ -99,7 +99,7 @@ def server() -> Iterator[FakeEndpoint]:
 def summarise(
     server: FakeEndpoint, texts: list[str], done: dict[str, str], *, window: int = 2_000, requests: int = 99
 ) -> Written | None:
-    endpoint = Endpoint(server.url, "m", window, api_key=server.key, max_retries=0, timeout_s=5)
+    endpoint = Endpoint(server.url, "m", window, api_key=server.key, max_retries=0, timeout_s=60)
     limit = len(server.requests) + requests
     progress = SummaryProgress(done, done.__setitem__, lambda: len(server.requests) < limit)
     return write_summary(endpoint, texts, max_tokens=300, progress=progress)
