@@ -1,5 +1,7 @@
 """The product's own pages and API under uvicorn, with its database work on the test's database."""
 
+import asyncio
+import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -7,7 +9,9 @@ from typing import Any
 from django.core.asgi import get_asgi_application
 
 from convmemory.chat.running import chat_is_running
+from convmemory.core import threads
 from tests.support.asgi_thread import running_application
+from tests.support.patience import ANSWER_S
 
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
@@ -24,8 +28,12 @@ def running_site() -> Iterator[str]:
         else:
             await django(scope, receive, send)
 
-    with running_application(application, lifespan="on") as address:
-        yield address
+    try:
+        with running_application(application, lifespan="on") as address:
+            yield address
+    finally:
+        for name, pool in (("database", threads._threads), ("tools", threads._tools)):
+            asyncio.run(_until_idle(name, pool))
 
 
 async def _lifespan(receive: Receive, send: Send) -> None:
@@ -34,3 +42,11 @@ async def _lifespan(receive: Receive, send: Send) -> None:
         await send({"type": "lifespan.startup.complete"})
         await receive()
     await send({"type": "lifespan.shutdown.complete"})
+
+
+async def _until_idle(name: str, pool: threads.DatabaseThreads) -> None:
+    """Waits for the calls of requests that were cut off: each runs to its end, and may hold what the test empties."""
+    size = sum(thread.name.startswith(f"{name}-") for thread in threading.enumerate())
+    if size:
+        all_here = threading.Barrier(size)
+        await asyncio.gather(*(pool.run(lambda: all_here.wait(ANSWER_S)) for _ in range(size)))

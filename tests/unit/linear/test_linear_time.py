@@ -18,6 +18,7 @@ MADE_ON_THE_SPOT = {
     "convmemory/core/fence.py: re.compile('<[^a-z0-9<]{0,40}+' + '[^a-z0-9<]{0,8}+'.join(letters), re.IGNORECASE)": (
         "convmemory.core.fence"
     ),
+    "search/results/matching.py: re.compile(f'{begins}(?=({re.escape(word)}[^\\\\W_]*+))')": "search.results.matching",
     "search/pages/snippets.py: re.compile(f\"({'|'.join(patterns)})\", re.IGNORECASE)": "search.pages.snippets",
     "convmemory/core/key_shapes.py: re.compile(pattern)": "convmemory.core.key_shapes",
 }
