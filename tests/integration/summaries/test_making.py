@@ -170,7 +170,7 @@ def test_a_long_range_is_written_in_several_runs(
     conversation = make_conversation(owner, exchange(*[("word " * 200, "word " * 200)] * 10))
     summary = ask(owner, conversation)
     clock = iter(range(10_000))
-    settings.TASK_TIMEOUT_S = 10
+    settings.TASK_TIMEOUT_S, settings.TASK_SLICE_S = 10, 3.0
     monkeypatch.setattr("summaries.making.time.monotonic", lambda: next(clock))
     runs = 0
     while make_summary(owner_id=summary.owner_id, summary_id=summary.pk) == Outcome("pending", again_in_s=0):
