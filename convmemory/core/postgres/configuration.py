@@ -6,11 +6,13 @@ import pwd
 from collections.abc import Mapping
 from pathlib import Path
 
-import psutil
+from convmemory.core.memory_size import memory_size
 
 SUPERUSER = "postgres"
 PORT = 5432  # names the socket file; no port is opened
 MIN_SHARED_MEMORY_FOLDER = 512 * 1024 * 1024
+BUFFER_SHARE = 1 / 8  # of the memory, for PostgreSQL's own cache: the rest is the kernel's, and the processes'
+LEAST_BUFFERS_MB, MOST_BUFFERS_MB = 256, 8192  # more would take long to set up
 ACCESS_MAP = "convmemory"
 DISCREET = {
     "log_min_messages": "log",
@@ -60,9 +62,10 @@ def write_access(folder: Path) -> None:
 
 
 def _tuning() -> dict[str, str]:
-    memory_mb = psutil.virtual_memory().total // 1024**2
+    memory_mb = memory_size() // 1024**2
+    buffers_mb = min(max(LEAST_BUFFERS_MB, int(memory_mb * BUFFER_SHARE)), MOST_BUFFERS_MB)
     tuning = {
-        "shared_buffers": "256MB",
+        "shared_buffers": f"{buffers_mb}MB",
         "work_mem": "32MB",
         "maintenance_work_mem": "256MB",
         "effective_cache_size": f"{max(512, memory_mb // 2)}MB",

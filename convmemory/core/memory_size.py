@@ -1,0 +1,35 @@
+"""How much memory the machine, container or service has that this process runs in."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+
+import psutil
+
+
+def memory_size(root: Path = Path("/")) -> int:
+    """Bytes of memory that may be used here: the machine's, or the lowest limit on this process's control groups.
+
+    `root` is where `proc` and `sys` are. Source: proc(5) and the kernel's documentation of both versions of cgroups.
+    """
+    sizes = [psutil.virtual_memory().total]
+    for path in _limit_files(root):
+        with suppress(OSError, ValueError):  # not every group has a limit, or can be seen; without one it says "max"
+            sizes.append(int(path.read_text(encoding="ascii")))
+    return min(sizes)
+
+
+def _limit_files(root: Path) -> Iterator[Path]:
+    """The files with the limits of this process's group and of those around it."""
+    groups = root / "proc/self/cgroup"
+    lines = groups.read_text(encoding="utf-8").splitlines() if groups.exists() else []
+    for line in lines:
+        _, controllers, group = line.split(":", 2)
+        if not controllers:
+            folder, name = root / "sys/fs/cgroup", "memory.max"
+        elif "memory" in controllers.split(","):
+            folder, name = root / "sys/fs/cgroup/memory", "memory.limit_in_bytes"
+        else:
+            continue
+        path = PurePosixPath(group).relative_to("/")
+        yield from (folder / part / name for part in (path, *path.parents))
